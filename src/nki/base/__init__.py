@@ -1,0 +1,1 @@
+"""Foundations without any knowledge of kernels: source positions, errors, dtypes, version."""

@@ -1,0 +1,129 @@
+"""The element types of NKI.
+
+A :class:`DType` is usable wherever NumPy wants a dtype (``np.zeros(n, dtype=nl.bfloat16)``,
+``array.dtype == nl.float8_e4m3``) and prints as its NKI name. Names and formats: NKI reference, "Supported Data
+Types".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+from nki.base.errors import UnknownDTypeError
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DType:
+    """One element type.
+
+    ``kind`` is ``"b"`` (bool), ``"i"`` (signed), ``"u"`` (unsigned), ``"f"`` (float) or ``"x"`` (packed, four elements
+    in one); ``dtype`` is the NumPy type that stores it (NumPy finds it under that name); ``computes`` says whether
+    instructions can calculate with it; ``largest`` is the largest finite magnitude of the format.
+    """
+
+    name: str
+    kind: str
+    itemsize: int
+    dtype: np.dtype[Any]
+    computes: bool = True
+    largest: float = field(default=float("inf"))
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        if isinstance(other, str):
+            return other in (self.name, self.dtype.name)
+        if isinstance(other, np.dtype):
+            return self.dtype == other
+        if isinstance(other, type):
+            try:
+                return self.dtype == np.dtype(other)
+            except TypeError:
+                return False
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        return f"nl.{self.name}"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def is_float(self) -> bool:
+        return self.kind == "f"
+
+
+def _integer(name: str) -> DType:
+    info = np.iinfo(name)
+    return DType(name, info.kind, info.bits // 8, np.dtype(name), largest=float(info.max))
+
+
+def _float(name: str, storage: Any, computes: bool = True) -> DType:
+    dtype = np.dtype(storage)
+    return DType(name, "f", dtype.itemsize, dtype, computes, float(ml_dtypes.finfo(dtype).max))
+
+
+# A packed element is four 8-bit (or four 4-bit) numbers in one word.
+_PACKED_8: Final = np.dtype(np.uint32)
+_PACKED_4: Final = np.dtype(np.uint16)
+
+bool_ = DType("bool", "b", 1, np.dtype(np.bool_), largest=1.0)
+int8 = _integer("int8")
+int16 = _integer("int16")
+int32 = _integer("int32")
+uint8 = _integer("uint8")
+uint16 = _integer("uint16")
+uint32 = _integer("uint32")
+float32 = _float("float32", np.float32)
+float16 = _float("float16", np.float16)
+bfloat16 = _float("bfloat16", ml_dtypes.bfloat16)
+# tfloat32 occupies a 32-bit word whose low 13 mantissa bits are zero.
+tfloat32 = DType("tfloat32", "f", 4, np.dtype(np.float32), largest=float(np.float32(3.4011621342146535e38)))
+float8_e4m3 = _float("float8_e4m3", ml_dtypes.float8_e4m3)
+float8_e4m3fn = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
+float8_e5m2 = _float("float8_e5m2", ml_dtypes.float8_e5m2)
+float8_e8m0fnu = _float("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, computes=False)
+float8_e4m3fn_x4 = DType("float8_e4m3fn_x4", "x", 4, _PACKED_8, computes=False)
+float8_e5m2_x4 = DType("float8_e5m2_x4", "x", 4, _PACKED_8, computes=False)
+float4_e2m1fn_x4 = DType("float4_e2m1fn_x4", "x", 2, _PACKED_4, computes=False)
+
+# Order matters where two names share a NumPy type: the first is what an array of that type becomes.
+ALL: Final = (
+    bool_, int8, int16, int32, uint8, uint16, uint32,
+    float32, float16, bfloat16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2, float8_e8m0fnu,
+    float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4,
+)  # fmt: skip
+BY_NAME: Final = {d.name: d for d in ALL}
+_BY_NUMPY: Final = {d.dtype: d for d in reversed(ALL)}
+
+
+def of(value: Any) -> DType:
+    """The NKI dtype for a :class:`DType`, an NKI or NumPy dtype name, or anything ``np.dtype`` accepts.
+
+    Raises :class:`UnknownDTypeError` for a type that NKI does not have (float64, int64, big-endian, objects).
+    """
+    if isinstance(value, DType):
+        return value
+    if isinstance(value, str) and value in BY_NAME:
+        return BY_NAME[value]
+    try:
+        found = _BY_NUMPY.get(np.dtype(value))
+    except TypeError:
+        found = None
+    if found is None:
+        raise UnknownDTypeError(
+            f"dtype {value!r} is not an NKI dtype",
+            fix="convert to one of " + ", ".join(d.name for d in ALL if d.computes),
+        )
+    return found

@@ -1,0 +1,69 @@
+"""Every mistake that this project can report: one class each, with a stable code.
+
+A message names the tensor, the limit and the value; ``fix`` says what to do; ``span`` points at the user's line and
+``stack`` holds the NKI calls that led there, outermost first. A class defines its code once; two classes with one code
+are refused at import.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from nki.base.source import Span, caret
+from nki.base.version import __version__
+
+
+class NkiError(Exception):
+    """Base of all errors that this package raises for a user's mistake."""
+
+    code: ClassVar[str] = "NKI-E000"
+    registry: ClassVar[dict[str, type[NkiError]]] = {}
+
+    def __init_subclass__(cls) -> None:
+        if "code" not in cls.__dict__ or cls.code in NkiError.registry:
+            raise TypeError(f"{cls.__name__} needs an error code of its own")
+        NkiError.registry[cls.code] = cls
+
+    def __init__(
+        self, message: str, *, fix: str = "", span: Span | None = None, stack: tuple[Span, ...] = (), rule: str = ""
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.fix = fix
+        self.span = span
+        self.stack = stack
+        self.rule = rule
+
+    def at(self, span: Span | None, stack: tuple[Span, ...] = ()) -> NkiError:
+        """The same error, placed at ``span`` unless it already has a place; returns itself."""
+        if self.span is None:
+            self.span, self.stack = span, stack
+        return self
+
+    def __str__(self) -> str:
+        code = f"{self.code}/{self.rule}" if self.rule else self.code
+        lines = [f"[{code}] {self.message}"]
+        if self.span is not None:
+            lines.append(f"  --> {self.span}")
+            if drawn := caret(self.span):
+                lines.append(drawn)
+        lines.extend(f"  called from {place}" for place in reversed(self.stack))
+        if self.fix:
+            lines.append(f"  fix: {self.fix}")
+        lines.append(f"  (open-nki {__version__})")
+        return "\n".join(lines)
+
+
+# Types and values
+
+
+class UnknownDTypeError(NkiError):
+    """A dtype that NKI does not have."""
+
+    code = "NKI-DT001"
+
+
+class DTypeError(NkiError):
+    """An instruction or call got a dtype that it does not take."""
+
+    code = "NKI-DT002"
