@@ -67,3 +67,75 @@ class DTypeError(NkiError):
     """An instruction or call got a dtype that it does not take."""
 
     code = "NKI-DT002"
+
+
+class ShapeError(NkiError):
+    """Shapes or element counts that do not fit together, or exceed an instruction's limit."""
+
+    code = "NKI-SH001"
+
+
+class PartitionError(NkiError):
+    """More partitions than the machine has, or a partition start that an instruction does not allow."""
+
+    code = "NKI-SH002"
+
+
+class BufferError_(NkiError):
+    """An operand in a memory that the instruction cannot read or write."""
+
+    code = "NKI-BU001"
+
+
+class PsumError(NkiError):
+    """A PSUM rule: banks, accumulation, or what may write there."""
+
+    code = "NKI-BU002"
+
+
+class CapacityError(NkiError):
+    """A tensor larger than the memory that should hold it."""
+
+    code = "NKI-BU003"
+
+
+class EngineError(NkiError):
+    """An engine that cannot run the instruction."""
+
+    code = "NKI-EN001"
+
+
+class OperatorError(NkiError):
+    """An operator that the instruction does not take."""
+
+    code = "NKI-OP001"
+
+
+class ArgumentError(NkiError):
+    """An argument of a wrong kind or value."""
+
+    code = "NKI-AR001"
+
+
+class GenerationError(NkiError):
+    """A feature that the target does not have."""
+
+    code = "NKI-TG002"
+
+
+class OutsideKernelError(NkiError):
+    """An NKI instruction or allocation called outside a kernel."""
+
+    code = "NKI-KN001"
+
+
+class TextError(NkiError):
+    """Text that is not a kernel in text form."""
+
+    code = "NKI-IR001"
+
+
+class ArtifactError(NkiError):
+    """A file that is not a usable kernel artifact."""
+
+    code = "NKI-IR002"

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import linecache
+import os
+import sys
 from dataclasses import dataclass
+from types import CodeType
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,3 +36,53 @@ def caret(span: Span) -> str:
     end = span.end_column if span.end_column > start else len(text)
     gutter = f"{span.line:>5} | "
     return f"{gutter}{text}\n{' ' * (len(gutter) - 2)}| {' ' * start}{'^' * max(1, end - start)}"
+
+
+@functools.cache
+def _package() -> str:
+    return os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@functools.cache
+def _span(code: CodeType, instruction: int) -> Span:
+    for index, (line, _, column, end_column) in enumerate(code.co_positions()):
+        if index == instruction // 2:
+            return Span(code.co_filename, line or code.co_firstlineno, column or 0, end_column or 0, code.co_name)
+    return Span(code.co_filename, code.co_firstlineno, function=code.co_name)
+
+
+class Where:
+    """The chain of user frames at a moment, innermost first, kept as code positions and turned into spans on demand."""
+
+    __slots__ = ("frames",)
+
+    def __init__(self, frames: tuple[tuple[CodeType, int], ...]) -> None:
+        self.frames = frames
+
+    @property
+    def span(self) -> Span | None:
+        return _span(*self.frames[0]) if self.frames else None
+
+    @property
+    def stack(self) -> tuple[Span, ...]:
+        """The callers, outermost first."""
+        return tuple(_span(*frame) for frame in reversed(self.frames[1:]))
+
+
+def here(stop: str) -> Where:
+    """The user frames that are running now, up to the package's own file whose name ends with ``stop``.
+
+    Frames of this package are left out, so a library function written in terms of another one reports its caller.
+    """
+    frames: list[tuple[CodeType, int]] = []
+    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
+    package = _package()
+    while frame is not None:
+        code = frame.f_code
+        name = code.co_filename
+        if not name.startswith(package):
+            frames.append((code, frame.f_lasti))
+        elif name.endswith(stop):
+            break
+        frame = frame.f_back
+    return Where(tuple(frames))

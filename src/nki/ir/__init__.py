@@ -1,0 +1,1 @@
+"""The intermediate representation: tensors, access patterns, instructions, kernels, text form and artifact."""

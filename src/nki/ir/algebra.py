@@ -1,0 +1,99 @@
+"""The primitives in which every instruction's meaning is written.
+
+An executor implements :class:`Algebra`; an instruction's ``semantics`` calls it. A value stands for a tile of
+``(partitions, elements per partition)``, whatever the shape of the tensor it came from; element-wise primitives
+broadcast a size of 1 against any size.
+
+Values carry a dtype. ``load`` gives the storage dtype; arithmetic is done in float32, so ``alu`` and ``act`` convert
+their arguments; bit operators and ``integer`` arithmetic see the stored integers.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeVar
+
+from nki.base.dtype import DType
+from nki.ir.types import Access
+
+V = TypeVar("V")
+
+
+class Algebra(Protocol[V]):
+    """What an executor must provide."""
+
+    def load(self, source: Access | float) -> V:
+        """The elements that ``source`` addresses, as stored; a number gives a float32 constant of one element."""
+        ...
+
+    def const(self, value: Any, dtype: DType) -> V:
+        """One element: ``value`` rounded once to ``dtype`` (integers exactly)."""
+        ...
+
+    def flat(self, source: Access) -> V:
+        """Like ``load`` but without partitions: one row of all elements in row-major order (DMA sees it so)."""
+        ...
+
+    def store(self, target: Access, value: V) -> None:
+        """Write ``value``, converted to the target's dtype by ``cast``, with its elements in row-major order."""
+        ...
+
+    def cast(self, value: V, dtype: DType) -> V:
+        """Convert through float32: exact for equal dtypes; round to nearest even; integers saturate, NaN becomes 0."""
+        ...
+
+    def narrow(self, value: V, dtype: DType) -> V:
+        """Convert an int32 value: to an integer dtype by saturation without passing float32, else as ``cast``."""
+        ...
+
+    def alu(self, op: str, left: V, right: V | None = None) -> V:
+        """A row of the ALU table on float32, or on bit patterns where the row says so."""
+        ...
+
+    def integer(self, op: str, left: V, right: V) -> V:
+        """add, subtract or multiply of 32-bit integers, wrapping."""
+        ...
+
+    def act(self, function: str, value: V) -> V:
+        """A row of the activation table on float32: the one compiled implementation that all executors share."""
+        ...
+
+    def reduce(self, op: str, value: V, groups: int = 1) -> V:
+        """Fold each partition's elements, split into ``groups`` equal runs, strictly left to right."""
+        ...
+
+    def reduce_partitions(self, op: str, value: V) -> V:
+        """Fold over partitions, lowest first, giving one partition."""
+        ...
+
+    def matmul(self, stationary: V, moving: V) -> V:
+        """``stationary.T @ moving`` in float32: for each element a chain of fused multiply-adds over partitions."""
+        ...
+
+    def transpose(self, value: V) -> V:
+        """Swap partitions and elements."""
+        ...
+
+    def iota(self, pattern: tuple[tuple[int, int], ...], offset: Any, channel_multiplier: Any, partitions: int) -> V:
+        """int32 ``offset + p * channel_multiplier + sum(index * step)`` over the ``(step, count)`` pattern."""
+        ...
+
+    def select(self, condition: V, yes: V, no: V) -> V:
+        """``yes`` where the condition is not zero, else ``no``; both of one dtype."""
+        ...
+
+    def strided(self, value: V, start: int, step: int) -> V:
+        """Every ``step``-th element of each partition from ``start``."""
+        ...
+
+    def column(self, target: Access, index: int) -> Access:
+        """The part of ``target`` that holds element ``index`` of each partition."""
+        ...
+
+
+def column_of(target: Access, index: int) -> Access:
+    """Element ``index`` of every partition of ``target`` as an access of its own."""
+    offset = target.offset
+    for size, step in zip(reversed(target.shape[1:]), reversed(target.strides[1:]), strict=True):
+        index, here = divmod(index, size)
+        offset += here * step
+    return Access(target.tensor, offset, (target.shape[0], 1), (target.strides[0], 1), target.dtype)

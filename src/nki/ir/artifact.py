@@ -1,0 +1,78 @@
+"""The ``.klir`` artifact: a kernel as a file that needs neither its source nor this process.
+
+A MessagePack map: ``format`` ("open-nki klir"), ``version`` of the format, ``compiler`` that wrote it, ``kernel`` (the
+text form, zlib-compressed) and ``digest`` (SHA-256 of the uncompressed text). Reading one runs no code from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from pathlib import Path
+from typing import Any, cast
+
+import msgpack
+
+from nki.base.errors import ArtifactError, TextError
+from nki.base.version import __version__
+from nki.ir.kernel import Kernel
+from nki.ir.text import parse, show
+
+FORMAT = "open-nki klir"
+VERSION = 1
+LARGEST = 1 << 30
+"""Bytes of text that an artifact may hold: a damaged file must not exhaust memory."""
+
+
+def dumps(kernel: Kernel) -> bytes:
+    """The artifact of ``kernel``."""
+    text = show(kernel).encode()
+    content = {
+        "format": FORMAT,
+        "version": VERSION,
+        "compiler": __version__,
+        "digest": hashlib.sha256(text).hexdigest(),
+        "kernel": zlib.compress(text, 6),
+    }
+    return cast(bytes, msgpack.packb(content))
+
+
+def loads(data: bytes, origin: str = "artifact") -> Kernel:
+    """The kernel in ``data``. Raises :class:`ArtifactError` for damaged, foreign or newer files."""
+    fix = "compile the kernel again"
+    try:
+        content: Any = msgpack.unpackb(data)
+    except Exception:  # msgpack documents no common base for what damaged input can raise
+        raise ArtifactError(f"{origin} is not a kernel artifact, or is damaged", fix=fix) from None
+    if not isinstance(content, dict) or cast(dict[str, Any], content).get("format") != FORMAT:
+        raise ArtifactError(f"{origin} is not an Open NKI artifact", fix="pass a .klir file that this project wrote")
+    fields = cast(dict[str, Any], content)
+    if fields.get("version") != VERSION:
+        raise ArtifactError(
+            f"{origin} has format version {fields.get('version')} (by open-nki {fields.get('compiler')}); "
+            f"this is open-nki {__version__}, which reads version {VERSION}",
+            fix=fix,
+        )
+    packed = fields.get("kernel")
+    if not isinstance(packed, bytes):
+        raise ArtifactError(f"{origin} holds no kernel", fix=fix)
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(packed, LARGEST)
+    except zlib.error:
+        raise ArtifactError(f"{origin} is damaged", fix=fix) from None
+    if not unpacker.eof or hashlib.sha256(text).hexdigest() != fields.get("digest"):
+        raise ArtifactError(f"{origin} is damaged: its digest does not match", fix=fix)
+    try:
+        return parse(text.decode())
+    except (TextError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{origin} holds a kernel that this version cannot read: {error}", fix=fix) from None
+
+
+def load(path: Path) -> Kernel:
+    """The kernel in the file at ``path``."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror}", fix="check the path") from None
+    return loads(data, str(path))

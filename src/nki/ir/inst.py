@@ -1,0 +1,281 @@
+"""What an instruction declaration is made of, and the decorator that checks that no part is missing."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar, TypeVar, dataclass_transform
+
+from nki.base.errors import ArgumentError, GenerationError, NkiError, ShapeError
+from nki.base.source import Where
+from nki.ir.algebra import Algebra
+from nki.ir.types import Access, Immediate, Role
+from nki.target.model import Target
+
+NOWHERE = Where(())
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument of an instruction.
+
+    ``role`` is set for tensor operands; ``immediate`` for numbers that may differ between uses of one compiled routine;
+    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums).
+    """
+
+    name: str
+    role: Role | None
+    immediate: bool
+    optional: bool
+    symbol: type[Any] | None
+    default: Any
+    types: tuple[type[Any], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One limit of an instruction: ``ok(inst, target)`` must hold on the generations from ``since`` to ``until``.
+
+    ``text`` and ``fix`` are formatted with ``i`` (the instruction) and ``t`` (the target). ``by_value`` marks rules
+    that look at immediate values, and so are checked for every instruction rather than once per signature.
+    """
+
+    code: str
+    text: str
+    ok: Callable[[Any, Target], bool]
+    source: str
+    error: type[NkiError] = ShapeError
+    fix: str = ""
+    since: int = 2
+    until: int = 99
+    by_value: bool = False
+
+    def check(self, inst: Inst, target: Target) -> None:
+        """Raise this rule's error unless it holds."""
+        if self.since <= target.generation <= self.until and not self.ok(inst, target):
+            message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target)}"
+            raise self.error(message, fix=self.fix.format(i=inst, t=target), rule=self.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """How long one instruction occupies its engine: cycles of that engine, and where the number comes from."""
+
+    cycles: float
+    kind: str  # "docs", "measured" or "guess"
+    source: str
+
+
+class Inst:
+    """Base of all instruction declarations; see :func:`instruction`."""
+
+    mnemonic: ClassVar[str]
+    engines: ClassVar[tuple[Any, ...]]
+    fields: ClassVar[tuple[Field, ...]]
+    rules: ClassVar[tuple[Rule, ...]]
+    public: ClassVar[bool] = True
+    where: Where = NOWHERE
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        """The meaning, in primitives."""
+        raise NotImplementedError
+
+    def cost(self, target: Target) -> Cost:
+        """Engine cycles."""
+        raise NotImplementedError
+
+    @classmethod
+    def sample(cls, draw: Any) -> Inst:
+        """A legal instruction with random operands."""
+        raise NotImplementedError
+
+    def signature(self) -> tuple[Any, ...]:
+        """Everything that rules and generated code depend on; equal signatures share one compiled routine."""
+        raise NotImplementedError
+
+    def operands(self) -> list[tuple[Field, Access]]:
+        """The tensor operands that are present, in field order."""
+        return [
+            (f, value)
+            for f in self.fields
+            if f.role is not None and isinstance(value := getattr(self, f.name), Access)
+        ]
+
+    def reads(self) -> list[Access]:
+        """What the instruction reads."""
+        return [a for f, a in self.operands() if f.role is not Role.OUT]
+
+    def writes(self) -> list[Access]:
+        """What the instruction writes."""
+        return [a for f, a in self.operands() if f.role is not Role.IN]
+
+    def immediates(self) -> list[float | int]:
+        """The run-time numbers, in field order."""
+        return [
+            value
+            for f in self.fields
+            if f.immediate and isinstance(value := getattr(self, f.name), int | float)
+        ]
+
+    def replace(self, **changes: Any) -> Inst:
+        """A copy at the same source position with some fields changed."""
+        fresh = dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        fresh.where = self.where
+        return fresh
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _same(left: Any, right: Any) -> bool:
+    if isinstance(left, float) and left != left:
+        return isinstance(right, float) and right != right
+    return bool(left == right) and (isinstance(left, Access) or type(left) is type(right))
+
+
+REGISTRY: dict[str, type[Inst]] = {}
+"""Every declared instruction by mnemonic, in the order of declaration."""
+
+C = TypeVar("C", bound=Inst)
+
+
+@dataclass_transform(eq_default=False, field_specifiers=(field,))
+def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[type[C]], type[C]]:
+    """Register an instruction declaration.
+
+    A class without a docstring, operands, ``rules``, ``semantics``, ``cost`` or ``sample`` is refused at import.
+    """
+
+    def declare(cls: type[C]) -> type[C]:
+        missing = [part for part in ("rules", "semantics", "cost", "sample") if part not in cls.__dict__]
+        if not (cls.__doc__ or "").strip():
+            missing.append("docstring")
+        if not engines:
+            missing.append("engines")
+        if missing:
+            raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
+        made = dataclass(eq=False)(cls)
+        made.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+        made.engines, made.public = engines, public
+        made.fields = _fields(made)
+        if not any(f.role in (Role.OUT, Role.INOUT) for f in made.fields):
+            raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
+        made.signature = _signature_function(made)
+        if made.mnemonic in REGISTRY:
+            raise TypeError(f"instruction {made.mnemonic} is declared twice")
+        REGISTRY[made.mnemonic] = made
+        return made
+
+    return declare
+
+
+def _fields(cls: type[Inst]) -> tuple[Field, ...]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return tuple(_field(f, hints[f.name]) for f in dataclasses.fields(cls))  # type: ignore[arg-type]
+
+
+def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    role: Role | None = None
+    immediate = optional = False
+    symbol: type[Any] | None = None
+    accepted: list[type[Any]] = []
+    for part in parts:
+        base, *extra = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
+        base = typing.get_origin(base) or base
+        if base is type(None):
+            optional = True
+            continue
+        role = next((e for e in extra if isinstance(e, Role)), role)
+        immediate = immediate or Immediate in extra
+        if isinstance(base, type) and (issubclass(base, Enum) or hasattr(base, "named")):
+            symbol = base
+        accepted.append(base)
+        if base is float:
+            accepted.append(int)
+    default = declared.default if declared.default is not dataclasses.MISSING else inspect.Parameter.empty
+    return Field(declared.name, role, immediate, optional, symbol, default, tuple(accepted))
+
+
+def _part(value: Any) -> Any:
+    return value.signature if isinstance(value, Access) else None if value is None else "#"
+
+
+def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
+    """Built as source text, one expression, because it runs for every recorded instruction."""
+    parts: list[str] = []
+    for f in cls.fields:
+        if f.role is not None and not f.immediate and not f.optional:
+            parts.append(f"self.{f.name}.signature")
+        elif f.role is not None or f.immediate:
+            parts.append(f"part(self.{f.name})")
+        else:
+            parts.append(f"self.{f.name}")
+    scope: dict[str, Any] = {"part": _part, "mnemonic": cls.mnemonic}
+    exec(f"def signature(self):\n    return (mnemonic, {', '.join(parts)},)", scope)  # our own text: field names only
+    return scope["signature"]
+
+
+def check_types(inst: Inst) -> None:
+    """Raise :class:`ArgumentError` when a field holds a value of a kind that it does not take."""
+    for f in inst.fields:
+        value = getattr(inst, f.name)
+        if value is None and f.optional:
+            continue
+        wrong_bool = isinstance(value, bool) and bool not in f.types
+        if not isinstance(value, f.types) or wrong_bool:
+            wanted = " or ".join(sorted({_words(t) for t in f.types})) + (" or None" if f.optional else "")
+            raise ArgumentError(f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value))
+
+
+def _words(kind: type[Any]) -> str:
+    names = {Access: "a tensor", float: "a number", int: "a number", bool: "True or False", tuple: "a tuple"}
+    return names.get(kind, f"an operator (nl.add, nl.exp, …)" if kind.__name__ == "Op" else f"nisa.{kind.__name__}")
+
+
+def _describe(value: Any) -> str:
+    return f"{value!r} ({type(value).__name__})" if len(repr(value)) < 60 else f"a {type(value).__name__}"
+
+
+def _hint(f: Field, value: Any) -> str:
+    if f.role is not None and hasattr(value, "__array__"):
+        return "pass the array as an argument of the kernel and copy it to SBUF with nisa.dma_copy"
+    if type(value).__name__ == "ufunc":
+        return f"use nl.{getattr(value, '__name__', 'add')} instead of np.{getattr(value, '__name__', 'add')}"
+    if f.immediate and isinstance(value, str):
+        return "pass a Python number"
+    return f"see help(nki.isa) for what {f.name} takes"
+
+
+def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> None:
+    """Check types, generation and rules of ``inst``; signatures in ``known`` (which grows) passed before.
+
+    Raises the broken rule's error.
+    """
+    try:
+        key = inst.signature()
+        seen = known.get(key)
+    except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
+        check_types(inst)
+        raise ArgumentError(f"{inst.mnemonic}: an argument cannot be used at compile time", fix="pass plain values") from None
+    if seen is None:
+        check_types(inst)
+        for rule in inst.rules:
+            rule.check(inst, target)
+        known[key] = seen = any(rule.by_value for rule in inst.rules)
+    elif seen:
+        for rule in inst.rules:
+            if rule.by_value:
+                rule.check(inst, target)
+
+
+__all__ = ["REGISTRY", "Cost", "Field", "GenerationError", "Inst", "Rule", "check_types", "instruction", "verify"]

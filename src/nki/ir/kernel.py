@@ -1,0 +1,197 @@
+"""A specialised kernel, and the builder that records one."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nki.base.dtype import DType
+from nki.base.errors import CapacityError, OutsideKernelError, PartitionError, ShapeError
+from nki.base.source import Where, here
+from nki.base.version import __version__
+from nki.ir.inst import Inst, verify
+from nki.ir.types import Access, Buffer, Tensor, TensorSpec
+from nki.target.model import Target
+
+MAX_DIMS = 5
+"""Dimensions that an access pattern can have on chip (NKI access-pattern guide)."""
+
+
+@dataclass(slots=True)
+class Kernel:
+    """A straight-line program over tensors for one target.
+
+    ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence`` says that the kernel returned a tuple
+    or list. ``tensors`` holds every tensor, inputs first, in the order in which they were made.
+    """
+
+    name: str
+    target: str
+    grid: tuple[int, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    sequence: bool
+    tensors: tuple[Tensor, ...]
+    body: tuple[Inst, ...]
+    version: str = __version__
+
+    def with_body(self, body: list[Inst]) -> Kernel:
+        """The same kernel with other instructions."""
+        return replace(self, body=tuple(body))
+
+    def input_specs(self) -> tuple[TensorSpec, ...]:
+        return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in self.inputs)
+
+    def output_specs(self) -> tuple[TensorSpec, ...]:
+        return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in self.outputs)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Kernel):
+            return NotImplemented
+        return self._content() == other._content()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _content(self) -> tuple[Any, ...]:
+        tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role) for t in self.tensors]
+        inputs, outputs = [t.name for t in self.inputs], [t.name for t in self.outputs]
+        return (self.name, self.target, self.grid, inputs, outputs, self.sequence, tensors, self.body, self.version)
+
+
+@dataclass(slots=True)
+class Builder:
+    """Records tensors and instructions of one kernel as they are made.
+
+    ``observe`` sees every tensor or instruction right after it was recorded; the eager simulator runs them there.
+    """
+
+    name: str
+    target: Target
+    grid: tuple[int, ...] = ()
+    program: int = 0
+    observe: Callable[[Tensor | Inst], None] | None = None
+    tensors: list[Tensor] = field(default_factory=list[Tensor])
+    body: list[Inst] = field(default_factory=list[Inst])
+    _names: dict[str, int] = field(default_factory=dict[str, int])
+    _known: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
+    _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+
+    def tensor(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        buffer: Buffer,
+        *,
+        address: tuple[int, int] | None = None,
+        role: str = "",
+        where: Where | None = None,
+    ) -> Tensor:
+        """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it."""
+        check_tensor(name, shape, dtype, buffer, self.target)
+        count = self._names.get(name, 0)
+        self._names[name] = count + 1
+        unique = f"{name}.{count}" if count else name
+        made = Tensor(unique, shape, dtype, buffer, address, role, where.span if where else None)
+        self.tensors.append(made)
+        if self.observe is not None:
+            self.observe(made)
+        return made
+
+    def emit(self, inst: Inst) -> None:
+        """Verify and record ``inst`` at the user's current line."""
+        inst.where = here("specialise.py")
+        verify(inst, self.target, self._known)
+        self.body.append(inst)
+        if self.observe is not None:
+            self.observe(inst)
+
+    def state(self, name: str, dtype: DType, lanes: int) -> Access:
+        """The engine's own register file ``name``, one word a lane, its first ``lanes`` lanes."""
+        if name not in self._state:
+            self._state[name] = self.tensor(name, (self.target.partitions, 1), dtype, Buffer.register)
+        return Access(self._state[name], 0, (lanes, 1), (1, 1), dtype)
+
+    def finish(self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool) -> Kernel:
+        """The recorded kernel."""
+        return Kernel(
+            self.name,
+            self.target.name,
+            self.grid,
+            tuple(inputs),
+            tuple(outputs),
+            sequence,
+            tuple(self.tensors),
+            tuple(self.body),
+        )
+
+
+def check_tensor(name: str, shape: tuple[int, ...], dtype: DType, buffer: Buffer, target: Target) -> None:
+    """Raise unless a tensor of this shape can exist in ``buffer`` of ``target``."""
+    if not shape or any(size < 1 for size in shape):
+        raise ShapeError(
+            f"tensor '{name}' has shape {shape}: every dimension must be at least 1",
+            fix="skip the work for an empty piece with an if",
+        )
+    if not buffer.on_chip or buffer is Buffer.register:
+        return
+    if len(shape) < 2:
+        raise ShapeError(
+            f"tensor '{name}' of shape {shape} in {buffer.value} needs at least 2 dimensions: (partitions, free…)",
+            fix=f"make it ({shape[0]}, 1)",
+        )
+    if shape[0] > target.partitions:
+        raise PartitionError(
+            f"tensor '{name}' of shape {shape} in {buffer.value} has {shape[0]} partitions; "
+            f"{target.name} has {target.partitions}",
+            fix=f"tile dimension 0 by {target.partitions}, or put what exceeds it into the free dimensions",
+        )
+    limit = target.sbuf_partition_bytes if buffer is Buffer.sbuf else target.psum_partition_bytes
+    size = dtype.itemsize
+    for n in shape[1:]:
+        size *= n
+    if size > limit:
+        raise CapacityError(
+            f"tensor '{name}' of shape {shape} {dtype} takes {size} bytes per partition of {buffer.value}; "
+            f"{target.name} has {limit}",
+            fix="split the free dimension into smaller tiles",
+        )
+
+
+class _Current(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Builder] = []
+
+
+_current = _Current()
+
+
+def current(what: str) -> Builder:
+    """The builder that records now; ``what`` names the caller in the error when there is none."""
+    if not _current.stack:
+        raise OutsideKernelError(
+            f"{what} was called outside a kernel",
+            fix="call it in a function decorated with @nki.jit, and call that function",
+        )
+    return _current.stack[-1]
+
+
+class recording:
+    """Context manager: makes ``builder`` the current one of this thread."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+
+    def __enter__(self) -> Builder:
+        _current.stack.append(self.builder)
+        return self.builder
+
+    def __exit__(self, *exc: object) -> None:
+        _current.stack.pop()
+
+
+def is_recording() -> bool:
+    """Whether a kernel is being specialised in this thread."""
+    return bool(_current.stack)

@@ -1,0 +1,86 @@
+"""Random legal operands, from which instruction declarations build samples of themselves."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import TypeVar
+
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.ir.types import Access, Buffer, Tensor, row_major
+from nki.target.model import Target
+
+T = TypeVar("T")
+
+FLOATS = (dt.float32, dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2, dt.float8_e4m3fn, dt.tfloat32)
+INTEGERS = (dt.int8, dt.uint8, dt.int16, dt.uint16, dt.int32, dt.uint32)
+COMPUTING = (*FLOATS, *INTEGERS, dt.bool_)
+
+
+class Draw:
+    """A source of choices. Tiles are strided windows of larger tensors as often as they are dense."""
+
+    def __init__(self, source: random.Random, target: Target) -> None:
+        self.source = source
+        self.target = target
+        self._made = 0
+
+    def integer(self, low: int, high: int) -> int:
+        """A whole number from ``low`` to ``high``, both possible."""
+        return self.source.randint(low, high)
+
+    def choice(self, items: Sequence[T]) -> T:
+        """One of ``items``."""
+        return items[self.source.randrange(len(items))]
+
+    def flag(self) -> bool:
+        """True or False."""
+        return self.source.random() < 0.5
+
+    def number(self) -> float:
+        """A float32 value of moderate size, small integers and zeros more often than chance would have them."""
+        pick = self.source.random()
+        if pick < 0.3:
+            return float(self.integer(-3, 3))
+        return float(dt.float32.dtype.type(self.source.uniform(-8, 8)))
+
+    def partitions(self) -> int:
+        """A partition count, the whole machine among them."""
+        return self.choice((1, 2, 5, 32, 33, 64, 96, self.target.partitions))
+
+    def free(self) -> int:
+        """Elements per partition, around the widths of vectors."""
+        return self.choice((1, 2, 3, 8, 15, 16, 17, 24, 40, 64))
+
+    def tile(self, partitions: int, free: int, dtype: DType, buffer: Buffer = Buffer.sbuf) -> Access:
+        """A window of ``partitions`` by ``free`` elements, free in one or two dimensions, dense or with a step."""
+        outer = self.choice([n for n in range(1, free + 1) if free % n == 0][:4])
+        shape = (partitions, free) if outer == 1 or self.flag() else (partitions, outer, free // outer)
+        step = self.choice((1, 1, 1, 2)) if buffer is not Buffer.psum else 1
+        pad = self.choice((0, 0, 3))
+        start = self.choice([s for s in (0, 32, 64, 96) if s + partitions <= self.target.partitions and _fits(s, partitions)])
+        inner = shape[-1] * step + pad
+        storage = (self.target.partitions, *shape[1:-1], inner)
+        self._made += 1
+        tensor = Tensor(f"t{self._made}", storage, dtype, buffer)
+        strides = row_major(storage)
+        offset = start * strides[0] + (pad // 2)
+        return Access(tensor, offset, shape, (*strides[:-1], step), dtype)
+
+    def column(self, partitions: int, dtype: DType = dt.float32, buffer: Buffer = Buffer.sbuf) -> Access:
+        """A vector operand of one element per partition."""
+        return self.tile(partitions, 1, dtype, buffer)
+
+    def scalar(self, partitions: int) -> float | Access:
+        """A number or a float32 vector operand."""
+        return self.number() if self.flag() else self.column(partitions)
+
+    def hbm(self, shape: tuple[int, ...], dtype: DType) -> Access:
+        """A whole HBM tensor."""
+        self._made += 1
+        return Access.whole(Tensor(f"h{self._made}", shape, dtype, Buffer.hbm))
+
+
+def _fits(start: int, partitions: int) -> bool:
+    return start % (32 if partitions <= 32 else 64 if partitions <= 64 else 128) == 0

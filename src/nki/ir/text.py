@@ -1,0 +1,231 @@
+"""The text form of a kernel: one line an instruction, made to be read, diffed, edited and fed back.
+
+    kernel "add" target=trn2 grid=() version="1.0" {
+      input a : hbm float32[256,512]
+      tensor c : shared_hbm float32[256,512]
+      tensor a_tile : sbuf float32[128,512] at=(0, 2048)
+      dma_copy dst=a_tile[0 | 512x128, 1x512] src=a[0 | 512x128, 1x512] engine=unknown  # "add.py":14
+      return c
+    }
+
+An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
+bytes as another type. ``parse(show(kernel)) == kernel``. Parsing never evaluates anything.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from enum import Enum
+from typing import Any, cast
+
+from nki.base.dtype import BY_NAME, DType
+from nki.base.errors import TextError
+from nki.ir.inst import REGISTRY, Field, Inst
+from nki.ir.kernel import Kernel
+from nki.ir.types import Access, Buffer, Tensor
+
+
+def show(kernel: Kernel) -> str:
+    """``kernel`` as text."""
+    grid = _value(kernel.grid)
+    lines = [f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)} {{"]
+    lines.extend("  " + _tensor(t) for t in kernel.tensors)
+    lines.extend("  " + show_inst(i) for i in kernel.body)
+    names = ", ".join(t.name for t in kernel.outputs)
+    lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
+    return "\n".join(lines) + "\n}\n"
+
+
+def show_inst(inst: Inst) -> str:
+    """One instruction as a line of text; arguments that have their default value are left out."""
+    parts = [inst.mnemonic]
+    for f in inst.fields:
+        value = getattr(inst, f.name)
+        if value is f.default or (type(value) is type(f.default) and value == f.default):
+            continue
+        parts.append(f"{f.name}={_value(value)}")
+    span = inst.where.span
+    if span is not None:
+        parts.append(f" # {json.dumps(span.file)}:{span.line}")
+    return " ".join(parts)
+
+
+def _tensor(t: Tensor) -> str:
+    head = "input" if t.role == "input" else "output" if t.role == "output" else "tensor"
+    shape = ",".join(map(str, t.shape))
+    address = f" at={_value(t.address)}" if t.address is not None else ""
+    return f"{head} {t.name} : {t.buffer.value} {t.dtype.name}[{shape}]{address}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, Access):
+        window = ", ".join(f"{s}x{n}" for s, n in value.pattern())
+        kind = "" if value.dtype is value.tensor.dtype else f" as {value.dtype.name}"
+        return f"{value.tensor.name}[{value.offset} | {window}{kind}]"
+    if isinstance(value, tuple):
+        items = cast(tuple[Any, ...], value)
+        return "(" + ", ".join(map(_value, items)) + ("," if len(items) == 1 else "") + ")"
+    if isinstance(value, str):
+        return json.dumps(value)
+    if value is None or isinstance(value, bool | int | float):
+        return repr(value)
+    return str(value.name)  # an operator or an enum member
+
+
+_HEAD = re.compile(r'kernel (".*?(?<!\\)") target=(\S+) grid=(\(.*?\)) version=(".*?(?<!\\)") \{$')
+_DECLARE = re.compile(r"(input|output|tensor) (\S+) : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?$")
+_OPERAND = re.compile(r"([^\s\[\]=,()]+)\[(-?\d+) \| ([^\]]*?)(?: as (\w+))?\]")
+_NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
+_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_WORD = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def parse(text: str) -> Kernel:
+    """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read."""
+    return _Parser(text).kernel()
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self.lines = text.splitlines()
+        self.number = 0
+        self.tensors: dict[str, Tensor] = {}
+
+    def fail(self, why: str) -> TextError:
+        line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
+        return TextError(f"line {self.number}: {why}: {line[:160]}", fix="compare with the output of `nki dump`")
+
+    def next(self) -> str:
+        while self.number < len(self.lines):
+            self.number += 1
+            line = self.lines[self.number - 1].strip()
+            if line and not line.startswith("#"):
+                return line
+        self.number += 1
+        raise self.fail("the kernel is not closed")
+
+    def kernel(self) -> Kernel:
+        head = _HEAD.match(self.next())
+        if head is None:
+            raise self.fail('expected kernel "name" target=… grid=… version=… {')
+        body: list[Inst] = []
+        while not (line := self.next()).startswith("return "):
+            if line.startswith(("input ", "output ", "tensor ")):
+                self.declare(line)
+            else:
+                body.append(self.instruction(line))
+        names = line.removeprefix("return ").strip()
+        sequence = names.startswith("(")
+        outputs = [self.tensor(n.strip()) for n in names.strip("()").split(",") if n.strip()]
+        if self.next() != "}":
+            raise self.fail("expected } after return")
+        grid, _ = self.value(head[3], 0, None)
+        return Kernel(
+            json.loads(head[1]),
+            head[2],
+            grid,
+            tuple(t for t in self.tensors.values() if t.role == "input"),
+            tuple(outputs),
+            sequence,
+            tuple(self.tensors.values()),
+            tuple(body),
+            json.loads(head[4]),
+        )
+
+    def declare(self, line: str) -> None:
+        found = _DECLARE.match(line)
+        if found is None or found[3] not in Buffer.__members__ or found[4] not in BY_NAME:
+            raise self.fail("not a tensor declaration")
+        if found[2] in self.tensors:
+            raise self.fail(f"tensor {found[2]} is declared twice")
+        shape = tuple(int(n) for n in found[5].split(",") if n)
+        address = (int(found[6]), int(found[7])) if found[6] else None
+        role = "" if found[1] == "tensor" else found[1]
+        self.tensors[found[2]] = Tensor(found[2], shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
+
+    def tensor(self, name: str) -> Tensor:
+        if name not in self.tensors:
+            raise self.fail(f"unknown tensor {name}")
+        return self.tensors[name]
+
+    def instruction(self, line: str) -> Inst:
+        mnemonic = _WORD.match(line)
+        cls = REGISTRY.get(mnemonic[0]) if mnemonic else None
+        if mnemonic is None or cls is None:
+            raise self.fail("unknown instruction")
+        fields = {f.name: f for f in cls.fields}
+        values: dict[str, Any] = {}
+        at = mnemonic.end()
+        while (at := _skip(line, at)) < len(line) and line[at] != "#":
+            name = _WORD.match(line, at)
+            if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
+                raise self.fail(f"unknown argument of {mnemonic[0]}")
+            values[name[0]], at = self.value(line, name.end() + 1, fields[name[0]])
+        try:
+            return cls(**values)
+        except TypeError as error:
+            raise self.fail(str(error)) from None
+
+    def value(self, line: str, at: int, f: Field | None) -> tuple[Any, int]:
+        """The value that starts at ``at``, and where it ends."""
+        if line.startswith("(", at):
+            return self.sequence(line, at, f)
+        if found := _OPERAND.match(line, at):
+            return self.operand(found), found.end()
+        if found := _STRING.match(line, at):
+            return json.loads(found[0]), found.end()
+        if found := _NUMBER.match(line, at):
+            text = found[0]
+            return (int(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
+        if found := _WORD.match(line, at):
+            return self.word(found[0], f), found.end()
+        raise self.fail(f"cannot read the value at column {at + 1}")
+
+    def sequence(self, line: str, at: int, f: Field | None) -> tuple[tuple[Any, ...], int]:
+        items: list[Any] = []
+        at += 1
+        while not line.startswith(")", at := _skip(line, at)):
+            item, at = self.value(line, at, f)
+            items.append(item)
+            at = _skip(line, at)
+            if line.startswith(",", at):
+                at += 1
+            elif not line.startswith(")", at):
+                raise self.fail("expected , or )")
+        return tuple(items), at + 1
+
+    def operand(self, found: re.Match[str]) -> Access:
+        try:
+            window = [tuple(map(int, part.split("x"))) for part in found[3].split(", ")]
+            steps, counts = tuple(w[0] for w in window), tuple(w[1] for w in window)
+        except (ValueError, IndexError):
+            raise self.fail("an operand reads tensor[offset | step x count, …]") from None
+        tensor = self.tensor(found[1])
+        dtype: DType = tensor.dtype
+        if found[4]:
+            if found[4] not in BY_NAME:
+                raise self.fail(f"unknown dtype {found[4]}")
+            dtype = BY_NAME[found[4]]
+        access = Access(tensor, int(found[2]), counts, steps, dtype)
+        if access.first() < 0 or (access.last() + 1) * dtype.itemsize > tensor.nbytes or min(counts) < 1:
+            raise self.fail(f"the window of {tensor.name} leaves the tensor")
+        return access
+
+    def word(self, word: str, f: Field | None) -> Any:
+        if word in ("True", "False", "None"):
+            return {"True": True, "False": False, "None": None}[word]
+        if word in ("inf", "nan"):
+            return float(word)
+        symbol = f.symbol if f is not None else None
+        if symbol is not None:
+            found = symbol.__members__.get(word) if issubclass(symbol, Enum) else symbol.named(word)
+            if found is not None:
+                return found
+        raise self.fail(f"unknown word {word}")
+
+
+def _skip(line: str, at: int) -> int:
+    while at < len(line) and line[at] == " ":
+        at += 1
+    return at

@@ -1,0 +1,216 @@
+"""Tensors and the access patterns through which instructions see them.
+
+A :class:`Tensor` is storage: a name, a shape, an element type and the memory it lives in. Storage is addressed row-major
+in elements; on chip the first dimension is the partition, so the partition step of a whole tensor is its free size
+(NKI access-pattern guide). An :class:`Access` is what an instruction's operand is: offset, shape and one step per
+dimension into one tensor.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import Annotated, Any, TypeVar
+
+from nki.base.dtype import DType
+from nki.base.source import Span
+
+
+class Buffer(Enum):
+    """The memories of a NeuronCore. ``register`` holds engine state that instructions pass on (one word a lane)."""
+
+    sbuf = "sbuf"
+    psum = "psum"
+    hbm = "hbm"
+    private_hbm = "private_hbm"
+    shared_hbm = "shared_hbm"
+    register = "register"
+
+    # Members are asked for these on every instruction, so they are plain attributes rather than properties.
+    on_chip: bool
+    is_hbm: bool
+
+    def __init__(self, value: str) -> None:
+        self.is_hbm = value.endswith("hbm")
+        self.on_chip = not self.is_hbm
+
+    def __repr__(self) -> str:
+        return f"nl.{self.value}"
+
+
+@dataclass(eq=False, slots=True)
+class Tensor:
+    """One allocation. Two tensors are the same only if they are one object; names are unique within a kernel.
+
+    ``address`` is ``(first partition, byte offset in the partition)`` when the user placed it. ``role`` says how the
+    kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal).
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+    buffer: Buffer
+    address: tuple[int, int] | None = None
+    role: str = ""
+    span: Span | None = None
+
+    @property
+    def elements(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        return self.elements * self.dtype.itemsize
+
+    @property
+    def free_size(self) -> int:
+        """Elements per partition."""
+        return math.prod(self.shape[1:])
+
+
+@dataclass(frozen=True, slots=True)
+class TensorSpec:
+    """What a caller must pass, or gets back: name, shape and element type of an HBM tensor."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: DType
+
+
+def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Steps, in elements, of a dense row-major array of ``shape``."""
+    steps: list[int] = []
+    step = 1
+    for size in reversed(shape):
+        steps.append(step)
+        step *= size
+    return tuple(reversed(steps))
+
+
+class Access:
+    """A strided window of a tensor, counted in elements of ``dtype`` from the tensor's start.
+
+    On chip, dimension 0 runs over partitions. A step of 0 repeats an element (broadcast).
+    """
+
+    __slots__ = ("_signature", "dtype", "offset", "shape", "strides", "tensor")
+
+    def __init__(
+        self, tensor: Tensor, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
+    ) -> None:
+        self.tensor = tensor
+        self.offset = offset
+        self.shape = shape
+        self.strides = strides
+        self.dtype = dtype
+        self._signature: tuple[Any, ...] | None = None
+
+    @classmethod
+    def whole(cls, tensor: Tensor) -> Access:
+        """All of ``tensor``."""
+        return cls(tensor, 0, tensor.shape, row_major(tensor.shape), tensor.dtype)
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.tensor.buffer
+
+    @property
+    def name(self) -> str:
+        return self.tensor.name
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.shape)
+
+    @property
+    def partitions(self) -> int:
+        """Partitions touched (the size of dimension 0)."""
+        return self.shape[0]
+
+    @property
+    def free_elements(self) -> int:
+        """Elements per partition."""
+        return math.prod(self.shape[1:])
+
+    @property
+    def partition_step(self) -> int:
+        """Elements of ``dtype`` from one partition of the tensor to the next."""
+        return self.tensor.free_size * self.tensor.dtype.itemsize // self.dtype.itemsize
+
+    @property
+    def start_partition(self) -> int:
+        return self.offset // max(1, self.partition_step)
+
+    @property
+    def free_bytes(self) -> int:
+        """Bytes per partition that the pattern addresses, were it dense."""
+        return self.free_elements * self.dtype.itemsize
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        """All that rules and code depend on: everything but which tensor it is and where in it the window starts.
+
+        The start partition stays in for tiles on chip, because several rules restrict it.
+        """
+        if self._signature is None:
+            buffer = self.tensor.buffer
+            start = self.start_partition if buffer.on_chip else 0
+            self._signature = (self.dtype.name, self.shape, self.strides, buffer.value, start, self.partition_step)
+        return self._signature
+
+    def last(self) -> int:
+        """Offset of the furthest element that the window touches."""
+        return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s > 0)
+
+    def first(self) -> int:
+        """Offset of the nearest element that the window touches."""
+        return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
+
+    def pattern(self) -> Iterator[tuple[int, int]]:
+        """``(step, count)`` per dimension."""
+        return zip(self.strides, self.shape, strict=True)
+
+    def same_place(self, other: Access) -> bool:
+        """Whether both windows touch the same elements in the same order."""
+        return (
+            self.tensor is other.tensor
+            and self.offset == other.offset
+            and self.shape == other.shape
+            and self.strides == other.strides
+            and self.dtype is other.dtype
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Access):
+            return NotImplemented
+        mine = (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name)
+        return mine == (other.tensor.name, other.offset, other.shape, other.strides, other.dtype.name)
+
+    __hash__ = None  # type: ignore[assignment]  # views compare by content and are never keys
+
+
+class Role(Enum):
+    """What an instruction does with an operand."""
+
+    IN = "in"
+    OUT = "out"
+    INOUT = "inout"
+
+
+class Immediate:
+    """Marks a field whose value reaches the compiled routine at run time instead of being compiled into it."""
+
+
+T = TypeVar("T")
+Tile = Access
+In = Annotated[T, Role.IN]
+Out = Annotated[T, Role.OUT]
+InOut = Annotated[T, Role.INOUT]
+Scalar = Annotated[float, Immediate]
+Index = Annotated[int, Immediate]

@@ -1,0 +1,58 @@
+"""The enumerations of ``nki.isa``."""
+
+from __future__ import annotations
+
+from enum import Enum
+
+
+class engine(Enum):
+    """The engines of a NeuronCore; ``unknown`` lets the compiler choose."""
+
+    unknown = 0
+    tensor = 1
+    scalar = 2
+    gpsimd = 3
+    dma = 4
+    vector = 5
+    sync = 6
+
+
+class reduce_cmd(Enum):
+    """What an instruction does with its engine's reduction registers."""
+
+    idle = 0
+    reset = 1
+    reduce = 2
+    reset_reduce = 3
+    load_reduce = 4
+
+
+class dge_mode(Enum):
+    """Who makes the descriptors of a DMA: software on GpSimd, the hardware block, or nobody at run time."""
+
+    unknown = 0
+    swdge = 1
+    hwdge = 2
+    none = 3
+
+
+class oob_mode(Enum):
+    """What a DMA does with an index outside the tensor: raise an error or skip the element."""
+
+    error = 0
+    skip = 1
+
+
+class matmul_perf_mode(Enum):
+    """Throughput modes of the Tensor engine; ``double_row`` multiplies two 8-bit rows at once (gen3 and later)."""
+
+    none = "none"
+    double_row = "double_row"
+
+
+class nc_version(Enum):
+    """NeuronCore generations."""
+
+    gen2 = 2
+    gen3 = 3
+    gen4 = 4

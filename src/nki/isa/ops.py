@@ -1,0 +1,51 @@
+"""Operators as kernels name them: ``nl.add``, ``nl.exp``. One name may be an ALU operator, an activation, or both."""
+
+from __future__ import annotations
+
+import difflib
+from typing import Annotated, Final
+
+from nki.base.errors import OperatorError
+from nki.isa import activations, alu
+
+
+class Op:
+    """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one."""
+
+    __slots__ = ("act", "alu", "name")
+
+    def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
+        self.name = name
+        self.alu = alu_row
+        self.act = act_row
+
+    def __repr__(self) -> str:
+        return f"nl.{self.name}"
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        return named, (self.name,)
+
+    @classmethod
+    def named(cls, name: str) -> Op | None:
+        """The operator called ``name``, or None."""
+        return OPS.get(name)
+
+
+OPS: Final = {
+    name: Op(name, alu.TABLE.get(name), activations.TABLE.get(name))
+    for name in dict.fromkeys([*alu.TABLE, *activations.TABLE])
+}
+
+
+def named(name: str) -> Op:
+    """The operator called ``name``; raises :class:`OperatorError` with the nearest names."""
+    if name not in OPS:
+        near = difflib.get_close_matches(name, OPS, 3)
+        raise OperatorError(f"there is no operator {name!r}", fix=f"did you mean {', '.join(near)}?" if near else "")
+    return OPS[name]
+
+
+AluOp = Annotated[Op, "alu"]
+"""A field that takes a row of the ALU table."""
+Act = Annotated[Op, "act"]
+"""A field that takes a row of the activation table."""

@@ -1,0 +1,292 @@
+"""Rules that several instructions share, made for the field names that they are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from nki.base.errors import BufferError_, DTypeError, EngineError, GenerationError, OperatorError, PartitionError
+from nki.ir.inst import Inst, Rule
+from nki.ir.types import Access, Buffer
+from nki.isa.enums import engine
+from nki.target.model import Target
+
+REFERENCE = "NKI reference, nki.isa."
+
+
+def rule(code: str, text: str, ok: Callable[[Any, Target], bool], src: str, **more: Any) -> Rule:
+    """A rule of one instruction; see :class:`Rule` for the rest."""
+    return Rule(code, text, ok, src, **more)
+
+
+def _tile(i: Inst, name: str) -> Access | None:
+    value = getattr(i, name)
+    return value if isinstance(value, Access) else None
+
+
+def tiles(*names: str) -> tuple[Rule, ...]:
+    """Each named operand is on chip, has partitions that the machine has, starts where an engine can start, and has a
+    dtype that computes."""
+    return tuple(r for name in names for r in _tile_rules(name))
+
+
+def _tile_rules(name: str) -> tuple[Rule, ...]:
+    def on_chip(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.buffer.on_chip
+
+    def limit(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.partitions <= t.partitions
+
+    def start(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.start_partition in starts(tile.partitions)
+
+    def step(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.partitions == 1 or tile.strides[0] == tile.partition_step
+
+    def computes(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.dtype.computes
+
+    i = "{i." + name
+    arch = "Trainium/Inferentia2 architecture guide, SBUF and PSUM access"
+    return (
+        Rule(
+            "TL01",
+            f"{name} '{i}.name}}' is in {i}.buffer.value}}; compute engines see only sbuf and psum",
+            on_chip,
+            arch,
+            BufferError_,
+            "copy it to an SBUF tile with nisa.dma_copy first (and back afterwards, for a result)",
+        ),
+        Rule(
+            "TL02",
+            f"{name} '{i}.name}}' has {i}.partitions}} partitions; the machine has {{t.partitions}}",
+            limit,
+            arch,
+            PartitionError,
+            "tile dimension 0 by {t.partitions}",
+        ),
+        Rule(
+            "TL03",
+            f"{name} '{i}.name}}' starts at partition {i}.start_partition}} and has {i}.partitions}} partitions: "
+            "up to 32 may start at 0, 32, 64 or 96, up to 64 at 0 or 64, more only at 0",
+            start,
+            arch,
+            PartitionError,
+            "move the tile to an allowed start partition, or split it",
+        ),
+        Rule(
+            "TL04",
+            f"{name} '{i}.name}}' steps {i}.strides[0]}} elements between partitions; its tensor has "
+            f"{i}.partition_step}}: an engine reads neighbouring partitions",
+            step,
+            arch,
+            PartitionError,
+            "use nisa.dma_copy or nisa.nc_transpose to rearrange partitions",
+        ),
+        Rule(
+            "TL05",
+            f"{name} '{i}.name}}' is {i}.dtype}}, which no compute instruction takes",
+            computes,
+            "NKI reference, Supported Data Types",
+            DTypeError,
+            "use a plain float or integer dtype",
+        ),
+    )
+
+
+def starts(partitions: int) -> tuple[int, ...]:
+    """Partitions at which a tile of this many partitions may start (architecture guide)."""
+    return (0, 32, 64, 96) if partitions <= 32 else (0, 64) if partitions <= 64 else (0,)
+
+
+def same_partitions(first: str, *others: str) -> Rule:
+    """All named tiles have as many partitions."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        want = _tile(i, first)
+        found = [tile for name in others if (tile := _tile(i, name)) is not None]
+        return want is None or all(tile.partitions == want.partitions for tile in found)
+
+    return Rule(
+        "SP01",
+        _listed("partitions differ:", (first, *others)),
+        ok,
+        "NKI reference, the instructions' Layout and Tile size sections",
+        fix="slice the tiles to the same number of partitions",
+    )
+
+
+def same_elements(first: str, *others: str) -> Rule:
+    """All named tiles have as many elements per partition."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        want = _tile(i, first)
+        found = [tile for name in others if (tile := _tile(i, name)) is not None]
+        return want is None or all(tile.free_elements == want.free_elements for tile in found)
+
+    return Rule(
+        "SE01",
+        _listed("elements per partition differ:", (first, *others)),
+        ok,
+        "NKI reference, the instructions' Tile size sections",
+        fix="slice the tiles to the same free size; to repeat a (P, 1) column use nisa.tensor_scalar",
+    )
+
+
+def _listed(head: str, names: tuple[str, ...]) -> str:
+    return f"{head} " + ", ".join(f"{n} is {{i.{n}.shape}}" for n in names)
+
+
+def column(name: str, like: str) -> Rule:
+    """A vector operand: one element per partition, as many partitions as ``like``."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile, other = _tile(i, name), _tile(i, like)
+        return tile is None or other is None or (tile.free_elements == 1 and tile.partitions == other.partitions)
+
+    return Rule(
+        "CO01",
+        f"{name} has shape {{i.{name}.shape}}; a vector operand is ({{i.{like}.partitions}}, 1) like {like}",
+        ok,
+        "NKI reference, the instructions' Layout sections",
+        fix=f"pass a number, or a tile of shape ({{i.{like}.partitions}}, 1)",
+    )
+
+
+def buffer(name: str, *allowed: Buffer) -> Rule:
+    """The operand lives in one of these memories."""
+    words = " or ".join(b.value for b in allowed)
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.buffer in allowed
+
+    return Rule(
+        "BU01",
+        f"{name} '{{i.{name}.name}}' is in {{i.{name}.buffer.value}}; it must be in {words}",
+        ok,
+        "NKI reference, the instructions' Memory types sections",
+        BufferError_,
+        f"allocate it with buffer=nl.{allowed[0].value}, or copy it there",
+    )
+
+
+def not_both_psum(first: str, second: str) -> Rule:
+    """Two inputs may not both come from PSUM."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        one, two = _tile(i, first), _tile(i, second)
+        return not (one and two and one.buffer is Buffer.psum and two.buffer is Buffer.psum)
+
+    return Rule(
+        "BU02",
+        f"{first} '{{i.{first}.name}}' and {second} '{{i.{second}.name}}' are both in psum; only one may be",
+        ok,
+        "NKI reference, nki.isa.tensor_tensor",
+        BufferError_,
+        f"copy {second} to SBUF with nisa.tensor_copy first",
+    )
+
+
+def engines(*allowed: engine) -> tuple[Rule, ...]:
+    """The ``engine`` argument names an engine that runs the instruction; GpSimd cannot reach PSUM."""
+    words = ", ".join(f"nisa.engine.{e.name}" for e in allowed)
+
+    def ok(i: Any, t: Target) -> bool:
+        return i.engine is engine.unknown or i.engine in allowed
+
+    def reach(i: Any, t: Target) -> bool:
+        return i.engine is not engine.gpsimd or all(a.buffer is not Buffer.psum for _, a in i.operands())
+
+    return (
+        Rule(
+            "EN01",
+            "engine {i.engine.name} cannot run this instruction",
+            ok,
+            "NKI reference, the instructions' engine parameter",
+            EngineError,
+            f"use {words}, or leave engine out",
+        ),
+        Rule(
+            "EN02",
+            "the GpSimd engine cannot reach psum, where one of the operands is",
+            reach,
+            "NKI reference, nki.isa.tensor_copy",
+            EngineError,
+            "use nisa.engine.vector, or copy the operand to SBUF first",
+        ),
+    )
+
+
+def alu_op(name: str, *, arithmetic: bool = False) -> tuple[Rule, ...]:
+    """The operator is in the ALU table and the target has it; ``arithmetic`` refuses bit operators."""
+
+    def known(i: Inst, t: Target) -> bool:
+        op = getattr(i, name)
+        return op is None or (op.alu is not None and not (arithmetic and op.alu.bits))
+
+    def has(i: Inst, t: Target) -> bool:
+        op = getattr(i, name)
+        return op is None or op.alu is None or t.generation >= op.alu.since
+
+    what = "an arithmetic operator of the ALU table" if arithmetic else "an operator of the ALU table"
+    return (
+        Rule(
+            "OP01",
+            f"{name}={{i.{name}}} is not {what}",
+            known,
+            "NKI reference, Supported Math Operators",
+            OperatorError,
+            "use one of those operators, or nisa.activation for an activation function",
+        ),
+        Rule(
+            "OP02",
+            f"{name}={{i.{name}}} does not exist on {{t.name}}",
+            has,
+            "NKI reference, nki.language.abs_max",
+            GenerationError,
+            "target trn3",
+        ),
+    )
+
+
+def bit_types(op: str, *names: str) -> Rule:
+    """A bit operator sees integers of one width."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        chosen = getattr(i, op)
+        if chosen is None or chosen.alu is None or not chosen.alu.bits:
+            return True
+        found = [tile.dtype for name in names if (tile := _tile(i, name)) is not None]
+        return all(d.is_integer and d.itemsize == found[0].itemsize for d in found)
+
+    return Rule(
+        "DT01",
+        f"{op}={{i.{op}}} works on bit patterns: {', '.join(names)} must be integers of one width",
+        ok,
+        "NKI reference, the instructions' Data types sections",
+        DTypeError,
+        "use int/uint tiles of one width, or view the tile as an integer dtype",
+    )
+
+
+def float_operand(name: str, op: str) -> Rule:
+    """A vector operand of an arithmetic operator is float32."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile, chosen = _tile(i, name), getattr(i, op)
+        return tile is None or chosen is None or chosen.alu is None or chosen.alu.bits or tile.dtype.name == "float32"
+
+    return Rule(
+        "DT02",
+        f"{name} '{{i.{name}.name}}' is {{i.{name}.dtype}}; with an arithmetic operator it must be float32",
+        ok,
+        "NKI reference, nki.isa.tensor_scalar",
+        DTypeError,
+        "copy it to a float32 tile with nisa.tensor_copy",
+    )

@@ -1,0 +1,103 @@
+"""``nisa.tensor_copy`` and ``nisa.memset``: move a tile on chip, fill a tile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.errors import ArgumentError, EngineError
+from nki.ir.algebra import Algebra
+from nki.ir.inst import Cost, Inst, instruction
+from nki.ir.sample import COMPUTING, FLOATS, Draw
+from nki.ir.types import Buffer, In, Out, Scalar, Tile
+from nki.isa import cost, enums
+from nki.isa.rules import engines, rule, same_elements, same_partitions, tiles
+from nki.target.model import Target
+
+_E = enums.engine
+
+
+@instruction(engines=(_E.vector, _E.scalar, _E.gpsimd))
+class TensorCopy(Inst):
+    """Copy the tile ``src`` to ``dst`` within SBUF and PSUM.
+
+    Same partitions and elements per partition, shapes may differ. Equal dtypes are copied bit for bit; otherwise each
+    element passes through float32. GpSimd cannot reach PSUM; the Scalar engine of gen2 has no such instruction.
+    """
+
+    dst: Out[Tile]
+    src: In[Tile]
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", "src"),
+        same_partitions("dst", "src"),
+        same_elements("dst", "src"),
+        *engines(_E.vector, _E.scalar, _E.gpsimd),
+        rule(
+            "TC01",
+            "the Scalar engine of {t.name} has no tensor_copy",
+            lambda i, t: i.engine is not _E.scalar,
+            "NKI reference, nki.isa.tensor_copy",
+            error=EngineError,
+            until=2,
+            fix="use nisa.activation(dst=…, op=nl.copy, data=…), or another engine",
+        ),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        m.store(self.dst, m.cast(m.load(self.src), self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.streaming(self.dst.free_elements, "tensor_copy")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> TensorCopy:
+        partitions, free = draw.partitions(), draw.free()
+        dtype = draw.choice(COMPUTING)
+        other = dtype if draw.flag() else draw.choice(COMPUTING)
+        where = draw.choice((Buffer.sbuf, Buffer.psum))
+        return cls(draw.tile(partitions, free, dtype), draw.tile(partitions, free, other, where))
+
+
+def _holds(i: Any) -> bool:
+    """An integer tile holds a value only if it is whole and in range."""
+    value, dtype = i.value, i.dst.dtype
+    if not dtype.is_integer:
+        return True
+    low = -dtype.largest - 1 if dtype.kind == "i" else 0
+    return value == value and low <= value <= dtype.largest and value == int(value)
+
+
+@instruction(engines=(_E.vector, _E.gpsimd))
+class Memset(Inst):
+    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype."""
+
+    dst: Out[Tile]
+    value: Scalar
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    rules = (
+        *tiles("dst"),
+        *engines(_E.vector, _E.gpsimd),
+        rule(
+            "MS01",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}",
+            lambda i, t: _holds(i),
+            "Release notes of NKI 0.3 (the value's type must match dst)",
+            error=ArgumentError,
+            fix="pass a whole number within the range of {i.dst.dtype}",
+            by_value=True,
+        ),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        m.store(self.dst, m.const(self.value, self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.streaming(self.dst.free_elements, "memset")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> Memset:
+        return cls(draw.tile(draw.partitions(), draw.free(), draw.choice(FLOATS)), draw.number())

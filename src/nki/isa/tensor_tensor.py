@@ -1,0 +1,103 @@
+"""``nisa.tensor_tensor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.errors import BufferError_, EngineError
+from nki.ir.algebra import Algebra
+from nki.ir.inst import Cost, Inst, instruction
+from nki.ir.sample import COMPUTING, INTEGERS, Draw
+from nki.ir.types import Buffer, In, Out, Tile
+from nki.isa import alu, cost, enums
+from nki.isa.ops import OPS, AluOp
+from nki.isa.rules import alu_op, bit_types, engines, not_both_psum, rule, same_elements, same_partitions, tiles
+from nki.target.model import Target
+
+_E = enums.engine
+_SOURCE = "NKI reference, nki.isa.tensor_tensor"
+_WORDS = ("int32", "uint32")
+_EXACT = ("add", "subtract", "multiply")
+
+
+@instruction(engines=(_E.vector, _E.gpsimd))
+class TensorTensor(Inst):
+    """``dst = data1 <op> data2``, element by element.
+
+    All tiles have the same partitions and elements per partition; the inputs are not both in PSUM. Arithmetic operators
+    compute in float32, with one exception: add, subtract and multiply of tiles that are all int32 or uint32 run on
+    GpSimd in exact 32-bit integers that wrap, unless ``engine`` says Vector or a tile is in PSUM. Bit operators take
+    integers of one width. ``nl.power`` runs on GpSimd, so all its tiles are in SBUF.
+    """
+
+    dst: Out[Tile]
+    data1: In[Tile]
+    data2: In[Tile]
+    op: AluOp
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", "data1", "data2"),
+        same_partitions("dst", "data1", "data2"),
+        same_elements("dst", "data1", "data2"),
+        not_both_psum("data1", "data2"),
+        *engines(_E.vector, _E.gpsimd),
+        *alu_op("op"),
+        rule(
+            "TT01",
+            "op={i.op} takes one operand",
+            lambda i, t: i.op.alu is None or i.op.alu.arity == 2,
+            _SOURCE,
+            error=EngineError,
+            fix="use nisa.tensor_scalar or nisa.activation for a unary operator",
+        ),
+        rule(
+            "TT02",
+            "nl.power runs on GpSimd, which cannot reach psum, where one of the operands is",
+            lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for _, a in i.operands()),
+            _SOURCE,
+            error=BufferError_,
+            fix="copy the operand to SBUF with nisa.tensor_copy first",
+        ),
+        rule(
+            "TT03",
+            "nl.power runs on GpSimd only",
+            lambda i, t: i.op.name != "power" or i.engine in (_E.unknown, _E.gpsimd),
+            _SOURCE,
+            error=EngineError,
+            fix="leave engine out",
+        ),
+        bit_types("op", "dst", "data1", "data2"),
+    )
+
+    def exact_integers(self) -> bool:
+        """Whether GpSimd's native integer arithmetic computes this."""
+        words = all(a.dtype.name in _WORDS for _, a in self.operands())
+        on_sbuf = all(a.buffer is not Buffer.psum for _, a in self.operands())
+        return words and on_sbuf and self.op.name in _EXACT and self.engine is not _E.vector
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        left, right = m.load(self.data1), m.load(self.data2)
+        if self.exact_integers():
+            m.store(self.dst, m.integer(self.op.name, left, right))
+        else:
+            m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        psum = sum(a.buffer is Buffer.psum for a in (self.data1, self.data2))
+        narrow = all(a.dtype.itemsize == 2 for _, a in self.operands())
+        return cost.streaming(self.dst.free_elements, "tensor_tensor", 1.0 if psum == 1 or narrow else 2.0)
+
+    @classmethod
+    def sample(cls, draw: Draw) -> TensorTensor:
+        partitions, free = draw.partitions(), draw.free()
+        names = [r.name for r in alu.TABLE.values() if r.arity == 2 and r.since <= draw.target.generation]
+        op = OPS[draw.choice(names)]
+        if op.alu is not None and op.alu.bits:
+            width = draw.choice((1, 2, 4))
+            kinds = [d for d in INTEGERS if d.itemsize == width]
+        else:
+            kinds = [d for d in COMPUTING if d.itemsize == 4] if draw.flag() else list(COMPUTING)
+        made = [draw.tile(partitions, free, draw.choice(kinds)) for _ in range(3)]
+        return cls(made[0], made[1], made[2], op)
