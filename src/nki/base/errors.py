@@ -67,3 +67,12 @@ class DTypeError(NkiError):
     """An instruction or call got a dtype that it does not take."""
 
     code = "NKI-DT002"
+
+
+# Targets
+
+
+class UnknownTargetError(NkiError):
+    """A hardware generation that this project does not know."""
+
+    code = "NKI-TG001"
