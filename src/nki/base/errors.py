@@ -139,3 +139,12 @@ class ArtifactError(NkiError):
     """A file that is not a usable kernel artifact."""
 
     code = "NKI-IR002"
+
+
+# Targets
+
+
+class UnknownTargetError(NkiError):
+    """A hardware generation that this project does not know."""
+
+    code = "NKI-TG001"

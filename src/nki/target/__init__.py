@@ -1,0 +1,44 @@
+"""The hardware generations, as facts with sources. ``find`` takes a name, ``default`` reads the environment."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from nki.base.errors import UnknownTargetError
+from nki.target.gen2 import GEN2
+from nki.target.gen3 import GEN3
+from nki.target.gen4 import GEN4
+from nki.target.model import Fact, Target
+
+__all__ = ["ENVIRONMENT", "GEN2", "GEN3", "GEN4", "GENERATIONS", "Fact", "Target", "default", "find"]
+
+GENERATIONS: Final = (GEN2, GEN3, GEN4)
+ENVIRONMENT: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
+
+_BY_NAME: Final = {alias: target for target in GENERATIONS for alias in target.aliases}
+
+
+def find(name: str) -> Target:
+    """The target of that name, whatever its case: trn1, trn1n, inf2, gen2; trn2, gen3; trn3, gen4.
+
+    Raises :class:`UnknownTargetError` for any other.
+    """
+    return _find(name, f"target {name!r} does not exist")
+
+
+def default() -> Target:
+    """The target that ``NEURON_PLATFORM_TARGET_OVERRIDE`` names; trn3 when it is unset or empty.
+
+    Read anew at each call, so that a program may change it between kernels. Raises :class:`UnknownTargetError`.
+    """
+    name = os.environ.get(ENVIRONMENT, "").strip()
+    return _find(name, f"{ENVIRONMENT}={name!r} names no target") if name else GEN4
+
+
+def _find(name: str, complaint: str) -> Target:
+    found = _BY_NAME.get(name.strip().lower())
+    if found is None:
+        names = "; ".join(", ".join(target.aliases) for target in GENERATIONS)
+        raise UnknownTargetError(complaint, fix=f"use one of {names}")
+    return found

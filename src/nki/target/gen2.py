@@ -1,0 +1,97 @@
+"""NeuronCore-v2: trn1 and inf2."""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from nki.base.dtype import bfloat16, float8_e4m3, float8_e5m2, float16, float32, tfloat32
+from nki.target.model import GIB, KIB, Fact, Target
+
+_GUIDE: Final = "Trainium/Inferentia2 Architecture Guide for NKI"
+_MATMUL: Final = "NKI reference, nki.isa.nc_matmul"
+_KLR: Final = "KLR (public open-source front end for NKI), per-generation constants of tile_size"
+_DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
+_BETA1: Final = "NKI 0.1 reference, nki.isa cost tables"
+_TRACES: Final = "npu_profiling_code by AnchovyPark (public profiles of fp16 matmuls on inf2.xlarge)"
+
+GEN2: Final = Target(
+    name="trn1",
+    generation=2,
+    aliases=("trn1", "trn1n", "inf2", "gen2"),
+    core="NeuronCore-v2",
+    cores_per_chip=Fact(2, "cores", f"{_GUIDE}: introduction"),
+    logical_core_max=Fact(1, "cores", "no document offers logical cores of two for this generation", "guess"),
+    partitions=Fact(128, "partitions", f"{_GUIDE}: NeuronCore-v2 Compute Engines"),
+    quadrant_partitions=Fact(32, "partitions", f"{_GUIDE}: Cross-partition Data Movement"),
+    sbuf_partition_bytes=Fact(192 * KIB, "bytes", f"{_GUIDE}: NeuronCore-v2 Compute Engines (24 MiB over 128)"),
+    sbuf_usable_partition_bytes=Fact(180224, "bytes", f"{_KLR}: 192 KiB less 16 KiB reserved"),
+    sbuf_align_bytes=Fact(1, "bytes", f"{_KLR}; the reference names the constant and not its value"),
+    psum_partition_bytes=Fact(16 * KIB, "bytes", f"{_GUIDE}: NeuronCore-v2 Compute Engines (2 MiB over 128)"),
+    psum_banks=Fact(8, "banks", f"{_GUIDE}: Near-memory accumulation in PSUM"),
+    psum_bank_bytes=Fact(2 * KIB, "bytes", f"{_GUIDE}: Near-memory accumulation in PSUM (512 words of 32 bits)"),
+    psum_align_bytes=Fact(4, "bytes", f"{_KLR}; the reference names the constant and not its value"),
+    hbm_bytes=Fact(32 * GIB, "bytes", f"{_GUIDE}: introduction; per chip"),
+    matmul_dtypes=Fact(
+        frozenset((float8_e4m3, float8_e5m2, bfloat16, float16, tfloat32, float32)), "dtypes", f"{_MATMUL}: Data types"
+    ),
+    matmul_stationary_free_max=Fact(128, "elements", f"{_GUIDE}: Tensor Engine, Tile Size"),
+    matmul_moving_free_max=Fact(MappingProxyType({float32: 512}), "elements", f"{_MATMUL}: Tile size, Data types"),
+    gemm_moving_fmax=Fact(512, "elements", f"{_KLR}; {_GUIDE}: Tensor Engine, Tile Size"),
+    matmul_row_tiles=Fact((64, 128), "rows", f"{_MATMUL}: Tiling mode"),
+    matmul_transpose_mode=Fact(False, "", f"{_MATMUL}: Transpose mode; is_transpose only marks the profile"),
+    matmul_double_row=Fact(False, "", f"{_MATMUL}: Performance mode"),
+    matmul_mx=Fact(False, "", "Trainium3 Architecture Guide for NKI: MX formats are new there"),
+    matmul_accumulates_foreign_psum=Fact(False, "", f"{_MATMUL}: Accumulation mode, note"),
+    bn_stats_free_max=Fact(512, "elements", "NKI reference, nki.isa.bn_stats"),
+    vector_sbuf_free_max=Fact(65536, "elements", f"{_GUIDE}: Vector Engine, Layout & Tile Size"),
+    vector_psum_free_max=Fact(4096, "elements", f"{_GUIDE}: Vector Engine, Layout & Tile Size"),
+    vector_gpsimd_share_sbuf=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
+    vector_scalar_share_psum=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
+    hardware_dge=Fact(False, "", "Trainium2 Architecture Guide for NKI: the Descriptor Generation Engine is new there"),
+    tensor_clock_ghz=Fact(2.8, "GHz", f"{_GUIDE}: table of compute engines"),
+    tensor_tflops=Fact(
+        MappingProxyType({"float8": 92.0, "bfloat16": 92.0, "float32": 23.0}), "TFLOPS", f"{_GUIDE}: Tensor Engine"
+    ),
+    matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE}: Tensor Engine, Cost Model (MM_INIT_LATENCY)"),
+    matmul_issue_cycles=Fact(20, "cycles", f"{_TRACES}: 190 ns between matmuls of 512 columns", "measured"),
+    matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, Cost Model"),
+    matmul_latency_ns=Fact(145.0, "ns", f"{_TRACES}: start to done at 8 columns", "measured"),
+    stationary_load_speedup=Fact(4, "", f"{_GUIDE}: Fast LoadStationary"),
+    tensor_ramp_fraction=Fact(
+        1.0, "", f"no ramp documented; {_TRACES} show a limit of 7/8 on inf2, reports from trn1 do not", "guess"
+    ),
+    tensor_ramp_ns=Fact(0.0, "ns", "no ramp documented for this generation", "guess"),
+    vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
+    scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
+    gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
+    vector_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    vector_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
+    access_start_cycles=Fact(60, "cycles", f"{_GUIDE}: Tensor access overhead"),
+    vector_dependent_cycles=Fact(
+        100, "cycles", f"{_GUIDE}: Vector Engine, Cost Model; short or dependent instructions"
+    ),
+    scalar_issue_cycles=Fact(21, "cycles", f"{_TRACES}: completion to completion, 15.0 ns beyond N", "measured"),
+    scalar_latency_ns=Fact(157.0, "ns", f"{_TRACES}: first ACTIVATE of a burst, beyond N", "measured"),
+    scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE}: Scalar Engine, ActReadAccumulator"),
+    activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
+    gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
+    semaphore_ns=Fact(38.0, "ns", f"{_TRACES}: Tensor engine done to Scalar engine start, median", "measured"),
+    dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
+    dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
+    dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
+    dma_engine_sustained_gbps=Fact(17.0, "GB/s", f"{_DMA}: Performance Considerations"),
+    dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
+    dma_trigger_ns=Fact(648.0, "ns", f"{_TRACES}: descriptors written by GpSimd, between consecutive ones", "measured"),
+    dma_start_ns=Fact(
+        214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
+    ),
+    dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
+    dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
+    dma_transpose_efficiency=Fact(0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess"),
+    hbm_chip_gbps=Fact(820.0, "GB/s", f"{_GUIDE}: introduction"),
+    hbm_core_gbps=Fact(410.0, "GB/s", f"{_GUIDE}: introduction; half a chip. 273 measured through one core's DMA"),
+)

@@ -1,0 +1,102 @@
+"""NeuronCore-v4: trn3.
+
+Nobody has published a timing of a single instruction or kernel on trn3, so most latencies here are the values of trn2
+and marked as guesses.
+"""
+
+from __future__ import annotations
+
+from types import MappingProxyType
+from typing import Final
+
+from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
+from nki.target.model import GIB, KIB, Fact, Target
+
+_GUIDE: Final = "Trainium3 Architecture Guide for NKI"
+_GUIDE3: Final = "Trainium2 Architecture Guide for NKI"
+_GUIDE2: Final = "Trainium/Inferentia2 Architecture Guide for NKI"
+_MATMUL: Final = "NKI reference, nki.isa.nc_matmul"
+_KLR: Final = "KLR (public open-source front end for NKI), per-generation constants of tile_size"
+_DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
+_AS_TRN2: Final = "the value of trn2; nothing published"
+
+GEN4: Final = Target(
+    name="trn3",
+    generation=4,
+    aliases=("trn3", "gen4"),
+    core="NeuronCore-v4",
+    cores_per_chip=Fact(8, "cores", f"{_GUIDE}: introduction"),
+    logical_core_max=Fact(2, "cores", "NKI reference, nki.jit: kernels are launched on one or two cores"),
+    partitions=Fact(128, "partitions", f"{_GUIDE}: SBUF holds tensors of 128 partitions"),
+    quadrant_partitions=Fact(32, "partitions", f"{_GUIDE}: Quad-MXFP8/MXFP4 Matmul Performance, scale layout"),
+    sbuf_partition_bytes=Fact(256 * KIB, "bytes", f"{_GUIDE}: NeuronCore-v4 Compute Engine Updates (32 MiB over 128)"),
+    sbuf_usable_partition_bytes=Fact(245752, "bytes", f"{_KLR}: 256 KiB less 16 KiB and 8 bytes reserved"),
+    sbuf_align_bytes=Fact(1, "bytes", f"{_KLR}; the reference names the constant and not its value"),
+    psum_partition_bytes=Fact(16 * KIB, "bytes", f"{_GUIDE}: NeuronCore-v4 Compute Engine Updates (2 MiB over 128)"),
+    psum_banks=Fact(8, "banks", f"{_MATMUL}: Tile size (8 banks are the entire PSUM)"),
+    psum_bank_bytes=Fact(2 * KIB, "bytes", f"{_GUIDE2}: Near-memory accumulation in PSUM; unchanged"),
+    psum_align_bytes=Fact(4, "bytes", f"{_KLR}; the reference names the constant and not its value"),
+    hbm_bytes=Fact(144 * GIB, "bytes", f"{_GUIDE}: introduction; per chip"),
+    matmul_dtypes=Fact(
+        frozenset((float8_e4m3, float8_e4m3fn, float8_e5m2, bfloat16, float16, tfloat32, float32)),
+        "dtypes",
+        f"{_MATMUL}: Data types",
+    ),
+    matmul_stationary_free_max=Fact(128, "elements", f"{_MATMUL}: Tile size"),
+    matmul_moving_free_max=Fact(
+        MappingProxyType({float32: 4096, bfloat16: 8192}),
+        "elements",
+        f"{_MATMUL}: Tile size; {_GUIDE}: BF16 Matmul Results in PSUM",
+    ),
+    gemm_moving_fmax=Fact(512, "elements", f"{_KLR}: 512 for every generation"),
+    matmul_row_tiles=Fact((32, 64, 128), "rows", f"{_MATMUL}: Tiling mode"),
+    matmul_transpose_mode=Fact(True, "", f"{_GUIDE3}: Built-in Transpose Support"),
+    matmul_double_row=Fact(True, "", f"{_MATMUL}: Performance mode"),
+    matmul_mx=Fact(True, "", f"{_GUIDE}: Quad-MXFP8/MXFP4 Matmul Performance"),
+    matmul_accumulates_foreign_psum=Fact(True, "", f"{_MATMUL}: Accumulation mode, note (limits v2 and v3 only)"),
+    bn_stats_free_max=Fact(512, "elements", "NKI reference, nki.isa.bn_stats"),
+    vector_sbuf_free_max=Fact(65536, "elements", f"{_GUIDE2}: Vector Engine, Layout & Tile Size; unchanged"),
+    vector_psum_free_max=Fact(4096, "elements", f"{_GUIDE2}: Vector Engine, Layout & Tile Size; unchanged"),
+    vector_gpsimd_share_sbuf=Fact(True, "", f"{_GUIDE3}: Data Movement Updates; unchanged"),
+    vector_scalar_share_psum=Fact(True, "", f"{_GUIDE3}: Data Movement Updates; unchanged"),
+    hardware_dge=Fact(True, "", f"{_GUIDE3}: Descriptor Generation Engine; unchanged"),
+    tensor_clock_ghz=Fact(2.4, "GHz", f"{_GUIDE}: table of compute engines"),
+    tensor_tflops=Fact(
+        MappingProxyType({"mx": 315.0, "bfloat16": 79.0, "float32": 20.0}), "TFLOPS", f"{_GUIDE}: Tensor Engine"
+    ),
+    matmul_min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
+    matmul_issue_cycles=Fact(10, "cycles", _AS_TRN2, "guess"),
+    matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, 79 against 20 TFLOPS"),
+    matmul_latency_ns=Fact(160.0, "ns", _AS_TRN2, "guess"),
+    stationary_load_speedup=Fact(4, "", _AS_TRN2, "guess"),
+    tensor_ramp_fraction=Fact(0.5, "", "Neuron Explorer, Overview: the Tensor engine starts near half rate"),
+    tensor_ramp_ns=Fact(3000.0, "ns", "Neuron Explorer, Overview: full rate after about 3 us of use"),
+    vector_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
+    scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
+    gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
+    vector_width_16bit=Fact(512, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
+    vector_width_32bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    scalar_width_16bit=Fact(256, "elements/cycle", f"{_GUIDE}: table of compute engines; 8-bit floats too"),
+    scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
+    min_interval_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
+    access_start_cycles=Fact(60, "cycles", _AS_TRN2, "guess"),
+    vector_dependent_cycles=Fact(100, "cycles", _AS_TRN2, "guess"),
+    scalar_issue_cycles=Fact(21, "cycles", _AS_TRN2, "guess"),
+    scalar_latency_ns=Fact(293.0, "ns", _AS_TRN2, "guess"),
+    scalar_read_accumulator_cycles=Fact(64, "cycles", _AS_TRN2, "guess"),
+    activation_table_load_ns=Fact(1325.0, "ns", _AS_TRN2, "guess"),
+    gpsimd_issue_cycles=Fact(150, "cycles", _AS_TRN2, "guess"),
+    semaphore_ns=Fact(31.0, "ns", _AS_TRN2, "guess"),
+    dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
+    dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
+    dma_engine_peak_gbps=Fact(38.4, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
+    dma_engine_sustained_gbps=Fact(33.0, "GB/s", f"{_DMA}: Performance Considerations"),
+    dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
+    dma_trigger_ns=Fact(600.0, "ns", _AS_TRN2, "guess"),
+    dma_start_ns=Fact(145.0, "ns", _AS_TRN2, "guess"),
+    dma_completion_ns=Fact(310.0, "ns", _AS_TRN2, "guess"),
+    dma_accumulate_efficiency=Fact(1.0, "", f"{_GUIDE}: SBUF Read-Add-Write"),
+    dma_transpose_efficiency=Fact(0.9, "", f"{_GUIDE3}: DMA Transpose, HBM to SBUF; unchanged"),
+    hbm_chip_gbps=Fact(4700.0, "GB/s", f"{_GUIDE}: introduction; the hardware page of trn3 says 4900"),
+    hbm_core_gbps=Fact(587.5, "GB/s", f"{_GUIDE}: introduction; an eighth of a chip"),
+)

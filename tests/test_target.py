@@ -1,0 +1,105 @@
+"""The facts about the hardware: complete, sourced, and consistent with each other."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from nki.base.dtype import bfloat16, float8_e4m3fn, float32
+from nki.base.errors import UnknownTargetError
+from nki.target import ENVIRONMENT, GEN2, GEN3, GEN4, GENERATIONS, default, find
+from nki.target.model import Fact, Target
+
+ALL = pytest.mark.parametrize("target", GENERATIONS, ids=str)
+
+
+@ALL
+def test_every_field_is_a_sourced_fact(target: Target) -> None:
+    described = {"name", "generation", "aliases", "core"}
+    facts = target.facts()
+    assert list(facts) == [f.name for f in dataclasses.fields(target) if f.name not in described]
+    for name, fact in facts.items():
+        assert len(fact.source) > 10, name
+        assert fact.kind in ("docs", "measured", "guess"), name
+        assert target.fact(name) is fact and target.source(name) == fact.source
+        assert getattr(target, name) is fact.value
+
+
+@ALL
+def test_a_field_has_one_unit_in_all_generations(target: Target) -> None:
+    endings = {"_bytes": "bytes", "_ns": "ns", "_ghz": "GHz", "_gbps": "GB/s", "_cycles": "cycles"}
+    for name, fact in target.facts().items():
+        assert fact.unit == GEN2.fact(name).unit, name
+        assert all(fact.unit == unit for ending, unit in endings.items() if name.endswith(ending)), name
+
+
+@ALL
+def test_numbers_agree_with_each_other(target: Target) -> None:
+    assert target.psum_banks * target.psum_bank_bytes == target.psum_partition_bytes
+    assert 0 < target.sbuf_usable_partition_bytes < target.sbuf_partition_bytes
+    assert target.partitions % target.quadrant_partitions == 0
+    assert target.matmul_row_tiles[-1] == target.partitions
+    assert target.matmul_moving_free_max[float32] * 4 % target.psum_bank_bytes == 0
+    for dtype, columns in target.matmul_moving_free_max.items():
+        assert columns * dtype.itemsize <= target.psum_partition_bytes
+    # The peak rate follows from the array and its clock (two operations per element and cycle), to rounding.
+    peak = 2 * target.partitions * target.matmul_stationary_free_max * target.tensor_clock_ghz / 1000
+    assert target.tensor_tflops["bfloat16"] == pytest.approx(peak, rel=0.01)
+    assert target.dma_engine_sustained_gbps < target.dma_engine_peak_gbps
+    assert target.hbm_core_gbps == pytest.approx(target.hbm_chip_gbps / target.cores_per_chip)
+
+
+def test_published_sizes() -> None:
+    mib = 1024 * 1024
+    assert [t.sbuf_partition_bytes * t.partitions // mib for t in GENERATIONS] == [24, 28, 32]
+    assert [t.psum_partition_bytes * t.partitions // mib for t in GENERATIONS] == [2, 2, 2]
+    assert [t.sbuf_usable_partition_bytes for t in GENERATIONS] == [180224, 212984, 245752]
+    assert [dict(t.matmul_moving_free_max) for t in GENERATIONS] == [
+        {float32: 512},
+        {float32: 512},
+        {float32: 4096, bfloat16: 8192},
+    ]
+    assert [float8_e4m3fn in t.matmul_dtypes for t in GENERATIONS] == [False, False, True]
+
+
+def test_a_target_cannot_be_changed_or_left_incomplete() -> None:
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        GEN3.partitions = Fact(64, "partitions", "wishful thinking")  # type: ignore[misc]
+    assert GEN3.partitions == 128
+    with pytest.raises(TypeError, match="sbuf_partition_bytes"):
+        Target(name="trn9", generation=9, aliases=("trn9",), core="NeuronCore-v9")
+
+
+@pytest.mark.parametrize(
+    ("target", "names"),
+    [
+        (GEN2, ["trn1", "trn1n", "inf2", "gen2", "Inf2"]),
+        (GEN3, ["trn2", "gen3", "TRN2"]),
+        (GEN4, ["trn3", "gen4", " Gen4 "]),
+    ],
+    ids=str,
+)
+def test_find(target: Target, names: list[str]) -> None:
+    assert [find(name) for name in names] == [target] * len(names)
+
+
+@pytest.mark.parametrize("name", ["", "trn", "trn4", "gen1", "tpu", "trn1,trn2", "trn２"])
+def test_find_names_the_possible_ones(name: str) -> None:
+    with pytest.raises(UnknownTargetError) as caught:
+        find(name)
+    text = str(caught.value)
+    assert "NKI-TG001" in text and repr(name) in text
+    for target in GENERATIONS:
+        assert all(alias in text for alias in target.aliases)
+
+
+def test_default_reads_the_environment_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ENVIRONMENT, raising=False)
+    assert default() is GEN4
+    for value, target in (("trn1", GEN2), ("gen3", GEN3), ("", GEN4), ("  ", GEN4), ("TRN3", GEN4)):
+        monkeypatch.setenv(ENVIRONMENT, value)
+        assert default() is target
+    monkeypatch.setenv(ENVIRONMENT, "trn7")
+    with pytest.raises(UnknownTargetError, match=f"{ENVIRONMENT}='trn7'"):
+        default()
