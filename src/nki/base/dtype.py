@@ -56,6 +56,11 @@ class DType:
         return f"nl.{self.name}"
 
     @property
+    def poison(self) -> bytes:
+        """What memory holds before it is written: NaN in floats, a conspicuous pattern in integers, False in bool."""
+        return _POISON.get(self.name, b"\x5a" * self.itemsize)
+
+    @property
     def is_integer(self) -> bool:
         return self.kind in "iu"
 
@@ -97,6 +102,9 @@ float8_e8m0fnu = _float("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, computes=Fal
 float8_e4m3fn_x4 = DType("float8_e4m3fn_x4", "x", 4, _PACKED_8, computes=False)
 float8_e5m2_x4 = DType("float8_e5m2_x4", "x", 4, _PACKED_8, computes=False)
 float4_e2m1fn_x4 = DType("float4_e2m1fn_x4", "x", 2, _PACKED_4, computes=False)
+
+_NAN: Final = (float32, tfloat32, float16, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2)
+_POISON: Final = {"bool": b"\0", **{d.name: np.array(np.nan, d.dtype).tobytes() for d in _NAN}}
 
 # Order matters where two names share a NumPy type: the first is what an array of that type becomes.
 ALL: Final = (

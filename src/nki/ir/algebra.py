@@ -49,8 +49,8 @@ class Algebra(Protocol[V]):
         """A row of the ALU table on float32, or on bit patterns where the row says so."""
         ...
 
-    def integer(self, op: str, left: V, right: V) -> V:
-        """add, subtract or multiply of 32-bit integers, wrapping."""
+    def integer(self, op: str, left: V, right: V, dtype: DType) -> V:
+        """add, subtract or multiply of 32-bit integers, wrapping; the result's bits are those of ``dtype``."""
         ...
 
     def act(self, function: str, value: V) -> V:

@@ -214,6 +214,8 @@ def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
     """Built as source text, one expression, because it runs for every recorded instruction."""
     parts: list[str] = []
     for f in cls.fields:
+        if f.name == "name":  # a label changes neither rules nor code
+            continue
         if f.role is not None and not f.immediate and not f.optional:
             parts.append(f"self.{f.name}.signature")
         elif f.role is not None or f.immediate:

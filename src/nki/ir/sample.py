@@ -68,6 +68,13 @@ class Draw:
         offset = start * strides[0] + (pad // 2)
         return Access(tensor, offset, shape, (*strides[:-1], step), dtype)
 
+    def block(self, partitions: int, free: tuple[int, ...], dtype: DType, buffer: Buffer = Buffer.sbuf) -> Access:
+        """A dense tile of exactly this free shape, in a tensor of its own that may be wider."""
+        self._made += 1
+        storage = (partitions, *free[:-1], free[-1] + self.choice((0, 0, 5)))
+        strides = row_major(storage)
+        return Access(Tensor(f"t{self._made}", storage, dtype, buffer), 0, (partitions, *free), strides, dtype)
+
     def column(self, partitions: int, dtype: DType = dt.float32, buffer: Buffer = Buffer.sbuf) -> Access:
         """A vector operand of one element per partition."""
         return self.tile(partitions, 1, dtype, buffer)

@@ -110,7 +110,7 @@ class DmaCopy(Inst):
     def cost(self, target: Target) -> Cost:
         nbytes = self.dst.size * self.dst.dtype.itemsize
         return Cost(
-            target.vector_clock_ghz * nbytes / (target.dma_engine_sustained_gbs * target.dma_engines_per_core),
+            target.vector_clock_ghz * nbytes / (target.dma_engine_sustained_gbps * target.dma_engines),
             "docs",
             "sustained rate of all DMA engines; fixed latencies belong to the queue, not to the instruction",
         )

@@ -32,8 +32,8 @@ class Op:
 
 
 OPS: Final = {
-    name: Op(name, alu.TABLE.get(name), activations.TABLE.get(name))
-    for name in dict.fromkeys([*alu.TABLE, *activations.TABLE])
+    name: Op(name, alu.TABLE.get(name), activations.ACTIVATIONS.get(name))
+    for name in dict.fromkeys([*alu.TABLE, *activations.ACTIVATIONS])
 }
 
 

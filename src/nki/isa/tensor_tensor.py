@@ -80,7 +80,7 @@ class TensorTensor(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         left, right = m.load(self.data1), m.load(self.data2)
         if self.exact_integers():
-            m.store(self.dst, m.integer(self.op.name, left, right))
+            m.store(self.dst, m.integer(self.op.name, left, right, self.dst.dtype))
         else:
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 

@@ -1,0 +1,1 @@
+"""Executors: NumPy (``reference``) and native code (``cpu``)."""

@@ -1,0 +1,1 @@
+"""Native execution through LLVM."""

@@ -1,0 +1,358 @@
+"""An instruction's meaning as a short list of loops over expressions, ready to become machine code.
+
+Running ``semantics`` with :class:`Lowering` instead of arrays yields expression nodes. Stores, folds and matrix
+products become statements; everything element-wise in between stays one expression, so that it becomes one loop.
+What a statement cannot read directly (a fold's input, a pattern that fits no loop) goes through scratch memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.ir.algebra import column_of
+from nki.ir.inst import Inst
+from nki.ir.types import Access, Tensor
+
+SCRATCH: Final = -1
+BIT_OPS: Final = frozenset(("invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"))
+Dims = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where elements are: ``base`` is an operand of the routine or :data:`SCRATCH`, ``start`` a byte offset from it.
+
+    ``row_step`` leads from partition to partition, ``dims`` are ``(step, count)`` within one, both in elements.
+    """
+
+    base: int
+    start: int
+    rows: int
+    row_step: int
+    dims: Dims
+    dtype: DType
+
+    @property
+    def columns(self) -> int:
+        return math.prod(count for _, count in self.dims)
+
+    @property
+    def dense_rows(self) -> bool:
+        """Whether each partition's elements lie next to each other."""
+        return len(self.dims) == 1 and (self.dims[0][0] == 1 or self.dims[0][1] == 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Param:
+    """An instruction's run-time number: entry ``index`` of its immediates."""
+
+    index: int
+
+
+@dataclass(eq=False, slots=True)
+class Node:
+    """An expression over a tile of ``rows`` partitions and ``columns`` elements (1 repeats)."""
+
+    kind: str  # load, value, iota, cast, narrow, alu, integer, act, select, matmul
+    dtype: DType
+    rows: int
+    columns: int
+    args: tuple[Node, ...] = ()
+    op: str = ""
+    place: Place | None = None
+    value: Any = None
+    """``value``: the number or :class:`Param`; ``iota``: (dims, offset, channel multiplier)."""
+
+
+@dataclass(slots=True)
+class Assign:
+    """``place[...] = node``."""
+
+    place: Place
+    node: Node
+
+
+@dataclass(slots=True)
+class Fold:
+    """``place[p, g] = op over r of node[p, g, r]``; with ``across`` over partitions instead, ``place[0, c]``."""
+
+    place: Place
+    node: Node
+    op: str
+    groups: int
+    across: bool
+
+
+@dataclass(slots=True)
+class Gemm:
+    """``place (+)= left.T @ right`` on float32 panels."""
+
+    place: Place
+    left: Place
+    right: Place
+    accumulate: bool
+
+
+Statement = Assign | Fold | Gemm
+
+
+def merged(pattern: Iterator[tuple[int, int]]) -> Dims:
+    """A pattern without dimensions of one element and with neighbours joined where one step continues the other."""
+    dims: list[tuple[int, int]] = []
+    for step, count in pattern:
+        if count == 1:
+            continue
+        if dims and dims[-1][0] == step * count:
+            dims[-1] = (step, dims[-1][1] * count)
+        else:
+            dims.append((step, count))
+    return tuple(dims) or ((1, 1),)
+
+
+@dataclass
+class Lowering:
+    """The algebra over expressions. ``copied`` names operands to copy before anything is written."""
+
+    copied: frozenset[int] = frozenset()
+    statements: list[Statement] = field(default_factory=list[Statement])
+    scratch: int = 0
+
+    # Primitives
+
+    def load(self, source: Access | float | Param) -> Node:
+        if not isinstance(source, Access):
+            return self.const(source, dt.float32)
+        place = self._place(source)
+        return self._loaded(Node("load", source.dtype, place.rows, place.columns, place=place))
+
+    def const(self, value: Any, dtype: DType) -> Node:
+        return Node("value", dtype, 1, 1, value=value)
+
+    def flat(self, source: Access) -> Node:
+        place = self._flat_place(source)
+        return self._loaded(Node("load", source.dtype, 1, place.columns, place=place))
+
+    def store(self, target: Access, value: Node) -> None:
+        rows, columns = target.partitions, target.free_elements
+        flat = value.rows == 1 and rows > 1 and value.columns == target.size
+        place = self._flat_place(target) if flat else self._place(target)
+        if place.dtype is dt.float32 and place.dense_rows and (product := _product(value, place)):
+            left, right = (self._panel(arg) for arg in product.args)
+            self.statements.append(Gemm(place, left, right, product is not value))
+            return
+        assert flat or (value.rows in (1, rows) and value.columns in (1, columns))
+        self.statements.append(Assign(place, self._settled(value)))
+
+    def cast(self, value: Node, dtype: DType) -> Node:
+        if value.dtype is dtype:
+            return value
+        return Node("cast", dtype, value.rows, value.columns, (value,))
+
+    def narrow(self, value: Node, dtype: DType) -> Node:
+        if not dtype.is_integer:
+            return self.cast(value, dtype)
+        return Node("narrow", dtype, value.rows, value.columns, (value,))
+
+    def alu(self, op: str, left: Node, right: Node | None = None) -> Node:
+        given = (left,) if right is None else (left, right)
+        args = given if op in BIT_OPS else tuple(self.cast(a, dt.float32) for a in given)
+        return _wide("alu", left.dtype if op in BIT_OPS else dt.float32, args, op)
+
+    def integer(self, op: str, left: Node, right: Node, dtype: DType) -> Node:
+        return _wide("integer", dtype, (left, right), op)
+
+    def act(self, function: str, value: Node) -> Node:
+        return _wide("act", dt.float32, (self.cast(value, dt.float32),), function)
+
+    def reduce(self, op: str, value: Node, groups: int = 1) -> Node:
+        return self._fold(op, value, groups, False)
+
+    def reduce_partitions(self, op: str, value: Node) -> Node:
+        return self._fold(op, value, 1, True)
+
+    def matmul(self, stationary: Node, moving: Node) -> Node:
+        args = (self.cast(stationary, dt.float32), self.cast(moving, dt.float32))
+        return Node("matmul", dt.float32, stationary.columns, moving.columns, args)
+
+    def transpose(self, value: Node) -> Node:
+        place = self._simple(value)
+        step, count = place.dims[0]
+        turned = Place(place.base, place.start, count, step, merged(iter([(place.row_step, place.rows)])), place.dtype)
+        return Node("load", value.dtype, count, place.rows, place=turned)
+
+    def iota(self, pattern: Dims, offset: Any, channel_multiplier: Any, partitions: int) -> Node:
+        columns = math.prod(count for _, count in pattern)
+        dims = merged(iter(pattern))
+        return Node("iota", dt.int32, partitions, columns, value=(dims, offset, channel_multiplier))
+
+    def select(self, condition: Node, yes: Node, no: Node) -> Node:
+        return _wide("select", yes.dtype, (self.cast(condition, dt.float32), yes, no))
+
+    def strided(self, value: Node, start: int, step: int) -> Node:
+        if value.kind == "cast":
+            return self.cast(self.strided(value.args[0], start, step), value.dtype)
+        place = self._simple(value)
+        inner, count = place.dims[0]
+        kept = (count - start + step - 1) // step
+        first = place.start + start * inner * place.dtype.itemsize
+        cut = Place(place.base, first, place.rows, place.row_step, ((inner * step, kept),), place.dtype)
+        return Node("load", value.dtype, place.rows, kept, place=cut)
+
+    def column(self, target: Access, index: int) -> Access:
+        return column_of(target, index)
+
+    # Helpers
+
+    def _place(self, access: Access) -> Place:
+        dims = merged(zip(access.strides[1:], access.shape[1:], strict=True))
+        start = access.offset * access.dtype.itemsize
+        return Place(int(access.tensor.name), start, access.partitions, access.strides[0], dims, access.dtype)
+
+    def _flat_place(self, access: Access) -> Place:
+        start = access.offset * access.dtype.itemsize
+        return Place(int(access.tensor.name), start, 1, 0, merged(access.pattern()), access.dtype)
+
+    def _loaded(self, node: Node) -> Node:
+        assert node.place is not None
+        return self.real(node, copy=True) if node.place.base in self.copied else node
+
+    def new_place(self, rows: int, columns: int, dtype: DType) -> Place:
+        """Room for a dense tile in scratch memory."""
+        place = Place(SCRATCH, self.scratch, rows, columns, ((1, columns),), dtype)
+        self.scratch += -(-rows * columns * dtype.itemsize // 64) * 64
+        return place
+
+    def real(self, node: Node, copy: bool = False) -> Node:
+        """The node itself, turned into a load: what it stands for is computed now and kept in scratch memory."""
+        if node.kind != "load" or copy:
+            settled = self._settled(node)
+            kept = Node(settled.kind, *(getattr(settled, n) for n in Node.__slots__[1:]))
+            place = self.new_place(node.rows, node.columns, node.dtype)
+            self.statements.append(Assign(place, kept))
+            node.kind, node.args, node.place = "load", (), place
+        return node
+
+    def _settled(self, node: Node) -> Node:
+        """The node with every matrix product in it computed into scratch memory."""
+        if node.kind == "matmul":
+            left, right = (self._panel(arg) for arg in node.args)
+            place = self.new_place(node.rows, node.columns, dt.float32)
+            self.statements.append(Gemm(place, left, right, False))
+            node.kind, node.args, node.place = "load", (), place
+        for arg in node.args:
+            self._settled(arg)
+        return node
+
+    def _panel(self, node: Node) -> Place:
+        """A float32 operand of the matrix product whose rows are dense; tfloat32 is stored as float32."""
+        inner = node.args[0] if node.kind == "cast" and node.args[0].dtype is dt.tfloat32 else node
+        if inner.kind == "load" and inner.place is not None and inner.place.dense_rows:
+            return inner.place
+        place = self.real(node).place
+        assert place is not None
+        return place if place.dense_rows else self._place_of(self.real(node, copy=True))
+
+    def _place_of(self, node: Node) -> Place:
+        assert node.place is not None
+        return node.place
+
+    def _simple(self, node: Node) -> Place:
+        """Where the node's elements are, with one dimension per partition."""
+        place = self._place_of(self.real(node))
+        return place if len(place.dims) == 1 else self._place_of(self.real(node, copy=True))
+
+    def _fold(self, op: str, value: Node, groups: int, across: bool) -> Node:
+        value = value if op in BIT_OPS else self.cast(value, dt.float32)
+        # An expression is worth a vector loop of its own; a fold over partitions is one itself.
+        inner = value.args[0] if value.kind == "cast" else value
+        if inner.kind != "load" and not across:
+            value = self.real(value)
+        rows, columns = (1, value.columns) if across else (value.rows, groups)
+        place = self.new_place(rows, columns, value.dtype)
+        self.statements.append(Fold(place, self._settled(value), op, groups, across))
+        return Node("load", value.dtype, rows, columns, place=place)
+
+
+def _wide(kind: str, dtype: DType, args: tuple[Node, ...], op: str = "") -> Node:
+    return Node(kind, dtype, max(a.rows for a in args), max(a.columns for a in args), args, op)
+
+
+def _product(value: Node, place: Place) -> Node | None:
+    """The matrix product that can be written, or added, to ``place`` directly."""
+    if value.kind == "matmul":
+        return value
+    if value.kind == "alu" and value.op == "add" and value.args[1].kind == "matmul" and value.args[0].place == place:
+        return value.args[1]
+    return None
+
+
+def loads(node: Node) -> Iterator[Node]:
+    """The loads in an expression."""
+    if node.kind == "load":
+        yield node
+    for arg in node.args:
+        yield from loads(arg)
+
+
+def template(inst: Inst) -> Inst:
+    """``inst`` with operands numbered and based at their first byte, and run-time numbers replaced by parameters."""
+    made = object.__new__(type(inst))
+    slot = index = 0
+    for f in inst.fields:
+        value = getattr(inst, f.name)
+        if f.role is not None and isinstance(value, Access):
+            tensor = Tensor(str(slot), value.tensor.shape, value.tensor.dtype, value.tensor.buffer)
+            value = Access(tensor, 0, value.shape, value.strides, value.dtype)
+            slot += 1
+        elif f.immediate and isinstance(value, int | float):
+            value = Param(index)
+            index += 1
+        setattr(made, f.name, value)
+    return made
+
+
+Aliases = tuple[tuple[int, int, bool], ...]
+"""(written operand, read operand, whether both are the same window) for operands that share memory."""
+
+
+def lower(inst: Inst, aliases: Aliases) -> Lowering:
+    """The statements of ``inst``, whose operands overlap as ``aliases`` says; reads see what was there before."""
+    copied = frozenset(read for _, read, same in aliases if not same)
+    while True:
+        lowering = Lowering(copied)
+        template(inst).semantics(lowering)
+        late = _read_too_late(lowering.statements, aliases)
+        if not late - copied:
+            return lowering
+        copied |= late
+
+
+def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[int]:
+    """Operands that a statement reads although an earlier one, or itself in another order, has written them."""
+    late: set[int] = set()
+    written: set[int] = set()
+    for statement in statements:
+        target = statement.place
+        reads = [statement.left, statement.right] if isinstance(statement, Gemm) else [
+            n.place for n in loads(statement.node) if n.place is not None
+        ]
+        for place in reads:
+            if place.base == SCRATCH:
+                continue
+            shared = {w for w, r, _ in aliases if r == place.base} | {place.base}
+            if shared & written:
+                late.add(place.base)
+            if target.base in shared and not (isinstance(statement, Assign) and _lockstep(target, place)):
+                late.add(place.base)
+        written.add(target.base)
+    return frozenset(late)
+
+
+def _lockstep(target: Place, source: Place) -> bool:
+    one = (target.start, target.rows, target.row_step, target.dims, target.dtype.itemsize)
+    return one == (source.start, source.rows, source.row_step, source.dims, source.dtype.itemsize)

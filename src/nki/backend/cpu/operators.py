@@ -1,0 +1,161 @@
+"""The ALU operators as LLVM IR on scalars and vectors alike: the same bits as ``nki.backend.reference``."""
+
+# llvmlite ships no type information.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from llvmlite import ir
+
+from nki.backend.cpu.convert import F32
+from nki.backend.cpu.functions import emit_power
+
+F64: Final = ir.DoubleType()
+
+_COMPARE: Final = {"equal": "==", "greater_equal": ">=", "greater": ">", "less_equal": "<=", "less": "<"}
+_LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
+
+STARTS: Final = {
+    "add": -0.0,  # -0 + x is x, for a zero of either sign too
+    "multiply": 1.0,
+    "maximum": float("-inf"),
+    "minimum": float("inf"),
+    "logical_and": 1.0,
+    "logical_or": 0.0,
+    "logical_xor": 0.0,
+    "bitwise_and": -1,
+    "bitwise_or": 0,
+    "bitwise_xor": 0,
+}
+"""What a fold can start from without changing its result; ``subtract`` has no such value."""
+
+ANY_ORDER: Final = frozenset(STARTS) - {"add", "multiply"}
+"""Folds whose result does not depend on the order of the elements."""
+
+
+def constant(kind: ir.Type, number: float) -> ir.Constant:
+    """``number`` in every lane of ``kind``."""
+    if isinstance(kind, ir.VectorType):
+        return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
+    return ir.Constant(kind, number)
+
+
+def like(value: ir.Value, element: ir.Type) -> ir.Type:
+    """``element`` with as many lanes as ``value``."""
+    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
+
+
+def intrinsic(b: ir.IRBuilder, name: str, kind: ir.Type, args: list[Any]) -> ir.Value:
+    """A call of ``llvm.NAME`` overloaded on ``kind``."""
+    lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    full = f"llvm.{name}.{lanes}{'f64' if element == F64 else 'f32'}"
+    found = b.module.globals.get(full)
+    if found is None:
+        found = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
+    return b.call(found, args)
+
+
+def emit_alu(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:
+    """An arithmetic row of the ALU table on float32."""
+    return _unary(b, op, x) if y is None else _binary(b, op, x, y)
+
+
+def _unary(b: ir.IRBuilder, op: str, x: ir.Value) -> ir.Value:
+    zero = constant(x.type, 0.0)
+    match op:
+        case "bypass":
+            return x
+        case "abs":
+            return intrinsic(b, "fabs", x.type, [x])
+        case "square":
+            return b.fmul(x, x)
+        case "relu":
+            return intrinsic(b, "maximum", x.type, [x, zero])
+        case "reciprocal":
+            return b.fdiv(constant(x.type, 1.0), x)
+        case "rsqrt":
+            wide = b.fpext(x, like(x, F64))
+            root = intrinsic(b, "sqrt", wide.type, [wide])
+            return b.fptrunc(b.fdiv(constant(wide.type, 1.0), root), x.type)
+        case "logical_not":
+            return b.uitofp(b.fcmp_ordered("==", x, zero), x.type)
+        case _:
+            raise KeyError(op)
+
+
+def _binary(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    if op in _COMPARE:
+        return b.uitofp(b.fcmp_ordered(_COMPARE[op], x, y), x.type)
+    if op in _LOGICAL:
+        zero = constant(x.type, 0.0)
+        left, right = b.fcmp_unordered("!=", x, zero), b.fcmp_unordered("!=", y, zero)
+        return b.uitofp(getattr(b, _LOGICAL[op])(left, right), x.type)
+    match op:
+        case "add":
+            return b.fadd(x, y)
+        case "subtract":
+            return b.fsub(x, y)
+        case "multiply":
+            return b.fmul(x, y)
+        case "divide":
+            return b.fdiv(x, y)
+        case "maximum" | "minimum":
+            return intrinsic(b, op, x.type, [x, y])
+        case "abs_max" | "abs_min":
+            sizes = [intrinsic(b, "fabs", x.type, [v]) for v in (x, y)]
+            return b.select(b.fcmp_ordered(">" if op == "abs_max" else "<", sizes[0], sizes[1]), x, y)
+        case "not_equal":
+            return b.uitofp(b.fcmp_unordered("!=", x, y), x.type)
+        case "power":
+            return emit_power(b, x, y)
+        case "fmod":
+            return _fmod(b, x, y)
+        case "mod":
+            return _mod(b, x, y)
+        case _:
+            raise KeyError(op)
+
+
+def _fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """LLVM turns frem into calls of the C library's exact fmodf."""
+    return b.frem(x, y)
+
+
+def _mod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    rest, zero = _fmod(b, x, y), constant(x.type, 0.0)
+    signs = b.xor(b.fcmp_ordered("<", rest, zero), b.fcmp_ordered("<", y, zero))
+    other = b.and_(signs, b.fcmp_unordered("!=", rest, zero))
+    return b.select(other, b.fadd(rest, y), rest)
+
+
+def emit_bits(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:
+    """A bit operator on stored integers; shifts by the width or more give 0."""
+    if y is None:
+        return b.not_(x)
+    match op:
+        case "bitwise_and":
+            return b.and_(x, y)
+        case "bitwise_or":
+            return b.or_(x, y)
+        case "bitwise_xor":
+            return b.xor(x, y)
+        case "left_shift" | "right_shift":
+            element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+            inside = b.icmp_unsigned("<", y, constant(x.type, element.width))
+            amount = b.select(inside, y, constant(x.type, 0))
+            moved = b.shl(x, amount) if op == "left_shift" else b.lshr(x, amount)
+            return b.select(inside, moved, constant(x.type, 0))
+        case _:
+            raise KeyError(op)
+
+
+def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """Wrapping 32-bit integer arithmetic."""
+    return {"add": b.add, "subtract": b.sub, "multiply": b.mul}[op](x, y)
+
+
+__all__ = ["ANY_ORDER", "F32", "STARTS", "constant", "emit_alu", "emit_bits", "emit_integer", "intrinsic", "like"]

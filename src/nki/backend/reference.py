@@ -1,0 +1,277 @@
+"""The NumPy executor: runs each instruction's meaning as it is written, one instruction after the other.
+
+Matrix products, activation functions and ``power`` are the compiled primitives that native code uses too, so that both
+executors agree to the bit; everything else here is NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from nki.backend.cpu import apply, gemm
+from nki.base import dtype as dt
+from nki.base.convert import from_float32, to_float32
+from nki.base.dtype import DType
+from nki.ir.algebra import column_of
+from nki.ir.inst import Inst
+from nki.ir.kernel import Kernel
+from nki.ir.types import Access, Tensor
+
+Array = NDArray[Any]
+
+
+@dataclass(slots=True)
+class Value:
+    """A tile value: a two-dimensional array (partitions, elements) and the dtype that its elements have."""
+
+    array: Array
+    dtype: DType
+
+
+def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
+    """An array as memory is before anyone wrote it."""
+    filled = np.frombuffer(dtype.poison * int(np.prod(shape)), dtype.dtype)
+    return filled.reshape(shape).copy()
+
+
+class Memory:
+    """The contents of a kernel's tensors, each a dense array made when first touched."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Tensor, Array] = {}
+
+    def bind(self, tensor: Tensor, array: Array) -> None:
+        """Let ``tensor`` be ``array`` (dense, of its shape and dtype)."""
+        self._arrays[tensor] = array
+
+    def array(self, tensor: Tensor) -> Array:
+        """All of ``tensor``."""
+        found = self._arrays.get(tensor)
+        if found is None:
+            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype)
+        return found
+
+    def window(self, access: Access) -> Array:
+        """A writable view of what ``access`` addresses, in the shape of the access."""
+        flat = self.array(access.tensor).reshape(-1)
+        if access.dtype.dtype != flat.dtype:
+            flat = flat.view(access.dtype.dtype)
+        steps = tuple(s * access.dtype.itemsize for s in access.strides)
+        # The window was checked to lie inside the tensor when it was made.
+        return as_strided(flat[access.offset :], access.shape, steps)
+
+
+class Reference:
+    """The algebra over NumPy arrays."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def execute(self, inst: Inst) -> None:
+        """Run one instruction."""
+        inst.semantics(self)
+
+    def load(self, source: Access | float) -> Value:
+        if not isinstance(source, Access):
+            return self.const(source, dt.float32)
+        window = self.memory.window(source)
+        return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
+
+    def const(self, value: Any, dtype: DType) -> Value:
+        if dtype.is_integer:
+            whole = np.array([[int(value)]], np.int64).astype(dtype.dtype)  # a 32-bit pattern may come unsigned
+            return Value(whole, dtype)
+        with np.errstate(over="ignore"):
+            return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
+
+    def flat(self, source: Access) -> Value:
+        return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
+
+    def store(self, target: Access, value: Value) -> None:
+        assert value.dtype is target.dtype, "semantics cast before they store"
+        shape = (target.partitions, target.free_elements)
+        whole = value.array.size == target.size
+        array = value.array if whole else np.broadcast_to(value.array, shape)
+        self.memory.window(target)[...] = array.reshape(target.shape)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        return Value(from_float32(to_float32(value.array, value.dtype), dtype), dtype)
+
+    def narrow(self, value: Value, dtype: DType) -> Value:
+        if not dtype.is_integer:
+            return self.cast(value, dtype)
+        info = np.iinfo(dtype.dtype)
+        return Value(np.clip(value.array.astype(np.int64), info.min, info.max).astype(dtype.dtype), dtype)
+
+    def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
+        if op in _BITS:
+            return Value(_bits(op, left.array, None if right is None else right.array), left.dtype)
+        x = to_float32(left.array, left.dtype)
+        y = None if right is None else to_float32(right.array, right.dtype)
+        with np.errstate(all="ignore"):
+            result = _UNARY[op](x) if y is None else _BINARY[op](x, y)
+        return Value(result.astype(np.float32, copy=False), dt.float32)
+
+    def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
+        x, y = left.array.astype(np.uint32), right.array.astype(np.uint32)
+        result = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}[op](x, y)
+        return Value(result.view(dtype.dtype), dtype)
+
+    def act(self, function: str, value: Value) -> Value:
+        return Value(apply.activate(function, to_float32(value.array, value.dtype)), dt.float32)
+
+    def reduce(self, op: str, value: Value, groups: int = 1) -> Value:
+        rows, columns = value.array.shape
+        folded = self._fold(op, value, (rows, groups, columns // groups), 2)
+        return Value(folded.array.reshape(rows, groups), folded.dtype)
+
+    def reduce_partitions(self, op: str, value: Value) -> Value:
+        folded = self._fold(op, value, value.array.shape, 0)
+        return Value(folded.array.reshape(1, -1), folded.dtype)
+
+    def _fold(self, op: str, value: Value, shape: tuple[int, ...], axis: int) -> Value:
+        """Fold ``axis`` of the value, seen as ``shape``, one element after the other."""
+        bits = op in _BITS
+        array = value.array if bits else to_float32(value.array, value.dtype)
+        array = np.moveaxis(array.reshape(shape), axis, 0)
+        with np.errstate(all="ignore"):
+            if op in _ACCUMULATE:
+                result = _ACCUMULATE[op](array, axis=0)[-1]
+            else:
+                result = array[0] if bits or array.shape[0] > 1 else _first(op, array[0])
+                for element in array[1:]:
+                    result = _bits(op, result, element) if bits else _BINARY[op](result, element)
+        return Value(np.asarray(result), value.dtype if bits else dt.float32)
+
+    def matmul(self, stationary: Value, moving: Value) -> Value:
+        left, right = (np.ascontiguousarray(to_float32(v.array, v.dtype)) for v in (stationary, moving))
+        out = np.empty((left.shape[1], right.shape[1]), np.float32)
+        gemm.matmul(left, right, out, False)
+        return Value(out, dt.float32)
+
+    def transpose(self, value: Value) -> Value:
+        return Value(value.array.T.copy(), value.dtype)
+
+    def iota(self, pattern: tuple[tuple[int, int], ...], offset: Any, channel_multiplier: Any, partitions: int) -> Value:
+        total = np.arange(partitions, dtype=np.int64).reshape(-1, *[1] * len(pattern)) * int(channel_multiplier)
+        for place, (step, count) in enumerate(pattern):
+            shape = [1] * (len(pattern) + 1)
+            shape[place + 1] = count
+            total = total + np.arange(count, dtype=np.int64).reshape(shape) * step
+        wrapped = (total + int(offset)).astype(np.int32)  # wraps as the engine's 32-bit adders do
+        return Value(wrapped.reshape(partitions, -1), dt.int32)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        return Value(np.where(condition.array != 0, yes.array, no.array), yes.dtype)
+
+    def strided(self, value: Value, start: int, step: int) -> Value:
+        return Value(value.array[:, start::step], value.dtype)
+
+    def column(self, target: Access, index: int) -> Access:
+        return column_of(target, index)
+
+
+def _first(op: str, array: Array) -> Array:
+    """A fold over one element keeps it; the logical operators turn it into 1.0 or 0.0 all the same."""
+    return _truth(array != 0) if op.startswith("logical") else array
+
+
+def _truth(condition: Array) -> Array:
+    return condition.astype(np.float32)
+
+
+def _maximum(x: Array, y: Array) -> Array:
+    """NumPy leaves open which zero it returns; the sum of two zeros is -0 only if both are."""
+    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
+
+
+def _minimum(x: Array, y: Array) -> Array:
+    return np.where((x == 0) & (y == 0), -((-x) + (-y)), np.minimum(x, y))
+
+
+def _mod(x: Array, y: Array) -> Array:
+    rest = np.fmod(x, y)
+    return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+
+
+def _rsqrt(x: Array) -> Array:
+    return (1.0 / np.sqrt(x.astype(np.float64))).astype(np.float32)
+
+
+_UNARY: Final[Mapping[str, Callable[[Array], Array]]] = {
+    "bypass": lambda x: x,
+    "logical_not": lambda x: _truth(x == 0),
+    "abs": np.abs,
+    "square": lambda x: x * x,
+    "relu": lambda x: _maximum(x, np.zeros_like(x)),
+    "rsqrt": _rsqrt,
+    "reciprocal": lambda x: np.float32(1.0) / x,
+}
+
+_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
+    "add": np.add,
+    "subtract": np.subtract,
+    "multiply": np.multiply,
+    "divide": np.divide,
+    "maximum": _maximum,
+    "minimum": _minimum,
+    "abs_max": lambda x, y: np.where(np.abs(x) > np.abs(y), x, y),
+    "abs_min": lambda x, y: np.where(np.abs(x) < np.abs(y), x, y),
+    "power": apply.power,
+    "fmod": np.fmod,
+    "mod": _mod,
+    "equal": lambda x, y: _truth(x == y),
+    "not_equal": lambda x, y: _truth(x != y),
+    "greater_equal": lambda x, y: _truth(x >= y),
+    "greater": lambda x, y: _truth(x > y),
+    "less_equal": lambda x, y: _truth(x <= y),
+    "less": lambda x, y: _truth(x < y),
+    "logical_and": lambda x, y: _truth((x != 0) & (y != 0)),
+    "logical_or": lambda x, y: _truth((x != 0) | (y != 0)),
+    "logical_xor": lambda x, y: _truth((x != 0) ^ (y != 0)),
+}
+
+# NumPy's running sums go strictly from left to right in float32, unlike its pairwise ``sum``.
+_ACCUMULATE: Final[Mapping[str, Callable[..., Array]]] = {
+    "add": np.add.accumulate,
+    "subtract": np.subtract.accumulate,
+    "multiply": np.multiply.accumulate,
+}
+
+_BITS: Final = frozenset(("invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"))
+
+
+def _bits(op: str, x: Array, y: Array | None) -> Array:
+    """A bit operator on the patterns of ``x``; the result has its dtype."""
+    plain = np.dtype(f"u{x.dtype.itemsize}")
+    a = np.ascontiguousarray(x).view(plain)
+    if y is None:
+        return np.invert(a).view(x.dtype)
+    b = np.ascontiguousarray(y).view(plain)
+    if op in ("left_shift", "right_shift"):
+        width = plain.type(8 * plain.itemsize)
+        amount = np.minimum(b, width - plain.type(1))
+        moved = np.left_shift(a, amount) if op == "left_shift" else np.right_shift(a, amount)
+        return cast(Array, np.where(b < width, moved, plain.type(0))).view(x.dtype)
+    return {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}[op](a, b).view(
+        x.dtype
+    )
+
+
+def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
+    """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
+    memory = Memory()
+    for tensor, array in zip(kernel.inputs, inputs, strict=True):
+        memory.bind(tensor, array)
+    executor = Reference(memory)
+    for inst in kernel.body:
+        executor.execute(inst)
+    return [memory.array(tensor) for tensor in kernel.outputs]

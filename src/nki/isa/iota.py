@@ -1,0 +1,153 @@
+"""``nisa.iota`` and ``nisa.affine_select``: patterns that GpSimd computes from element positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki.base.dtype import int32
+from nki.base.errors import ArgumentError, OperatorError, ShapeError
+from nki.ir.algebra import Algebra
+from nki.ir.inst import Cost, Inst, Rule, instruction
+from nki.ir.sample import COMPUTING, Draw
+from nki.ir.types import Buffer, In, Index, Out, Scalar, Tile
+from nki.isa import cost, enums
+from nki.isa.ops import OPS, AluOp
+from nki.isa.rules import buffer, rule, same_elements, same_partitions, tiles
+from nki.target.model import Target
+
+Pattern = tuple[tuple[int, int], ...]
+_COMPARISONS = ("equal", "not_equal", "greater_equal", "greater", "less_equal", "less")
+_WORD = range(-(1 << 31), 1 << 31)
+
+
+def _well_formed(i: Any) -> bool:
+    return 1 <= len(i.pattern) <= 4 and all(
+        isinstance(p, tuple) and len(p) == 2 and all(type(n) is int for n in p) and p[1] >= 1 for p in i.pattern
+    )
+
+
+def _values(i: Any) -> int:
+    return math.prod(count for _, count in i.pattern)
+
+
+def _pattern_rules(source: str) -> tuple[Rule, ...]:
+    return (
+        rule(
+            "IO01",
+            "pattern={i.pattern} is not a list of 1 to 4 [step, count] pairs of integers",
+            lambda i, t: _well_formed(i),
+            source,
+            error=ArgumentError,
+            fix="write [[step, count], …], the fastest dimension last",
+        ),
+        rule(
+            "IO02",
+            "pattern={i.pattern} does not have as many values as '{i.dst.name}' {i.dst.shape} has per partition",
+            lambda i, t: not _well_formed(i) or _values(i) == i.dst.free_elements,
+            source,
+            error=ShapeError,
+            fix="make the product of the counts {i.dst.free_elements}",
+        ),
+        rule(
+            "IO03",
+            "offset={i.offset} and channel_multiplier={i.channel_multiplier} must be 32-bit integers",
+            lambda i, t: i.offset in _WORD and i.channel_multiplier in _WORD,
+            source,
+            error=ArgumentError,
+            fix="pass integers between -2**31 and 2**31 - 1",
+            by_value=True,
+        ),
+    )
+
+
+def _random_pattern(draw: Draw, elements: int) -> Pattern:
+    outer = draw.choice([n for n in range(1, elements + 1) if elements % n == 0][:3])
+    return ((draw.integer(-5, 40), outer), (draw.integer(-3, 3), elements // outer))
+
+
+@instruction(engines=(enums.engine.gpsimd,))
+class Iota(Inst):
+    """``dst[p, i…] = offset + p * channel_multiplier + sum(i_k * step_k)`` in wrapping 32-bit integers.
+
+    ``pattern`` is up to four ``[step, count]`` pairs, the fastest last; the counts multiply to the elements per
+    partition of ``dst``, which is in SBUF. Integer tiles receive the value saturated, others rounded once.
+    """
+
+    dst: Out[Tile]
+    pattern: Pattern
+    offset: Index = 0
+    channel_multiplier: Index = 0
+    name: str | None = None
+
+    rules = (*tiles("dst"), buffer("dst", Buffer.sbuf), *_pattern_rules("NKI reference, nki.isa.iota"))
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        value = m.iota(self.pattern, self.offset, self.channel_multiplier, self.dst.partitions)
+        m.store(self.dst, m.narrow(value, self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.generated(self.dst.free_elements, "iota")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> Iota:
+        dst = draw.tile(draw.partitions(), draw.free(), draw.choice(COMPUTING))
+        pattern = _random_pattern(draw, dst.free_elements)
+        return cls(dst, pattern, draw.integer(-1000, 1000), draw.integer(-300, 300))
+
+
+@instruction(engines=(enums.engine.gpsimd,))
+class AffineSelect(Inst):
+    """``dst = on_true_tile`` where ``cmp_op(position, 0)`` holds, ``on_false_value`` elsewhere.
+
+    ``position`` is what :class:`Iota` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
+    SBUF; the false value is a float32 number.
+    """
+
+    dst: Out[Tile]
+    pattern: Pattern
+    channel_multiplier: Index
+    on_true_tile: In[Tile]
+    on_false_value: Scalar
+    cmp_op: AluOp = OPS["equal"]
+    offset: Index = 0
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", "on_true_tile"),
+        buffer("dst", Buffer.sbuf),
+        buffer("on_true_tile", Buffer.sbuf),
+        same_partitions("dst", "on_true_tile"),
+        same_elements("dst", "on_true_tile"),
+        *_pattern_rules("NKI reference, nki.isa.affine_select"),
+        rule(
+            "AS01",
+            "cmp_op={i.cmp_op} is not a comparison",
+            lambda i, t: i.cmp_op.name in _COMPARISONS,
+            "NKI reference, nki.isa.affine_select",
+            error=OperatorError,
+            fix="use " + ", ".join(f"nl.{name}" for name in _COMPARISONS),
+        ),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        position = m.iota(self.pattern, self.offset, self.channel_multiplier, self.dst.partitions)
+        chosen = m.alu(self.cmp_op.name, position, m.const(0, int32))
+        yes = m.cast(m.load(self.on_true_tile), self.dst.dtype)
+        m.store(self.dst, m.select(chosen, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.generated(self.dst.free_elements, "affine_select")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> AffineSelect:
+        dst = draw.tile(draw.partitions(), draw.free(), draw.choice(COMPUTING))
+        return cls(
+            dst,
+            _random_pattern(draw, dst.free_elements),
+            draw.integer(-4, 4),
+            draw.tile(dst.partitions, dst.free_elements, draw.choice(COMPUTING)),
+            draw.number(),
+            OPS[draw.choice(_COMPARISONS)],
+            draw.integer(-50, 50),
+        )

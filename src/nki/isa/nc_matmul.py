@@ -1,0 +1,264 @@
+"""``nisa.nc_matmul``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki.base.dtype import float32
+from nki.base.errors import ArgumentError, DTypeError, GenerationError, PsumError, ShapeError
+from nki.ir.algebra import Algebra
+from nki.ir.inst import Cost, Inst, instruction
+from nki.ir.sample import Draw
+from nki.ir.types import Access, Buffer, In, Out, Tile
+from nki.isa import enums
+from nki.isa.rules import buffer, rule, tiles
+from nki.target.model import Target
+
+_PERF = enums.matmul_perf_mode
+_SOURCE = "NKI reference, nki.isa.nc_matmul"
+_WIDE = ("float32", "tfloat32")
+_FP8 = ("float8_e4m3", "float8_e4m3fn", "float8_e5m2")
+
+
+def _double(i: Any) -> bool:
+    return i.perf_mode is _PERF.double_row
+
+
+def _free(tile: Access, double: bool) -> int:
+    """Columns of a matmul operand: in double-row mode the first free dimension counts as contraction."""
+    return math.prod(tile.shape[2:]) if double else tile.free_elements
+
+
+def _layout(i: Any) -> bool:
+    """Double-row operands have a first free dimension of 2."""
+    return not _double(i) or all(t.ndim >= 3 and t.shape[1] == 2 for t in (i.stationary, i.moving))
+
+
+def _moving_limit(i: Any, t: Target) -> int:
+    return t.matmul_moving_free_max.get(i.dst.dtype, t.gemm_moving_fmax)
+
+
+def _tiling_ok(i: Any, t: Target) -> bool:
+    if not i.tile_size and not i.tile_position:
+        return True
+    if len(i.tile_size) != 2 or len(i.tile_position) != 2:
+        return False
+    sizes = (32, 64, 128) if t.generation >= 3 else (64, 128)
+    return all(s in sizes and p % s == 0 and p + s <= 128 for s, p in zip(i.tile_size, i.tile_position, strict=True))
+
+
+def row(tile: Access, index: int) -> Access:
+    """``tile[:, index]``: one step along the first free dimension."""
+    shape, strides = tile.shape, tile.strides
+    offset = tile.offset + index * strides[1]
+    return Access(tile.tensor, offset, (shape[0], *shape[2:]), (strides[0], *strides[2:]), tile.dtype)
+
+
+@instruction(engines=(enums.engine.tensor,))
+class NcMatmul(Inst):
+    """``dst = stationary.T @ moving``, contracted over partitions, into PSUM.
+
+    ``stationary`` is (K, M) and ``moving`` (K, N) in SBUF with K and M at most 128; ``dst`` is (M, N), float32 (gen4:
+    also bfloat16). N is at most 512 (gen4: what PSUM holds). Products accumulate in float32. ``accumulate`` True adds to
+    what ``dst`` holds, False overwrites it, None lets the compiler decide: the first write to a place overwrites, later
+    ones add. ``is_transpose`` moves the bits of ``stationary`` instead of multiplying; ``moving`` is then an identity.
+    ``perf_mode=double_row`` (fp8, gen3 and later) contracts over partitions and a first free dimension of 2.
+    ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
+    """
+
+    dst: Out[Tile]
+    stationary: In[Tile]
+    moving: In[Tile]
+    is_stationary_onezero: bool = False
+    is_moving_onezero: bool = False
+    is_transpose: bool = False
+    accumulate: bool | None = None
+    tile_position: tuple[int, ...] = ()
+    tile_size: tuple[int, ...] = ()
+    perf_mode: enums.matmul_perf_mode = _PERF.none
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", "stationary", "moving"),
+        buffer("stationary", Buffer.sbuf),
+        buffer("moving", Buffer.sbuf),
+        buffer("dst", Buffer.psum),
+        rule(
+            "MM01",
+            "stationary {i.stationary.shape} and moving {i.moving.shape} differ in partitions, the contracted dimension",
+            lambda i, t: i.stationary.partitions == i.moving.partitions,
+            _SOURCE,
+            fix="lay the contracted dimension of both operands on the partitions",
+        ),
+        rule(
+            "MM02",
+            "stationary '{i.stationary.name}' {i.stationary.shape} has more than 128 columns",
+            lambda i, t: _free(i.stationary, _double(i)) <= t.matmul_stationary_free_max,
+            _SOURCE,
+            fix="tile its free dimension by nl.tile_size.gemm_stationary_fmax",
+        ),
+        rule(
+            "MM03",
+            "moving '{i.moving.name}' {i.moving.shape} is too wide for {t.name}",
+            lambda i, t: _free(i.moving, _double(i)) <= _moving_limit(i, t),
+            _SOURCE,
+            fix="tile its free dimension by nl.tile_size.gemm_moving_fmax ({t.gemm_moving_fmax})",
+        ),
+        rule(
+            "MM04",
+            "dst '{i.dst.name}' {i.dst.shape} does not hold stationary {i.stationary.shape} transposed times moving "
+            "{i.moving.shape}",
+            lambda i, t: not _layout(i)
+            or (
+                i.dst.partitions == _free(i.stationary, _double(i))
+                and i.dst.free_elements == _free(i.moving, _double(i))
+            ),
+            _SOURCE,
+            fix="dst has as many partitions as stationary has columns, and as many columns as moving",
+        ),
+        rule(
+            "MM05",
+            "a {i.stationary.dtype} stationary with a {i.moving.dtype} moving tile: float32 and tfloat32 go only "
+            "together",
+            lambda i, t: (i.stationary.dtype.name in _WIDE) == (i.moving.dtype.name in _WIDE),
+            _SOURCE,
+            error=DTypeError,
+            fix="copy one tile to the dtype of the other",
+        ),
+        rule(
+            "MM06",
+            "the Tensor engine of {t.name} does not multiply {i.stationary.dtype} with {i.moving.dtype}",
+            lambda i, t: {i.stationary.dtype, i.moving.dtype} <= t.matmul_dtypes
+            and {i.stationary.dtype.name, i.moving.dtype.name} != {"float8_e4m3", "float8_e4m3fn"},
+            _SOURCE,
+            error=DTypeError,
+            fix="use float32, bfloat16, float16 or an fp8 format of this target",
+        ),
+        rule(
+            "MM07",
+            "dst '{i.dst.name}' is {i.dst.dtype}; {t.name} writes matmul results as float32 (trn3: or bfloat16), and a "
+            "transpose as its input's dtype",
+            lambda i, t: i.dst.dtype in t.matmul_moving_free_max
+            or (i.is_transpose and i.dst.dtype is i.stationary.dtype),
+            _SOURCE,
+            error=PsumError,
+            fix="allocate dst as float32 and convert with nisa.tensor_copy",
+        ),
+        rule(
+            "MM08",
+            "dst '{i.dst.name}' takes {i.dst.free_bytes} bytes per partition; a matmul writes within one PSUM bank of "
+            "{t.psum_bank_bytes}",
+            lambda i, t: i.dst.free_bytes <= t.psum_bank_bytes,
+            _SOURCE,
+            error=PsumError,
+            until=3,
+            fix="tile the moving free dimension by 512",
+        ),
+        rule(
+            "MM09",
+            "perf_mode=double_row needs gen3 or later; the target is {t.name}",
+            lambda i, t: not _double(i),
+            _SOURCE,
+            error=GenerationError,
+            until=2,
+            fix="leave perf_mode out, or target trn2 or trn3",
+        ),
+        rule(
+            "MM10",
+            "perf_mode=double_row takes fp8 tiles with a first free dimension of 2, not {i.stationary.dtype} "
+            "{i.stationary.shape} and {i.moving.dtype} {i.moving.shape}",
+            lambda i, t: not _double(i)
+            or (_layout(i) and i.stationary.dtype.name in _FP8 and i.moving.dtype.name in _FP8),
+            _SOURCE,
+            error=DTypeError,
+            fix="lay the tiles out as (K, 2, columns) in float8_e4m3 or float8_e5m2",
+        ),
+        rule(
+            "MM11",
+            "tile_position={i.tile_position} with tile_size={i.tile_size} is not a part of the 128 x 128 array on "
+            "{t.name}",
+            _tiling_ok,
+            _SOURCE,
+            error=ArgumentError,
+            fix="give both, sizes of 64 or 128 (from trn2 on also 32), positions that are multiples of them",
+        ),
+        rule(
+            "MM12",
+            "stationary {i.stationary.shape} does not fit tile_size={i.tile_size}",
+            lambda i, t: len(i.tile_size) != 2
+            or (
+                i.stationary.partitions <= i.tile_size[0] and _free(i.stationary, _double(i)) <= i.tile_size[1]
+            ),
+            _SOURCE,
+            error=ShapeError,
+            fix="use a larger tile_size, or a smaller stationary tile",
+        ),
+        rule(
+            "MM13",
+            "perf_mode=double_row cannot be combined with column tiling {i.tile_size}",
+            lambda i, t: not _double(i) or len(i.tile_size) != 2 or i.tile_size[1] == 128,
+            _SOURCE,
+            error=ArgumentError,
+            fix="use a column size of 128",
+        ),
+        rule(
+            "MM14",
+            "is_transpose needs a (K, K) identity as moving; it is {i.moving.shape} for stationary {i.stationary.shape}",
+            lambda i, t: not i.is_transpose or i.moving.free_elements == i.moving.partitions,
+            _SOURCE,
+            fix="pass a square identity with as many rows as stationary has partitions",
+        ),
+        rule(
+            "MM15",
+            "is_transpose overwrites dst; accumulate=True cannot be combined with it",
+            lambda i, t: not (i.is_transpose and i.accumulate is True),
+            _SOURCE,
+            error=PsumError,
+            fix="leave accumulate out",
+        ),
+    )
+
+    def reads(self) -> list[Access]:
+        held = [self.dst] if self.accumulate else []
+        return [self.stationary, self.moving, *held]
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        if self.is_transpose:
+            m.store(self.dst, m.cast(m.transpose(m.load(self.stationary)), self.dst.dtype))
+            return
+        if self.perf_mode is _PERF.double_row:
+            pairs = [m.matmul(m.load(row(self.stationary, r)), m.load(row(self.moving, r))) for r in (0, 1)]
+            value = m.alu("add", pairs[0], pairs[1])
+        else:
+            value = m.matmul(m.load(self.stationary), m.load(self.moving))
+        if self.accumulate:
+            value = m.alu("add", m.load(self.dst), value)
+        m.store(self.dst, m.cast(value, self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        wide = self.moving.dtype.name == "float32"
+        columns = max(_free(self.moving, self.perf_mode is _PERF.double_row), target.matmul_min_interval_cycles)
+        return Cost(
+            columns * (target.matmul_fp32_factor if wide else 1) + target.matmul_issue_cycles,
+            "measured",
+            target.source("matmul_issue_cycles"),
+        )
+
+    @classmethod
+    def sample(cls, draw: Draw) -> NcMatmul:
+        k, m, n = draw.partitions(), draw.choice((1, 3, 16, 17, 32, 64, 127, 128)), draw.choice((1, 5, 16, 63, 200, 512))
+        allowed = sorted(draw.target.matmul_dtypes, key=lambda d: d.name)
+        first = draw.choice(allowed)
+        second = draw.choice([d for d in allowed if (d.name in _WIDE) == (first.name in _WIDE)])
+        if {first.name, second.name} == {"float8_e4m3", "float8_e4m3fn"}:
+            second = first
+        double = draw.target.generation >= 3 and first.name in _FP8 and second.name in _FP8 and draw.flag()
+        shape = (2,) if double else ()
+        return cls(
+            draw.tile(m, n, float32, Buffer.psum),
+            draw.block(k, (*shape, m), first),
+            draw.block(k, (*shape, n), second),
+            accumulate=draw.flag(),
+            perf_mode=_PERF.double_row if double else _PERF.none,
+        )

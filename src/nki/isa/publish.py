@@ -1,0 +1,122 @@
+"""Turn instruction declarations into the functions of ``nki.isa`` and into their type stub."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from typing import Any, cast
+
+import numpy as np
+
+from nki.base.dtype import float32
+from nki.ir.inst import REGISTRY, Field, Inst
+from nki.ir.kernel import current
+
+
+def function(cls: type[Inst]) -> Callable[..., None]:
+    """The public function of ``cls``: its fields are the parameters, calling it records the instruction.
+
+    Built as source text, because a call happens for every instruction of a kernel and the text has no loop.
+    """
+    shown = visible(cls)
+    scope: dict[str, Any] = {"cls": cls, "freeze": freeze, "plain": plain, "record": _record(cls)}
+    parameters, arguments = [], []
+    for f in shown:
+        scope[f"default_{f.name}"] = f.default
+        parameters.append(f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}")
+        arguments.append(f"{f.name}={_argument(f)}")
+    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n    record(cls({', '.join(arguments)}))\n"
+    exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
+    made = scope[cls.mnemonic]
+    made.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
+    made.__module__ = "nki.isa"
+    made.__qualname__ = cls.mnemonic
+    return made
+
+
+def visible(cls: type[Inst]) -> list[Field]:
+    """The fields that a caller passes: all but the engine state that the builder supplies."""
+    hidden = _state(cls)[0]
+    return [f for f in cls.fields if f.name != hidden]
+
+
+def _state(cls: type[Inst]) -> tuple[str, str]:
+    return cast(tuple[str, str], getattr(cls, "state", ("", "")))
+
+
+def _argument(f: Field) -> str:
+    if tuple in f.types:
+        return f"freeze({f.name})"
+    return f"plain({f.name})" if f.immediate else f.name
+
+
+def freeze(value: Any) -> Any:
+    """Lists as tuples, all the way down."""
+    return tuple(freeze(v) for v in cast(list[Any], value)) if isinstance(value, list | tuple) else plain(value)
+
+
+def plain(value: Any) -> Any:
+    """NumPy scalars as Python numbers."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _record(cls: type[Inst]) -> Callable[[Inst], None]:
+    what = f"nisa.{cls.mnemonic}"
+    field, register = _state(cls)
+
+    def record(inst: Any) -> None:
+        current(what).emit(inst)
+
+    def record_with_state(inst: Any) -> None:
+        builder = current(what)
+        if inst.uses_state:
+            lanes = inst.dst.shape[0] if hasattr(inst.dst, "shape") else 1
+            setattr(inst, field, builder.state(register, float32, min(lanes, builder.target.partitions)))
+        builder.emit(inst)
+
+    return record_with_state if field else record
+
+
+_HEADER = '''"""The functions of ``nki.isa``. Generated from the declarations by ``python -m nki.isa.publish``."""
+
+from nki.ir.types import Access as Tile
+from nki.isa.enums import *
+from nki.isa.ops import Op
+'''
+
+
+def stub() -> str:
+    """The type stub of ``nki.isa``."""
+    parts = [_HEADER]
+    for cls in REGISTRY.values():
+        parameters = ", ".join(_parameter(f) for f in visible(cls))
+        doc = (inspect.getdoc(cls) or "").replace("\n", "\n    ")
+        parts.append(f'def {cls.mnemonic}({parameters}) -> None:\n    """{doc}"""\n')
+    parts.append("tensor_engine: engine\nvector_engine: engine\nscalar_engine: engine\ngpsimd_engine: engine\n")
+    parts.append("unknown_engine: engine\ndef get_nc_version() -> nc_version: ...\n")
+    return "\n".join(parts)
+
+
+def _parameter(f: Field) -> str:
+    names = [_type_name(t) for t in f.types]
+    kind = " | ".join(dict.fromkeys(names + (["None"] if f.optional else [])))
+    if f.default is inspect.Parameter.empty:
+        return f"{f.name}: {kind}"
+    shown = f"{type(f.default).__name__}.{f.default.name}" if isinstance(f.default, Enum) else "..."
+    return f"{f.name}: {kind} = {shown if not isinstance(f.default, bool | int | float | None) else f.default!r}"
+
+
+def _type_name(kind: type[Any]) -> str:
+    if kind is tuple:
+        return "tuple[object, ...] | list[object]"
+    return "Tile" if kind.__name__ == "Access" else kind.__name__
+
+
+if __name__ == "__main__":
+    import nki.isa  # noqa: F401  # declares everything
+
+    print(stub(), end="")
+
+
+__all__ = ["function", "stub", "visible"]
