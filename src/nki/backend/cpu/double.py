@@ -1,0 +1,232 @@
+"""Functions of float32 numbers computed in float64 and rounded once: the polynomials' errors are below 1e-10.
+
+Each takes and returns float32 values, scalar or vector. Arguments are clamped before an exponential, to a range beyond
+which the float32 result is 0, infinite or constant, so that no exponent can wrap around; clamping keeps NaN.
+"""
+
+from __future__ import annotations
+
+import math
+
+from nki.backend.cpu import coefficients as table
+from nki.backend.cpu.lanes import F32, F64, I32, Lanes, Value
+from nki.isa.activations import SIN_LIMIT
+
+_LOG2_E = math.log2(math.e)
+_LN2 = math.log(2.0)
+_PI_LOW = 1.2246467991473532e-16  # pi - float64(pi)
+_SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # of float64 sqrt(1/2)
+_BIG = 150.0  # e^-150 is far below, e^150 far above the range of float32
+
+
+def _exp(lanes: Lanes, x: Value) -> Value:
+    """e^x of doubles; |x| at most some hundreds."""
+    n, whole = lanes.round(x, _LOG2_E)
+    p = lanes.polynomial(lanes.fma(n, -_LN2, x), table.EXP)
+    return lanes.mul(p, lanes.power_of_two(F64, whole))
+
+
+def _sigmoid_parts(lanes: Lanes, y: Value) -> tuple[Value, Value, Value]:
+    """(a, b, a + b) of doubles with sigmoid(y) = a / (a + b) and sigmoid(-y) = b / (a + b)."""
+    small = _exp(lanes, lanes.neg(lanes.at_most(lanes.abs(y), _BIG)))
+    negative = lanes.compare("<", y, 0.0)
+    return lanes.select(negative, small, 1.0), lanes.select(negative, 1.0, small), lanes.add(small, 1.0)
+
+
+def _times_sigmoid(lanes: Lanes, x: Value, y: Value) -> Value:
+    """float32 of x sigmoid(y); its limit -0 at minus infinity."""
+    a, _, total = _sigmoid_parts(lanes, y)
+    return lanes.narrow(lanes.div(lanes.mul(lanes.at_least(x, -1e9), a), total))
+
+
+def _atanh(lanes: Lanes, s: Value) -> Value:
+    """2 atanh(s) for |s| <= 1/3."""
+    return lanes.mul(s, lanes.polynomial(lanes.mul(s, s), table.ATANH))
+
+
+def _log(lanes: Lanes, x: Value) -> Value:
+    """Natural logarithm of positive finite normal doubles."""
+    builder = lanes.builder
+    bits = lanes.bits(x)
+    offset = builder.sub(bits, lanes.integer(bits, _SQRT_HALF_BITS))
+    whole = builder.ashr(offset, lanes.integer(bits, 52))
+    mantissa = lanes.from_bits(F64, builder.sub(bits, builder.shl(whole, lanes.integer(bits, 52))))
+    n = builder.sitofp(whole, lanes.type_of(F64))
+    log_mantissa = _atanh(lanes, lanes.div(lanes.sub(mantissa, 1.0), lanes.add(mantissa, 1.0)))
+    return lanes.fma(n, _LN2, log_mantissa)
+
+
+def _normal_tail(lanes: Lanes, z: Value) -> tuple[Value, Value]:
+    """(exp(-z^2 / 2), Phi(-z) exp(z^2 / 2)) for doubles z from 0 to 14.5."""
+    density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
+    over, under = lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER)
+    return density, lanes.div(over, under)
+
+
+def exp(lanes: Lanes, x: Value) -> Value:
+    bounded = lanes.at_least(lanes.at_most(lanes.widen(x), _BIG), -_BIG)
+    return lanes.narrow(_exp(lanes, bounded))
+
+
+def sigmoid(lanes: Lanes, x: Value) -> Value:
+    a, _, total = _sigmoid_parts(lanes, lanes.widen(x))
+    return lanes.narrow(lanes.div(a, total))
+
+
+def silu(lanes: Lanes, x: Value) -> Value:
+    wide = lanes.widen(x)
+    return _times_sigmoid(lanes, wide, wide)
+
+
+def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
+    wide = lanes.widen(x)
+    return _times_sigmoid(lanes, wide, lanes.mul(wide, 1.702))
+
+
+def gelu_apprx_tanh(lanes: Lanes, x: Value) -> Value:
+    """(1 + tanh(u)) / 2 is sigmoid(2 u)."""
+    wide = lanes.widen(x)
+    scale = 2.0 * math.sqrt(2.0 / math.pi)
+    slope = lanes.fma(lanes.mul(wide, wide), scale * 0.044715, scale)
+    return _times_sigmoid(lanes, wide, lanes.mul(wide, slope))
+
+
+def _silu_dx(lanes: Lanes, y: Value) -> Value:
+    a, b, total = _sigmoid_parts(lanes, y)
+    bounded = lanes.at_least(lanes.at_most(y, _BIG), -_BIG)
+    slope = lanes.fma(bounded, b, total)
+    return lanes.narrow(lanes.div(lanes.mul(a, slope), lanes.mul(total, total)))
+
+
+def silu_dx(lanes: Lanes, x: Value) -> Value:
+    return _silu_dx(lanes, lanes.widen(x))
+
+
+def gelu_apprx_sigmoid_dx(lanes: Lanes, x: Value) -> Value:
+    return _silu_dx(lanes, lanes.mul(lanes.widen(x), 1.702))
+
+
+def tanh(lanes: Lanes, x: Value) -> Value:
+    """1 - 2 / (e^2x + 1), and below 1/16 a series, where that difference would cancel."""
+    magnitude = lanes.at_most(lanes.abs(lanes.widen(x)), 20.0)
+    square = lanes.mul(magnitude, magnitude)
+    series = lanes.mul(magnitude, lanes.polynomial(square, (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835)))
+    large = lanes.add(_exp(lanes, lanes.add(magnitude, magnitude)), 1.0)
+    rest = lanes.sub(1.0, lanes.div(2.0, large))
+    result = lanes.select(lanes.compare("<", magnitude, 0.0625), series, rest)
+    return lanes.copysign(lanes.narrow(result), x)
+
+
+def gelu(lanes: Lanes, x: Value) -> Value:
+    """max(x, 0) - |x| Phi(-|x|)."""
+    wide = lanes.widen(x)
+    magnitude = lanes.at_most(lanes.abs(wide), 14.5)
+    density, mills = _normal_tail(lanes, magnitude)
+    tail = lanes.mul(magnitude, lanes.mul(density, mills))
+    positive = lanes.select(lanes.compare(">", wide, 0.0), wide, 0.0)
+    result = lanes.narrow(lanes.sub(positive, tail))
+    return lanes.select(lanes.compare("==", x, 0.0), x, result)
+
+
+def gelu_dx(lanes: Lanes, x: Value) -> Value:
+    """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that."""
+    wide = lanes.widen(x)
+    magnitude = lanes.at_most(lanes.abs(wide), 14.5)
+    density, mills = _normal_tail(lanes, magnitude)
+    tail = lanes.mul(density, lanes.fma(magnitude, -1.0 / math.sqrt(2.0 * math.pi), mills))
+    return lanes.narrow(lanes.select(lanes.compare(">", wide, 0.0), lanes.sub(1.0, tail), tail))
+
+
+def erf(lanes: Lanes, x: Value) -> Value:
+    """1 - 2 Phi(-sqrt(2) |x|), and below 1/32 a series, where that difference would cancel."""
+    magnitude = lanes.abs(lanes.widen(x))
+    square = lanes.mul(magnitude, magnitude)
+    slope = lanes.mul(lanes.polynomial(square, (1.0, -1 / 3, 1 / 10, -1 / 42)), 2.0 / math.sqrt(math.pi))
+    density, mills = _normal_tail(lanes, lanes.mul(lanes.at_most(magnitude, 10.0), math.sqrt(2.0)))
+    rest = lanes.fma(lanes.mul(density, -2.0), mills, 1.0)
+    result = lanes.select(lanes.compare("<", magnitude, 0.03125), lanes.mul(magnitude, slope), rest)
+    return lanes.copysign(lanes.narrow(result), x)
+
+
+def erf_dx(lanes: Lanes, x: Value) -> Value:
+    wide = lanes.widen(x)
+    exponent = lanes.at_least(lanes.neg(lanes.mul(wide, wide)), -_BIG)
+    return lanes.narrow(lanes.mul(_exp(lanes, exponent), 2.0 / math.sqrt(math.pi)))
+
+
+def softplus(lanes: Lanes, x: Value) -> Value:
+    """max(x, 0) + log(1 + e), e = exp(-|x|); the logarithm is 2 atanh(e / (2 + e))."""
+    wide = lanes.widen(x)
+    e = _exp(lanes, lanes.neg(lanes.at_most(lanes.abs(wide), _BIG)))
+    positive = lanes.select(lanes.compare("<", wide, 0.0), 0.0, wide)
+    return lanes.narrow(lanes.add(positive, _atanh(lanes, lanes.div(e, lanes.add(e, 2.0)))))
+
+
+def mish(lanes: Lanes, x: Value) -> Value:
+    """x w / (w + 2) with w = e^x (e^x + 2)."""
+    wide = lanes.at_least(lanes.widen(x), -1e3)
+    e = _exp(lanes, lanes.at_least(lanes.at_most(wide, 40.0), -_BIG))
+    w = lanes.mul(e, lanes.add(e, 2.0))
+    return lanes.narrow(lanes.mul(wide, lanes.div(w, lanes.add(w, 2.0))))
+
+
+def log(lanes: Lanes, x: Value) -> Value:
+    result = lanes.narrow(_log(lanes, lanes.widen(x)))
+    result = lanes.select(lanes.compare("==", x, 0.0), -math.inf, result)
+    result = lanes.select(lanes.compare("==", x, math.inf), math.inf, result)
+    return lanes.select(lanes.compare(">=", x, 0.0), result, math.nan)
+
+
+def sin(lanes: Lanes, x: Value) -> Value:
+    """The sine for |x| <= 3.1455, NaN beyond: see SIN_LIMIT in ``nki.isa.activations``."""
+    wide = lanes.widen(x)
+    n, whole = lanes.round(wide, 1.0 / math.pi)
+    r = lanes.fma(n, -_PI_LOW, lanes.fma(n, -math.pi, wide))
+    positive = lanes.mul(r, lanes.polynomial(lanes.mul(r, r), table.SIN))
+    flip = lanes.builder.shl(whole, lanes.integer(whole, 63))
+    result = lanes.from_bits(F64, lanes.builder.xor(lanes.bits(positive), flip))
+    return lanes.narrow(lanes.select(lanes.compare("<=", lanes.abs(wide), SIN_LIMIT), result, math.nan))
+
+
+def arctan(lanes: Lanes, x: Value) -> Value:
+    """arctan(t) for t = |x| up to 1, pi / 2 - arctan(1 / |x|) above."""
+    magnitude = lanes.abs(lanes.widen(x))
+    above = lanes.compare(">", magnitude, 1.0)
+    t = lanes.select(above, lanes.div(1.0, magnitude), magnitude)
+    angle = lanes.mul(t, lanes.polynomial(lanes.mul(t, t), table.ARCTAN))
+    return lanes.copysign(lanes.narrow(lanes.select(above, lanes.sub(math.pi / 2, angle), angle)), x)
+
+
+def rsqrt(lanes: Lanes, x: Value) -> Value:
+    return lanes.narrow(lanes.div(1.0, lanes.sqrt(lanes.widen(x))))
+
+
+def power(lanes: Lanes, x: Value, y: Value) -> Value:
+    """exp(y log |x|), with the sign of an odd power, and C's special values."""
+    magnitude, exponent = lanes.abs(lanes.widen(x)), lanes.widen(y)
+    logarithm = _log(lanes, magnitude)
+    logarithm = lanes.select(lanes.compare("==", magnitude, 0.0), -math.inf, logarithm)
+    logarithm = lanes.select(lanes.compare("==", magnitude, math.inf), math.inf, logarithm)
+    logarithm = lanes.select(lanes.is_nan(magnitude), math.nan, logarithm)
+    product = lanes.at_least(lanes.at_most(lanes.mul(exponent, logarithm), _BIG), -_BIG)
+    positive = lanes.narrow(_exp(lanes, product))
+    integer, odd = _parity(lanes, y)
+    negative = lanes.compare("<", lanes.copysign(1.0, x), 0.0)
+    signed = lanes.select(lanes.both(negative, odd), lanes.neg(positive), positive)
+    no_power = lanes.both(lanes.compare("<", x, 0.0), lanes.negate(integer))
+    no_power = lanes.both(no_power, lanes.compare("<", lanes.abs(x), math.inf))
+    result = lanes.select(no_power, math.nan, signed)
+    one = lanes.either(lanes.compare("==", y, 0.0), lanes.compare("==", x, 1.0))
+    unit = lanes.both(lanes.compare("==", lanes.abs(x), 1.0), lanes.compare("==", lanes.abs(y), math.inf))
+    return lanes.select(lanes.either(one, unit), 1.0, result)
+
+
+def _parity(lanes: Lanes, y: Value) -> tuple[Value, Value]:
+    """(y is an integer or infinite, y is an odd integer) for floats; from 2^24 on every float is an even integer."""
+    small = lanes.compare("<", lanes.abs(y), 2.0**24)
+    bounded = lanes.select(small, y, 0.0)
+    whole = lanes.builder.fptosi(bounded, lanes.type_of(I32))
+    exact = lanes.compare("==", lanes.builder.sitofp(whole, lanes.type_of(F32)), bounded)
+    last = lanes.builder.and_(whole, lanes.integer(whole, 1))
+    odd = lanes.builder.icmp_signed("!=", last, lanes.integer(whole, 0))
+    return exact, lanes.both(exact, odd)

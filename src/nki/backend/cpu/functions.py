@@ -1,0 +1,99 @@
+"""The activation functions as LLVM IR: the one implementation that every executor runs.
+
+:func:`emit` works on ``float`` and on ``<N x float>`` and gives the same bits for both. Errors and special values are
+those of the rows of ``nki.isa.activations``.
+
+Functions that networks spend time in have float32 formulas (``single.py``). The others go through float64
+(``double.py``), where a plain formula leaves little but the rounding of the result.
+"""
+
+# llvmlite ships no type information.
+# pyright: reportMissingTypeStubs=false
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llvmlite import ir
+
+from nki.backend.cpu import double
+from nki.backend.cpu.lanes import Lanes, Value
+
+
+def _copy(_lanes: Lanes, x: Value) -> Value:
+    return x
+
+
+def _square(lanes: Lanes, x: Value) -> Value:
+    return lanes.mul(x, x)
+
+
+def _relu(lanes: Lanes, x: Value) -> Value:
+    return lanes.select(lanes.compare("<=", x, 0.0), 0.0, x)
+
+
+def _prelu(lanes: Lanes, x: Value, slope: Value) -> Value:
+    return lanes.select(lanes.compare("<", x, 0.0), lanes.mul(x, slope), x)
+
+
+def _sign(lanes: Lanes, x: Value) -> Value:
+    nonzero = lanes.select(lanes.is_nan(x), x, lanes.copysign(1.0, x))
+    return lanes.select(lanes.compare("==", x, 0.0), 0.0, nonzero)
+
+
+def _reciprocal(lanes: Lanes, x: Value) -> Value:
+    return lanes.div(1.0, x)
+
+
+_EMITTERS: dict[str, Callable[[Lanes, Value], Value]] = {
+    "copy": _copy,
+    "square": _square,
+    "sigmoid": double.sigmoid,
+    "relu": _relu,
+    "gelu": double.gelu,
+    "gelu_dx": double.gelu_dx,
+    "gelu_apprx_tanh": double.gelu_apprx_tanh,
+    "gelu_apprx_sigmoid": double.gelu_apprx_sigmoid,
+    "gelu_apprx_sigmoid_dx": double.gelu_apprx_sigmoid_dx,
+    "silu": double.silu,
+    "silu_dx": double.silu_dx,
+    "tanh": double.tanh,
+    "softplus": double.softplus,
+    "mish": double.mish,
+    "erf": double.erf,
+    "erf_dx": double.erf_dx,
+    "exp": double.exp,
+    "log": double.log,
+    "sin": double.sin,
+    "arctan": double.arctan,
+    "sqrt": Lanes.sqrt,
+    "rsqrt": double.rsqrt,
+    "reciprocal": _reciprocal,
+    "sign": _sign,
+    "abs": Lanes.abs,
+}
+
+
+def emit(builder: ir.IRBuilder, name: str, x: ir.Value, parameter: ir.Value | None = None) -> ir.Value:
+    """The activation function ``name`` of ``x``, a ``float`` or ``<N x float>``; the result has the type of ``x``.
+
+    ``parameter`` has the type of ``x`` too: the slope of ``prelu``, nothing for all others. Raises ``KeyError`` for a
+    name that is not in the table and ``TypeError`` for a parameter that is missing or too much.
+    """
+    lanes = Lanes(builder, x)
+    if name == "prelu":
+        if parameter is None:
+            raise TypeError("prelu needs its slope")
+        return _prelu(lanes, x, parameter)
+    if parameter is not None:
+        raise TypeError(f"{name} has no parameter")
+    return _EMITTERS[name](lanes, x)
+
+
+def emit_power(builder: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
+    """``x`` to the power ``y``, element by element, for ``float`` or ``<N x float>``; within 1 ulp.
+
+    Special values are those of C and NumPy: anything to the power 0, and 1 to any power, is 1; a negative number has
+    integer powers only (NaN otherwise); an odd integer power keeps the sign, also of zero and infinity.
+    """
+    return double.power(Lanes(builder, x), x, y)

@@ -1,0 +1,146 @@
+"""Fits the polynomials of the CPU's activation functions and writes them as a Python module.
+
+    python tools/fit_functions.py > src/nki/backend/cpu/coefficients.py
+
+Each table is the minimax fit, in the stated weight, of a smooth function on an interval: least squares on Chebyshev
+points, reweighted by Lawson's method until the error levels out. Only NumPy and ``math`` are used, in double precision,
+which is enough for fits down to about 1e-13.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.polynomial import Polynomial
+from numpy.polynomial.chebyshev import cheb2poly, chebvander
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Function = Callable[[Array], Array]
+
+POINTS = 2000
+ROUNDS = 80
+
+LN2_HALF = 0.3466  # a little over ln(2) / 2: rounding to the nearest multiple of ln 2 leaves no more
+MILLS_END = 14.5  # x Phi(-x) is below half the smallest float32 from x = 14.3 on
+
+
+@dataclass(frozen=True)
+class Fit:
+    """One table: ``function`` on [low, high] by a polynomial, or by a quotient if ``denominator`` is not 0."""
+
+    name: str
+    meaning: str
+    function: Function
+    low: float
+    high: float
+    numerator: int
+    denominator: int = 0
+    weight: Function | None = None  # error is measured times this; default 1 / |function|
+    single: bool = False  # coefficients are used in float32
+
+
+def solve(fit: Fit) -> tuple[Array, Array, float]:
+    """Numerator, denominator (constant term 1) in powers of x, and the largest weighted error."""
+    u = np.cos(np.pi * (np.arange(POINTS) + 0.5) / POINTS)
+    x = (fit.low + fit.high) / 2 + (fit.high - fit.low) / 2 * u
+    y = fit.function(x)
+    weight = 1 / np.abs(y) if fit.weight is None else fit.weight(x)
+    above, below = chebvander(u, fit.numerator), chebvander(u, fit.denominator)
+    lawson, q, best = np.ones(POINTS), np.ones(POINTS), (math.inf, np.zeros(1), np.zeros(1))
+    for _ in range(ROUNDS):
+        scale = np.sqrt(lawson) * weight / np.abs(q)
+        matrix = np.hstack([above, -y[:, None] * below[:, 1:]]) * scale[:, None]
+        found = np.linalg.lstsq(matrix, y * scale, rcond=None)[0]
+        over, under = found[: fit.numerator + 1], np.r_[1.0, found[fit.numerator + 1 :]]
+        q = below @ under
+        error = np.abs(above @ over / q - y) * weight
+        if error.max() < best[0]:
+            best = (float(error.max()), over, under)
+        lawson *= error / error.max() + 1e-3
+        lawson /= lawson.sum()
+    line = Polynomial([-(fit.high + fit.low) / (fit.high - fit.low), 2 / (fit.high - fit.low)])
+    over, under = (Polynomial(cheb2poly(part))(line).coef for part in best[1:])
+    return over / under[0], under / under[0], best[0]
+
+
+def _mills(z: Array) -> Array:
+    """Phi(-z) exp(z^2 / 2), with Phi the distribution function of the normal law."""
+    return 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2)) * np.exp(z * z / 2)
+
+
+def _exp_rest(r: Array) -> Array:
+    """(exp(r) - 1 - r) / r^2; its series near 0."""
+    series = 1 / 2 + r / 6 + r**2 / 24 + r**3 / 120
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(np.abs(r) < 1e-3, series, (np.expm1(r) - r) / r**2)
+
+
+def _erf_ratio(s: Array) -> Array:
+    """erf(x) / x at s = x^2."""
+    x = np.sqrt(s)
+    return np.vectorize(math.erf)(x) / x
+
+
+def _minus_log_erfc(x: Array) -> Array:
+    return -np.log(np.vectorize(math.erfc)(x))
+
+
+FITS = (
+    Fit("EXP", "exp(r)", np.exp, -LN2_HALF, LN2_HALF, 8),
+    Fit(
+        "EXP_REST_SINGLE",
+        "(exp(r) - 1 - r) / r^2; error relative to exp(r)",
+        _exp_rest,
+        -LN2_HALF,
+        LN2_HALF,
+        4,
+        weight=lambda r: r**2 / np.exp(r),
+        single=True,
+    ),
+    Fit("ATANH", "2 atanh(s) / s in s^2", lambda t: 2 * np.arctanh(np.sqrt(t)) / np.sqrt(t), 0, 1 / 9, 7),
+    Fit("SIN", "sin(r) / r in r^2", lambda t: np.sin(np.sqrt(t)) / np.sqrt(t), 0, 2.48, 6),
+    Fit("ARCTAN", "arctan(t) / t in t^2", lambda t: np.arctan(np.sqrt(t)) / np.sqrt(t), 0, 1, 13),
+    Fit("MILLS", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_END, 5, 6),
+    Fit("MILLS_SINGLE", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_END, 4, 5, single=True),
+    Fit("ERF_SMALL_SINGLE", "erf(x) / x in x^2", _erf_ratio, 0, 1, 6, single=True),
+    Fit(
+        "ERF_LARGE_SINGLE",
+        "-log(erfc(x)); error is that of erf(x)",
+        _minus_log_erfc,
+        1,
+        4,
+        7,
+        weight=np.vectorize(math.erfc),
+        single=True,
+    ),
+)
+
+
+def _show(name: str, numbers: Array, single: bool) -> str:
+    if single:
+        numbers = numbers.astype(np.float32).astype(np.float64)
+    return f"{name} = (\n" + "".join(f"    {float(number)!r},\n" for number in numbers) + ")\n"
+
+
+def main() -> None:
+    print('"""Coefficients of the CPU\'s activation functions, from the constant term up.')
+    print()
+    print("Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit")
+    print("(where a row says so, another measure) before its coefficients are rounded. A quotient's denominator has the")
+    print('constant term 1.\n"""')
+    for fit in FITS:
+        over, under, error = solve(fit)
+        print(f"\n# {fit.meaning}, {fit.low:.5g} to {fit.high:.5g}: error {error:.1e}")
+        if fit.denominator:
+            print(_show(f"{fit.name}_OVER", over, fit.single), end="")
+            print(_show(f"{fit.name}_UNDER", under, fit.single), end="")
+        else:
+            print(_show(fit.name, over, fit.single), end="")
+
+
+if __name__ == "__main__":
+    main()
