@@ -1,0 +1,144 @@
+"""The LLVM engine: addresses, isolation of modules, threads, vector width, and exact floating point."""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+
+import pytest
+from llvmlite import ir
+
+from nki.backend.cpu.engine import Engine, engine
+
+F32 = ir.FloatType()
+I32 = ir.IntType(32)
+
+
+def constant_module(value: int, name: str = "answer") -> ir.Module:
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(I32, []), name)
+    ir.IRBuilder(function.append_basic_block()).ret(I32(value))
+    return module
+
+
+def call(address: int) -> int:
+    return ctypes.CFUNCTYPE(ctypes.c_int)(address)()
+
+
+def multiply_add_module(fused: bool) -> ir.Module:
+    """``f(a, b, c)``: a * b + c in float32, in two roundings or in one."""
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(F32, [F32] * 3), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    a, b, c = function.args
+    builder.ret(builder.fma(a, b, c) if fused else builder.fadd(builder.fmul(a, b), c))
+    return module
+
+
+def sum_module() -> ir.Module:
+    """``f(p, n)``: the sum of ``n`` > 0 floats at ``p``, from left to right."""
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(F32, [F32.as_pointer(), I32]), "f")
+    pointer, count = function.args
+    entry, body, done = (function.append_basic_block(name) for name in ("entry", "body", "done"))
+    builder = ir.IRBuilder(entry)
+    builder.branch(body)
+    builder.position_at_end(body)
+    index, total = builder.phi(I32), builder.phi(F32)
+    following = builder.add(index, I32(1))
+    added = builder.fadd(total, builder.load(builder.gep(pointer, [index])))
+    index.add_incoming(I32(0), entry)
+    index.add_incoming(following, body)
+    total.add_incoming(F32(0.0), entry)
+    total.add_incoming(added, body)
+    builder.cbranch(builder.icmp_signed("<", following, count), body, done)
+    builder.position_at_end(done)
+    builder.ret(added)
+    return module
+
+
+def test_compile_returns_the_addresses_of_external_definitions_only() -> None:
+    module = constant_module(41)
+    hidden = ir.Function(module, ir.FunctionType(I32, []), "hidden")
+    hidden.linkage = "internal"
+    ir.IRBuilder(hidden.append_basic_block()).ret(I32(1))
+    ir.Function(module, ir.FunctionType(I32, []), "abs")  # a declaration
+    caller = ir.Function(module, ir.FunctionType(I32, []), "caller")
+    builder = ir.IRBuilder(caller.append_basic_block())
+    builder.ret(builder.add(builder.call(module.globals["answer"], []), builder.call(hidden, [])))
+    addresses = engine().compile(module)
+    assert set(addresses) == {"answer", "caller"}
+    assert call(addresses["answer"]) == 41
+    assert call(addresses["caller"]) == 42
+
+
+def test_modules_that_use_the_same_name_do_not_meet() -> None:
+    first = engine().compile(constant_module(1))["answer"]
+    second = engine().compile(constant_module(2))["answer"]
+    assert (call(first), call(second)) == (1, 2)
+
+
+def test_a_malformed_module_is_refused_with_the_message_of_llvm() -> None:
+    module = ir.Module()
+    function = ir.Function(module, ir.FunctionType(I32, []), "f")
+    ir.IRBuilder(function.append_basic_block()).ret(F32(0.0))
+    with pytest.raises(RuntimeError, match="function result type"):
+        engine().compile(module)
+
+
+def test_threads_compile_at_the_same_time() -> None:
+    results: dict[int, int] = {}
+
+    def work(value: int) -> None:
+        results[value] = call(engine().compile(constant_module(value))["answer"])
+
+    threads = [threading.Thread(target=work, args=(value,)) for value in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert results == {value: value for value in range(8)}
+
+
+def test_there_is_one_engine_per_process() -> None:
+    assert engine() is engine()
+    assert Engine().vector_width == engine().vector_width
+    assert engine().vector_width in (4, 8, 16)
+    assert "llvm-" in engine().host
+
+
+def test_a_vector_of_the_stated_width_is_one_register() -> None:
+    width = engine().vector_width
+    module = ir.Module()
+    vector = ir.VectorType(F32, width)
+    function = ir.Function(module, ir.FunctionType(ir.VoidType(), [vector.as_pointer()]), "f")
+    builder = ir.IRBuilder(function.append_basic_block())
+    x = builder.load(function.args[0], align=4)
+    builder.store(builder.fadd(x, x), function.args[0], align=4)
+    builder.ret_void()
+    text = engine().assembly(module)
+    assert sum(line.split()[0] in ("vaddps", "addps", "fadd") for line in text.splitlines() if line.split()) == 1
+
+
+@pytest.mark.parametrize("fused", [False, True])
+def test_only_an_explicit_fma_fuses(fused: bool) -> None:
+    # (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24; rounding the product drops the last term.
+    a, c = 1.0 + 2.0**-12, -(1.0 + 2.0**-11)
+    function = ctypes.CFUNCTYPE(*[ctypes.c_float] * 4)(engine().compile(multiply_add_module(fused))["f"])
+    assert function(a, a, c) == (2.0**-24 if fused else 0.0)
+
+
+def test_additions_keep_their_order() -> None:
+    values = [2.0**24, *[1.0] * 63]  # each 1 is lost when it is added alone
+    array = (ctypes.c_float * 64)(*values)
+    address = engine().compile(sum_module())["f"]
+    function = ctypes.CFUNCTYPE(ctypes.c_float, ctypes.c_void_p, ctypes.c_int)(address)
+    assert function(ctypes.addressof(array), 64) == 2.0**24
+
+
+def test_optimised_ir_folds_constants() -> None:
+    module = constant_module(7, "seven")
+    caller = ir.Function(module, ir.FunctionType(I32, []), "caller")
+    builder = ir.IRBuilder(caller.append_basic_block())
+    builder.ret(builder.call(module.globals["seven"], []))
+    assert engine().optimised_ir(module).count("ret i32 7") == 2
