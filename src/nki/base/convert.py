@@ -3,8 +3,9 @@
 The contract, shared bit for bit with the native code (``nki.backend.cpu.convert``): reading is exact, except that a
 32-bit integer beyond 2**24 rounds to nearest even; writing rounds to nearest even; integers saturate and take NaN as 0;
 bool is ``x != 0`` (so NaN is true); floats overflow as their format does (float16, bfloat16, float8_e4m3 and
-float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN with
-its sign; it becomes the format's canonical quiet NaN except in float16 and float32, whose payloads are unspecified.
+float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN
+with its sign; it becomes the format's canonical quiet NaN except in float16 and float32, whose payloads are
+unspecified.
 """
 
 from __future__ import annotations

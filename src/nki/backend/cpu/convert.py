@@ -15,19 +15,18 @@ bfloat16 is rounded with integers, because the processors' own instruction flush
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.emit import F32, I32, Builder, Value
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
 
-F32: Final = ir.FloatType()
 F16: Final = ir.HalfType()
 I8: Final = ir.IntType(8)
 I16: Final = ir.IntType(16)
-I32: Final = ir.IntType(32)
 
 _MANTISSA: Final = 23  # float32: explicit mantissa bits
 _BIAS: Final = 127
@@ -78,7 +77,7 @@ def storage_type(dtype: DType, lanes: int) -> ir.Type:
     return _STORAGE[dtype] if lanes == 1 else ir.VectorType(_STORAGE[dtype], lanes)
 
 
-def decode(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
+def decode(b: Builder, raw: Value, dtype: DType) -> Value:
     """The float32 value(s) of ``raw``, which has a :func:`storage_type` of ``dtype``."""
     if dtype is dt.float32 or dtype is dt.tfloat32:
         return raw
@@ -97,7 +96,7 @@ def decode(b: ir.IRBuilder, raw: ir.Value, dtype: DType) -> ir.Value:
     raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
 
 
-def encode(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
+def encode(b: Builder, value: Value, dtype: DType) -> Value:
     """``value``, float32, rounded to ``dtype``; the result has a :func:`storage_type` of ``dtype``."""
     if dtype is dt.float32:
         return value
@@ -119,7 +118,7 @@ def encode(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
 
 
-def _like(value: ir.Value, element: ir.Type) -> ir.Type:
+def _like(value: Value, element: ir.Type) -> ir.Type:
     """``element``, with as many lanes as ``value``."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
 
@@ -131,18 +130,17 @@ def _const(kind: ir.Type, number: float) -> ir.Constant:
     return ir.Constant(kind, number)
 
 
-def _rint(b: ir.IRBuilder, value: ir.Value) -> ir.Value:
+def _rint(b: Builder, value: Value) -> Value:
     """The nearest whole numbers, ties to even."""
-    module: Any = b.module
     kind = value.type
     name = f"llvm.rint.v{kind.count}f32" if isinstance(kind, ir.VectorType) else "llvm.rint.f32"
-    found = module.globals.get(name)
+    found = b.module.globals.get(name)
     if found is None:
-        found = ir.Function(module, ir.FunctionType(kind, [kind]), name)
+        found = ir.Function(b.module, ir.FunctionType(kind, [kind]), name)
     return b.call(found, [value])
 
 
-def _encode_integer(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
+def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
     """Clamp as float32, then convert. LLVM's saturating conversion would do, but splits vectors into scalars on x86."""
     bits, signed = 8 * dtype.itemsize, dtype.kind == "i"
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
@@ -160,7 +158,7 @@ def _encode_integer(b: ir.IRBuilder, value: ir.Value, dtype: DType) -> ir.Value:
     return b.select(over, _const(whole.type, high), whole)
 
 
-def _round_bits(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, drop: int) -> ir.Value:
+def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
     """``bits`` of ``value`` rounded to nearest even at bit ``drop``; the bits below are left as rubbish.
 
     A NaN becomes quiet and loses its payload, so that it can neither carry into the sign nor turn into an infinity.
@@ -172,7 +170,7 @@ def _round_bits(b: ir.IRBuilder, value: ir.Value, bits: ir.Value, drop: int) -> 
     return b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
 
 
-def _decode_small(b: ir.IRBuilder, raw: ir.Value, small: _Small) -> ir.Value:
+def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
     word = b.zext(raw, _like(raw, I32))
     kind, value = word.type, _like(raw, F32)
     code = b.and_(word, _const(kind, 0x7F))
@@ -194,7 +192,7 @@ def _decode_small(b: ir.IRBuilder, raw: ir.Value, small: _Small) -> ir.Value:
     return b.bitcast(b.or_(number, sign), value)
 
 
-def _encode_small(b: ir.IRBuilder, value: ir.Value, small: _Small) -> ir.Value:
+def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     bits = b.bitcast(value, _like(value, I32))
     kind = bits.type
     magnitude = b.and_(bits, _const(kind, _ABS))
