@@ -1,0 +1,133 @@
+"""Loops, local variables and matrices in memory, for routines written in LLVM IR with a builder."""
+
+# llvmlite ships no type information.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from llvmlite import ir
+
+Builder: TypeAlias = Any
+"""An ``ir.IRBuilder``. Its methods get their signatures from decorators, which a type checker sees through wrongly."""
+
+Value: TypeAlias = Any
+"""An ``ir.Value``: scalar, vector or pointer."""
+
+F32: Final = ir.FloatType()
+I32: Final = ir.IntType(32)
+I64: Final = ir.IntType(64)
+POINTER: Final = ir.PointerType()
+VOID: Final = ir.VoidType()
+
+
+def i64(number: int) -> ir.Constant:
+    """A 64-bit constant."""
+    return ir.Constant(I64, number)
+
+
+def at_least(b: Builder, value: Value, bound: int | Value) -> Value:
+    """``value >= bound``, signed."""
+    return b.icmp_signed(">=", value, i64(bound) if isinstance(bound, int) else bound)
+
+
+def smaller(b: Builder, value: Value, bound: int | Value) -> Value:
+    """The smaller of two signed 64-bit numbers."""
+    limit = i64(bound) if isinstance(bound, int) else bound
+    return b.select(b.icmp_signed("<", value, limit), value, limit)
+
+
+class Variable:
+    """A local variable, 64-bit integer or pointer; LLVM turns it into a register."""
+
+    def __init__(self, b: Builder, kind: ir.Type = I64) -> None:
+        with b.goto_entry_block():
+            self._slot = b.alloca(kind)
+        self._b, self._kind = b, kind
+
+    def get(self) -> Value:
+        return self._b.load(self._slot, typ=self._kind)
+
+    def set(self, value: Value) -> None:
+        self._b.store(value, self._slot)
+
+
+@contextmanager
+def while_(b: Builder, condition: Callable[[], Value]) -> Generator[None, None, None]:
+    """The body runs as long as ``condition``, emitted before it, holds."""
+    head, body, after = (b.append_basic_block(name) for name in ("head", "body", "after"))
+    b.branch(head)
+    b.position_at_end(head)
+    b.cbranch(condition(), body, after)
+    b.position_at_end(body)
+    yield
+    b.branch(head)
+    b.position_at_end(after)
+
+
+@contextmanager
+def steps(b: Builder, stop: Value, step: int, start: Variable | None = None) -> Generator[Value, None, None]:
+    """The body runs for 0, ``step``, ... as long as a whole step fits below ``stop``.
+
+    Given ``start``, counts on from its value and leaves there where it ended.
+    """
+    counter = start or Variable(b)
+    if start is None:
+        counter.set(i64(0))
+    with while_(b, lambda: at_least(b, b.sub(stop, counter.get()), step)):
+        here = counter.get()
+        yield here
+        counter.set(b.add(here, i64(step)))
+
+
+@contextmanager
+def switch(b: Builder, value: Value, cases: Iterable[int]) -> Generator[Iterator[int], None, None]:
+    """Iterate over ``cases``: each round emits the code for one; any other ``value`` does nothing."""
+    end = b.append_basic_block("end")
+    table = b.switch(value, end)
+
+    def rounds() -> Iterator[int]:
+        for case in cases:
+            block = b.append_basic_block(f"case{case}")
+            table.add_case(i64(case), block)
+            b.position_at_end(block)
+            yield case
+            b.branch(end)
+
+    yield rounds()
+    b.position_at_end(end)
+
+
+def scratch(b: Builder, count: int) -> Value:
+    """Pointer to ``count`` floats on the stack, at the start of a cache line."""
+    with b.goto_entry_block():
+        slot = b.alloca(ir.ArrayType(F32, count))
+    slot.align = 64
+    slot.type = POINTER  # llvmlite gives it a typed pointer, which would not match others
+    return slot
+
+
+def internal(module: ir.Module, name: str, arguments: Sequence[ir.Type]) -> tuple[ir.Function, Builder]:
+    """A function of this module only, and a builder at its start; it is not inlined, to keep register use local."""
+    function = ir.Function(module, ir.FunctionType(VOID, arguments), name)
+    function.linkage = "internal"
+    function.attributes.add("noinline")
+    return function, ir.IRBuilder(function.append_basic_block())
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """A row-major matrix in memory: ``pointer`` to its first element, ``stride`` elements from row to row."""
+
+    pointer: Value
+    stride: Value
+    element: Any = F32
+
+    def at(self, b: Builder, row: Value, column: Value) -> Value:
+        """Pointer to an element."""
+        return b.gep(self.pointer, [b.add(b.mul(row, self.stride), column)], source_etype=self.element)

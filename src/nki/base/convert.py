@@ -1,0 +1,74 @@
+"""Between stored elements and the float32 values that engines compute with, in NumPy.
+
+The contract, shared bit for bit with the native code (``nki.backend.cpu.convert``): reading is exact, except that a
+32-bit integer beyond 2**24 rounds to nearest even; writing rounds to nearest even; integers saturate and take NaN as 0;
+bool is ``x != 0`` (so NaN is true); floats overflow as their format does (float16, bfloat16, float8_e4m3 and
+float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN
+with its sign; it becomes the format's canonical quiet NaN except in float16 and float32, whose payloads are
+unspecified.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.base.errors import DTypeError
+
+Float32Array = NDArray[np.float32]
+
+# tfloat32 drops 13 of float32's 23 mantissa bits.
+_TF32_DROPPED: Final = np.uint32(0x1FFF)
+_TF32_HALF_BELOW: Final = np.uint32(0x0FFF)
+
+
+def to_float32(array: NDArray[Any], dtype: DType) -> Float32Array:
+    """The values of ``array``, whose elements are stored as ``dtype``, as float32; same shape.
+
+    A float32 array may be returned as it is. Raises :class:`DTypeError` for a dtype that does not compute.
+    """
+    _check(dtype)
+    # A signalling NaN raises the invalid flag when it is widened; that is no user's mistake.
+    with np.errstate(all="ignore"):
+        return array.astype(np.float32, copy=False)
+
+
+def from_float32(array: Float32Array, dtype: DType) -> NDArray[Any]:
+    """``array`` rounded to ``dtype``: same shape, elements of ``dtype.dtype``.
+
+    A float32 array may be returned as it is. Raises :class:`DTypeError` for a dtype that does not compute.
+    """
+    _check(dtype)
+    with np.errstate(all="ignore"):
+        if dtype is dt.bool_:
+            return array != 0
+        if dtype.is_integer:
+            return _saturate(array, dtype)
+        if dtype is dt.tfloat32:
+            return _round_tf32(array)
+        return array.astype(dtype.dtype, copy=False)
+
+
+def _check(dtype: DType) -> None:
+    if not dtype.computes:
+        raise DTypeError(f"{dtype} cannot be converted to or from float32: instructions do not compute with it")
+
+
+def _saturate(array: Float32Array, dtype: DType) -> NDArray[Any]:
+    info = np.iinfo(dtype.dtype)
+    # float64 holds every bound exactly; float32 would round 2**31 - 1 up, out of range.
+    whole = np.clip(np.rint(array).astype(np.float64), info.min, info.max)
+    return np.where(np.isnan(whole), 0.0, whole).astype(dtype.dtype)
+
+
+def _round_tf32(array: Float32Array) -> Float32Array:
+    bits = np.ascontiguousarray(array).view(np.uint32).reshape(array.shape)
+    odd = (bits >> np.uint32(13)) & np.uint32(1)
+    rounded = (bits + _TF32_HALF_BELOW + odd) & ~_TF32_DROPPED
+    # Rounding could carry a NaN's payload into its sign.
+    quiet = (bits & np.uint32(0x80000000)) | np.uint32(0x7FC00000)
+    return np.where(np.isnan(array), quiet, rounded).view(np.float32)

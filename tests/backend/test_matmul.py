@@ -1,0 +1,183 @@
+"""The native matrix product: bits of a sequential float32 FMA loop, for every size, stride and vector width."""
+
+from __future__ import annotations
+
+import ctypes
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from llvmlite import ir
+
+from nki.backend.cpu.engine import engine
+from nki.backend.cpu.matmul import add_matmul
+
+LANES = (4, 8, 16)
+SENTINEL = np.float32(-12345.5)
+
+
+@cache
+def compiled(lanes: int) -> Any:
+    module = ir.Module()
+    add_matmul(module, lanes)
+    p, i = ctypes.c_void_p, ctypes.c_int64
+    return ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
+
+
+def run(
+    lanes: int, stationary: np.ndarray, moving: np.ndarray, out: np.ndarray, accumulate: bool = False
+) -> np.ndarray:
+    """Multiply into a copy of ``out``; the operands may be left parts of wider matrices."""
+    (depth, rows), columns = stationary.shape, moving.shape[1]
+    out = out.copy()
+    strides = [a.strides[0] // 4 for a in (out, stationary, moving)]
+    assert all(a.strides[1] == 4 for a in (out, stationary, moving) if a.size and a.shape[1] > 1)
+    compiled(lanes)(
+        out.ctypes.data, strides[0], stationary.ctypes.data, strides[1], moving.ctypes.data, strides[2],
+        rows, columns, depth, int(accumulate),
+    )  # fmt: skip
+    return out
+
+
+def fma(x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """float32 fused multiply-add, exactly, in float64.
+
+    The product of two float32 is exact in float64. Their sum with ``z`` is rounded to odd (an inexact result gets its
+    last bit set), after which rounding to float32 is the only rounding that counts.
+    """
+    product, addend = x.astype(np.float64) * y, z.astype(np.float64)
+    total = product + addend
+    virtual = total - product
+    error = (product - (total - virtual)) + (addend - virtual)
+    even = (total.view(np.uint64) & np.uint64(1)) == 0
+    odd = np.where((error != 0) & even, np.nextafter(total, np.copysign(np.inf, error)), total)
+    return odd.astype(np.float32)
+
+
+def sequential(stationary: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    total = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
+    for left, right in zip(stationary, moving, strict=True):
+        total = fma(left[:, None], right[None, :], total)
+    return total
+
+
+def draw(depth: int, rows: int, columns: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng((seed, depth, rows, columns))
+    # Magnitudes spread over 2**±8, so that alignment, cancellation and rounding all happen.
+    return tuple(
+        (rng.normal(size=shape) * np.exp2(rng.integers(-8, 9, shape))).astype(np.float32)
+        for shape in ((depth, rows), (depth, columns))
+    )  # type: ignore[return-value]
+
+
+def same_bits(got: np.ndarray, want: np.ndarray) -> bool:
+    return got.dtype == want.dtype == np.float32 and np.array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+def test_reference_fma_is_exact() -> None:
+    rng = np.random.default_rng(3)
+    x, y, z = ((rng.normal(size=4000) * np.exp2(rng.integers(-30, 30, 4000))).astype(np.float32) for _ in range(3))
+    z[::2] = -(x * y)[::2]  # cancellation leaves the product's low half
+    z[1::4] = (z * np.float32(2**24))[1::4]
+    for a, b, c, got in zip(x, y, z, fma(x, y, z), strict=True):
+        exact = Fraction(float(a)) * Fraction(float(b)) + Fraction(float(c))
+        near = [np.nextafter(got, np.float32(s)) for s in (-np.inf, np.inf)]
+        miss = abs(Fraction(float(got)) - exact)
+        misses = [abs(Fraction(float(n)) - exact) for n in near]
+        even = int(got.view(np.uint32)) % 2 == 0
+        assert all(miss < m or (miss == m and even) for m in misses)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(
+    rows=st.integers(1, 140),
+    columns=st.integers(1, 140),
+    depth=st.integers(1, 140),
+    gaps=st.tuples(*[st.integers(0, 5)] * 3),
+    accumulate=st.booleans(),
+)
+def test_bits(lanes: int, rows: int, columns: int, depth: int, gaps: tuple[int, int, int], accumulate: bool) -> None:
+    wide_left, wide_right = draw(depth, rows + gaps[0], columns + gaps[1])
+    left, right = wide_left[:, :rows], wide_right[:, :columns]
+    holder = np.full((rows + 1, columns + gaps[2]), SENTINEL)
+    old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
+    holder[:rows, :columns] = old
+    out = holder.copy()
+    compiled(lanes)(
+        out.ctypes.data, holder.shape[1], left.ctypes.data, wide_left.shape[1], right.ctypes.data, wide_right.shape[1],
+        rows, columns, depth, int(accumulate),
+    )  # fmt: skip
+    product = sequential(left, right)
+    holder[:rows, :columns] = old + product if accumulate else product
+    assert same_bits(out, holder)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_every_small_edge(lanes: int) -> None:
+    """All combinations of few rows and columns around the tile sizes."""
+    left, right = draw(5, 20, 70)
+    want = sequential(left, right)
+    for rows in range(21):
+        for columns in [*range(36), 47, 48, 49, 63, 64, 65]:
+            got = run(lanes, left[:, :rows], right[:, :columns], np.empty((rows, columns), np.float32))
+            assert same_bits(got, np.ascontiguousarray(want[:rows, :columns])), (rows, columns)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("size", ["128x512x128", "130x40x256", "130x40x257", "9x70x600", "300x3x100", "1x1000x300"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_bits_of_large_products(lanes: int, size: str, accumulate: bool) -> None:
+    rows, columns, depth = map(int, size.split("x"))
+    left, right = draw(depth, rows, columns)
+    old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
+    product = sequential(left, right)
+    assert same_bits(run(lanes, left, right, old, accumulate), old + product if accumulate else product)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_close_to_float64(lanes: int) -> None:
+    left, right = draw(128, 128, 512)
+    got = run(lanes, left, right, np.empty((128, 512), np.float32))
+    exact = left.astype(np.float64).T @ right.astype(np.float64)
+    bound = 128 * 2.0**-24 * (np.abs(left).astype(np.float64).T @ np.abs(right).astype(np.float64))
+    assert (np.abs(got - exact) <= bound).all()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (3, 40), (40, 3), (40, 1)])
+def test_no_depth_gives_zero_or_keeps(lanes: int, shape: tuple[int, int]) -> None:
+    left, right = np.empty((0, shape[0]), np.float32), np.empty((0, shape[1]), np.float32)
+    old = np.full(shape, SENTINEL)
+    assert same_bits(run(lanes, left, right, old), np.zeros(shape, np.float32))
+    assert same_bits(run(lanes, left, right, old, accumulate=True), old)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("columns", [1, 3, 40, 65])
+def test_special_values(lanes: int, columns: int) -> None:
+    left, right = draw(6, 33, columns)
+    left[0, 0], left[1, 1], left[2, 2], left[3, 2] = np.nan, np.inf, np.inf, -np.inf
+    right[1], right[2:4] = 1.0, 1.0
+    got = run(lanes, left, right, np.empty((33, columns), np.float32))
+    assert np.isnan(got[0]).all() and (got[1] == np.inf).all() and np.isnan(got[2]).all()
+    assert np.isfinite(got[3:]).all()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_signed_zeros_and_subnormals(lanes: int) -> None:
+    """A sum starts at +0, so -0 needs a -0 already in the output; subnormals are neither read nor written as zero."""
+    left, right = np.full((3, 17), -0.0, np.float32), np.ones((3, 33), np.float32)
+    assert not np.signbit(run(lanes, left, right, np.empty((17, 33), np.float32))).any()
+    left[:] = 2.0**-140
+    right[:] = 0.5
+    assert (run(lanes, left, right, np.empty((17, 33), np.float32)) == np.float32(1.5 * 2.0**-140)).all()
+
+
+def test_refuses_an_unknown_vector_width() -> None:
+    with pytest.raises(KeyError):
+        add_matmul(ir.Module(), 3)
