@@ -21,7 +21,7 @@ def checkout(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(params=["1.2.0", "1.2.1.dev3+g7777777", "0.1.0.dev0+unknown"])
+@pytest.fixture(params=["1.2.0", "1.2.1.dev3+g7777777", "0.1.0.dev0+untagged"])
 def built(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setattr(metadata, "version", lambda name: request.param)
     return request.param
