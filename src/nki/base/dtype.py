@@ -8,7 +8,7 @@ Types".
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
@@ -76,7 +76,8 @@ def _integer(name: str) -> DType:
 
 def _float(name: str, storage: Any, computes: bool = True) -> DType:
     dtype = np.dtype(storage)
-    return DType(name, "f", dtype.itemsize, dtype, computes, float(ml_dtypes.finfo(dtype).max))
+    limits = cast("Any", ml_dtypes.finfo(dtype))  # its attributes are declared without types
+    return DType(name, "f", dtype.itemsize, dtype, computes, float(limits.max))
 
 
 # A packed element is four 8-bit (or four 4-bit) numbers in one word.

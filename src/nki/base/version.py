@@ -1,10 +1,52 @@
-"""The version that every error report, dump and artifact carries."""
+"""The version that every error report, dump and artifact carries.
+
+An installed package has the version of its build: plain (``1.2.0``) for a build from a release tag, with a local label
+(``1.2.1.dev3+g0123abcde``) for any other. Run from a checkout, whether installed in place or not at all, the label is
+the commit that is checked out now and not the one of the day it was installed.
+"""
 
 from __future__ import annotations
 
 from importlib import metadata
+from pathlib import Path
 
-try:
-    __version__ = metadata.version("open-nki")
-except metadata.PackageNotFoundError:  # run from a source tree that was never installed
-    __version__ = "0.0.0+uninstalled"
+
+def _built() -> str:
+    try:
+        return metadata.version("open-nki")
+    except metadata.PackageNotFoundError:  # a source tree that was never installed
+        return "0.0.0+uninstalled"
+
+
+def _checked_out(root: Path) -> str:
+    """The commit of the checkout at ``root``, "" when that is not a checkout of this project.
+
+    Read from git's files, since starting git would cost more than the rest of ``import nki`` put together.
+    """
+    try:
+        if 'name = "open-nki"' not in (root / "pyproject.toml").read_text(encoding="utf-8"):
+            return ""
+        git = root / ".git"
+        if git.is_file():  # a linked worktree: "gitdir: PATH"
+            git = root / git.read_text(encoding="utf-8").removeprefix("gitdir:").strip()
+        head = (git / "HEAD").read_text(encoding="utf-8").strip()
+        if not head.startswith("ref: "):
+            return head
+        name = head.removeprefix("ref: ")
+        shared = git / "commondir"
+        refs = git / shared.read_text(encoding="utf-8").strip() if shared.is_file() else git
+        if (refs / name).is_file():
+            return (refs / name).read_text(encoding="utf-8").strip()
+        packed = (refs / "packed-refs").read_text(encoding="utf-8").splitlines()
+        return next((line.split()[0] for line in packed if line.endswith(f" {name}")), "")
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
+def find(root: Path) -> str:
+    """The version of the package whose source lies under ``root/src``."""
+    commit = _checked_out(root)
+    return f"{_built().partition('+')[0]}+g{commit[:9]}" if commit else _built()
+
+
+__version__ = find(Path(__file__).resolve().parent.parent.parent.parent)

@@ -1,0 +1,44 @@
+# `make demo` and `make test` work alone on a fresh clone: they need Python 3.11 or newer, make, and a package index.
+
+PYTHON ?= python3
+VENV   ?= .venv
+JOBS   ?= auto
+
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint format types clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@echo "  PYTHON=python3.12 chooses the interpreter, JOBS=1 the number of test processes"
+
+demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI kernel
+	$(BIN)/python -m examples.minilm
+
+test: lint types ## everything that CI checks: lint, types, all tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(STAMP) ## rules and format of the source, by ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+format: $(STAMP) ## rewrite the source the way lint wants it
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+types: $(STAMP) ## pyright, strict, on src/
+	$(BIN)/pyright --pythonpath $(BIN)/python
+
+clean: ## remove the environment and everything generated
+	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; v = "%d.%d" % sys.version_info[:2]; \
+	sys.exit(None if sys.version_info >= (3, 11) else "Open NKI needs Python 3.11 or newer; $(PYTHON) is " + v)'
+	@echo "creating $(VENV); the first time this fetches PyTorch and JAX and takes a few minutes"
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -e '.[dev]'
+	@touch $@

@@ -1,0 +1,18 @@
+"""What all tests share: derandomised property tests, so that a run is as repeatable as the kernels are."""
+
+from __future__ import annotations
+
+import os
+
+import hypothesis
+
+# NKI_TEST_EXAMPLES=1000 searches longer, still with the same seed.
+hypothesis.settings.register_profile(
+    "repeatable",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=False,
+    max_examples=int(os.environ.get("NKI_TEST_EXAMPLES", "50")),
+)
+hypothesis.settings.load_profile("repeatable")
