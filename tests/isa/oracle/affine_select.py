@@ -5,6 +5,7 @@ Chosen where the reference is silent: the affine value wraps in 32 bits, like ``
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any, Final
@@ -27,7 +28,7 @@ _COMPARE: Final[dict[str, Callable[[int, int], bool]]] = {
 
 
 def copies_bits(dst: Array, *, on_true_tile: Array, on_false_value: float, **_: Any) -> bool:
-    return on_true_tile.dtype == dst.dtype and on_false_value == on_false_value  # not NaN
+    return on_true_tile.dtype == dst.dtype and not math.isnan(on_false_value)
 
 
 def oracle(

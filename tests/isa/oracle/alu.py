@@ -60,7 +60,7 @@ def maximum(x: float, y: float) -> float:
         return math.nan
     if x == y:
         return x if math.copysign(1.0, x) > 0 else y
-    return x if x > y else y
+    return max(x, y)
 
 
 def minimum(x: float, y: float) -> float:
