@@ -177,3 +177,42 @@ def test_activation_bounds_hold_float32_rounding_and_catch_bfloat16_rounding(op:
     assert verdict.disagreement(activation, y.astype(np.float32), **arguments) is None
     wrong = (y * (1 + 2.0**-9)).astype(np.float32)
     assert verdict.disagreement(activation, wrong, **arguments) is not None
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "y", "want"),
+    [
+        *(("greater_equal", *case) for case in ((2.0, 2.0, 1.0), (1.0, 2.0, 0.0), (np.nan, 0.0, 0.0))),
+        *(("less_equal", *case) for case in ((2.0, 2.0, 1.0), (3.0, 2.0, 0.0), (0.0, np.nan, 0.0))),
+        *(("less", *case) for case in ((2.0, 2.0, 0.0), (1.0, 2.0, 1.0), (-0.0, 0.0, 0.0))),
+        *(("logical_or", *case) for case in ((0.0, -0.0, 0.0), (0.0, 2.0, 1.0), (np.nan, 0.0, 1.0))),
+        *(("bypass", *case) for case in ((3.0, 5.0, 3.0), (-0.0, 5.0, -0.0))),
+        *(("relu", *case) for case in ((-2.0, 0.0, 0.0), (-0.0, 0.0, 0.0), (2.0, 0.0, 2.0), (np.nan, 0.0, np.nan))),
+        *(("negative", *case) for case in ((5.0, 0.0, -5.0), (0.0, 0.0, -0.0))),
+        *(("logical_not", *case) for case in ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0))),
+        *(
+            ("power", *case)
+            for case in ((-8.0, 3.0, -512.0), (0.0, 0.0, 1.0), (-8.0, 0.5, np.nan), (0.0, -1.0, np.inf))
+        ),
+        *(("rsqrt", *case) for case in ((0.0, 0.0, np.inf), (-1.0, 0.0, np.nan), (np.inf, 0.0, 0.0))),
+    ],
+)
+def test_operators_at_special_values(op: str, x: float, y: float, want: float) -> None:
+    got = float(alu.arithmetic(op, x, y))
+    assert (np.isnan(got) and np.isnan(want)) or (got == want and np.signbit(got) == np.signbit(want))
+
+
+@pytest.mark.parametrize(
+    ("op", "want"),
+    [("silu", 0.7310585786), ("mish", 0.8650983883), ("gelu_apprx_tanh", 0.8411919906), ("gelu", 0.8413447461)]
+    + [("gelu_apprx_sigmoid", 0.8457957659), ("exp", np.e), ("softplus", 1.3132616875), ("sigmoid", 0.7310585786)],
+)
+def test_functions_at_one(op: str, want: float) -> None:
+    assert abs(float(functions.evaluate(op, np.array(1.0))) - want) < 1e-9
+
+
+@pytest.mark.parametrize("op", ["gelu", "gelu_apprx_sigmoid", "silu", "erf"])
+def test_derivatives_are_slopes(op: str) -> None:
+    x, h = np.linspace(-6, 6, 49), 1e-4
+    slope = (functions.evaluate(op, x + h) - functions.evaluate(op, x - h)) / (2 * h)
+    assert np.max(np.abs(functions.evaluate(f"{op}_dx", x) - slope)) < 1e-7
