@@ -1,0 +1,210 @@
+"""nki.isa.activation (Scalar Engine).
+
+Chosen where the reference is silent or contradicts itself:
+
+- ``data * scale + bias`` may be rounded once or twice (fused or not): the bound admits both;
+- the accumulator adds the float32 results, before they are cast to ``dst``, one after the other, onto what it holds;
+- the reference's pseudo code for ``reduce`` would count the old value twice; its prose ("reduce activated data over
+  existing values") and the architecture guide's loop (``reduce_res[lane] += out[lane][k]``) agree with each other and
+  are followed here; ``load_reduce`` is not listed for this instruction and is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from . import functions, numerics, verdict
+from .numerics import Array
+from .tile import broadcast, rows
+
+TOLERANCE = (
+    "per function in functions.py (0 or 4 ulp of float32, some with an absolute part); sums n * 2**-24 * sum |x|"
+)
+_COMMANDS = ("idle", "reset", "reduce", "reset_reduce")
+
+
+def _argument(data: Array, scale: Any, bias: Any) -> tuple[Array, Array]:
+    """The real argument of the function and how far the float32 one may lie from it."""
+    values = numerics.read(rows(data))
+    scales = broadcast(scale, values)
+    offsets = broadcast(0.0 if bias is None else bias, values)
+    with np.errstate(all="ignore"):
+        product = values * scales
+        argument = product + offsets if bias is not None else product
+        off_product = np.abs(product - numerics.round32(product))
+        plain = numerics.round32(numerics.round32(product) + offsets) if bias is not None else numerics.round32(product)
+        fuzzy = (off_product > 0) if bias is not None else np.zeros(values.shape, bool)
+        slack = np.where(fuzzy, 2.0**-24 * (np.abs(product) + np.abs(argument)), 0.0)
+    # Without a rounding in the middle there is only one right argument: the rounded one.
+    return np.where(fuzzy, argument, plain), np.where(np.isfinite(slack), slack, 0.0)
+
+
+def _activate(op: str, data: Array, scale: Any, bias: Any) -> tuple[Array, Array, Array]:
+    """Real results, how far float32 results may lie from them, and where anything goes."""
+    x, slack = _argument(data, scale, bias)
+    y = functions.evaluate(op, x)
+    reach = functions.error(op, x, y)
+    with np.errstate(all="ignore"):
+        for side in (x - slack, x + slack):
+            moved = np.abs(functions.evaluate(op, side) - y)
+            reach = np.where(
+                slack > 0, np.maximum(reach, moved + functions.error(op, side, y) + numerics.spacing32(y)), reach
+            )
+    return y, np.where(np.isnan(reach), np.inf, reach), functions.open_inputs(op, x)
+
+
+def _sum(values: Array, registers: Array) -> Array:
+    total = registers
+    with np.errstate(all="ignore"):
+        for i in range(values.shape[1]):
+            total = numerics.round32(total + values[:, i])
+    return total
+
+
+def _registers(reduce_cmd: str, reduce_regs: Array | None, partitions: int) -> Array:
+    assert reduce_cmd in _COMMANDS
+    if reduce_cmd in ("reset", "reset_reduce") or reduce_regs is None:
+        return np.zeros(partitions)
+    return numerics.read(reduce_regs).reshape(-1)[:partitions]
+
+
+def oracle(
+    dst: Array,
+    *,
+    op: str,
+    data: Array,
+    bias: Any = None,
+    scale: Any = 1.0,
+    reduce_op: str | None = None,
+    reduce_res: Array | None = None,
+    reduce_cmd: str = "idle",
+    reduce_regs: Array | None = None,
+    **_: Any,
+) -> Array | tuple[Array, Array]:
+    """``op(data * scale + bias)`` in float32; with it ``reduce_res``, if given, reads the accumulator registers.
+
+    ``reduce_regs`` is the state of the registers before (float32, one per partition): pass the same array to a chain of
+    calls through :func:`after`. Reference: nki.isa.activation; Trainium/Inferentia2 architecture guide, "Pipelined
+    Reduction".
+    """
+    assert reduce_op in (None, "add")
+    y = numerics.round32(_activate(op, data, scale, bias)[0])
+    result = numerics.write(y, dst.dtype).reshape(dst.shape)
+    if reduce_res is None:
+        return result
+    registers = _registers(reduce_cmd, reduce_regs, y.shape[0])
+    total = _sum(y, registers) if reduce_cmd in ("reduce", "reset_reduce") else registers
+    return result, numerics.write(total, reduce_res.dtype).reshape(reduce_res.shape)
+
+
+def after(dst: Array, **arguments: Any) -> Array:
+    """The accumulator registers after the instruction, float32, one per partition."""
+    res = np.zeros((dst.shape[0], 1), np.float32)
+    return oracle(dst, **{**arguments, "reduce_res": res})[1].reshape(-1)
+
+
+def bounds(
+    dst: Array,
+    *,
+    op: str,
+    data: Array,
+    bias: Any = None,
+    scale: Any = 1.0,
+    reduce_res: Array | None = None,
+    reduce_cmd: str = "idle",
+    reduce_regs: Array | None = None,
+    **_: Any,
+) -> verdict.Bounds | tuple[verdict.Bounds, verdict.Bounds]:
+    y, reach, open_ = _activate(op, data, scale, bias)
+    elements = verdict.around(y, reach, dst, open_)
+    if reduce_res is None:
+        return elements
+    registers = _registers(reduce_cmd, reduce_regs, y.shape[0])
+    if reduce_cmd not in ("reduce", "reset_reduce"):
+        return elements, verdict.around(registers, np.zeros(registers.shape), reduce_res)
+    with np.errstate(all="ignore"):
+        size = np.abs(registers) + np.sum(np.abs(y), axis=1)
+        slack = np.sum(reach, axis=1) + (y.shape[1] + 1) * 2.0**-24 * size
+        total = registers + np.sum(y, axis=1)
+    return elements, verdict.around(total, slack, reduce_res, open_.any(axis=1))
+
+
+def _f(*values: float) -> Array:
+    return np.array([values], np.float32)
+
+
+_x = _f(0, 1, -2, 3)
+_res = np.zeros((1, 1), np.float32)
+VECTORS = [
+    ({"dst": _f(0, 0, 0), "op": "exp", "data": _f(0, 1, -np.inf)}, _f(1, 2.7182817, 0)),
+    # The reference's second example: square(2 x + c), cast to bfloat16. 11**2 = 121 fits, 301**2 rounds to 90624.
+    (
+        {"dst": np.zeros((1, 2), ml_dtypes.bfloat16), "op": "square", "data": _f(5, 150), "bias": _f(1), "scale": 2.0},
+        np.array([[121, 90624]], ml_dtypes.bfloat16),
+    ),
+    ({"dst": _f(0, 0, 0, 0), "op": "relu", "data": _x, "scale": -1.0}, _f(0, 0, 2, 0)),
+    ({"dst": _f(0, 0, 0), "op": "sign", "data": _f(-5, 0, 7)}, _f(-1, 0, 1)),
+    ({"dst": _f(0, 0, 0), "op": "sigmoid", "data": _f(0, np.inf, -np.inf)}, _f(0.5, 1, 0)),
+    # Tabulated values: erf(1), tanh(1), Phi(1), ln 2, arctan(1) = pi/4.
+    ({"dst": _f(0), "op": "erf", "data": _f(1)}, _f(0.84270079)),
+    ({"dst": _f(0), "op": "tanh", "data": _f(1)}, _f(0.76159416)),
+    ({"dst": _f(0), "op": "gelu", "data": _f(1)}, _f(0.84134475)),
+    ({"dst": _f(0), "op": "log", "data": _f(2)}, _f(0.69314718)),
+    ({"dst": _f(0), "op": "arctan", "data": _f(1)}, _f(0.78539816)),
+    ({"dst": _f(0), "op": "softplus", "data": _f(0)}, _f(0.69314718)),
+    ({"dst": _f(0), "op": "gelu_dx", "data": _f(0)}, _f(0.5)),
+    ({"dst": _f(0), "op": "silu_dx", "data": _f(0)}, _f(0.5)),
+    ({"dst": _f(0), "op": "erf_dx", "data": _f(0)}, _f(1.1283792)),
+    ({"dst": _f(0), "op": "rsqrt", "data": _f(4)}, _f(0.5)),
+    # Published: no range reduction, a cubic continues past pi.
+    ({"dst": _f(0, 0), "op": "sin", "data": _f(9.0, -9.0)}, _f(27.65, -27.65)),
+    (
+        {
+            "dst": _f(0, 0, 0, 0),
+            "op": "copy",
+            "data": _x,
+            "reduce_op": "add",
+            "reduce_res": _res,
+            "reduce_cmd": "reset_reduce",
+            "reduce_regs": _f(7),
+        },
+        (_x, _f(2)),
+    ),
+    (
+        {
+            "dst": _f(0, 0, 0, 0),
+            "op": "abs",
+            "data": _x,
+            "reduce_op": "add",
+            "reduce_res": _res,
+            "reduce_cmd": "reduce",
+            "reduce_regs": _f(7),
+        },
+        (_f(0, 1, 2, 3), _f(13)),
+    ),
+    (
+        {
+            "dst": _f(0, 0, 0, 0),
+            "op": "copy",
+            "data": _x,
+            "reduce_res": _res,
+            "reduce_cmd": "idle",
+            "reduce_regs": _f(7),
+        },
+        (_x, _f(7)),
+    ),
+    (
+        {
+            "dst": _f(0, 0, 0, 0),
+            "op": "copy",
+            "data": _x,
+            "reduce_res": _res,
+            "reduce_cmd": "reset",
+            "reduce_regs": _f(7),
+        },
+        (_x, _f(0)),
+    ),
+]

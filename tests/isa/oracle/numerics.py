@@ -1,0 +1,154 @@
+"""Number formats in integer arithmetic: reading storage into float32 and writing float32 back.
+
+Nothing here uses NumPy's or ml_dtypes' conversions between formats (float32 <-> float64 widening aside, which is
+exact): each float format is a row of five numbers and one rounding routine on the bits of a float64 serves them all.
+
+Numbers travel through the oracles as float64 arrays whose values are float32 numbers; :func:`round32` restores that
+after an operation. One operation in float64 followed by :func:`round32` is correctly rounded for + - * / and sqrt,
+because 53 >= 2 * 24 + 2.
+
+Sources: NKI reference, "Supported Data Types" (bit layouts); IEEE 754 (f32, f16); OCP 8-bit floating point
+specification (e5m2, e4m3fn). Cast on write: nearest, ties to even; integers saturate and NaN becomes 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Format:
+    """A binary float format: field widths, exponent bias, and the codes (without sign) of its special values."""
+
+    exponent: int
+    mantissa: int
+    bias: int
+    largest: int
+    infinity: int | None
+    nan: int
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.exponent + self.mantissa)
+
+
+FORMATS: Final = {
+    "float32": Format(8, 23, 127, 0x7F7F_FFFF, 0x7F80_0000, 0x7FC0_0000),
+    "tfloat32": Format(8, 10, 127, 0x3_FBFF, 0x3_FC00, 0x3_FE00),
+    "bfloat16": Format(8, 7, 127, 0x7F7F, 0x7F80, 0x7FC0),
+    "float16": Format(5, 10, 15, 0x7BFF, 0x7C00, 0x7E00),
+    "float8_e4m3": Format(4, 3, 7, 0x77, 0x78, 0x7C),
+    "float8_e4m3fn": Format(4, 3, 7, 0x7E, None, 0x7F),
+    "float8_e5m2": Format(5, 2, 15, 0x7B, 0x7C, 0x7E),
+}
+INTEGERS: Final = {
+    "int8": (-(2**7), 2**7 - 1),
+    "int16": (-(2**15), 2**15 - 1),
+    "int32": (-(2**31), 2**31 - 1),
+    "uint8": (0, 2**8 - 1),
+    "uint16": (0, 2**16 - 1),
+    "uint32": (0, 2**32 - 1),
+}
+
+
+def encode(values: Any, form: Format) -> Array:
+    """The code (int64, sign included) of each float64 in ``form``: nearest, ties to even."""
+    word = np.array(values, dtype=np.float64, order="C").view(np.int64)
+    fraction = word & ((1 << 52) - 1)
+    exponent = (word >> 52) & 0x7FF
+    special = exponent == 0x7FF
+    # The smallest float64 numbers are far below half of any format's smallest number, so subnormals count as zero.
+    significand = np.where(exponent == 0, 0, fraction | (1 << 52))
+    power = exponent - 1023
+    floor = np.maximum(power, 1 - form.bias)
+    drop = np.minimum(floor - power + 52 - form.mantissa, 62)
+    kept = significand >> drop
+    rest = significand - (kept << drop)
+    half = np.int64(1) << (drop - 1)
+    kept = kept + ((rest > half) | ((rest == half) & (kept % 2 == 1)))
+    # The hidden bit of ``kept`` adds the one that separates normal exponent fields from zero; a carry does the rest.
+    code = ((floor - (1 - form.bias)) << form.mantissa) + kept
+    overflow = form.nan if form.infinity is None else form.infinity
+    code = np.where((code > form.largest) | special, overflow, code)
+    code = np.where(special & (fraction != 0), form.nan, code)
+    return np.where(word < 0, code | form.sign, code)
+
+
+def decode(codes: Any, form: Format) -> Array:
+    """The float64 value of each code of ``form``; exact."""
+    code = np.asarray(codes).astype(np.int64)
+    size = code & (form.sign - 1)
+    field = size >> form.mantissa
+    fraction = size & ((1 << form.mantissa) - 1)
+    significand = fraction + np.where(field > 0, 1 << form.mantissa, 0)
+    value = np.ldexp(significand.astype(np.float64), np.maximum(field, 1) - form.bias - form.mantissa)
+    value = np.where(size > form.largest, np.inf if form.infinity is not None else np.nan, value)
+    if form.infinity is not None:
+        value = np.where(size > form.infinity, np.nan, value)
+    return np.where(code & form.sign != 0, -value, value)
+
+
+def bits(array: Array) -> Array:
+    """The storage of each element as an unsigned integer; a view if possible."""
+    # ascontiguousarray alone would turn a scalar into a vector.
+    return np.ascontiguousarray(array).reshape(array.shape).view(f"u{array.dtype.itemsize}")
+
+
+def exact(array: Any) -> Array:
+    """The value of every element as float64, whatever the storage type; exact."""
+    array = np.asarray(array)
+    name = array.dtype.name
+    if name in INTEGERS or name in ("bool", "int64", "float64"):
+        return array.astype(np.float64)
+    return decode(bits(array), FORMATS[name])
+
+
+def round32(values: Any) -> Array:
+    """The nearest float32 number of each float64, still as float64."""
+    return decode(encode(values, FORMATS["float32"]), FORMATS["float32"])
+
+
+def read(array: Any) -> Array:
+    """What an engine sees of an operand: every element converted to float32 (integers beyond 2**24 round)."""
+    return round32(exact(array))
+
+
+def to_integer(values: Any, name: str) -> Array:
+    """Nearest integer, ties to even, clamped to the range of the type; NaN gives 0."""
+    low, high = INTEGERS[name]
+    value = np.where(np.isnan(values), 0.0, np.clip(values, low, high))
+    below = np.floor(value)
+    excess = value - below
+    up = (excess > 0.5) | ((excess == 0.5) & (below % 2 == 1))
+    return (below + up).astype(np.int64).astype(name)
+
+
+def write(values: Any, dtype: Any) -> Array:
+    """What an engine stores: the float32 of each value, cast once to ``dtype`` (a NumPy dtype or ``"tfloat32"``)."""
+    value = round32(values)
+    if isinstance(dtype, str) and dtype == "tfloat32":
+        return (encode(value, FORMATS["tfloat32"]) << 13).astype(np.uint32).view(np.float32)
+    dtype = np.dtype(dtype)
+    if dtype.name == "bool":
+        return value != 0
+    if dtype.name in INTEGERS:
+        return to_integer(value, dtype.name)
+    return encode(value, FORMATS[dtype.name]).astype(f"u{dtype.itemsize}").view(dtype)
+
+
+def convert(array: Array, dtype: Any) -> Array:
+    """A copy into ``dtype``: bit for bit when the type does not change, otherwise through float32."""
+    dtype = np.dtype(dtype)
+    return array.copy() if array.dtype == dtype else write(exact(array), dtype)
+
+
+def spacing32(values: Any) -> Array:
+    """Distance between float32 neighbours at each value (one ulp), at least the smallest subnormal."""
+    size = np.minimum(np.abs(np.asarray(values, dtype=np.float64)), 2.0**127)
+    _, power = np.frexp(np.where(np.isnan(size), 0.0, size))
+    return np.ldexp(1.0, np.maximum(power - 24, -149))

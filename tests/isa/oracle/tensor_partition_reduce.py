@@ -1,0 +1,67 @@
+"""nki.isa.tensor_partition_reduce (GpSimd Engine).
+
+Chosen where the reference is silent: ``average`` is the sum divided by the number of partitions; integers are summed in
+float32 or exactly (the bound admits both); the order of the additions is open.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import alu, numerics, verdict
+from .numerics import Array
+from .tile import rows
+
+TOLERANCE = "add, average: partitions * 2**-24 * sum of magnitudes (any order of addition); the rest exact"
+_SUMS = ("add", "average")
+
+
+def _sum(data: Array, op: str) -> tuple[Array, Array]:
+    """The real sum (or mean) over partitions and the error bound of a float32 sum in any order."""
+    values = numerics.read(rows(data))
+    count = values.shape[0]
+    with np.errstate(all="ignore"):
+        total = np.sum(values, axis=0)
+        # Also room for the division, and for integers that float32 cannot hold (exact sums are right as well).
+        error = (count + 2) * 2.0**-24 * np.sum(np.abs(values), axis=0)
+    scale = count if op == "average" else 1
+    return total / scale, error / scale
+
+
+def oracle(dst: Array, *, op: str, data: Array, **_: Any) -> Array:
+    """The tile folded over its partitions into one. Reference: nki.isa.tensor_partition_reduce."""
+    if op in _SUMS:
+        return numerics.write(_sum(data, op)[0], dst.dtype).reshape(dst.shape)
+    if op in alu.BITVEC:
+        bits = alu.pattern(rows(data))
+        folded = bits[0]
+        for p in range(1, bits.shape[0]):
+            folded = alu.bitvec(op, folded, bits[p])
+        return alu.store_pattern(folded, dst.dtype).reshape(dst.shape)
+    values = numerics.read(rows(data))
+    best = values[0]
+    for p in range(1, values.shape[0]):
+        best = alu.arithmetic({"max": "maximum"}.get(op, op), best, values[p])
+    return numerics.write(best, dst.dtype).reshape(dst.shape)
+
+
+def bounds(dst: Array, *, op: str, data: Array, **_: Any) -> verdict.Bounds | None:
+    return verdict.around(*_sum(data, op), dst) if op in _SUMS else None
+
+
+_tile = np.array([[1, -2], [3, 5], [5, 0]], np.float32)
+VECTORS = [
+    ({"dst": np.zeros((1, 2), np.float32), "op": "add", "data": _tile}, np.array([[9, 3]], np.float32)),
+    ({"dst": np.zeros((1, 2), np.float32), "op": "average", "data": _tile}, np.array([[3, 1]], np.float32)),
+    ({"dst": np.zeros((1, 2), np.float32), "op": "maximum", "data": _tile}, np.array([[5, 5]], np.float32)),
+    (
+        {"dst": np.zeros((1, 1), np.int32), "op": "bitwise_or", "data": np.array([[1], [2**30], [4]], np.int32)},
+        np.array([[2**30 + 5]], np.int32),
+    ),
+    (
+        {"dst": np.zeros((1, 1), np.uint8), "op": "bitwise_and", "data": np.array([[0xF0], [0x3C]], np.uint8)},
+        np.array([[0x30]], np.uint8),
+    ),
+]

@@ -1,0 +1,218 @@
+"""The oracles against their own vectors, and the number formats against exact rational arithmetic."""
+
+from __future__ import annotations
+
+import importlib
+from fractions import Fraction
+from types import ModuleType
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from . import activation, alu, functions, nc_matmul, numerics, tensor_tensor, verdict
+
+INSTRUCTIONS = [
+    *("dma_copy", "tensor_copy", "tensor_copy_predicated", "memset", "iota", "affine_select", "reciprocal"),
+    *("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_partition_reduce"),
+    *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
+]
+MODULES = {name: importlib.import_module(f"{__package__}.{name}") for name in INSTRUCTIONS}
+CASES = [
+    (MODULES[n], args, want, f"{n}-{i}") for n in INSTRUCTIONS for i, (args, want) in enumerate(MODULES[n].VECTORS)
+]
+STORED = {n: getattr(ml_dtypes, n, None) or getattr(np, n, None) for n in numerics.FORMATS if n != "tfloat32"}
+NARROW = [name for name, kind in STORED.items() if np.dtype(kind).itemsize < 4]
+
+
+@pytest.mark.parametrize(("module", "arguments", "expected"), [c[:3] for c in CASES], ids=[c[3] for c in CASES])
+def test_published_and_hand_calculated_vectors(module: ModuleType, arguments: dict[str, Any], expected: Any) -> None:
+    before = {k: v.tobytes() for k, v in arguments.items() if isinstance(v, np.ndarray)}
+    assert verdict.disagreement(module, expected, **arguments) is None
+    assert before == {k: v.tobytes() for k, v in arguments.items() if isinstance(v, np.ndarray)}
+
+
+@pytest.mark.parametrize(("module", "arguments", "expected"), [c[:3] for c in CASES], ids=[c[3] for c in CASES])
+def test_a_wrong_result_is_refused(module: ModuleType, arguments: dict[str, Any], expected: Any) -> None:
+    results = expected if isinstance(expected, tuple) else (expected,)
+    for index, result in enumerate(results):
+        wrong = result.copy()
+        value = numerics.exact(result).flat[0]
+        # Half as much again, or 1.5 instead of 0: no bound is that wide.
+        other = 1.5 * value if np.isfinite(value) and value != 0 else 1.5
+        wrong.flat[0] = numerics.write(np.array([other]), result.dtype)[0]
+        if wrong.tobytes() == result.tobytes():
+            wrong.flat[0] = numerics.write(np.array([value / 2]), result.dtype)[0]
+        altered = tuple(wrong if i == index else r for i, r in enumerate(results))
+        assert verdict.disagreement(module, altered if len(altered) > 1 else wrong, **arguments) is not None
+
+
+@pytest.mark.parametrize("name", NARROW)
+def test_every_code_decodes_to_its_value(name: str) -> None:
+    kind = np.dtype(STORED[name])
+    codes = np.arange(1 << 8 * kind.itemsize).astype(f"u{kind.itemsize}")
+    with np.errstate(all="ignore"):
+        want = codes.view(kind).astype(np.float64)
+    got = numerics.decode(codes, numerics.FORMATS[name])
+    assert np.array_equal(got, want, equal_nan=True)
+    numbers = ~np.isnan(want)
+    assert np.array_equal(np.signbit(got[numbers]), np.signbit(want[numbers]))
+    assert np.array_equal(numerics.encode(got, numerics.FORMATS[name])[numbers], codes[numbers])
+
+
+@pytest.mark.parametrize("name", [n for n in numerics.FORMATS if n != "float32"])
+def test_rounding_between_every_two_neighbours(name: str) -> None:
+    """On both sides of, and at, the point halfway between each code and the next, past the largest one too."""
+    form = numerics.FORMATS[name]
+    step = max(1, form.largest // 4096)
+    codes = np.unique(np.concatenate([np.arange(0, form.largest, step), [form.largest - 1, form.largest]]))
+    low = numerics.decode(codes, form)
+    high = np.append(numerics.decode(codes[:-1] + 1, form), 2 * low[-1] - numerics.decode(form.largest - 1, form))
+    half = (low + high) / 2
+    below, above = np.nextafter(half, 0.0), np.nextafter(half, np.inf)
+    over = form.nan if form.infinity is None else form.infinity
+    following = np.append(codes[:-1] + 1, over)
+    even = np.where(codes % 2 == 0, codes, following)
+    for points, want in ((below, codes), (half, even), (above, following)):
+        assert np.array_equal(numerics.encode(points, form), want)
+        assert np.array_equal(numerics.encode(-points, form), want | form.sign)
+
+
+def nearest(value: Fraction, name: str) -> float:
+    """The nearest finite number of a format, by searching its codes with rational arithmetic."""
+    form = numerics.FORMATS[name]
+    low, high = 0, form.largest
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if Fraction(float(numerics.decode(middle, form))) <= value else (low, middle)
+    options = [(abs(Fraction(float(numerics.decode(c, form))) - value), c % 2, c) for c in (low, high)]
+    return float(numerics.decode(min(options)[2], form))
+
+
+def test_rounding_random_numbers_agrees_with_rational_arithmetic() -> None:
+    random = np.random.default_rng(1)
+    for name, form in numerics.FORMATS.items():
+        top = float(numerics.decode(form.largest, form))
+        for value in random.random(60) * 2.0 ** random.integers(-30, 1, 60) * top:
+            assert float(numerics.decode(numerics.encode(value, form), form)) == nearest(Fraction(float(value)), name)
+
+
+@pytest.mark.parametrize("op", ["add", "subtract", "multiply", "divide"])
+def test_float64_then_float32_is_the_correctly_rounded_operation(op: str) -> None:
+    random = np.random.default_rng(2)
+    bits = random.integers(0, 2**32, (2, 3000), dtype=np.uint32)
+    x, y = bits.view(np.float32)
+    with np.errstate(all="ignore"):
+        want = {"add": x + y, "subtract": x - y, "multiply": x * y, "divide": x / y}[op]
+    got = alu.arithmetic(op, numerics.exact(x), numerics.exact(y)).astype(np.float32)
+    numbers = ~np.isnan(want)
+    assert np.array_equal(np.isnan(got), np.isnan(want))
+    assert np.array_equal(got[numbers].view(np.uint32), want[numbers].view(np.uint32))
+
+
+def test_integers_saturate_and_ties_go_to_even() -> None:
+    values = np.array([0.5, 1.5, -2.5, 1e30, -1e30, np.nan, np.inf, 2.0**31 - 1])
+    assert numerics.to_integer(values, "int32").tolist() == [0, 2, -2, 2**31 - 1, -(2**31), 0, 2**31 - 1, 2**31 - 1]
+    # The float32 nearest to 2**31 - 1 is 2**31, which saturates.
+    assert numerics.write(values[-1:], np.int32).tolist() == [2**31 - 1]
+    assert numerics.write(np.array([2.0**32]), np.uint32).tolist() == [2**32 - 1]
+
+
+def test_tfloat32_keeps_ten_bits() -> None:
+    got = numerics.write(np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -np.inf]), "tfloat32")
+    assert got.view(np.uint32).tolist() == [0x3F800000, 0x3F804000, 0xFF800000]
+
+
+def test_every_operator_of_the_table_is_here() -> None:
+    arithmetic = "add subtract multiply maximum minimum equal not_equal greater_equal greater less_equal less"
+    arithmetic += " logical_and logical_or logical_xor power abs_max abs_min"
+    assert set(arithmetic.split()) <= set(alu.BINARY)
+    assert {"abs", "square", "relu", "rsqrt", "reciprocal"} <= set(alu.UNARY)
+    assert set(alu.BITVEC) == {"invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"}
+    assert len(functions.FUNCTIONS) == 26 - 1  # the table without prelu
+
+
+def test_a_chain_of_activations_accumulates() -> None:
+    data = np.array([[1, 2], [3, 4]], np.float32)
+    dst = np.zeros((2, 2), np.float32)
+    registers = activation.after(dst, op="copy", data=data, reduce_op="add", reduce_cmd="reset_reduce")
+    registers = activation.after(
+        dst, op="square", data=data, reduce_op="add", reduce_cmd="reduce", reduce_regs=registers
+    )
+    assert registers.tolist() == [3 + 5, 7 + 25]
+
+
+def test_one_bit_is_enough_to_be_wrong() -> None:
+    one, two = np.array([[0.1]], np.float32), np.array([[0.2]], np.float32)
+    right = one + two
+    off = np.nextafter(right, np.float32(1))
+    arguments = {"dst": right, "data1": one, "data2": two, "op": "add"}
+    assert verdict.disagreement(tensor_tensor, right, **arguments) is None
+    assert verdict.disagreement(tensor_tensor, off, **arguments) is not None
+    zero = {"dst": right, "data1": one, "data2": one, "op": "subtract"}
+    assert verdict.disagreement(tensor_tensor, np.array([[-0.0]], np.float32), **zero) is not None
+
+
+@pytest.mark.parametrize("kind", [np.float32, ml_dtypes.bfloat16, ml_dtypes.float8_e4m3])
+def test_the_matmul_bound_holds_float32_and_catches_bfloat16_accumulation(kind: Any) -> None:
+    random = np.random.default_rng(3)
+    left, right = (random.standard_normal((128, 16)).astype(np.float32).astype(kind) for _ in range(2))
+    total = np.zeros((16, 16), np.float32)
+    coarse = np.zeros((16, 16), np.float32)
+    for k in range(128):
+        term = np.outer(left[k].astype(np.float32), right[k].astype(np.float32))
+        total = total + term
+        coarse = (coarse + term).astype(ml_dtypes.bfloat16).astype(np.float32)
+    arguments = {"dst": np.zeros((16, 16), np.float32), "stationary": left, "moving": right}
+    assert verdict.disagreement(nc_matmul, total, **arguments) is None
+    assert verdict.disagreement(nc_matmul, coarse, **arguments) is not None
+
+
+@pytest.mark.parametrize("op", sorted(functions.FUNCTIONS))
+def test_activation_bounds_hold_float32_rounding_and_catch_bfloat16_rounding(op: str) -> None:
+    x = np.linspace(0.0625, 1.5, 64, dtype=np.float32)[None]
+    y = functions.evaluate(op, x.astype(np.float64))
+    arguments = {"dst": np.zeros_like(x), "op": op, "data": x}
+    assert verdict.disagreement(activation, y.astype(np.float32), **arguments) is None
+    wrong = (y * (1 + 2.0**-9)).astype(np.float32)
+    assert verdict.disagreement(activation, wrong, **arguments) is not None
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "y", "want"),
+    [
+        *(("greater_equal", *case) for case in ((2.0, 2.0, 1.0), (1.0, 2.0, 0.0), (np.nan, 0.0, 0.0))),
+        *(("less_equal", *case) for case in ((2.0, 2.0, 1.0), (3.0, 2.0, 0.0), (0.0, np.nan, 0.0))),
+        *(("less", *case) for case in ((2.0, 2.0, 0.0), (1.0, 2.0, 1.0), (-0.0, 0.0, 0.0))),
+        *(("logical_or", *case) for case in ((0.0, -0.0, 0.0), (0.0, 2.0, 1.0), (np.nan, 0.0, 1.0))),
+        *(("bypass", *case) for case in ((3.0, 5.0, 3.0), (-0.0, 5.0, -0.0))),
+        *(("relu", *case) for case in ((-2.0, 0.0, 0.0), (-0.0, 0.0, 0.0), (2.0, 0.0, 2.0), (np.nan, 0.0, np.nan))),
+        *(("negative", *case) for case in ((5.0, 0.0, -5.0), (0.0, 0.0, -0.0))),
+        *(("logical_not", *case) for case in ((0.0, 0.0, 1.0), (1.0, 0.0, 0.0))),
+        *(
+            ("power", *case)
+            for case in ((-8.0, 3.0, -512.0), (0.0, 0.0, 1.0), (-8.0, 0.5, np.nan), (0.0, -1.0, np.inf))
+        ),
+        *(("rsqrt", *case) for case in ((0.0, 0.0, np.inf), (-1.0, 0.0, np.nan), (np.inf, 0.0, 0.0))),
+    ],
+)
+def test_operators_at_special_values(op: str, x: float, y: float, want: float) -> None:
+    got = float(alu.arithmetic(op, x, y))
+    assert (np.isnan(got) and np.isnan(want)) or (got == want and np.signbit(got) == np.signbit(want))
+
+
+@pytest.mark.parametrize(
+    ("op", "want"),
+    [("silu", 0.7310585786), ("mish", 0.8650983883), ("gelu_apprx_tanh", 0.8411919906), ("gelu", 0.8413447461)]
+    + [("gelu_apprx_sigmoid", 0.8457957659), ("exp", np.e), ("softplus", 1.3132616875), ("sigmoid", 0.7310585786)],
+)
+def test_functions_at_one(op: str, want: float) -> None:
+    assert abs(float(functions.evaluate(op, np.array(1.0))) - want) < 1e-9
+
+
+@pytest.mark.parametrize("op", ["gelu", "gelu_apprx_sigmoid", "silu", "erf"])
+def test_derivatives_are_slopes(op: str) -> None:
+    x, h = np.linspace(-6, 6, 49), 1e-4
+    slope = (functions.evaluate(op, x + h) - functions.evaluate(op, x - h)) / (2 * h)
+    assert np.max(np.abs(functions.evaluate(f"{op}_dx", x) - slope)) < 1e-7
