@@ -19,7 +19,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.emit import F32, I32, Builder, Value
+from nki.backend.cpu.emit import F32, I32, Builder, Value, constant
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
@@ -83,14 +83,14 @@ def decode(b: Builder, raw: Value, dtype: DType) -> Value:
         return raw
     value = _like(raw, F32)
     if dtype is dt.bool_:
-        return b.uitofp(b.icmp_unsigned("!=", raw, _const(raw.type, 0)), value)
+        return b.uitofp(b.icmp_unsigned("!=", raw, constant(raw.type, 0)), value)
     if dtype.is_integer:
         return (b.sitofp if dtype.kind == "i" else b.uitofp)(raw, value)
     if dtype is dt.float16:
         return b.fpext(raw, value)
     if dtype is dt.bfloat16:
         word = b.zext(raw, _like(raw, I32))
-        return b.bitcast(b.shl(word, _const(word.type, 16)), value)
+        return b.bitcast(b.shl(word, constant(word.type, 16)), value)
     if dtype in _SMALL:
         return _decode_small(b, raw, _SMALL[dtype])
     raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
@@ -101,17 +101,17 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
     if dtype is dt.float32:
         return value
     if dtype is dt.bool_:
-        return b.zext(b.fcmp_unordered("!=", value, _const(value.type, 0.0)), _like(value, I8))
+        return b.zext(b.fcmp_unordered("!=", value, constant(value.type, 0.0)), _like(value, I8))
     if dtype.is_integer:
         return _encode_integer(b, value, dtype)
     if dtype is dt.float16:
         return b.fptrunc(value, _like(value, F16))
     if dtype is dt.bfloat16:
         bits = b.bitcast(value, _like(value, I32))
-        return b.trunc(b.lshr(_round_bits(b, value, bits, 16), _const(bits.type, 16)), _like(value, I16))
+        return b.trunc(b.lshr(_round_bits(b, value, bits, 16), constant(bits.type, 16)), _like(value, I16))
     if dtype is dt.tfloat32:
         bits = b.bitcast(value, _like(value, I32))
-        kept = b.and_(_round_bits(b, value, bits, 13), _const(bits.type, 0xFFFFE000))
+        kept = b.and_(_round_bits(b, value, bits, 13), constant(bits.type, 0xFFFFE000))
         return b.bitcast(kept, value.type)
     if dtype in _SMALL:
         return _encode_small(b, value, _SMALL[dtype])
@@ -121,13 +121,6 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
 def _like(value: Value, element: ir.Type) -> ir.Type:
     """``element``, with as many lanes as ``value``."""
     return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
-
-
-def _const(kind: ir.Type, number: float) -> ir.Constant:
-    """``number`` in every lane of ``kind``."""
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
-    return ir.Constant(kind, number)
 
 
 def _rint(b: Builder, value: Value) -> Value:
@@ -146,16 +139,16 @@ def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     # The largest whole float32 that fits: beyond 24 bits the bound itself is not one.
     top = high if bits < 32 else high + 1 - (1 << (bits - 24 - signed))
-    number = b.select(b.fcmp_ordered("ord", value, value), _rint(b, value), _const(value.type, 0.0))
+    number = b.select(b.fcmp_ordered("ord", value, value), _rint(b, value), constant(value.type, 0.0))
     for relation, bound in (("<", low), (">", top)):
-        limit = _const(value.type, float(bound))
+        limit = constant(value.type, float(bound))
         number = b.select(b.fcmp_ordered(relation, number, limit), limit, number)
     # Processors convert to nothing smaller than 32 bits.
     whole = (b.fptosi if signed or bits < 32 else b.fptoui)(number, _like(value, I32))
     if bits < 32:
         return b.trunc(whole, _like(value, ir.IntType(bits)))
-    over = b.fcmp_ordered(">", value, _const(value.type, float(top)))
-    return b.select(over, _const(whole.type, high), whole)
+    over = b.fcmp_ordered(">", value, constant(value.type, float(top)))
+    return b.select(over, constant(whole.type, high), whole)
 
 
 def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
@@ -164,53 +157,53 @@ def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
     A NaN becomes quiet and loses its payload, so that it can neither carry into the sign nor turn into an infinity.
     """
     kind = bits.type
-    odd = b.and_(b.lshr(bits, _const(kind, drop)), _const(kind, 1))
-    rounded = b.add(b.add(bits, _const(kind, (1 << (drop - 1)) - 1)), odd)
-    quiet = b.or_(b.and_(bits, _const(kind, 0xFF800000)), _const(kind, _QUIET))
+    odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
+    rounded = b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
+    quiet = b.or_(b.and_(bits, constant(kind, 0xFF800000)), constant(kind, _QUIET))
     return b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
 
 
 def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
     word = b.zext(raw, _like(raw, I32))
     kind, value = word.type, _like(raw, F32)
-    code = b.and_(word, _const(kind, 0x7F))
-    sign = b.shl(b.and_(word, _const(kind, 0x80)), _const(kind, 24))
-    shifted = b.shl(code, _const(kind, _MANTISSA - small.mantissa))
-    normal = b.add(shifted, _const(kind, (_BIAS - small.bias) << _MANTISSA))
+    code = b.and_(word, constant(kind, 0x7F))
+    sign = b.shl(b.and_(word, constant(kind, 0x80)), constant(kind, 24))
+    shifted = b.shl(code, constant(kind, _MANTISSA - small.mantissa))
+    normal = b.add(shifted, constant(kind, (_BIAS - small.bias) << _MANTISSA))
     # A subnormal has no hidden one: give it the exponent of the least normal number and subtract the one again. Unlike
     # a scaled float32 subnormal, this is at full speed on every processor.
     least = (_BIAS - small.bias + 1) << _MANTISSA
-    one = b.bitcast(_const(kind, least), value)
-    subnormal = b.fsub(b.bitcast(b.add(shifted, _const(kind, least)), value), one)
-    is_normal = b.icmp_unsigned(">=", code, _const(kind, 1 << small.mantissa))
+    one = b.bitcast(constant(kind, least), value)
+    subnormal = b.fsub(b.bitcast(b.add(shifted, constant(kind, least)), value), one)
+    is_normal = b.icmp_unsigned(">=", code, constant(kind, 1 << small.mantissa))
     number = b.select(is_normal, normal, b.bitcast(subnormal, kind))
-    special = _const(kind, _INFINITY | _QUIET)
+    special = constant(kind, _INFINITY | _QUIET)
     if small.special != small.nan:
-        is_infinity = b.icmp_unsigned("==", code, _const(kind, small.special))
-        special = b.select(is_infinity, _const(kind, _INFINITY), special)
-    number = b.select(b.icmp_unsigned(">=", code, _const(kind, small.special)), special, number)
+        is_infinity = b.icmp_unsigned("==", code, constant(kind, small.special))
+        special = b.select(is_infinity, constant(kind, _INFINITY), special)
+    number = b.select(b.icmp_unsigned(">=", code, constant(kind, small.special)), special, number)
     return b.bitcast(b.or_(number, sign), value)
 
 
 def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     bits = b.bitcast(value, _like(value, I32))
     kind = bits.type
-    magnitude = b.and_(bits, _const(kind, _ABS))
-    sign = b.and_(b.lshr(bits, _const(kind, 24)), _const(kind, 0x80))
+    magnitude = b.and_(bits, constant(kind, _ABS))
+    sign = b.and_(b.lshr(bits, constant(kind, 24)), constant(kind, 0x80))
     drop = _MANTISSA - small.mantissa
     # Normal results: round the bits where the mantissa ends, then move the exponent's bias. A carry out of the mantissa
     # raises the exponent, as it must.
-    odd = b.and_(b.lshr(magnitude, _const(kind, drop)), _const(kind, 1))
-    rounded = b.add(b.add(magnitude, _const(kind, (1 << (drop - 1)) - 1)), odd)
-    shift_bias = _const(kind, (_BIAS - small.bias) << small.mantissa)
-    normal = b.sub(b.lshr(rounded, _const(kind, drop)), shift_bias)
+    odd = b.and_(b.lshr(magnitude, constant(kind, drop)), constant(kind, 1))
+    rounded = b.add(b.add(magnitude, constant(kind, (1 << (drop - 1)) - 1)), odd)
+    shift_bias = constant(kind, (_BIAS - small.bias) << small.mantissa)
+    normal = b.sub(b.lshr(rounded, constant(kind, drop)), shift_bias)
     # Subnormal results: add the number whose last mantissa bit is the least subnormal, and the adder rounds.
-    magic = _const(kind, (_BIAS + drop + 1 - small.bias) << _MANTISSA)
+    magic = constant(kind, (_BIAS + drop + 1 - small.bias) << _MANTISSA)
     total = b.fadd(b.bitcast(magnitude, value.type), b.bitcast(magic, value.type))
     subnormal = b.sub(b.bitcast(total, kind), magic)
-    least_normal = _const(kind, (_BIAS + 1 - small.bias) << _MANTISSA)
+    least_normal = constant(kind, (_BIAS + 1 - small.bias) << _MANTISSA)
     code = b.select(b.icmp_unsigned(">=", magnitude, least_normal), normal, subnormal)
-    overflow = _const(kind, small.overflow)
+    overflow = constant(kind, small.overflow)
     code = b.select(b.icmp_unsigned(">", code, overflow), overflow, code)
-    code = b.select(b.icmp_unsigned(">", magnitude, _const(kind, _INFINITY)), _const(kind, small.nan), code)
+    code = b.select(b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY)), constant(kind, small.nan), code)
     return b.trunc(b.or_(code, sign), _like(value, I8))

@@ -31,6 +31,20 @@ def i64(number: int) -> ir.Constant:
     return ir.Constant(I64, number)
 
 
+class _Splat(ir.Constant):
+    """A vector constant of equal elements in LLVM's short form; written out, sixteen elements are slow to parse."""
+
+    def _get_reference(self) -> str:
+        return f"splat ({self.constant[0]})"
+
+
+def constant(kind: Any, number: float) -> ir.Constant:
+    """``number`` of type ``kind``, in every lane if that is a vector."""
+    if isinstance(kind, ir.VectorType):
+        return _Splat(kind, ir.Constant(kind.element, number))
+    return ir.Constant(kind, number)
+
+
 def at_least(b: Builder, value: Value, bound: int | Value) -> Value:
     """``value >= bound``, signed."""
     return b.icmp_signed(">=", value, i64(bound) if isinstance(bound, int) else bound)
