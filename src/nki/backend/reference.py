@@ -62,9 +62,12 @@ class Memory:
         flat = self.array(access.tensor).reshape(-1)
         if access.dtype.dtype != flat.dtype:
             flat = flat.view(access.dtype.dtype)
-        steps = tuple(s * access.dtype.itemsize for s in access.strides)
-        # The window was checked to lie inside the tensor when it was made.
-        return as_strided(flat[access.offset :], access.shape, steps)
+        size = access.dtype.itemsize
+        steps = tuple(s * size for s in access.strides)
+        # The window was checked to lie inside the tensor when it was made. It is taken on plain words: NumPy does not
+        # stride over types that it did not define itself.
+        words = flat.view(f"u{size}")[access.offset :]
+        return as_strided(words, access.shape, steps).view(flat.dtype)
 
 
 class Reference:

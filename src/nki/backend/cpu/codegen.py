@@ -115,10 +115,10 @@ class Routine:
         m, n, k, accumulate = (ir.Constant(I64, v) for v in numbers)
         strides = [ir.Constant(I64, width[id(p)]) for p in (s.place, s.left, s.right)]
         kind = ir.FunctionType(ir.VoidType(), [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64])
-        target = self.b.inttoptr(ir.Constant(I64, gemm.address()), POINTER)
+        target = self.b.inttoptr(ir.Constant(I64, gemm.address()), kind.as_pointer())
         out, left, right = (self._start(p) for p in (s.place, s.left, s.right))
         call = [out, strides[0], left, strides[1], right, strides[2], m, n, k, accumulate]
-        self.b.call(_as_function(target, kind), call)
+        self.b.call(target, call)
 
     def _assign(self, s: Assign) -> None:
         leaves = [_Leaf(None, s.place), *_leaves(s.node)]
@@ -584,12 +584,6 @@ class _Row:
             return first
         lanes = ir.Constant(ir.VectorType(I32, width), [ir.Constant(I32, lane) for lane in range(width)])
         return b.add(self._splat(first, width), b.mul(lanes, self._splat(factor, width)))
-
-
-def _as_function(pointer: Value, kind: ir.FunctionType) -> Value:
-    """An address that the builder can call."""
-    pointer.function_type = kind
-    return pointer
 
 
 def _narrow(b: Builder, value: Value, dtype: dt.DType) -> Value:

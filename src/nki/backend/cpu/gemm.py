@@ -56,3 +56,9 @@ def routine() -> Callable[..., Any]:
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, size, size, size, size, size)
     return prototype(engine().compile(module)["nki_matmul"])
+
+
+@cache
+def address() -> int:
+    """Where the compiled routine is, for code that calls it directly."""
+    return ctypes.cast(routine(), ctypes.c_void_p).value or 0

@@ -1,0 +1,211 @@
+"""A kernel as a table that native code walks: one routine per instruction signature, one row per instruction.
+
+Memory on chip and internal HBM become one arena; tensors whose lives do not meet share its bytes, which also keeps a
+long unrolled loop in the processor's cache.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numpy.typing import NDArray
+
+from nki.backend.cpu.codegen import Routine
+from nki.backend.cpu.coverage import unwritten
+from nki.backend.cpu.driver import fill_address
+from nki.backend.cpu.engine import engine
+from nki.backend.cpu.nodes import Aliases, lower
+from nki.ir.inst import Inst
+from nki.ir.kernel import Kernel
+from nki.ir.types import Access, Role, Tensor
+
+ARENA, FIRST_IO = 0, 2
+ALIGN = 64
+Progress = Callable[[int, int], None]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A routine in memory: its address and the scratch bytes that it needs."""
+
+    address: int
+    scratch: int
+
+
+_routines: dict[Key, Compiled] = {}
+_lock = threading.Lock()
+BATCH = 24
+"""Routines per LLVM module: fewer modules compile faster, smaller ones show progress."""
+
+
+@dataclass(slots=True)
+class Plan:
+    """What a launch needs: ``table`` rows are (routine, index of its first argument)."""
+
+    table: NDArray[np.int64]
+    args: NDArray[np.int64]
+    arena: int
+    scratch: int
+    routines: int
+
+
+def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
+    """Lay out ``kernel`` and compile the routines that no kernel of this process has needed before."""
+    keys = [(inst.signature(), aliases(inst)) for inst in kernel.body]
+    unique: dict[Key, Inst] = {}
+    for key, inst in zip(keys, kernel.body, strict=True):
+        unique.setdefault(key, inst)
+    _compile({k: i for k, i in unique.items() if k not in _routines}, progress)
+    fills = unwritten(kernel)
+    places, arena = _places(kernel)
+    rows: list[int] = []
+    args: list[int] = []
+    for tensor in kernel.outputs:
+        if tensor in fills:
+            _fill(tensor, places, rows, args)
+    fills.difference_update(kernel.outputs)
+    for key, inst in zip(keys, kernel.body, strict=True):
+        operands = [access for _, access in inst.operands()]
+        if fills:
+            for access in operands:
+                if access.tensor in fills:
+                    fills.discard(access.tensor)
+                    _fill(access.tensor, places, rows, args)
+        rows.append(_routines[key].address)
+        rows.append(len(args))
+        for access in operands:
+            base, start = places[access.tensor]
+            args.append(base)
+            args.append(start + access.offset * access.dtype.itemsize)
+        for number in inst.immediates():
+            args.append(_bits(float(number)))
+    scratch = max((_routines[key].scratch for key in unique), default=0)
+    table = np.array(rows, np.int64).reshape(-1, 2)
+    return Plan(table, np.array(args, np.int64), arena, scratch, len(unique))
+
+
+def _bits(number: float) -> int:
+    return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def _fill(tensor: Tensor, places: dict[Tensor, tuple[int, int]], rows: list[int], args: list[int]) -> None:
+    pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
+    rows += [fill_address(), len(args)]
+    args += [*places[tensor], tensor.nbytes, int.from_bytes(pattern, "little", signed=True)]
+
+
+def aliases(inst: Inst) -> Aliases:
+    """The pairs of operands, one of them written, that may share memory."""
+    operands = inst.operands()
+    found: list[tuple[int, int, bool]] = []
+    for w, (written, target) in enumerate(operands):
+        if written.role is Role.IN:
+            continue
+        for r, (_, source) in enumerate(operands):
+            if r != w and source.tensor is target.tensor and _overlap(target, source):
+                found.append((w, r, target.same_place(source)))
+    return tuple(found)
+
+
+def _overlap(one: Access, two: Access) -> bool:
+    """Whether two windows of one tensor may share an element: judged by partitions and by the bytes within them."""
+    if one.buffer.is_hbm:
+        return _meets(_span(one, 0, one.shape, one.strides, one.offset), _span(two, 0, two.shape, two.strides, two.offset))
+    rows = [(a.start_partition, a.start_partition + a.partitions - 1) for a in (one, two)]
+    columns = [_span(a, 1, a.shape[1:], a.strides[1:], a.offset % a.partition_step) for a in (one, two)]
+    return _meets(rows[0], rows[1]) and _meets(columns[0], columns[1])
+
+
+def _span(a: Access, _: int, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> tuple[int, int]:
+    size = a.dtype.itemsize
+    low = start + sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
+    high = start + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
+    return low * size, high * size + size - 1
+
+
+def _meets(one: tuple[int, int], two: tuple[int, int]) -> bool:
+    return one[0] <= two[1] and two[0] <= one[1]
+
+
+def build(module: ir.Module, name: str, inst: Inst) -> int:
+    """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
+    lowering = lower(inst, aliases(inst))
+    routine = Routine(module, name, lowering, len(inst.operands()), engine().vector_width)
+    routine.emit()
+    return lowering.scratch
+
+
+def _compile(missing: dict[Key, Inst], progress: Progress | None) -> None:
+    items = list(missing.items())
+    for first in range(0, len(items), BATCH):
+        batch = items[first : first + BATCH]
+        module = ir.Module("nki_kernel")
+        scratch = [build(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
+        addresses = engine().compile(module)
+        with _lock:
+            for n, (key, inst) in enumerate(batch):
+                _routines[key] = Compiled(addresses[f"r{n}_{inst.mnemonic}"], scratch[n])
+        if progress is not None:
+            progress(first + len(batch), len(items))
+
+
+@dataclass(slots=True)
+class _Arena:
+    """Hands out blocks and takes them back; a block is reused for tensors of its own size."""
+
+    size: int = 0
+    free: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+
+    def take(self, nbytes: int) -> tuple[int, int]:
+        rounded = -(-nbytes // ALIGN) * ALIGN
+        blocks = self.free.get(rounded)
+        if blocks:
+            return blocks.pop(), rounded
+        start = self.size
+        self.size += rounded
+        return start, rounded
+
+    def give(self, block: tuple[int, int]) -> None:
+        self.free.setdefault(block[1], []).append(block[0])
+
+
+def _places(kernel: Kernel) -> tuple[dict[Tensor, tuple[int, int]], int]:
+    """(base, byte offset) of every tensor that is used, and the size of the arena."""
+    places: dict[Tensor, tuple[int, int]] = {}
+    for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs)):
+        places.setdefault(tensor, (FIRST_IO + slot, 0))
+    last: dict[Tensor, int] = {}
+    for index, inst in enumerate(kernel.body):
+        for _, access in inst.operands():
+            last[access.tensor] = index
+    arena = _Arena()
+    blocks: dict[Tensor, tuple[int, int]] = {}
+    for index, inst in enumerate(kernel.body):
+        tensors = {access.tensor: None for _, access in inst.operands()}
+        for tensor in tensors:
+            if tensor not in places:
+                blocks[tensor] = arena.take(tensor.nbytes)
+                places[tensor] = (ARENA, blocks[tensor][0])
+        for tensor in tensors:
+            if last[tensor] == index and tensor in blocks:
+                arena.give(blocks.pop(tensor))
+    return places, arena.size
+
+
+def listing(kernel: Kernel, assembly: bool) -> str:
+    """The optimised LLVM IR, or the host's assembly, of every routine that ``kernel`` uses, each once."""
+    module = ir.Module("nki_kernel")
+    seen: set[Key] = set()
+    for inst in kernel.body:
+        key = (inst.signature(), aliases(inst))
+        if key not in seen:
+            build(module, f"r{len(seen)}_{inst.mnemonic}", inst)
+            seen.add(key)
+    return engine().assembly(module) if assembly else engine().optimised_ir(module)
