@@ -1,0 +1,1 @@
+"""From a Python function to recorded instructions: capture, check, rewrite, specialise."""

@@ -1,0 +1,114 @@
+"""Code objects made from a function's syntax tree, and the mark by which they are known again.
+
+A function is compiled alone, yet as if it stood where it stands: under its own file name, lines and columns, with the
+closure variables, class and ``__future__`` imports of its definition. Nothing of the module is executed again.
+"""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import sys
+import types
+from dataclasses import dataclass, field
+from typing import Any
+
+from nki.base.source import Span
+
+FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+
+_FUTURES = 0
+for _name in __future__.all_feature_names:
+    _FUTURES |= getattr(__future__, _name).compiler_flag
+_NO_TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if sys.version_info >= (3, 12) else {}
+
+
+@dataclass(eq=False, slots=True)
+class Origin:
+    """The last constant of every code object that the frontend compiles: frames of the kernel are known by it.
+
+    ``spans`` remembers positions by bytecode offset, because every recorded instruction asks for one.
+    """
+
+    function: str
+    spans: dict[int, Span] = field(default_factory=dict[int, Span])
+
+
+def origin(code: types.CodeType) -> Origin | None:
+    """The mark of ``code`` if the frontend compiled it, else None."""
+    last = code.co_consts[-1] if code.co_consts else None
+    return last if type(last) is Origin else None
+
+
+def compiled(
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda,
+    class_name: str,
+    like: types.CodeType,
+    extra: tuple[str, ...] = (),
+) -> types.CodeType:
+    """Compile ``node`` on its own into a code object that can stand in for ``like``.
+
+    It is compiled inside a function whose parameters are the closure variables of ``like`` and ``extra`` (and inside a
+    class called ``class_name``, for name mangling and ``super()``), and then taken out of there: nothing is executed.
+    Decorators, defaults and annotations belong to the definition, which has already run, and are left out.
+    """
+    variables = tuple(dict.fromkeys((*like.co_freevars, *extra)))
+    function = _bare(node)
+    body: list[ast.stmt] = [function]
+    path = [like.co_name]
+    if class_name:
+        body = [ast.ClassDef(class_name, bases=[], keywords=[], body=body, decorator_list=[], **_NO_TYPE_PARAMETERS)]
+        path.insert(0, class_name)
+    if path[0] not in variables and path[0] != "<lambda>":
+        body.insert(0, ast.Global(names=[path[0]]))  # else a reference to itself would become a closure variable
+    around = ast.FunctionDef(
+        "around",
+        args=_positional(variables),
+        body=body,
+        decorator_list=[],
+        **_NO_TYPE_PARAMETERS,
+    )
+    module = ast.Module(body=[around], type_ignores=[])
+    ast.fix_missing_locations(module)
+    code = compile(module, like.co_filename, "exec", flags=like.co_flags & _FUTURES, dont_inherit=True)
+    for name in ("around", *path):
+        code = next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
+    return code
+
+
+def marked(code: types.CodeType, qualname: str) -> types.CodeType:
+    """``code`` and all code nested in it with their marks, named after ``qualname`` as Python names them."""
+    old = code.co_qualname
+
+    def mark(part: types.CodeType) -> types.CodeType:
+        name = qualname + part.co_qualname.removeprefix(old)
+        consts = [mark(c) if isinstance(c, types.CodeType) else c for c in part.co_consts]
+        return part.replace(co_consts=(*consts, Origin(name)), co_qualname=name)
+
+    return mark(code)
+
+
+def _bare(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) -> ast.stmt:
+    a = node.args
+    args = ast.arguments(
+        posonlyargs=_untyped(a.posonlyargs),
+        args=_untyped(a.args),
+        vararg=_untyped([a.vararg])[0] if a.vararg else None,
+        kwonlyargs=_untyped(a.kwonlyargs),
+        kw_defaults=[None] * len(a.kwonlyargs),
+        kwarg=_untyped([a.kwarg])[0] if a.kwarg else None,
+        defaults=[],
+    )
+    if isinstance(node, ast.Lambda):
+        return ast.copy_location(ast.Expr(ast.copy_location(ast.Lambda(args, node.body), node)), node)
+    bare = type(node)(node.name, args=args, body=node.body, decorator_list=[], **_NO_TYPE_PARAMETERS)
+    return ast.copy_location(bare, node)
+
+
+def _untyped(args: list[ast.arg]) -> list[ast.arg]:
+    return [ast.copy_location(ast.arg(arg.arg), arg) for arg in args]
+
+
+def _positional(names: tuple[str, ...]) -> ast.arguments:
+    args = [ast.arg(name) for name in names]
+    return ast.arguments(posonlyargs=[], args=args, kwonlyargs=[], kw_defaults=[], defaults=[])

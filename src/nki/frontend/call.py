@@ -1,0 +1,122 @@
+"""Calls inside a running kernel: user functions are captured, checked and rewritten when they are first reached."""
+
+from __future__ import annotations
+
+import functools
+import types
+import weakref
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nki.frontend.bytecode import compiled, marked, origin
+from nki.frontend.capture import Captured, capture, unwrap
+from nki.frontend.check import check
+from nki.frontend.host import CALLS_BACK, is_host
+from nki.frontend.rewrite import CALL, HOOKS, rewrite
+
+
+def compile_function(captured: Captured) -> types.FunctionType:
+    """``captured`` as a function that runs its rewritten code.
+
+    It has the file name, lines and columns of the user's source, and the very closure cells, defaults and globals of the
+    original, so it always sees their present values. The hooks come in as closure variables: that way the user's module
+    gets no name of ours, and looking up a global keeps Python's fast path.
+    """
+    return _function(
+        _code(captured), captured.globals, captured.name, captured.cells, captured.defaults, captured.kwdefaults
+    )
+
+
+def prepare(fn: types.FunctionType) -> types.FunctionType:
+    """The rewritten version of a user function; rewritten functions and those of the host come back as they are.
+
+    The code is made once for each code object and module, the function around it anew each time, because closures share
+    their code. Raises what ``capture`` and ``check`` raise.
+    """
+    code = fn.__code__
+    entry = _prepared.get(id(code))
+    if entry is None or entry.globals is not fn.__globals__:
+        if origin(code) is not None:
+            return fn
+        entry = _prepared[id(code)] = _prepare_code(fn)
+    if entry.rewritten is None:
+        return fn
+    cells = dict(zip(code.co_freevars, fn.__closure__ or (), strict=True))
+    return _function(entry.rewritten, fn.__globals__, fn.__name__, cells, fn.__defaults__, fn.__kwdefaults__)
+
+
+def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """What ``fn(*args, **kwargs)`` means inside a kernel.
+
+    Functions and methods of the user run rewritten, also inside jit objects, ``partial`` and objects with a
+    ``__call__``. Classes and everything of the host are called as they are.
+    """
+    if isinstance(fn, types.FunctionType):
+        return prepare(fn)(*args, **kwargs)
+    if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
+        return prepare(fn.__func__)(fn.__self__, *args, **kwargs)
+    if isinstance(fn, functools.partial):
+        return invoke(fn.func, *fn.args, *args, **{**fn.keywords, **kwargs})  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+    if isinstance(fn, type | types.BuiltinFunctionType):
+        return _call_native(fn, args, kwargs)
+    inner = unwrap(fn)
+    if inner is not fn:
+        return invoke(inner, *args, **kwargs)
+    call = getattr(type(fn), "__call__", None)
+    if isinstance(call, types.FunctionType):
+        return prepare(call)(fn, *args, **kwargs)
+    return fn(*args, **kwargs)
+
+
+def _call_native(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a class or built-in; the user functions that it will call back for us run rewritten, too."""
+    if type(fn) in (type, types.BuiltinFunctionType) and fn in CALLS_BACK:
+        args = tuple(_callback(arg) for arg in args)
+    if "key" in kwargs and not isinstance(fn, type):
+        kwargs["key"] = _callback(kwargs["key"])
+    return fn(*args, **kwargs)
+
+
+def _callback(value: Any) -> Any:
+    return prepare(value) if isinstance(value, types.FunctionType) else value
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    source: weakref.ref[types.CodeType]  # keeps the entry alive just as long as the code whose id is its key
+    globals: dict[str, Any]
+    rewritten: types.CodeType | None  # None: a function of the host
+
+
+_prepared: dict[int, _Prepared] = {}
+_HOOK_CELLS = {CALL: types.CellType(invoke)}
+
+
+def _prepare_code(fn: types.FunctionType) -> _Prepared:
+    key = id(fn.__code__)
+    source = weakref.ref(fn.__code__, lambda _: _prepared.pop(key, None))
+    if is_host(fn):
+        return _Prepared(source, fn.__globals__, None)
+    captured = capture(fn)
+    check(captured, kernel=False)
+    return _Prepared(source, fn.__globals__, _code(captured))
+
+
+def _code(captured: Captured) -> types.CodeType:
+    code = compiled(rewrite(captured), captured.class_name, captured.code, HOOKS)
+    return marked(code, captured.qualname)
+
+
+def _function(
+    code: types.CodeType,
+    module: dict[str, Any],
+    name: str,
+    cells: Mapping[str, types.CellType],
+    defaults: tuple[Any, ...] | None,
+    kwdefaults: dict[str, Any] | None,
+) -> types.FunctionType:
+    closure = tuple(cells.get(variable) or _HOOK_CELLS[variable] for variable in code.co_freevars)
+    function = types.FunctionType(code, module, name, defaults, closure)
+    function.__kwdefaults__ = kwdefaults
+    return function

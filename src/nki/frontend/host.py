@@ -1,0 +1,47 @@
+"""Which functions belong to the host's Python and are called as they are, and which are NKI code to be captured."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import types
+
+from nki.frontend.capture import is_api, unwrap
+
+# Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
+HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "nki", "numpy", "scipy", "torch"})
+
+# Built-ins that call back a function which they are given.
+CALLS_BACK = frozenset({map, filter, sorted, min, max, functools.reduce})
+
+_STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+
+def is_host(fn: object) -> bool:
+    """Whether ``fn`` is called as it is: a class, a built-in, or a function of NKI, NumPy and the like."""
+    if isinstance(fn, types.FunctionType):
+        return _is_host_function(fn)
+    if isinstance(fn, types.MethodType | functools.partial):
+        return False
+    if is_api(fn) or isinstance(fn, type):
+        return unwrap(fn) is fn
+    return isinstance(fn, _NATIVE)
+
+
+_NATIVE = (
+    types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
+    types.ClassMethodDescriptorType,
+)  # fmt: skip
+
+
+def _is_host_function(fn: types.FunctionType) -> bool:
+    module = fn.__globals__.get("__name__")
+    package = module.partition(".")[0] if isinstance(module, str) else ""
+    if package in HOST_PACKAGES:
+        return True
+    file = fn.__code__.co_filename
+    if package in sys.stdlib_module_names:  # by file as well: a user's module may be called `select` or `types`
+        return file.startswith(("<frozen ", *_STDLIB)) and "site-packages" not in file
+    dunder = fn.__name__.startswith("__") and fn.__name__.endswith("__")
+    return file == "<string>" and dunder  # written by dataclasses or namedtuple, which keep no source

@@ -1,0 +1,79 @@
+"""Which names a function binds, and what the others stand for before it runs."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import types
+from collections.abc import Iterator
+
+from nki.frontend.capture import EMPTY, Captured, is_api
+
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
+COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+UNKNOWN = object()
+
+
+def bound_names(scope: ast.AST) -> frozenset[str]:
+    """The names that a function, lambda or comprehension binds itself; those of scopes inside it do not count."""
+    names: set[str] = set()
+    if isinstance(scope, FUNCTIONS):
+        a = scope.args
+        names.update(arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))))
+    for node in _own_nodes(scope):
+        match node:
+            case ast.Name(ctx=ast.Store() | ast.Del()):
+                names.add(node.id)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
+                names.add(node.name)
+            case ast.alias():
+                names.add(node.asname or node.name.partition(".")[0])
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+                names.add(name)
+            case ast.MatchMapping(rest=str(name)):
+                names.add(name)
+            case _:
+                pass
+    return frozenset(names)
+
+
+def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """All nodes that run in ``scope`` itself; of an inner scope only its definition."""
+    todo: list[ast.AST]
+    match scope:
+        case ast.Lambda():
+            todo = [scope.body]
+        case ast.FunctionDef() | ast.AsyncFunctionDef():
+            todo = list(scope.body)
+        case ast.ListComp() | ast.SetComp() | ast.DictComp() | ast.GeneratorExp():
+            todo = [part for generator in scope.generators for part in (generator.target, *generator.ifs)]
+        case _:
+            todo = list(ast.iter_child_nodes(scope))
+    while todo:
+        node = todo.pop()
+        yield node
+        if not isinstance(node, (*FUNCTIONS, ast.ClassDef)):
+            todo.extend(ast.iter_child_nodes(node))
+
+
+def resolve(node: ast.expr, captured: Captured, local: frozenset[str], *, closures: bool = True) -> object:
+    """The value of a name or dotted name as far as it is settled before the function runs, else ``UNKNOWN``.
+
+    Names in ``local`` are not settled. Attributes are followed through modules and NKI's own objects only: looking at
+    any other object could run code of the user. Without ``closures``, closure variables are not settled either.
+    """
+    match node:
+        case ast.Name(id=name):
+            if name in local:
+                return UNKNOWN
+            if name in captured.cells:
+                value = captured.closure(name) if closures else EMPTY
+                return UNKNOWN if value is EMPTY else value
+            return captured.globals.get(name, vars(builtins).get(name, UNKNOWN))
+        case ast.Attribute(value=owner, attr=name):
+            value = resolve(owner, captured, local, closures=closures)
+            if isinstance(value, types.ModuleType) or (value is not UNKNOWN and is_api(value)):
+                return getattr(value, name, UNKNOWN)
+            return UNKNOWN
+        case _:
+            return UNKNOWN

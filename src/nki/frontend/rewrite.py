@@ -1,0 +1,59 @@
+"""The few places of a kernel's syntax tree that mean something else than Python says: calls into user functions."""
+
+from __future__ import annotations
+
+import ast
+from typing import TypeVar
+
+from nki.frontend.capture import Captured
+from nki.frontend.host import is_host
+from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
+
+CALL = "__nki_call__"
+HOOKS = (CALL,)
+
+_Node = TypeVar("_Node", bound=ast.AST)
+
+
+def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
+    """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``.
+
+    A call stays as it is where its callee is settled as NKI's own, a built-in or another host function. Positions are
+    kept; nodes that do not change are shared with the file's tree.
+    """
+    return _Calls(captured).changed(captured.node, frozenset())
+
+
+class _Calls:
+    def __init__(self, captured: Captured) -> None:
+        self.captured = captured
+
+    def changed(self, node: _Node, local: frozenset[str]) -> _Node:
+        """``node`` itself if nothing in it changes, else a copy. ``local``: the names that scopes around it bind."""
+        if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
+            local = local | bound_names(node)
+        fields: dict[str, object] = {}
+        same = True
+        for name, value in ast.iter_fields(node):
+            new = value if name in ("annotation", "returns") else self._value(value, local)
+            same = same and new is value
+            fields[name] = new
+        if not same:
+            node = ast.copy_location(type(node)(**fields), node)
+        if isinstance(node, ast.Call) and not self._stays(node, local):
+            hook = ast.copy_location(ast.Name(CALL, ast.Load()), node.func)
+            return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
+        return node
+
+    def _value(self, value: object, local: frozenset[str]) -> object:
+        if isinstance(value, ast.AST):
+            return self.changed(value, local)
+        if isinstance(value, list):
+            items: list[object] = [self.changed(v, local) if isinstance(v, ast.AST) else v for v in value]  # pyright: ignore[reportUnknownVariableType]
+            return items if any(new is not old for new, old in zip(items, value, strict=True)) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return value
+
+    def _stays(self, call: ast.Call, local: frozenset[str]) -> bool:
+        # Closure variables may hold another function next time, and the rewritten code is shared between closures.
+        callee = resolve(call.func, self.captured, local, closures=False)
+        return callee is not UNKNOWN and is_host(callee)
