@@ -19,7 +19,7 @@ from nki.frontend.rewrite import CALL, HOOKS, rewrite
 def compile_function(captured: Captured) -> types.FunctionType:
     """``captured`` as a function that runs its rewritten code.
 
-    It has the file name, lines and columns of the user's source, and the very closure cells, defaults and globals of the
+    It has the file name, lines and columns of the user's source, and the very closure cells and globals of the
     original, so it always sees their present values. The hooks come in as closure variables: that way the user's module
     gets no name of ours, and looking up a global keeps Python's fast path.
     """
@@ -63,7 +63,7 @@ def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     inner = unwrap(fn)
     if inner is not fn:
         return invoke(inner, *args, **kwargs)
-    call = getattr(type(fn), "__call__", None)
+    call = type(fn).__call__ if callable(fn) else None
     if isinstance(call, types.FunctionType):
         return prepare(call)(fn, *args, **kwargs)
     return fn(*args, **kwargs)

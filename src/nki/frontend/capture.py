@@ -10,16 +10,17 @@ import ast
 import functools
 import inspect
 import linecache
-import os
 import time
 import types
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from nki.base.source import Span
-from nki.frontend.bytecode import FunctionNode, compiled
-from nki.frontend.errors import AsyncError, GeneratorError, NoSourceError, NotAFunctionError, SourceChangedError
+from nki.frontend.bytecode import FunctionNode
+from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
 from nki.frontend.place import node_span
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
@@ -77,7 +78,7 @@ def is_api(value: object) -> bool:
 def capture(fn: Callable[..., Any]) -> Captured:
     """The source and surroundings of ``fn``: a function, method, lambda or ``nki.jit`` object.
 
-    Raises ``NoSourceError``, ``SourceChangedError``, ``NotAFunctionError``, ``GeneratorError`` or ``AsyncError``.
+    Raises ``NoSourceError``, ``SourceChangedError``, ``NotAFunctionError`` or ``AsyncError``.
     """
     function = _plain_function(fn)
     code = function.__code__
@@ -133,25 +134,32 @@ def _definition(function: types.FunctionType) -> tuple[ast.FunctionDef | ast.Lam
             f"kernel `{name}` has no source: {_why_no_source(code.co_filename)}",
             fix="put the kernel into a file and import it from there",
         )
-    found = _find(_parsed(code.co_filename, tuple(lines)), code)
-    if found is None or _edited(code, found, name):
+    text = "".join(lines)
+    candidates = _functions(code.co_filename, text).get(code.co_firstlineno, [])
+    found = [c for c in candidates if _parameters(c[0]) == _arguments(code) and _named(c[0], code.co_name)]
+    if len(found) > 1:
+        found = _tell_apart(found, code)
+    if len(found) > 1:
+        raise NoSourceError(
+            f"line {code.co_firstlineno} of `{code.co_filename}` has several functions that look alike",
+            fix="give each a line of its own",
+        )
+    if not found or _edited(code, text):
         raise SourceChangedError(
-            f"`{code.co_filename}` has changed since Python read it: line {code.co_firstlineno} no longer starts "
-            f"the function `{name}` that is running",
+            f"`{code.co_filename}` has changed since Python read it: the function `{name}` of line "
+            f"{code.co_firstlineno} is not the one that is running",
             fix="restart Python, or reload the module",
         )
-    node, class_name = found
-    span = node_span(code.co_filename, node, function.__qualname__)
+    node, class_name = found[0]
     if isinstance(node, ast.AsyncFunctionDef):
+        span = node_span(code.co_filename, node, function.__qualname__)
         raise AsyncError(f"`{name}` is asynchronous", fix="drop `async`: a kernel runs from start to end", span=span)
-    if code.co_flags & (inspect.CO_GENERATOR | inspect.CO_ASYNC_GENERATOR | inspect.CO_COROUTINE):
-        raise GeneratorError(f"`{name}` is a generator", fix="build a list and return it", span=span)
     return node, class_name
 
 
 def source_lines(file: str, module_globals: dict[str, Any] | None = None) -> list[str]:
     """The present lines of ``file``, from disk or from what a notebook or importer has registered for it."""
-    if os.path.isfile(file):
+    if Path(file).is_file():
         linecache.checkcache(file)
     return linecache.getlines(file, module_globals)
 
@@ -165,7 +173,7 @@ def _why_no_source(file: str) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def _parsed(file: str, lines: tuple[str, ...]) -> dict[int, list[tuple[FunctionNode, str]]]:
+def _functions(file: str, text: str) -> dict[int, list[tuple[FunctionNode, str]]]:
     """All functions of a file by the line on which they start (the first decorator's), with the class around them."""
     functions: dict[int, list[tuple[FunctionNode, str]]] = {}
 
@@ -178,25 +186,29 @@ def _parsed(file: str, lines: tuple[str, ...]) -> dict[int, list[tuple[FunctionN
             visit(child, inner)
 
     try:
-        visit(ast.parse("".join(lines), filename=file), "")
+        visit(ast.parse(text, filename=file), "")
     except SyntaxError:
         return {}  # nothing is found in it, and the caller says that the file has changed
     return functions
 
 
-def _find(
-    functions: dict[int, list[tuple[FunctionNode, str]]], code: types.CodeType
-) -> tuple[FunctionNode, str] | None:
-    """The definition that ``code`` was compiled from; lambdas on one line are told apart by their columns."""
-    candidates = functions.get(code.co_firstlineno, [])
-    if code.co_name != "<lambda>":
-        named = [c for c in candidates if not isinstance(c[0], ast.Lambda) and c[0].name == code.co_name]
-        return named[0] if named and _parameters(named[0][0]) == _arguments(code) else None
-    lambdas = [c for c in candidates if isinstance(c[0], ast.Lambda) and _parameters(c[0]) == _arguments(code)]
-    if len(lambdas) > 1:
-        positions = list(code.co_positions())
-        lambdas = [c for c in lambdas if list(compiled(c[0], c[1], code).co_positions()) == positions]
-    return lambdas[0] if len(lambdas) == 1 else None
+def _named(node: FunctionNode, name: str) -> bool:
+    return name == ("<lambda>" if isinstance(node, ast.Lambda) else node.name)
+
+
+def _tell_apart(found: list[tuple[FunctionNode, str]], code: types.CodeType) -> list[tuple[FunctionNode, str]]:
+    """Of several functions on one line, the innermost whose body holds every position of ``code``."""
+    inside = [p for p in code.co_positions() if p[2] is not None and p[2] != p[3]]
+    starts = [(line or 0, column or 0) for line, _, column, _ in inside]
+    ends = [(line or 0, column or 0) for _, line, _, column in inside]
+    holding: list[tuple[tuple[int, int], tuple[FunctionNode, str]]] = []
+    for node, class_name in found:
+        body = node.body if isinstance(node.body, list) else [node.body]
+        start = (body[0].lineno, body[0].col_offset)
+        end = (body[-1].end_lineno or 0, body[-1].end_col_offset or 0)
+        if inside and start <= min(starts) and max(ends) <= end:
+            holding.append((start, (node, class_name)))
+    return [max(holding, key=lambda item: item[0])[1]] if holding else found
 
 
 def _parameters(node: FunctionNode) -> tuple[str, ...]:
@@ -210,19 +222,31 @@ def _arguments(code: types.CodeType) -> tuple[str, ...]:
     return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + stars]
 
 
-def _edited(code: types.CodeType, found: tuple[FunctionNode, str], name: str) -> bool:
-    """Whether the body differs from the running code; only asked of files written after this process began.
+def _edited(code: types.CodeType, text: str) -> bool:
+    """Whether ``text`` no longer compiles to ``code``; only asked of files written after this process began.
 
-    Import hooks that rewrite code (coverage, assertion rewriting) make the two differ as well, hence the date.
+    Import hooks that rewrite code (assertion rewriting, type checkers) make the two differ as well, hence the date.
     """
     try:
-        if os.stat(code.co_filename).st_mtime <= _STARTED:
+        if Path(code.co_filename).stat().st_mtime <= _STARTED:
             return False
     except OSError:
         return False
     if any(n.startswith("@py") for n in (*code.co_names, *code.co_varnames)):
         return False  # pytest has rewritten the assertions of this module
-    return _fingerprint(code) != _fingerprint(compiled(found[0], found[1], code))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the import has shown them
+        try:
+            todo = [compile(text, code.co_filename, "exec", dont_inherit=True)]
+        except SyntaxError:
+            return True
+    wanted = _fingerprint(code)
+    while todo:
+        part = todo.pop()
+        if part.co_firstlineno == code.co_firstlineno and part.co_name == code.co_name and _fingerprint(part) == wanted:
+            return False
+        todo.extend(c for c in part.co_consts if isinstance(c, types.CodeType))
+    return True
 
 
 def _fingerprint(code: types.CodeType) -> tuple[object, ...]:

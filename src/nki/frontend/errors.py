@@ -21,7 +21,7 @@ class KernelErrors(NkiError):
         version = f"  (open-nki {__version__})"
         parts = [str(error).removesuffix("\n" + version) for error in self.errors]
         called = [f"  called from {place}" for place in reversed(self.stack)]
-        return "\n".join([f"[{self.code}] {self.message}", *parts, *called, version])
+        return "\n".join([f"[{self.code}] {self.message}", *(f"\n{part}" for part in parts), *called, version])
 
 
 # Capturing

@@ -1,0 +1,69 @@
+"""What NKI Beta 1 had and NKI no longer has, and what to write instead.
+
+Source: the public migration guides from Beta 1 to Beta 2 (NKI 0.2) and on to NKI 0.3, and the release notes up to 0.6.
+A name counts as removed only where the module does not have it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+_SLICES = (
+    "index with slices, `t[0:128, 0:512]`, and keep them in bounds with `min`; "
+    "other patterns go through `t.ap(pattern=..., offset=...)`"
+)
+_LOOPS = "run the programs as a `for` loop inside the kernel; `kernel[n]` only chooses the number of cores"
+_ADDRESS = "give each tensor its own place: `nl.ndarray(..., address=(partition, byte))`, several of them in a list"
+_DYNAMIC = "use `nisa.tensor_copy` with `t.ap(..., scalar_offset=register_or_tensor, indirect_dim=...)`"
+_AUTOMATIC = "leave it out: it has no counterpart"
+
+REMOVED: Final[dict[str, str]] = {
+    "nki.baremetal": "call the kernel with NumPy arrays",
+    "nki.benchmark": "time calls of the kernel with NumPy arrays",
+    "nki.profile": "call the kernel with NumPy arrays and profile that",
+    "nki.simulate_kernel": "write `nki.simulate(kernel)(arguments)`",
+    "nki.trace": "leave the decorator out: functions that a kernel calls need none",
+    "nki.isa.builtin_custom_op": "build it from other instructions",
+    "nki.isa.tensor_copy_dynamic_dst": _DYNAMIC,
+    "nki.isa.tensor_copy_dynamic_src": _DYNAMIC,
+    "nki.language.all_reduce": "accumulate into one tensor yourself, or use `nki.collectives.all_reduce`",
+    "nki.language.arange": _SLICES,
+    "nki.language.atomic_rmw": "use `nisa.dma_compute(dst, [src], reduce_op)`",
+    "nki.language.bfp16": "write the number itself",
+    "nki.language.finfo": "write the number itself",
+    "nki.language.fp32": "write the number itself; the smallest float32 is -3.4028235e38",
+    "nki.language.gemm_grid": _LOOPS,
+    "nki.language.loop_reduce": "accumulate into one tensor yourself",
+    "nki.language.mgrid": _SLICES,
+    "nki.language.nc": "write the number of cores itself: `kernel[2]`",
+    "nki.language.par_dim": (
+        "write the number itself: the first dimension is the partition dimension; "
+        "make block dimensions a list of tensors, or move them behind the first"
+    ),
+    "nki.language.spmd_dim": _LOOPS,
+    "nki.language.static_cast": "copy into a tensor of the other dtype, or reinterpret the bits with `t.view(dtype)`",
+    "nki.compiler.allocation_scope": _AUTOMATIC,
+    "nki.compiler.enable_stack_allocator": _AUTOMATIC,
+    "nki.compiler.force_auto_alloc": _AUTOMATIC,
+    "nki.compiler.multi_buffer": _AUTOMATIC,
+    "nki.compiler.no_reorder": "write `with nl.no_reorder():`",
+    "nki.compiler.psum": _ADDRESS,
+    "nki.compiler.sbuf": _ADDRESS,
+    "nki.compiler.skip_middle_end_transformations": _AUTOMATIC,
+}
+"""Full names and the way out."""
+
+REMOVED_ATTRIBUTES: Final[dict[str, str]] = {"alloc": _ADDRESS, "mod_alloc": _ADDRESS}
+"""Attributes that NKI's own objects (``nl.sbuf``, ``nl.psum``) had."""
+
+REMOVED_KEYWORDS: Final[dict[str, str]] = {
+    "mask": "cut the slices to size instead, `t[0:min(128, rows - start)]`, or skip the call with `if`",
+    "dtype": "leave it out: the dtype of the destination decides",
+}
+"""Keywords that calls into ``nki.isa`` and ``nki.language`` took."""
+
+RESULT = "allocate the destination first and pass it: `{name}(dst=tile, ...)`"
+"""For calls of ``nki.isa`` that expect a result; ``{name}`` is the function as the kernel spells it."""
+
+NAMESPACE = "import it from the new package: `import nki`, `import nki.language as nl`, `import nki.isa as nisa`"
+"""For anything of ``neuronxcc`` inside a kernel."""

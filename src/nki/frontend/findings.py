@@ -1,0 +1,32 @@
+"""What a check has found in one function so far."""
+
+from __future__ import annotations
+
+import ast
+
+from nki.base.errors import NkiError
+from nki.base.warning import NkiWarning, warn_at
+from nki.frontend.capture import Captured
+from nki.frontend.names import resolve
+
+
+class Findings:
+    """The errors of one function, and what its rows need to know of the nodes above theirs."""
+
+    def __init__(self, captured: Captured) -> None:
+        self.captured = captured
+        self.errors: list[NkiError] = []
+        self.statements: set[ast.expr] = set()  # expressions whose value nobody uses
+        self.unknown: set[str] = set()  # names that have been reported once
+
+    def report(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
+        """Keep an error at ``node``; they are raised together at the end."""
+        self.errors.append(error(message, fix=fix, span=self.captured.span(node)))
+
+    def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning) -> None:
+        """Warn at ``node``, now."""
+        warn_at(self.captured.span(node), message, category)
+
+    def resolve(self, node: ast.expr, local: frozenset[str]) -> object:
+        """What a name or dotted name stands for before the function runs; see ``names.resolve``."""
+        return resolve(node, self.captured, local)

@@ -1,0 +1,155 @@
+"""Names and calls of a kernel that can be judged before it runs: whether the name exists, and whether the call fits."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import inspect
+import types
+from collections.abc import Iterable
+from typing import Final
+
+from nki.base.errors import NkiError
+from nki.frontend.beta1 import NAMESPACE, REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, RESULT
+from nki.frontend.capture import Captured, is_api, unwrap
+from nki.frontend.errors import (
+    CallArgumentError,
+    HostBuiltinError,
+    RemovedApiError,
+    UnknownApiError,
+    UnknownNameError,
+)
+from nki.frontend.findings import Findings
+from nki.frontend.names import UNKNOWN
+
+CUSTOMARY: Final = {
+    "math": "import math",
+    "nccl": "import nki.collectives as nccl",
+    "nisa": "import nki.isa as nisa",
+    "nki": "import nki",
+    "nl": "import nki.language as nl",
+    "np": "import numpy as np",
+}
+"""Names that kernels use for modules, and the imports that give them."""
+
+HOST_BUILTINS: Final = frozenset({eval, exec, compile, __import__, globals, locals, open, input})
+"""Built-ins that reach out of the kernel: into the interpreter or to the machine."""
+
+
+def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
+    """A name must be bound somewhere, and not to Beta 1's package."""
+    if not isinstance(node.ctx, ast.Load) or node.id in local:
+        return True
+    captured, name = found.captured, node.id
+    if name in captured.cells or name in captured.globals or hasattr(builtins, name):
+        if _is_beta1(found.resolve(node, local)):
+            message = f"`{name}` comes from `neuronxcc`, which kernels can no longer use"
+            found.report(RemovedApiError, node, message, NAMESPACE)
+    elif name not in found.unknown:
+        found.unknown.add(name)
+        found.report(UnknownNameError, node, f"name `{name}` is not defined", _spelling(name, captured, local))
+    return True
+
+
+def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str]) -> bool:
+    """NKI's own modules and objects must have the attribute."""
+    if not isinstance(node.ctx, ast.Load):
+        return True
+    owner = found.resolve(node.value, local)
+    if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
+        return True
+    home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
+    removed = REMOVED.get(f"{home}.{node.attr}") if home else REMOVED_ATTRIBUTES.get(node.attr)
+    where = f"`{home or ast.unparse(node.value)}`"
+    if removed is not None:
+        message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
+        found.report(RemovedApiError, node, message, removed)
+    else:
+        prefix = ast.unparse(node.value)
+        fix = _did_you_mean(node.attr, (n for n in dir(owner) if not n.startswith("_")), f"{prefix}.")
+        found.report(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
+    return True
+
+
+def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
+    """A call of an NKI function must fit its signature; built-ins that need the interpreter cannot be called."""
+    callee = found.resolve(node.func, local)
+    if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
+        message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
+        found.report(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
+    elif callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
+        try:
+            signature = inspect.signature(callee)
+        except (TypeError, ValueError):
+            return True  # native code that does not tell
+        _check_arguments(found, node, signature)
+    return True
+
+
+def _check_arguments(found: Findings, node: ast.Call, signature: inspect.Signature) -> None:
+    parameters = signature.parameters
+    kinds = {parameter.kind for parameter in parameters.values()}
+    name = ast.unparse(node.func)
+    reported = len(found.errors)
+    if inspect.Parameter.VAR_KEYWORD not in kinds:
+        for keyword in node.keywords:
+            if keyword.arg is not None and keyword.arg not in parameters:
+                _report_keyword(found, keyword, keyword.arg, name, list(parameters))
+    if len(found.errors) > reported or _has_stars(node):
+        return
+    try:
+        signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+    except TypeError as misfit:
+        if "dst" in parameters and node not in found.statements and not any(k.arg == "dst" for k in node.keywords):
+            message = f"`{name}` returns no result: it writes to `dst`, its first argument"
+            found.report(RemovedApiError, node, message, RESULT.format(name=name))
+        else:
+            written = f"{name}{signature.replace(return_annotation=inspect.Signature.empty)}"
+            found.report(CallArgumentError, node, f"`{name}`: {misfit}", f"it is called as `{written}`")
+
+
+def _report_keyword(found: Findings, node: ast.keyword, keyword: str, name: str, parameters: list[str]) -> None:
+    removed = REMOVED_KEYWORDS.get(keyword)
+    error: type[NkiError] = RemovedApiError if removed else CallArgumentError
+    message = f"`{name}` no longer takes `{keyword}`" if removed else f"`{name}` takes no `{keyword}`"
+    found.report(error, node, message, removed or _did_you_mean(keyword, parameters, "", _takes(parameters)))
+
+
+def _takes(parameters: list[str]) -> str:
+    return f"it takes {', '.join(parameters)}" if parameters else "it takes no arguments"
+
+
+def _has_stars(node: ast.Call) -> bool:
+    return any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords)
+
+
+def _is_settled(owner: object) -> bool:
+    """Whether what ``owner`` has now is all that it ever has: NKI's modules, classes and enumerations."""
+    if isinstance(owner, types.ModuleType):
+        return is_api(owner)
+    return is_api(owner) and (isinstance(owner, type) or is_api(type(owner)))
+
+
+def _is_beta1(value: object) -> bool:
+    home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(home, str) and (home == "neuronxcc" or home.startswith("neuronxcc."))
+
+
+def _spelling(name: str, captured: Captured, local: frozenset[str]) -> str:
+    """The best guess at what an unknown name should be: an NKI function, a customary import, or a near name."""
+    around = {**captured.globals, **{cell: captured.closure(cell) for cell in captured.cells}}
+    for alias, value in around.items():
+        if isinstance(value, types.ModuleType) and is_api(value) and hasattr(value, name):
+            return f"did you mean `{alias}.{name}`?"
+    if name in CUSTOMARY:
+        return f"write `{CUSTOMARY[name]}` at the top of the file"
+    known = [n for n in (*local, *around, *vars(builtins)) if not n.startswith("_")]
+    return _did_you_mean(name, known, "", "define it, or take it as an argument")
+
+
+def _did_you_mean(name: str, known: Iterable[str], prefix: str, otherwise: str = "") -> str:
+    near = difflib.get_close_matches(name, sorted(set(known)), 3, 0.6 if len(name) > 2 else 0.8)
+    if not near:
+        return otherwise or "see the API reference for what there is"
+    return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?"

@@ -1,0 +1,169 @@
+"""The rule book is complete, and each error says exactly what it should."""
+
+import ast
+import re
+import types
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from nki.base.errors import NkiError
+from nki.base.warning import NkiDeprecationWarning, NkiWarning
+from nki.frontend import errors
+from nki.frontend.call import compile_function
+from nki.frontend.capture import capture
+from nki.frontend.check import TABLE, check
+from nki.frontend.place import explain
+
+Load = Callable[[str], types.ModuleType]
+CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
+
+# Classes that `ast` keeps for programs written for older Pythons, and the bases of the real ones.
+NOT_NODES = {
+    "AST", "AugLoad", "AugStore", "Bytes", "Ellipsis", "ExtSlice", "Index", "NameConstant", "Num", "Param", "Str",
+    "Suite", "boolop", "cmpop", "excepthandler", "expr", "expr_context", "mod", "operator", "pattern", "slice", "stmt",
+    "type_ignore", "type_param", "unaryop",
+}  # fmt: skip
+
+
+def test_every_node_class_has_a_row() -> None:
+    nodes = {
+        value
+        for name, value in vars(ast).items()
+        if isinstance(value, type) and issubclass(value, ast.AST) and name not in NOT_NODES
+        and not name.startswith("_")
+    }  # fmt: skip
+    assert len(nodes) > 90
+    assert {node.__name__ for node in nodes} == {node.__name__ for node in TABLE}
+
+
+def message_of(load: Load, text: str) -> str:
+    """The report on the function `kernel` of ``text``: it is refused, or fails when it is called without arguments."""
+    module = load(text)
+    try:
+        compile_function(check(capture(module.kernel)))()
+    except Exception as exc:
+        return shown(explain(exc), Path(str(module.__file__)))
+    pytest.fail("the kernel was accepted and ran")
+
+
+def shown(error: NkiError, file: Path) -> str:
+    text = re.sub(r"\n  \(open-nki .*\)$", "", str(error))
+    return text.replace(str(file), "kernel.py")
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_the_report_is_exactly(case: Path, load: Load) -> None:
+    text, _, expected = case.read_text(encoding="utf-8").partition("-----\n")
+    assert message_of(load, text) == expected.rstrip("\n")
+
+
+def test_every_error_class_has_a_case() -> None:
+    codes = {code for case in CASES for code in re.findall(r"^\[(NKI-FE\d+)\]", case.read_text(), re.MULTILINE)}
+    defined = {e.code for e in vars(errors).values() if isinstance(e, type) and e.__module__ == errors.__name__}
+    shown_elsewhere = {"NKI-FE001", "NKI-FE002", "NKI-FE003"}  # test_capture.py: these depend on more than a text
+    assert defined - codes == shown_elsewhere
+
+
+def test_accepted_python(load: Load) -> None:
+    module = load('''
+        import math
+        from dataclasses import dataclass
+
+        @dataclass
+        class Config:
+            rows: int
+            tag: str = ""
+
+        def helper(x, *rest, scale=2, **named):
+            """Helpers may take anything."""
+            return x * scale + sum(rest) + len(named)
+
+        def kernel(a, b=3):
+            """A docstring."""
+            config = Config(4)
+            total: int = 0
+            for i, (p, q) in enumerate(zip([1, 2], (3, 4))):
+                if 0 < i <= 2 and not q == 5:
+                    total += p
+                elif i is None:
+                    continue
+                else:
+                    total -= q if q else 1
+            else:
+                total += 1
+            while total < 10:
+                total += 1
+                if total == 7:
+                    break
+            values = {"a": 1, **{"b": 2}}
+            first, *others = [v * 2 for v in values.values() if v]
+            double = lambda x, y=2: x * y
+            def inner(x):
+                return helper(x, *others, scale=double(1), more=1)
+            assert total == 7, f"{total=} {a:>3} {config.rows!r}"
+            pass
+            t = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(t[0:2, ..., None], t[::-1])
+            nisa.tensor_copy(*[t, t], **{"name": "x"})
+            print(any(x for x in others), {k: v for k, v in values.items()})
+            return math.prod([inner(2), ~3, -1 ** 2, 5 @ a if False else 1]), total
+    ''')
+    check(capture(module.kernel))
+    check(capture(module.helper), kernel=False)
+
+
+def test_is_warns_except_with_none(load: Load) -> None:
+    module = load("""
+        def kernel(a, flag):
+            if a is None or flag is not True:
+                return a
+    """)
+    with pytest.warns(NkiWarning, match="write `!=`") as caught:
+        check(capture(module.kernel))
+    assert [(w.filename, w.lineno) for w in caught] == [(module.__file__, 3)]
+
+
+def test_keyword_only_parameters_are_deprecated(load: Load) -> None:
+    module = load("def kernel(a, *, flag=True): return a")
+    with pytest.warns(NkiDeprecationWarning, match="keyword-only"):
+        check(capture(module.kernel))
+
+
+def test_names_are_found_in_every_scope(load: Load) -> None:
+    module = load("""
+        def outer(free):
+            def kernel(a):
+                def recursive(n):
+                    return recursive(n - 1) + free + later
+                later = 1
+                return [x + y for x in range(a) for y in range(x)], recursive, (lambda q: q + a), __name__, kernel
+            return kernel
+    """)
+    check(capture(module.outer(1)))
+
+
+def test_beta1_package_is_refused(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = load("""
+        def kernel(a):
+            return old.language.add(a, a)
+    """)
+    monkeypatch.setattr(module, "old", types.ModuleType("neuronxcc.nki"), raising=False)
+    with pytest.raises(errors.RemovedApiError, match="`old` comes from `neuronxcc`") as caught:
+        check(capture(module.kernel))
+    assert "import nki.language as nl" in caught.value.fix
+
+
+def test_all_errors_of_a_kernel_come_at_once_and_in_order(load: Load) -> None:
+    module = load("""
+        def kernel(a):
+            x = {1: 2}
+            with a:
+                pass
+            return missing(x)
+    """)
+    with pytest.raises(errors.KernelErrors) as caught:
+        check(capture(module.kernel))
+    assert [type(e).__name__ for e in caught.value.errors] == ["DictKeyError", "WithError", "UnknownNameError"]
+    assert [e.span.line for e in caught.value.errors if e.span] == [3, 4, 6]
