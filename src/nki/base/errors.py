@@ -148,3 +148,60 @@ class UnknownTargetError(NkiError):
     """A hardware generation that this project does not know."""
 
     code = "NKI-TG001"
+
+
+# Kernels as a whole
+
+
+class InputWrittenError(NkiError):
+    """A kernel writes to one of its inputs."""
+
+    code = "NKI-KN002"
+
+
+class OutputUnwrittenError(NkiError):
+    """A kernel returns a tensor that it never writes."""
+
+    code = "NKI-KN003"
+
+
+class ReturnError(NkiError):
+    """A kernel returns something that its caller cannot receive."""
+
+    code = "NKI-KN004"
+
+
+class KernelArgumentError(NkiError):
+    """A kernel was called with arguments that do not fit its signature, or that cannot be compiled in."""
+
+    code = "NKI-KN005"
+
+
+class GridError(NkiError):
+    """A launch grid that the target cannot run."""
+
+    code = "NKI-KN006"
+
+
+class StageError(NkiError):
+    """A compiler stage that does not exist."""
+
+    code = "NKI-KN007"
+
+
+class IndexRangeError(NkiError):
+    """An index or slice outside its tensor, or of a kind that tensors do not take."""
+
+    code = "NKI-TN001"
+
+
+class ViewError(NkiError):
+    """A view that the tensor's layout does not allow."""
+
+    code = "NKI-TN002"
+
+
+class TensorOperatorError(NkiError):
+    """A Python operator applied to a tensor."""
+
+    code = "NKI-TN003"

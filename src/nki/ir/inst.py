@@ -139,7 +139,9 @@ class Inst:
 def _same(left: Any, right: Any) -> bool:
     if isinstance(left, float) and left != left:
         return isinstance(right, float) and right != right
-    return bool(left == right) and (isinstance(left, Access) or type(left) is type(right))
+    if isinstance(left, Access):
+        return isinstance(right, Access) and left.equals(right)
+    return type(left) is type(right) and bool(left == right)
 
 
 REGISTRY: dict[str, type[Inst]] = {}

@@ -1,0 +1,19 @@
+"""The environment variables that this project reads, each in one place."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def simulator() -> bool:
+    """``NKI_SIMULATOR=1``: run kernels eagerly, instruction by instruction, instead of compiling them."""
+    return os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
+
+
+def cache_folder() -> Path:
+    """``OPEN_NKI_CACHE``, else ``open-nki`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``)."""
+    chosen = os.environ.get("OPEN_NKI_CACHE")
+    if chosen:
+        return Path(chosen)
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "open-nki"

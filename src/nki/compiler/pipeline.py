@@ -1,0 +1,67 @@
+"""The compiler on one screen: capture, check, specialise, then one stage after the other."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nki.base.errors import StageError
+from nki.frontend.capture import capture
+from nki.frontend.check import check
+from nki.frontend.specialise import specialise
+from nki.ir.kernel import Kernel
+from nki.passes import accumulate, verify
+from nki.target.model import Target
+
+STAGES = {"verify": verify, "accumulate": accumulate}
+"""Each stage's ``run`` takes a kernel and a target and gives a kernel; ``legal`` says what holds after it."""
+
+Observe = Callable[[str, Kernel], None]
+
+
+def ignore(stage: str, kernel: Kernel) -> None:
+    """An observer that looks away."""
+
+
+def compile(
+    fn: Callable[..., Any] | None,
+    arguments: Mapping[str, Any],
+    target: Target,
+    *,
+    grid: tuple[int, ...] = (),
+    start: Kernel | None = None,
+    stop: str | None = None,
+    observe: Observe = ignore,
+) -> Kernel:
+    """Compile ``fn`` for ``arguments`` (a TensorSpec for each tensor, plain values for constants), or go on from ``start``.
+
+    ``observe(stage, kernel)`` sees the kernel after ``specialise`` and after every stage; ``stop`` names the last one.
+    """
+    check_stage(stop)
+    kernel = start or specialise(check(capture(_given(fn))), arguments, target, grid=grid)
+    observe("specialise", kernel)
+    for name, stage in STAGES.items() if stop != "specialise" else ():
+        kernel = stage.run(kernel, target)
+        stage.legal(kernel)
+        observe(name, kernel)
+        if name == stop:
+            break
+    return kernel
+
+
+def check_stage(name: str | None) -> None:
+    """Raise :class:`StageError` unless ``name`` is a stage (or None)."""
+    names = ["specialise", *STAGES]
+    if name is not None and name not in names:
+        near = difflib.get_close_matches(name, names, 1)
+        raise StageError(
+            f"there is no compiler stage {name!r}",
+            fix=(f"did you mean {near[0]}? " if near else "") + f"stages: {', '.join(names)}",
+        )
+
+
+def _given(fn: Callable[..., Any] | None) -> Callable[..., Any]:
+    if fn is None:
+        raise TypeError("compile needs a function, or a kernel to start from")
+    return fn

@@ -1,0 +1,88 @@
+"""Run a kernel's rewritten code for one set of argument types, recording its instructions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from nki.base.errors import ReturnError
+from nki.frontend.call import compile_function
+from nki.frontend.capture import Captured
+from nki.frontend.place import explain
+from nki.ir.inst import Inst
+from nki.ir.kernel import Builder, Kernel, recording
+from nki.ir.types import Buffer, Tensor, TensorSpec
+from nki.language.tensor import NkiTensor
+from nki.target.model import Target
+
+Observe = Callable[[Tensor | Inst], None]
+
+
+def specialise(
+    captured: Captured,
+    arguments: Mapping[str, Any],
+    target: Target,
+    *,
+    grid: tuple[int, ...] = (),
+    observe: Observe | None = None,
+) -> Kernel:
+    """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
+
+    ``observe`` sees every tensor and instruction as it is made. Errors carry the user's line and NKI call stack.
+    """
+    builder = Builder(captured.name, target, grid, observe=observe)
+    values: dict[str, Any] = dict(arguments)
+    inputs: list[Tensor] = []
+    for name, value in arguments.items():
+        if isinstance(value, TensorSpec):
+            tensor = builder.tensor(name, value.shape, value.dtype, Buffer.hbm, role="input")
+            inputs.append(tensor)
+            values[name] = NkiTensor.of(tensor)
+    function = compile_function(captured)
+    with recording(builder):
+        try:
+            result = function(**values)
+        except Exception as error:
+            raise explain(error) from error.__cause__
+    outputs = _outputs(captured.name, result, inputs)
+    for tensor in outputs:
+        tensor.role = "output"
+    return builder.finish(inputs, outputs, isinstance(result, tuple | list))
+
+
+def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
+    """The tensors that a kernel returned."""
+    allocate = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
+    if result is None:
+        raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate)
+    items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
+    outputs: list[Tensor] = []
+    for item in items:
+        if not isinstance(item, NkiTensor):
+            raise ReturnError(
+                f"kernel {name!r} returns {type(item).__name__} {item!r:.60}; only HBM tensors reach the caller",
+                fix=allocate,
+            )
+        tensor = item.tensor
+        if not tensor.buffer.is_hbm:
+            raise ReturnError(
+                f"kernel {name!r} returns '{tensor.name}', which is in {tensor.buffer.value}", fix=allocate, span=tensor.span
+            )
+        if tensor in inputs:
+            raise ReturnError(
+                f"kernel {name!r} returns its input '{tensor.name}'; results are tensors of their own",
+                fix="copy it to an output with nisa.dma_copy, or leave it out: the caller has it already",
+            )
+        if tensor in outputs:
+            raise ReturnError(f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once")
+        if item.offset != 0 or item.shape != tensor.shape:
+            raise ReturnError(
+                f"kernel {name!r} returns a view {item.shape} of '{tensor.name}' {tensor.shape}",
+                fix=f"allocate the output as {item.shape}, or return all of '{tensor.name}'",
+                span=tensor.span,
+            )
+        outputs.append(tensor)
+    return outputs
+
+
+__all__ = ["specialise"]

@@ -1,0 +1,80 @@
+"""Which parts of PSUM have been written, which decides what ``accumulate=None`` means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from nki.base.errors import PsumError
+from nki.ir.inst import Inst
+from nki.ir.types import Access, Buffer, Tensor
+
+Window = tuple[int, tuple[int, ...], tuple[int, ...], int]
+
+
+class Written:
+    """What a program has written to PSUM so far."""
+
+    def __init__(self) -> None:
+        self._windows: dict[Tensor, dict[Window, None]] = {}
+        self._masks: dict[Tensor, NDArray[np.bool_]] = {}
+
+    def resolve(self, inst: Inst) -> Inst:
+        """``inst`` with ``accumulate=None`` decided: False where nothing was written yet, True where all of it was.
+
+        Raises :class:`PsumError` when only a part of the destination was written.
+        """
+        if getattr(inst, "accumulate", False) is not None:
+            return inst
+        chosen: Any = inst
+        if chosen.is_transpose:
+            return inst.replace(accumulate=False)
+        share = self._share(chosen.dst)
+        if 0.0 < share < 1.0:
+            raise PsumError(
+                f"{inst.mnemonic}: {share:.0%} of dst '{chosen.dst.name}' {chosen.dst.shape} was written before; the "
+                "compiler cannot choose between overwriting and accumulating",
+                fix="pass accumulate=True or False, or write the same window each time",
+            ).at(inst.where.span, inst.where.stack)
+        return inst.replace(accumulate=share == 1.0)
+
+    def note(self, inst: Inst) -> None:
+        """Remember what ``inst`` writes to PSUM."""
+        for access in inst.writes():
+            if access.buffer is Buffer.psum:
+                windows = self._windows.setdefault(access.tensor, {})
+                key = _window(access)
+                if key not in windows:
+                    windows[key] = None
+                    if access.tensor in self._masks:
+                        _view(self._masks[access.tensor], access)[...] = True
+
+    def _share(self, access: Access) -> float:
+        windows = self._windows.get(access.tensor)
+        if not windows:
+            return 0.0
+        if _window(access) in windows:
+            return 1.0
+        if access.tensor not in self._masks:
+            mask = np.zeros(access.tensor.nbytes, np.bool_)
+            for offset, shape, strides, size in windows:
+                _view_of(mask, offset, shape, strides, size)[...] = True
+            self._masks[access.tensor] = mask
+        return float(_view(self._masks[access.tensor], access).mean())
+
+
+def _window(access: Access) -> Window:
+    return access.offset, access.shape, access.strides, access.dtype.itemsize
+
+
+def _view(mask: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+    return _view_of(mask, *_window(access))
+
+
+def _view_of(
+    mask: NDArray[np.bool_], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int
+) -> NDArray[np.bool_]:
+    return as_strided(mask[offset * size :], (*shape, size), (*(s * size for s in strides), 1))

@@ -1,0 +1,308 @@
+"""``nki.jit``: a kernel function that specialises itself for its arguments, compiles, caches and runs."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import inspect
+import os
+import tempfile
+import threading
+import warnings
+from collections.abc import Callable, Mapping
+from enum import Enum
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from nki import target as targets
+from nki.backend.cpu import executable as native
+from nki.base import knobs
+from nki.base.dtype import DType
+from nki.base.errors import GridError, KernelArgumentError
+from nki.base.warning import NkiDeprecationWarning
+from nki.compiler import eager
+from nki.compiler.pipeline import Observe, compile, ignore
+from nki.frontend.call import invoke
+from nki.ir import artifact
+from nki.ir.kernel import Kernel as Program
+from nki.ir.kernel import is_recording
+from nki.ir.types import TensorSpec
+from nki.target.model import Target
+
+
+class Adapter(Protocol):
+    """What a framework's bridge provides; see ``nki.frameworks.kernel.Adapter``."""
+
+    def is_framework_tensor(self, t: Any) -> bool: ...
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType: ...
+    def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
+    def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
+
+
+BRIDGES = {"jax": "nki.frameworks.jax", "jaxlib": "nki.frameworks.jax", "torch": "nki.frameworks.torch"}
+"""Framework by the root module of its tensors' type; everything else is NumPy's. Imported when first met."""
+_NUMPY = "nki.frameworks.numpy"
+_RANK = {"nki.frameworks.jax": 2, "nki.frameworks.torch": 1}
+
+
+class Executable(native.Executable):
+    """Native code that can also be written to, and read from, a ``.klir`` file."""
+
+    def artifact(self) -> Path:
+        """The file that holds this kernel, in the cache folder; written once, named by its content."""
+        data = artifact.dumps(self.kernel)
+        path = knobs.cache_folder() / "klir" / f"{self.name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
+        if not path.exists():
+            _write(path, data)
+        return path.absolute()
+
+    @staticmethod
+    def load(path: str | Path) -> Executable:
+        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
+        program = artifact.load(Path(path))
+        return Executable(compile(None, {}, targets.find(program.target), start=program))
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Write whole or not at all: another process may read or write the same file."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, name = tempfile.mkstemp(dir=path.parent)
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    os.replace(name, path)
+
+
+class Kernel:
+    """A function decorated with ``@nki.jit``.
+
+    Call it with arrays of NumPy, PyTorch or JAX: it compiles itself for their shapes and dtypes, once, and runs
+    natively. ``kernel[n]`` launches on n cores. Called inside another kernel it is inlined.
+    """
+
+    def __init__(self, func: Callable[..., Any], grid: tuple[int, ...] = (), target: Target | None = None) -> None:
+        functools.update_wrapper(self, func)
+        self.func = func
+        self.grid = grid
+        self.target = target
+        self._signature = inspect.signature(func)
+        self._names = tuple(self._signature.parameters)
+        self._executables: dict[Any, Executable] = {}
+        self._lock = threading.RLock()
+
+    def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
+        return Kernel(self.func, _grid(grid, self.chosen_target()), self.target)
+
+    def __repr__(self) -> str:
+        return f"<nki kernel {self.func.__qualname__}>"
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_recording():
+            return invoke(self.func, *args, **kwargs)
+        adapter = adapter_for(args, kwargs)
+        if knobs.simulator():
+            return simulate(self)(*args, **kwargs)
+        return adapter.call(self, args, kwargs)
+
+    def chosen_target(self) -> Target:
+        """The target to compile for: the decorator's, else the environment's, else trn3."""
+        return self.target or targets.default()
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """Arguments by parameter name, defaults filled in."""
+        if not kwargs and len(args) == len(self._names):
+            return dict(zip(self._names, args, strict=True))
+        try:
+            bound = self._signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelArgumentError(
+                f"kernel {self.func.__name__}{self._signature}: {error}", fix="pass the parameters of its signature"
+            ) from None
+        bound.apply_defaults()
+        return bound.arguments
+
+    def key(self, arguments: Mapping[str, Any], adapter: Adapter) -> tuple[Any, list[Any]]:
+        """What compiling depends on, as a key for a cache; and the tensors among the arguments, in order."""
+        tensors: list[Any] = []
+        key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT)]
+        for name, value in arguments.items():
+            if adapter.is_framework_tensor(value):
+                tensors.append(value)
+                key.append(adapter.map_framework_tensor(value))
+            else:
+                key.append(_constant_key(name, value))
+        return tuple(key), tensors
+
+    def specs(self, arguments: Mapping[str, Any], adapter: Adapter) -> dict[str, Any]:
+        """The arguments with a :class:`TensorSpec` in place of each tensor."""
+        result = dict(arguments)
+        for name, value in arguments.items():
+            if adapter.is_framework_tensor(value):
+                shape, dtype = adapter.map_framework_tensor(value)
+                result[name] = TensorSpec(name, tuple(shape), adapter.translate_to_neuron_dtype(dtype))
+        return result
+
+    def specialise(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter
+    ) -> tuple[Executable, list[Any]]:
+        """Native code for these arguments, compiled now or found in the cache; and the tensors, in input order."""
+        arguments = self.bind(args, kwargs)
+        key, tensors = self.key(arguments, adapter)
+        found = self._executables.get(key)
+        if found is None:
+            with self._lock:
+                found = self._executables.get(key)
+                if found is None:
+                    found = self._executables[key] = Executable(self._compile(arguments, adapter, ignore))
+        return found, tensors
+
+    def _compile(self, arguments: Mapping[str, Any], adapter: Adapter, observe: Observe) -> Program:
+        specs = self.specs(arguments, adapter)
+        return compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+
+    def compile(
+        self, *args: Any, observe: Observe = ignore, progress: Callable[[int, int], None] | None = None, **kwargs: Any
+    ) -> Executable:
+        """Compile for these arguments without running; later calls with the like find it in the cache.
+
+        ``observe(stage, kernel)`` sees every stage; ``progress(done, all)`` counts compiled routines.
+        """
+        adapter = adapter_for(args, kwargs)
+        arguments = self.bind(args, kwargs)
+        program = self._compile(arguments, adapter, observe)
+        made = Executable(program, progress)
+        self._executables[self.key(arguments, adapter)[0]] = made
+        return made
+
+
+def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
+    degrees = grid if isinstance(grid, tuple) else (grid,)
+    if len(degrees) != 1 or isinstance(degrees[0], bool) or not isinstance(degrees[0], int) or degrees[0] < 1:
+        raise GridError(f"launch grid {grid!r}: a grid is one number of cores", fix="use kernel[1] or leave it out")
+    if degrees[0] != 1:
+        raise GridError(
+            f"launch grid {grid!r}: this version runs a kernel on one core of {target.name}",
+            fix="use kernel[1] or leave it out",
+        )
+    return degrees
+
+
+def _constant_key(name: str, value: Any) -> Any:
+    """A hashable stand-in for a compile-time argument, equal only for arguments that compile alike."""
+    if value is None or isinstance(value, bool | int | float | str | Enum | DType):
+        return type(value), repr(value) if isinstance(value, float) else value
+    if isinstance(value, list | tuple):
+        items = cast("tuple[Any, ...]", value)
+        return type(items), tuple(_constant_key(name, v) for v in items)
+    if isinstance(value, Mapping):
+        pairs = cast("Mapping[Any, Any]", value)
+        return dict, tuple((_constant_key(name, k), _constant_key(name, v)) for k, v in pairs.items())
+    if isinstance(value, np.generic):
+        return type(value), value.item()
+    if callable(value) or hasattr(value, "__reduce__") and type(value).__module__.startswith("nki."):
+        return _Same(value)
+    fields = getattr(value, "__dict__", None)
+    if fields is not None and not hasattr(value, "__array__"):
+        return type(value), _constant_key(name, fields)
+    raise KernelArgumentError(
+        f"argument '{name}' is a {type(value).__module__}.{type(value).__name__}, which can neither be a tensor of the "
+        "call's framework nor a constant to compile in",
+        fix="pass an array of one framework, or numbers, strings, lists, tuples, dicts and plain objects of them",
+    )
+
+
+class _Same:
+    """Equal only for the very same object, which it keeps alive."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and self.value is other.value
+
+    def __hash__(self) -> int:
+        return id(self.value)
+
+
+_roots: dict[type[Any], str] = {}
+
+
+def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
+    """The bridge of the framework whose tensors are among the arguments; NumPy's when there are none."""
+    chosen = _NUMPY
+    for value in (*args, *kwargs.values()) if kwargs else args:
+        kind = type(value)
+        module = _roots.get(kind)
+        if module is None:
+            module = _roots[kind] = _bridge_of(kind)
+        if _RANK.get(module, 0) > _RANK.get(chosen, 0):
+            chosen = module
+    return _adapter(chosen)
+
+
+def _bridge_of(kind: type[Any]) -> str:
+    for base in kind.__mro__:
+        found = BRIDGES.get(base.__module__.partition(".")[0])
+        if found is not None:
+            return found
+    return _NUMPY
+
+
+@functools.cache
+def _adapter(module: str) -> Adapter:
+    return importlib.import_module(module).ADAPTER
+
+
+def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Make a kernel of a function; use as ``@nki.jit``, ``@nki.jit(...)`` or ``nki.jit(fn)``.
+
+    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode``,
+    ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
+    """
+    known = {"platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
+    if unknown := set(options) - known:
+        raise KernelArgumentError(f"nki.jit has no option {sorted(unknown)}", fix=f"use {', '.join(sorted(known))}")
+    target = options.get("platform_target")
+    if target is not None:
+        warnings.warn(
+            "nki.jit(platform_target=…) is deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE instead",
+            NkiDeprecationWarning,
+            stacklevel=2,
+        )
+    chosen = targets.find(target) if target is not None else None
+    if func is None:
+        return lambda inner: Kernel(_plain(inner), target=chosen)
+    return Kernel(_plain(func), target=chosen)
+
+
+def _plain(func: Any) -> Callable[..., Any]:
+    if isinstance(func, Kernel):
+        return func.func
+    if not callable(func):
+        raise KernelArgumentError(f"nki.jit was given {func!r}, which is not a function", fix="decorate a function")
+    return func
+
+
+def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
+    """``nki.simulate(kernel)(...)``: run eagerly, one instruction after the other, without compiling.
+
+    Results are those of the compiled kernel, bit for bit; ``print(tile)`` inside the kernel shows values.
+    """
+    made = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
+
+    @functools.wraps(made.func)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        adapter = adapter_for(args, kwargs)
+        arguments = made.bind(args, kwargs)
+        tensors = [v for v in arguments.values() if adapter.is_framework_tensor(v)]
+        arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
+        specs = made.specs(arguments, adapter)
+        program, outputs = eager.run(made.func, specs, arrays, made.chosen_target(), made.grid)
+        results = [adapter.from_numpy(array) for array in outputs]
+        return tuple(results) if program.sequence else results[0]
+
+    return run

@@ -1,0 +1,268 @@
+"""``nki.language``: tensors, types, ranges, operator names, and short forms of instructions."""
+
+from __future__ import annotations
+
+import operator as _operator
+from typing import Any
+
+from nki import isa as _isa
+from nki import target as _target
+from nki.base import dtype as _dtype
+from nki.base.dtype import (
+    bfloat16,
+    bool_,
+    float4_e2m1fn_x4,
+    float8_e4m3,
+    float8_e4m3fn,
+    float8_e4m3fn_x4,
+    float8_e5m2,
+    float8_e5m2_x4,
+    float8_e8m0fnu,
+    float16,
+    float32,
+    int8,
+    int16,
+    int32,
+    tfloat32,
+    uint8,
+    uint16,
+    uint32,
+)
+from nki.base.errors import ArgumentError as _ArgumentError
+from nki.base.errors import BufferError_ as _BufferError
+from nki.base.source import here as _here
+from nki.ir.kernel import current as _current
+from nki.ir.kernel import is_recording as _is_recording
+from nki.ir.types import Buffer as MemoryRegion
+from nki.isa.ops import OPS as _OPS
+from nki.language.naming import assigned_name as _assigned_name
+from nki.language.tensor import NkiTensor, ds
+
+sbuf = MemoryRegion.sbuf
+psum = MemoryRegion.psum
+hbm = MemoryRegion.hbm
+private_hbm = MemoryRegion.private_hbm
+shared_hbm = MemoryRegion.shared_hbm
+
+
+class NKIObject:
+    """Base class for configuration objects of kernels."""
+
+
+def _shape(shape: Any, what: str) -> tuple[int, ...]:
+    try:
+        sizes = shape if isinstance(shape, tuple | list) else (shape,)
+        return tuple(_operator.index(n) for n in sizes)
+    except TypeError:
+        raise _ArgumentError(
+            f"{what}: shape {shape!r} is not a tuple of integers", fix="pass a shape such as (128, 512)"
+        ) from None
+
+
+def _buffer(buffer: Any, what: str) -> MemoryRegion:
+    if isinstance(buffer, str) and buffer in MemoryRegion.__members__:
+        buffer = MemoryRegion[buffer]
+    if not isinstance(buffer, MemoryRegion) or buffer is MemoryRegion.register:
+        raise _ArgumentError(
+            f"{what}: buffer {buffer!r} is not a memory", fix="use nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm"
+        )
+    return buffer
+
+
+def ndarray(
+    shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: tuple[int, int] | None = None
+) -> NkiTensor:
+    """A new tensor with undefined contents.
+
+    ``shape``: (partitions, free…) on chip, at most 128 partitions and what a partition holds (see ``nl.tile_size``);
+    any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
+    variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
+    """
+    where = _here("specialise.py")
+    builder = _current("nl.ndarray")
+    sizes = shape if type(shape) is tuple and all(type(n) is int for n in shape) else _shape(shape, "nl.ndarray")
+    kind = dtype if type(dtype) is _dtype.DType else _dtype.of(dtype)
+    place = buffer if type(buffer) is MemoryRegion else _buffer(buffer, "nl.ndarray")
+    label = name or _assigned_name(where, "tensor")
+    return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
+    """A new tile on chip filled with zeros (:func:`ndarray`, then ``nisa.memset``)."""
+    label = name or _assigned_name(_here("specialise.py"), "zeros")
+    made = ndarray(shape, dtype, buffer, label)
+    if not made.buffer.on_chip:
+        raise _BufferError(
+            f"nl.zeros: '{label}' would be in {made.buffer.value}, which no engine can fill",
+            fix="fill an SBUF tile and copy it with nisa.dma_copy",
+        )
+    _isa.memset(made, 0)  # type: ignore[attr-defined]
+    return made
+
+
+def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the contents of the HBM tensor ``src`` (converted to ``dtype`` if given)."""
+    if not isinstance(src, NkiTensor) or not src.buffer.is_hbm:
+        raise _BufferError(f"nl.load: src {src!r} is not a tensor in HBM", fix="use nisa.tensor_copy within the chip")
+    label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
+    shape = src.shape if src.ndim > 1 else (src.shape[0], 1)
+    tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
+    _isa.dma_copy(tile, src)  # type: ignore[attr-defined]
+    return tile
+
+
+def store(dst: NkiTensor, value: NkiTensor) -> None:
+    """Copy the SBUF tile ``value`` to the HBM tensor ``dst``."""
+    if not isinstance(dst, NkiTensor) or not dst.buffer.is_hbm:
+        raise _BufferError(f"nl.store: dst {dst!r} is not a tensor in HBM", fix="use nisa.tensor_copy within the chip")
+    _isa.dma_copy(dst, value)  # type: ignore[attr-defined]
+
+
+def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """``range``: a loop whose iterations do not depend on each other. Unrolled."""
+    return range(start) if stop is None else range(start, stop, step)
+
+
+def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """``range``: a loop whose iterations may depend on each other. Unrolled."""
+    return affine_range(start, stop, step)
+
+
+def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
+    """``range``: a loop that is unrolled."""
+    return affine_range(start, stop, step)
+
+
+def program_id(axis: int = 0) -> int:
+    """The index of this program in the launch grid, which has one axis."""
+    _check_axis("nl.program_id", axis)
+    return _current("nl.program_id").program
+
+
+def num_programs(axes: int = 0) -> int:
+    """How many programs the launch grid has; 1 without a grid."""
+    _check_axis("nl.num_programs", axes)
+    grid = _current("nl.num_programs").grid
+    return grid[0] if grid else 1
+
+
+def program_ndim() -> int:
+    """How many axes the launch grid has: 0 or 1."""
+    return len(_current("nl.program_ndim").grid)
+
+
+def _check_axis(what: str, axis: int) -> None:
+    if axis != 0:
+        raise _ArgumentError(f"{what}: axis {axis} does not exist: a launch grid has one axis", fix="pass 0")
+
+
+def is_sbuf(buffer: Any) -> bool:
+    """Whether ``buffer`` is SBUF."""
+    return _buffer(buffer, "nl.is_sbuf") is sbuf
+
+
+def is_psum(buffer: Any) -> bool:
+    """Whether ``buffer`` is PSUM."""
+    return _buffer(buffer, "nl.is_psum") is psum
+
+
+def is_hbm(buffer: Any) -> bool:
+    """Whether ``buffer`` is one of the HBM regions."""
+    return _buffer(buffer, "nl.is_hbm").is_hbm
+
+
+def is_on_chip(buffer: Any) -> bool:
+    """Whether ``buffer`` is SBUF or PSUM."""
+    return _buffer(buffer, "nl.is_on_chip").on_chip
+
+
+class _TileSize:
+    """Limits of tiles on the target of the running kernel; outside a kernel, on the default target."""
+
+    @property
+    def _now(self) -> _target.Target:
+        return _current("nl.tile_size").target if _is_recording() else _target.default()
+
+    @property
+    def pmax(self) -> int:
+        """Partitions."""
+        return self._now.partitions
+
+    @property
+    def psum_bank_fmax(self) -> int:
+        """float32 elements per partition of a PSUM bank."""
+        return self._now.psum_bank_bytes // 4
+
+    @property
+    def psum_fmax(self) -> int:
+        """The same as ``psum_bank_fmax``, under its older name."""
+        return self.psum_bank_fmax
+
+    @property
+    def psum_bank_fmax_bytes(self) -> int:
+        """Bytes per partition of a PSUM bank."""
+        return self._now.psum_bank_bytes
+
+    @property
+    def psum_num_banks(self) -> int:
+        """PSUM banks per partition."""
+        return self._now.psum_banks
+
+    @property
+    def gemm_stationary_fmax(self) -> int:
+        """Columns of a stationary matmul operand."""
+        return self._now.matmul_stationary_free_max
+
+    @property
+    def gemm_moving_fmax(self) -> int:
+        """Columns of a moving matmul operand."""
+        return self._now.gemm_moving_fmax
+
+    @property
+    def bn_stats_fmax(self) -> int:
+        """Elements per partition that ``nisa.bn_stats`` takes."""
+        return self._now.bn_stats_free_max
+
+    @property
+    def psum_min_align(self) -> int:
+        """Bytes to which a PSUM address is aligned."""
+        return self._now.psum_align_bytes
+
+    @property
+    def sbuf_min_align(self) -> int:
+        """Bytes to which an SBUF address is aligned."""
+        return self._now.sbuf_align_bytes
+
+    @property
+    def sbuf_fmax_bytes(self) -> int:
+        """Usable bytes per SBUF partition."""
+        return self._now.sbuf_usable_partition_bytes
+
+    @property
+    def sbuf_fmax(self) -> int:
+        """Usable float32 elements per SBUF partition."""
+        return self.sbuf_fmax_bytes // 4
+
+    @property
+    def sbuf_size_bytes(self) -> int:
+        """Usable bytes of SBUF."""
+        return self.sbuf_fmax_bytes * self.pmax
+
+    @property
+    def total_available_sbuf_size(self) -> int:
+        """The same as ``sbuf_fmax_bytes``, under its older name."""
+        return self.sbuf_fmax_bytes
+
+
+tile_size = _TileSize()
+
+globals().update(_OPS)
+
+__all__ = [
+    "MemoryRegion", "NKIObject", "NkiTensor", "affine_range", "bfloat16", "bool_", "ds", "float4_e2m1fn_x4",
+    "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4", "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "float16",
+    "float32", "hbm", "int8", "int16", "int32", "is_hbm", "is_on_chip", "is_psum", "is_sbuf", "load", "ndarray",
+    "num_programs", "private_hbm", "program_id", "program_ndim", "psum", "sbuf", "sequential_range", "shared_hbm",
+    "static_range", "store", "tfloat32", "tile_size", "uint8", "uint16", "uint32", "zeros",
+    *_OPS,
+]  # fmt: skip

@@ -1,0 +1,31 @@
+"""The variable that a call's result is assigned to, read from the bytecode after the call."""
+
+from __future__ import annotations
+
+import dis
+import functools
+from types import CodeType
+
+from nki.base.source import Where
+
+_STORES = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")
+
+
+@functools.lru_cache(maxsize=4096)
+def _targets(code: CodeType) -> dict[int, str]:
+    """Variable names by the offset of the call whose result goes straight into them."""
+    found: dict[int, str] = {}
+    previous = -1
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _STORES and previous >= 0:
+            found[previous] = str(instruction.argval)
+        previous = instruction.offset if instruction.opname.startswith("CALL") else -1
+    return found
+
+
+def assigned_name(where: Where, otherwise: str) -> str:
+    """The name of the variable that the user's current call fills, or ``otherwise`` when it fills none."""
+    if not where.frames:
+        return otherwise
+    code, offset = where.frames[0]
+    return _targets(code).get(offset, otherwise)

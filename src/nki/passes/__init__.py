@@ -1,0 +1,1 @@
+"""One file per stage of the pipeline: ``run(kernel, target)`` and ``legal(kernel)``, the state that it leaves."""
