@@ -46,13 +46,9 @@ class Executable:
     returns_sequence: bool
     kernel: tuple
     constants: tuple
-    launched: list
 
     def launch(self, pointers):
-        self.launched.append(tuple(pointers))
         assert len(pointers) == len(self.inputs) + len(self.outputs)
-        if self.kernel is None:
-            return
         views = [_view(p, s) for p, s in zip(pointers, self.inputs + self.outputs)]
         module, name = self.kernel
         compute = getattr(importlib.import_module(module), name).compute
@@ -60,7 +56,7 @@ class Executable:
 
     def artifact(self):
         if not hasattr(self, "_path"):
-            fields = (self.name, self.inputs, self.outputs, self.returns_sequence, self.kernel, self.constants, [])
+            fields = (self.name, self.inputs, self.outputs, self.returns_sequence, self.kernel, self.constants)
             with tempfile.NamedTemporaryFile(prefix=self.name, suffix=".klir", delete=False) as file:
                 pickle.dump(fields, file)
             object.__setattr__(self, "_path", Path(file.name))
@@ -83,12 +79,16 @@ class Kernel:
         return getattr(self, name)
 
     def find_adapter(self, args, kwargs):
+        # NumPy arrays may be arguments of the other frameworks' functions, so NumPy comes last.
+        found = ""
         for value in (*args, *kwargs.values()):
             root = type(value).__module__.partition(".")[0]
-            if root in _BRIDGES:
-                _load_bridge(root)
-                return _adapters[root]
-        raise TypeError("no tensors")
+            if root in _BRIDGES and found in ("", "numpy"):
+                found = root
+        if not found:
+            raise TypeError("no tensors")
+        _load_bridge(found)
+        return _adapters[found]
 
     def __call__(self, *args, **kwargs):
         return self.find_adapter(args, kwargs).call(self, args, kwargs)
@@ -110,7 +110,7 @@ class Kernel:
             is_sequence = isinstance(outputs, tuple)
             outputs = outputs if is_sequence else () if outputs is None else (outputs,)
             owner = (self.__module__, self.__name__)
-            self._cache[key] = Executable(self.__name__, key[0], outputs, is_sequence, owner, key[1], [])
+            self._cache[key] = Executable(self.__name__, key[0], outputs, is_sequence, owner, key[1])
         return self._cache[key], tensors
 
 

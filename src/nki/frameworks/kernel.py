@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ from nki.frameworks.config import BackendConfig
 from nki.jit import Executable, Kernel, jit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
 
     from nki.base.dtype import DType
     from nki.ir.types import TensorSpec
@@ -139,18 +140,22 @@ def find(path: str) -> Executable:
         return _loaded[path]
 
 
-def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[tuple[Sequence[int], DType]]) -> None:
-    """Refuse operands (shape, dtype) that differ from the ``specs`` of kernel ``name``; more operands are fine.
+Operand = tuple[int, Sequence[int], "DType | None"]
+"""Address, shape and element type (None for one that NKI does not have) of a row-major buffer of a graph."""
+
+
+def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Operand]) -> None:
+    """Refuse operands that differ from the ``specs`` of kernel ``name``; more operands than specs are fine.
 
     A graph that comes from a cache or a file may disagree with the artifact that it names, and a kernel trusts its
     pointers.
     """
     if len(operands) < len(specs):
         raise OperandError(f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE)
-    for spec, (shape, dtype) in zip(specs, operands, strict=False):
-        if tuple(shape) != spec.shape or dtype.dtype != spec.dtype.dtype:
+    for spec, (_, shape, dtype) in zip(specs, operands, strict=False):
+        if tuple(shape) != spec.shape or dtype is None or dtype.dtype != spec.dtype.dtype:
             raise OperandError(
-                f"kernel {name!r} was compiled for {spec.name} of {spec.dtype} {spec.shape}; the graph passes {dtype} "
-                f"{tuple(shape)}",
+                f"kernel {name!r} was compiled for {spec.name} of {spec.dtype} {spec.shape}; the graph passes "
+                f"{dtype or 'another dtype'} {tuple(shape)}",
                 fix=_RETRACE,
             )

@@ -22,13 +22,13 @@ _NARROWER: Final = {"f": "float32", "c": "float32", "i": "int32", "u": "uint32"}
 
 
 class NumPyTensors(TensorMap):
-    """NumPy arrays, ml_dtypes included. NumPy scalars are numbers, not tensors."""
+    """NumPy arrays, of ml_dtypes too. NumPy scalars are numbers, not tensors."""
 
     def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
         try:
             return dtypes.of(_dtype)
-        except UnknownDTypeError as error:
-            raise _refuse(np.dtype(_dtype)) from error
+        except UnknownDTypeError:
+            raise _refusal(_dtype) from None
 
     def is_framework_tensor(self, t: Any) -> bool:
         return isinstance(t, np.ndarray)
@@ -55,15 +55,15 @@ class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` whose example arguments are NumPy arrays."""
 
 
-def _refuse(dtype: np.dtype[Any]) -> ByteOrderError | UnknownDTypeError:
-    if not dtype.isnative:
+def _refusal(dtype: Any) -> ByteOrderError | UnknownDTypeError:
+    if isinstance(dtype, np.dtype) and not dtype.isnative:
         return ByteOrderError(
             f"an array of dtype {dtype.str!r} has its bytes in the order of another machine",
-            fix=f"pass array.astype(np.{_NARROWER.get(dtype.kind, 'float32') if dtype.itemsize > 4 else dtype.name})",
+            fix="pass array.astype(array.dtype.newbyteorder('='))",
         )
-    narrower = _NARROWER.get(dtype.kind)
+    narrower = _NARROWER.get(getattr(dtype, "kind", ""))
     return UnknownDTypeError(
-        f"NumPy dtype {dtype.name} is not an NKI dtype",
+        f"dtype {dtype} is not an NKI dtype",
         fix=f"pass array.astype(np.{narrower})" if narrower else "pass an array of numbers",
     )
 

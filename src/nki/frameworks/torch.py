@@ -162,7 +162,7 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
 
 def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     executable = find(kernel)
-    check_operands(executable.name, executable.inputs, [(t.shape, ADAPTER.translate_to_neuron_dtype(t.dtype)) for t in inputs])
+    check_operands(executable.name, executable.inputs, [(t.data_ptr(), t.shape, _TO_NKI.get(t.dtype)) for t in inputs])
     return _launch(executable, inputs)
 
 
