@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nki.base.dtype import BY_NAME
 from nki.ir.types import TensorSpec
 
 _BRIDGES = {
@@ -24,12 +25,17 @@ _BRIDGES = {
 _adapters = {}
 
 
-def _load_bridge(root):
-    if root not in _adapters:
-        _adapters[root] = importlib.import_module(_BRIDGES[root]).ADAPTER
+def _bridge(*types):
+    """The framework of a call's arguments, with its bridge loaded."""
+    roots = [t.__module__.partition(".")[0] for t in types]
+    # NumPy arrays may be arguments of the other frameworks' functions, so NumPy comes last.
+    root = min((r for r in roots if r in _BRIDGES), key=lambda r: r == "numpy")
+    _adapters[root] = importlib.import_module(_BRIDGES[root]).ADAPTER
+    return root
 
 
-_load_bridge._dynamo_marked_constant = True
+# What torch.compiler.assume_constant_result sets, without an import of torch.
+_bridge._dynamo_marked_constant = True
 
 
 def _view(address, spec):
@@ -56,7 +62,8 @@ class Executable:
 
     def artifact(self):
         if not hasattr(self, "_path"):
-            fields = (self.name, self.inputs, self.outputs, self.returns_sequence, self.kernel, self.constants)
+            specs = [[(t.name, t.shape, t.dtype.name) for t in ts] for ts in (self.inputs, self.outputs)]
+            fields = (self.name, *specs, self.returns_sequence, self.kernel, self.constants)
             with tempfile.NamedTemporaryFile(prefix=self.name, suffix=".klir", delete=False) as file:
                 pickle.dump(fields, file)
             object.__setattr__(self, "_path", Path(file.name))
@@ -64,7 +71,9 @@ class Executable:
 
     @staticmethod
     def load(path):
-        return Executable(*pickle.loads(Path(path).read_bytes()))
+        name, *specs, returns_sequence, kernel, constants = pickle.loads(Path(path).read_bytes())
+        specs = [tuple(TensorSpec(n, shape, BY_NAME[d]) for n, shape, d in ts) for ts in specs]
+        return Executable(name, *specs, returns_sequence, kernel, constants)
 
 
 class Kernel:
@@ -79,16 +88,7 @@ class Kernel:
         return getattr(self, name)
 
     def find_adapter(self, args, kwargs):
-        # NumPy arrays may be arguments of the other frameworks' functions, so NumPy comes last.
-        found = ""
-        for value in (*args, *kwargs.values()):
-            root = type(value).__module__.partition(".")[0]
-            if root in _BRIDGES and found in ("", "numpy"):
-                found = root
-        if not found:
-            raise TypeError("no tensors")
-        _load_bridge(found)
-        return _adapters[found]
+        return _adapters[_bridge(*[type(value) for value in (*args, *kwargs.values())])]
 
     def __call__(self, *args, **kwargs):
         return self.find_adapter(args, kwargs).call(self, args, kwargs)
