@@ -55,7 +55,7 @@ class Executable:
 
     def launch(self, pointers):
         assert len(pointers) == len(self.inputs) + len(self.outputs)
-        views = [_view(p, s) for p, s in zip(pointers, self.inputs + self.outputs)]
+        views = [_view(p, s) for p, s in zip(pointers, self.inputs + self.outputs, strict=True)]
         module, name = self.kernel
         compute = getattr(importlib.import_module(module), name).compute
         compute(views[: len(self.inputs)], views[len(self.inputs) :], dict(self.constants))
@@ -106,10 +106,10 @@ class Kernel:
                 constants.append((name, value))
         key = (tuple(specs), tuple(constants))
         if key not in self._cache:
-            outputs = self.func(*[s for s in specs], **dict(constants))
+            outputs = self.func(*specs, **dict(constants))
             is_sequence = isinstance(outputs, tuple)
             outputs = outputs if is_sequence else () if outputs is None else (outputs,)
-            owner = (self.__module__, self.__name__)
+            owner = ("tests.frameworks.kernels", self.__name__)
             self._cache[key] = Executable(self.__name__, key[0], outputs, is_sequence, owner, key[1])
         return self._cache[key], tensors
 

@@ -6,6 +6,7 @@ import base64
 import json
 
 import pytest
+
 from nki.base.errors import BackendConfigError
 from nki.frameworks.config import BackendConfig
 
@@ -15,7 +16,14 @@ def encoded(**fields):
 
 
 OURS = BackendConfig(
-    "add", "/tmp/add.klir", ("a", "b"), ("c",), grid=(2,), has_collectives=True, platform_target="trn2", aliases=((0, 0),)
+    "add",
+    "/tmp/add.klir",
+    ("a", "b"),
+    ("c",),
+    grid=(2,),
+    has_collectives=True,
+    platform_target="trn2",
+    aliases=((0, 0),),
 )
 
 
@@ -50,7 +58,7 @@ def test_a_config_of_nki_0_2_is_read_and_its_program_refused():
     assert config.input_names == ("a_input", "b_input", "tmp.4")
     assert config.output_names == ("c_output.35",)
     assert config.grid == () and not config.has_collectives and config.kernel_format == "klir"
-    with pytest.raises(BackendConfigError, match="another toolchain"):
+    with pytest.raises(BackendConfigError, match=r"another toolchain"):
         config.check_runnable()
 
 
@@ -65,9 +73,15 @@ def test_a_config_of_nki_0_4_is_read(cores, grid):
     }
     config = BackendConfig.decode(
         encoded(
-            func_name="k", platform_target="trn2", kernel_format="bir", kernel_version=1, klir_binary=binary,
-            grid=cores, has_collectives=True, mac_count=7,
-        )  # fmt: skip
+            func_name="k",
+            platform_target="trn2",
+            kernel_format="bir",
+            kernel_version=1,
+            klir_binary=binary,
+            grid=cores,
+            has_collectives=True,
+            mac_count=7,
+        )
     )
     assert (config.grid, config.aliases, config.has_collectives) == (grid, ((0, 0),), True)
     assert (config.kernel_format, config.platform_target) == ("bir", "trn2")
@@ -87,12 +101,16 @@ def test_a_config_of_nki_0_4_is_read(cores, grid):
         (encoded(kernel_version=1, func_name="f", klir_binary=7), "wrong type"),
         (encoded(kernel_version=1, func_name="f", klir_binary={"binary": "x", "input_names": 3}), "wrong type"),
         (
-            encoded(kernel_version=1, func_name="f", klir_binary={"binary": "x", "input_names": [], "output_names": []},
-                    grid=["a"]),
+            encoded(
+                kernel_version=1,
+                func_name="f",
+                klir_binary={"binary": "x", "input_names": [], "output_names": []},
+                grid=["a"],
+            ),
             "wrong type",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_config_is_refused_by_name(text, message):
     with pytest.raises(BackendConfigError, match=message):
         BackendConfig.decode(text)

@@ -11,6 +11,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 import torch
+
 from nki.base import dtype as nl
 from nki.base.errors import UnknownDTypeError
 from nki.frameworks.config import BackendConfig
@@ -61,9 +62,9 @@ def test_tensors_of_any_device_describe_a_kernel():
 
 
 def test_it_needs_a_function_and_the_three_methods():
-    with pytest.raises(TypeError, match="func="):
+    with pytest.raises(TypeError, match=r"func="):
         NumPyFrameworkKernel(func_name="f")
-    with pytest.raises(TypeError, match="abstract"):
+    with pytest.raises(TypeError, match=r"abstract"):
         FrameworkKernel(func=add)
 
 

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.ffi import ffi_call
+
 from nki.base.errors import (
     EmptyTensorError,
     NotBatchableError,
@@ -150,7 +151,7 @@ def test_no_derivative_is_needed_where_none_flows():
 
 @pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["concrete", "jit"])
 def test_vmap_is_refused(wrap):
-    with pytest.raises(NotBatchableError, match="'add'.*jax.vmap"):
+    with pytest.raises(NotBatchableError, match=r"'add'.*jax.vmap"):
         jax.vmap(wrap(add))(A, B)
 
 
@@ -209,16 +210,16 @@ def test_constants_after_the_inputs_are_ignored(config):
     ],
 )
 def test_a_graph_that_disagrees_with_the_kernel_is_refused(config, operands, result, message):
-    with pytest.raises(Exception, match="NKI-FW010") as caught:
+    with pytest.raises(Exception, match=r"NKI-FW010") as caught:
         custom_call(config, *operands, result=result)
     assert re.search(message, str(caught.value))
 
 
 def test_damaged_and_foreign_configs_are_errors(config):
-    with pytest.raises(Exception, match="NKI-FW009"):
+    with pytest.raises(Exception, match=r"NKI-FW009"):
         custom_call("nonsense", A, B)
     foreign = BackendConfig("add", "/tmp/add.klir", ("a", "b"), ("c",), kernel_format="klir").encode()
-    with pytest.raises(Exception, match="another toolchain"):
+    with pytest.raises(Exception, match=r"another toolchain"):
         custom_call(foreign, A, B)
     gone = BackendConfig("add", "/nowhere/add.klir", ("a", "b"), ("c",)).encode()
     with pytest.raises(Exception, match=r"/nowhere/add.klir, which does not exist"):
@@ -229,7 +230,7 @@ def test_damaged_and_foreign_configs_are_errors(config):
 @pytest.mark.parametrize("call", [add, jax.jit(add)], ids=["concrete", "jit"])
 def test_errors_of_a_launch_become_exceptions(call, broken_launch):
     # JAX raises the one or the other, depending on the path that the call takes through it.
-    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="broken on purpose"):
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=r"broken on purpose"):
         call(A, B).block_until_ready()
 
 

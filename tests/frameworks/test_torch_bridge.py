@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.autograd import forward_ad
+
 from nki.base.errors import (
     EmptyTensorError,
     NotBatchableError,
@@ -15,7 +17,6 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
-from torch.autograd import forward_ad
 
 from .kernels import add, less, no_result, sum_and_scaled, to_e4m3
 
@@ -91,7 +92,7 @@ def test_bool_results():
 
 
 def test_a_result_type_that_torch_lacks_is_refused():
-    with pytest.raises(OutputDTypeError, match="float8_e4m3,"):
+    with pytest.raises(OutputDTypeError, match=r"float8_e4m3,"):
         to_e4m3(A)
 
 
@@ -124,7 +125,7 @@ def test_tensors_that_no_kernel_takes_are_refused_by_name(tensor, error, message
 
 @pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
 def test_quantised_tensors_are_refused():
-    with pytest.raises(UnknownDTypeError, match="torch.qint8"):
+    with pytest.raises(UnknownDTypeError, match=r"torch.qint8"):
         add(torch.quantize_per_tensor(A, 1.0, 0, torch.qint8), B)
 
 
@@ -175,7 +176,7 @@ def test_results_that_have_no_derivative_need_no_gradient():
 )
 def test_torch_func(differentiate):
     differentiate(Sum.apply)
-    with pytest.raises(NotDifferentiableError, match="'add'"):
+    with pytest.raises(NotDifferentiableError, match=r"'add'"):
         differentiate(add)
 
 
@@ -188,12 +189,12 @@ def test_forward_mode():
         dual = forward_ad.make_dual(A, B)
         assert torch.equal(forward_ad.unpack_dual(Sum.apply(dual, B)).tangent, B)
         assert torch.equal(add(A, B), A + B)
-        with pytest.raises(NotDifferentiableError, match="'add'"):
+        with pytest.raises(NotDifferentiableError, match=r"'add'"):
             add(dual, B)
 
 
 def test_vmap_is_refused():
-    with pytest.raises(NotBatchableError, match="'add'.*torch.vmap"):
+    with pytest.raises(NotBatchableError, match=r"'add'.*torch.vmap"):
         torch.vmap(add)(A, B)
 
 
@@ -218,12 +219,12 @@ def test_the_operator_refuses_tensors_of_other_shapes():
     op, (_, kernel) = operator_call(add, A, B)
     with pytest.raises(OperandError, match=r"\(4, 6\).*\(2, 6\)"):
         op([A[:2], B[:2]], kernel)
-    with pytest.raises(OperandError, match="float32.*int32"):
+    with pytest.raises(OperandError, match=r"float32.*int32"):
         op([A.int(), B.int()], kernel)
-    with pytest.raises(OperandError, match="2 tensors.*passes 1"):
+    with pytest.raises(OperandError, match=r"2 tensors.*passes 1"):
         op([A], kernel)
 
 
 def test_errors_of_a_launch_reach_the_caller(broken_launch):
-    with pytest.raises(RuntimeError, match="on purpose"):
+    with pytest.raises(RuntimeError, match=r"on purpose"):
         add(A, B)

@@ -85,7 +85,7 @@ class BackendConfig:
         fields = _json(text)
         if "func_literal" in fields:
             raise BackendConfigError(
-                "backend_config holds the serialised program of an NKI Beta 1 compiler (func_literal), not a kernel file",
+                "backend_config holds the serialised program of an NKI Beta 1 compiler (func_literal)",
                 fix=_RECOMPILE,
             )
         version = fields.get("kernel_version")

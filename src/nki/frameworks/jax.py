@@ -48,6 +48,8 @@ class JAXTensors(NumPyTensors):
 
 
 class JAXAdapter(JAXTensors, Adapter):
+    """Runs kernels on concrete arrays, and records them while JAX traces."""
+
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, tensors = kernel.specialise(args, kwargs, self)
         if any(isinstance(t, Tracer) for t in tensors):
@@ -66,7 +68,7 @@ _nki_call.multiple_results = True
 
 
 @_nki_call.def_abstract_eval
-def _result_types(*_: Any, executable: Executable, grid: tuple[int, ...]) -> list[ShapedArray]:
+def _result_types(*_: Any, executable: Executable, **__: Any) -> list[ShapedArray]:
     return [ShapedArray(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
 
 

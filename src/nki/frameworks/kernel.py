@@ -151,7 +151,9 @@ def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Op
     pointers.
     """
     if len(operands) < len(specs):
-        raise OperandError(f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE)
+        raise OperandError(
+            f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE
+        )
     for spec, (_, shape, dtype) in zip(specs, operands, strict=False):
         if tuple(shape) != spec.shape or dtype is None or dtype.dtype != spec.dtype.dtype:
             raise OperandError(

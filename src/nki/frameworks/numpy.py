@@ -43,6 +43,8 @@ class NumPyTensors(TensorMap):
 
 
 class NumPyAdapter(NumPyTensors, Adapter):
+    """Runs kernels on arrays: dense inputs where they lie, others copied; results are fresh arrays."""
+
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, arrays = kernel.specialise(args, kwargs, self)
         inputs = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]

@@ -88,7 +88,9 @@ class TorchTensors(TensorMap):
 
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
         if t.layout is not torch.strided:
-            raise TensorLayoutError(f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor")
+            raise TensorLayoutError(
+                f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor"
+            )
         # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
         shape = t.shape if type(t) in _PLAIN else tuple(int(d) for d in t.shape)
         if not shape or 0 in shape:
@@ -97,6 +99,8 @@ class TorchTensors(TensorMap):
 
 
 class TorchAdapter(TorchTensors, Adapter):
+    """Runs kernels on tensors in the memory of the CPU."""
+
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.compiler.is_dynamo_compiling():
             return _call_in_graph(kernel, args, kwargs)
@@ -125,7 +129,7 @@ def _refuse_device(device: str) -> None:
 
 
 def _check_transforms(executable: Executable, tensors: Sequence[torch.Tensor]) -> None:
-    """Refuse the derivatives that would be lost, or end in an error that names no kernel: torch.func and forward mode."""
+    """Refuse derivatives that would be lost or end in an error that names no kernel: torch.func and forward mode."""
     if peek_interpreter_stack() is not None and any(map(is_gradtrackingtensor, tensors)):
         raise _not_differentiable(executable.name)
     forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()  # pyright: ignore[reportPrivateUsage]
@@ -166,20 +170,20 @@ def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     return _launch(executable, inputs)
 
 
-def _infer(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+def _infer(_inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device="cpu") for s in find(kernel).outputs]
 
 
-def _remember_for_backward(ctx: Any, inputs: tuple[list[torch.Tensor], str], output: list[torch.Tensor]) -> None:
+def _remember_for_backward(ctx: Any, inputs: tuple[list[torch.Tensor], str], **_: Any) -> None:
     ctx.count, ctx.kernel = len(inputs[0]), inputs[1]
 
 
-def _backward(ctx: Any, *gradients: Any) -> tuple[list[torch.Tensor], None]:
+def _backward(ctx: Any, *_: Any) -> tuple[list[torch.Tensor], None]:
     # Not an error yet: the compiler traces a backward for every forward, whether the program asks for one or not.
     return _no_gradient(ctx.kernel, ctx.count), None
 
 
-def _raise_no_gradient(kernel: str, count: int) -> list[torch.Tensor]:
+def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
     raise _not_differentiable(find(kernel).name)
 
 
@@ -187,7 +191,7 @@ def _infer_no_gradient(kernel: str, count: int) -> list[torch.Tensor]:
     return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device="cpu") for s in find(kernel).inputs[:count]]
 
 
-def _raise_no_batch(info: Any, in_dims: Any, inputs: list[torch.Tensor], kernel: str) -> Any:
+def _raise_no_batch(_info: Any, _in_dims: Any, _inputs: list[torch.Tensor], kernel: str) -> Any:
     raise NotBatchableError(
         f"kernel {find(kernel).name!r} cannot run under torch.vmap: it is compiled for the shapes of one call",
         fix="call it for each element, or write the batch axis into the kernel",
