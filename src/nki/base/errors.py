@@ -205,3 +205,66 @@ class TensorOperatorError(NkiError):
     """A Python operator applied to a tensor."""
 
     code = "NKI-TN003"
+
+
+# Tensors of frameworks, and kernels inside their graphs
+
+
+class ByteOrderError(NkiError):
+    """An array whose bytes are in the order of another machine."""
+
+    code = "NKI-FW001"
+
+
+class EmptyTensorError(NkiError):
+    """A tensor without elements, as an argument of a kernel."""
+
+    code = "NKI-FW002"
+
+
+class ScalarTensorError(NkiError):
+    """A tensor of rank 0, as an argument of a kernel."""
+
+    code = "NKI-FW003"
+
+
+class TensorLayoutError(NkiError):
+    """A tensor that is not one block of plain elements: sparse, nested, masked."""
+
+    code = "NKI-FW004"
+
+
+class TensorDeviceError(NkiError):
+    """A tensor that is not in the memory where the kernel runs."""
+
+    code = "NKI-FW005"
+
+
+class OutputDTypeError(NkiError):
+    """A kernel returns a dtype that the calling framework does not have."""
+
+    code = "NKI-FW006"
+
+
+class NotDifferentiableError(NkiError):
+    """A gradient through a kernel for which nobody wrote a derivative."""
+
+    code = "NKI-FW007"
+
+
+class NotBatchableError(NkiError):
+    """A kernel under ``vmap``: its shapes are fixed when it is compiled."""
+
+    code = "NKI-FW008"
+
+
+class BackendConfigError(NkiError):
+    """The ``backend_config`` of a custom call is damaged, or of a kind that this package cannot run."""
+
+    code = "NKI-FW009"
+
+
+class OperandError(NkiError):
+    """A graph calls a compiled kernel with operands other than those that it was compiled for."""
+
+    code = "NKI-FW010"

@@ -1,0 +1,144 @@
+"""Kernels on JAX arrays: concrete, inside ``jax.jit``, and in functions with derivatives of their own.
+
+A kernel is one JAX primitive, ``nki_call``, which lowers to a custom call with target ``AwsNeuronCustomNativeKernel``.
+For Neuron devices it has the form that the vendor's compiler reads (status-returning, ``backend_config`` as text). XLA
+on the CPU never passed that text to status-returning calls and drops them, so there the same target is a call of XLA's
+typed interface with the same text as its one attribute; XLA's buffers go to the kernel without a copy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from typing import TYPE_CHECKING, Any, Final
+
+import jax
+from jax.core import ShapedArray, Tracer
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+from nki.base.errors import NotBatchableError, NotDifferentiableError
+from nki.frameworks import xla_ffi
+from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
+from nki.frameworks.kernel import (
+    Adapter,
+    FrameworkKernel,
+    Operand,
+    check_operands,
+    find,
+    pack,
+    remember,
+)
+from nki.frameworks.numpy import NumPyTensors
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nki.jit import Executable, Kernel
+
+_STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING
+_ATTRIBUTE: Final = "backend_config"
+
+
+class JAXTensors(NumPyTensors):
+    """JAX arrays and tracers, and NumPy arrays, which JAX functions take as well."""
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        return isinstance(t, jax.Array) or super().is_framework_tensor(t)
+
+
+class JAXAdapter(JAXTensors, Adapter):
+    """Runs kernels on concrete arrays, and records them while JAX traces."""
+
+    def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        executable, tensors = kernel.specialise(args, kwargs, self)
+        if any(isinstance(t, Tracer) for t in tensors):
+            return pack(executable, _nki_call.bind(*tensors, executable=executable, grid=kernel.grid))
+        return pack(executable, _compiled(executable, kernel.grid)(*tensors))
+
+
+class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
+    """A :class:`FrameworkKernel` whose example arguments are JAX or NumPy arrays."""
+
+
+# The primitive. Its parameters: the executable, and the grid that the config mentions.
+
+_nki_call: Final = Primitive("nki_call")
+_nki_call.multiple_results = True
+
+
+@_nki_call.def_abstract_eval
+def _result_types(*_: Any, executable: Executable, **__: Any) -> list[ShapedArray]:
+    return [ShapedArray(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+
+
+@functools.cache
+def _compiled(executable: Executable, grid: tuple[int, ...]) -> Any:
+    return jax.jit(functools.partial(_nki_call.bind, executable=executable, grid=grid))
+
+
+@_nki_call.def_impl
+def _run(*operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
+    with jax.disable_jit(False):
+        return _compiled(executable, grid)(*operands)
+
+
+def _refuse_derivative(*_: Any, executable: Executable, **__: Any) -> Any:
+    raise NotDifferentiableError(
+        f"kernel {executable.name!r} has no derivative",
+        fix="call it in a function with jax.custom_vjp (or custom_jvp), or on values under jax.lax.stop_gradient",
+    )
+
+
+def _refuse_batch(*_: Any, executable: Executable, **__: Any) -> Any:
+    raise NotBatchableError(
+        f"kernel {executable.name!r} cannot run under jax.vmap: it is compiled for the shapes of one call",
+        fix="use jax.lax.map, or write the batch axis into the kernel",
+    )
+
+
+ad.primitive_jvps[_nki_call] = _refuse_derivative
+batching.primitive_batchers[_nki_call] = _refuse_batch
+
+
+def _lower_for_cpu(ctx: Any, *operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
+    remember(executable)
+    config = BackendConfig.of(executable, grid).encode()
+    return jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET)(ctx, *operands, **{_ATTRIBUTE: config})
+
+
+def _lower_for_neuron(ctx: Any, *operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
+    config = BackendConfig.of(executable, grid).encode()
+    lower = jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET, api_version=_STATUS_RETURNING, backend_config=config)
+    return lower(ctx, *operands)
+
+
+mlir.register_lowering(_nki_call, _lower_for_cpu, platform="cpu")
+mlir.register_lowering(_nki_call, _lower_for_neuron)
+
+
+# The custom call on the CPU
+
+
+@functools.cache
+def _kernel_of(config: bytes) -> Executable:
+    decoded = BackendConfig.decode(config)
+    decoded.check_runnable()
+    return find(decoded.binary)
+
+
+def _execute(config: bytes, arguments: Sequence[Operand], results: Sequence[Operand]) -> None:
+    """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores."""
+    executable = _kernel_of(config)
+    check_operands(executable.name, executable.inputs, arguments)
+    check_operands(executable.name, executable.outputs, results)
+    buffers = (*arguments[: len(executable.inputs)], *results)
+    executable.launch([address for address, _, _ in buffers])
+
+
+_handler: Final = xla_ffi.handler(_execute)
+jax.ffi.register_ffi_target(
+    CUSTOM_CALL_TARGET, jax.ffi.pycapsule(ctypes.cast(_handler, ctypes.c_void_p).value), platform="cpu"
+)
+
+ADAPTER: Final = JAXAdapter()

@@ -1,0 +1,163 @@
+"""What all bridges share: the adapter that ``kernel(...)`` calls, the public FrameworkKernel, loaded kernels.
+
+A framework's tensors are described by three methods (:class:`TensorMap`), the documented extension point for framework
+developers. An :class:`Adapter` adds how to run a kernel on those tensors; a :class:`FrameworkKernel` adds how to write
+the kernel into an XLA graph.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from nki.base.errors import ArtifactError, EmptyTensorError, OperandError, ScalarTensorError
+from nki.frameworks.config import BackendConfig
+from nki.jit import Executable, Kernel, jit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nki.base.dtype import DType
+    from nki.ir.types import TensorSpec
+
+T = TypeVar("T")
+_RETRACE: Final = "clear the framework's compilation cache, so that the program is traced again"
+
+
+class TensorMap(ABC):
+    """How one framework's tensors look to a kernel."""
+
+    @abstractmethod
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
+        """The NKI dtype of a framework dtype; raises UnknownDTypeError where NKI has none."""
+
+    @abstractmethod
+    def is_framework_tensor(self, t: Any) -> bool:
+        """Whether ``t`` is an input of the kernel; anything else is a constant of its compilation."""
+
+    @abstractmethod
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
+        """Shape and framework dtype of a tensor; raises an NkiError for a tensor that no kernel can take."""
+
+
+class Adapter(TensorMap):
+    """Runs kernels on one framework's tensors."""
+
+    @abstractmethod
+    def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Specialise ``kernel`` for the arguments, run it (or record it, while tracing) and return its results."""
+
+
+class FrameworkKernel(TensorMap):
+    """Writes a kernel into an XLA graph, as a custom call with target ``AwsNeuronCustomNativeKernel``.
+
+    Subclass it for a framework, with the three methods of :class:`TensorMap`. ``func`` is a kernel function, decorated
+    or not; ``grid`` its launch grid; ``func_name`` the name that the graph shows. One object serves any number of
+    argument shapes; each gets a config of its own.
+    """
+
+    def __init__(
+        self,
+        func_name: str | None = None,
+        func: Callable[..., Any] | Kernel | None = None,
+        grid: int | Sequence[int] = (),
+        *,
+        enable_cache: bool = True,
+        **kernel_attrs: Any,
+    ) -> None:
+        if func is None:
+            raise TypeError(f"{type(self).__name__} needs func=, the kernel function")
+        kernel = func if isinstance(func, Kernel) else jit(func, **kernel_attrs)
+        self.grid = (grid,) if isinstance(grid, int) else tuple(grid)
+        self.kernel: Final = kernel[self.grid] if self.grid else kernel
+        self.func: Final = kernel.func
+        self.func_name: Final = func_name or kernel.func.__name__
+        self.enable_cache: Final = enable_cache
+        self._configs: dict[Executable, BackendConfig] = {}
+
+    def dump_config(self, *args: Any, **kwargs: Any) -> tuple[str, list[str], list[str]]:
+        """Compile for these arguments; returns the ``backend_config`` text, the input names and the output names.
+
+        Only shapes and dtypes of the tensors matter, not their contents. Without ``enable_cache`` the config is made
+        anew each time.
+        """
+        executable, _ = self.kernel.specialise(args, kwargs, self)
+        config = self._configs.get(executable)
+        if config is None or not self.enable_cache:
+            config = BackendConfig.of(executable, self.kernel.grid, self.func_name)
+            self._configs[executable] = config
+        return config.encode(), list(config.input_names), list(config.output_names)
+
+
+def check_shape(shape: Sequence[int]) -> None:
+    """Refuse the shapes that no kernel can take: rank 0, and no elements."""
+    if not shape:
+        raise ScalarTensorError(
+            "a tensor of rank 0 has no partition axis",
+            fix="reshape it to (1,) to pass it as data, or pass a Python number to compile it in",
+        )
+    if 0 in shape:
+        raise EmptyTensorError(
+            f"a tensor of shape {tuple(shape)} has no elements, so there is nothing to run the kernel on",
+            fix="leave the call out for empty inputs",
+        )
+
+
+def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...] | None:
+    """Results in the form in which the kernel returned them: one, a tuple, or None."""
+    if executable.returns_sequence:
+        return tuple(outputs)
+    return outputs[0] if outputs else None
+
+
+_loaded: Final[dict[str, Executable]] = {}
+_lock: Final = threading.Lock()
+
+
+def remember(executable: Executable) -> str:
+    """The path by which graphs name ``executable``; this process will find it again without reading the file."""
+    path = str(executable.artifact())
+    _loaded.setdefault(path, executable)
+    return path
+
+
+def find(path: str) -> Executable:
+    """The kernel that a graph names, from this process or, in a graph from another process's cache, from disk."""
+    found = _loaded.get(path)
+    if found is not None:
+        return found
+    with _lock:
+        if path not in _loaded:
+            if not Path(path).is_file():
+                raise ArtifactError(
+                    f"the graph calls the compiled kernel {path}, which does not exist",
+                    fix=_RETRACE,
+                )
+            _loaded[path] = Executable.load(path)
+        return _loaded[path]
+
+
+Operand = tuple[int, Sequence[int], "DType | None"]
+"""Address, shape and element type (None for one that NKI does not have) of a row-major buffer of a graph."""
+
+
+def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Operand]) -> None:
+    """Refuse operands that differ from the ``specs`` of kernel ``name``; more operands than specs are fine.
+
+    A graph that comes from a cache or a file may disagree with the artifact that it names, and a kernel trusts its
+    pointers.
+    """
+    if len(operands) < len(specs):
+        raise OperandError(
+            f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE
+        )
+    for spec, (_, shape, dtype) in zip(specs, operands, strict=False):
+        if tuple(shape) != spec.shape or dtype is None or dtype.dtype != spec.dtype.dtype:
+            raise OperandError(
+                f"kernel {name!r} was compiled for {spec.name} of {spec.dtype} {spec.shape}; the graph passes "
+                f"{dtype or 'another dtype'} {tuple(shape)}",
+                fix=_RETRACE,
+            )

@@ -1,0 +1,273 @@
+"""Kernels on PyTorch tensors: eager, inside ``autograd.Function``, and in graphs of ``torch.compile``.
+
+One operator, ``open_nki::launch(Tensor[] inputs, str kernel) -> Tensor[]``, stands for all kernels; ``kernel`` is the
+path of a compiled artifact, so that a graph from PyTorch's on-disk cache names the same kernel in another process.
+Plain eager calls bypass the operator, because its dispatch costs more than the rest of the call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import torch
+from torch._C import _len_torch_dispatch_stack  # pyright: ignore[reportPrivateUsage]
+from torch._C._functorch import is_gradtrackingtensor, peek_interpreter_stack
+from torch.autograd import forward_ad
+from torch.fx.experimental.symbolic_shapes import guard_scalar
+
+from nki.base import dtype as dtypes
+from nki.base.errors import (
+    NotBatchableError,
+    NotDifferentiableError,
+    OutputDTypeError,
+    TensorDeviceError,
+    TensorLayoutError,
+    UnknownDTypeError,
+)
+from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_operands, check_shape, find, pack, remember
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from nki.base.dtype import DType
+    from nki.jit import Executable, Kernel
+
+_TO_NKI: Final[dict[torch.dtype, DType]] = {
+    torch.bool: dtypes.bool_,
+    torch.int8: dtypes.int8,
+    torch.int16: dtypes.int16,
+    torch.int32: dtypes.int32,
+    torch.uint8: dtypes.uint8,
+    torch.uint16: dtypes.uint16,
+    torch.uint32: dtypes.uint32,
+    torch.float32: dtypes.float32,
+    torch.float16: dtypes.float16,
+    torch.bfloat16: dtypes.bfloat16,
+    torch.float8_e4m3fn: dtypes.float8_e4m3fn,
+    torch.float8_e5m2: dtypes.float8_e5m2,
+    torch.float8_e8m0fnu: dtypes.float8_e8m0fnu,
+}
+# Types without a counterpart come back in the type that stores them.
+_TO_TORCH: Final[dict[DType, torch.dtype]] = {nki: theirs for theirs, nki in _TO_NKI.items()} | {
+    dtypes.tfloat32: torch.float32,
+    dtypes.float8_e4m3fn_x4: torch.uint32,
+    dtypes.float8_e5m2_x4: torch.uint32,
+    dtypes.float4_e2m1fn_x4: torch.uint16,
+}
+_NARROWER: Final = {torch.float64: "float32", torch.int64: "int32", torch.uint64: "uint32"}
+_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True)
+class _StandIn:
+    """What the compiler of PyTorch knows of a tensor while it traces: everything but the data."""
+
+    position: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    layout: torch.layout
+    device_type: str
+
+
+class TorchTensors(TensorMap):
+    """PyTorch tensors of any device; only shape, dtype and layout are looked at."""
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
+        found = _TO_NKI.get(_dtype)
+        if found is None:
+            narrower = _NARROWER.get(_dtype)
+            raise UnknownDTypeError(
+                f"{_dtype} is not an NKI dtype",
+                fix=f"pass tensor.to(torch.{narrower})" if narrower else "pass a tensor of plain numbers",
+            )
+        return found
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        return isinstance(t, (torch.Tensor, _StandIn))
+
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
+        if t.layout is not torch.strided:
+            raise TensorLayoutError(
+                f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor"
+            )
+        # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
+        shape = t.shape if type(t) in _PLAIN else tuple(int(d) for d in t.shape)
+        if not shape or 0 in shape:
+            check_shape(shape)
+        return shape, t.dtype
+
+
+class TorchAdapter(TorchTensors, Adapter):
+    """Runs kernels on tensors in the memory of the CPU."""
+
+    def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return _call_in_graph(kernel, args, kwargs)
+        executable, tensors = kernel.specialise(args, kwargs, self)
+        grad = torch.is_grad_enabled()
+        plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0  # pyright: ignore[reportPrivateUsage]
+        for t in tensors:
+            if not t.is_cpu:
+                _refuse_device(t.device.type)
+            if type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():
+                plain = False
+        if plain:
+            return pack(executable, _launch(executable, tensors))
+        _check_transforms(executable, tensors)
+        return pack(executable, _op(tensors, remember(executable)))
+
+
+class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):
+    """A :class:`FrameworkKernel` whose example arguments are PyTorch tensors (of any device, meta included)."""
+
+
+def _refuse_device(device: str) -> None:
+    raise TensorDeviceError(
+        f"a tensor on device {device!r} is not in the memory of the CPU, where the kernel runs", fix="pass tensor.cpu()"
+    )
+
+
+def _check_transforms(executable: Executable, tensors: Sequence[torch.Tensor]) -> None:
+    """Refuse derivatives that would be lost or end in an error that names no kernel: torch.func and forward mode."""
+    if peek_interpreter_stack() is not None and any(map(is_gradtrackingtensor, tensors)):
+        raise _not_differentiable(executable.name)
+    forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()  # pyright: ignore[reportPrivateUsage]
+    if forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors):
+        raise _not_differentiable(executable.name)
+
+
+def _not_differentiable(name: str) -> NotDifferentiableError:
+    return NotDifferentiableError(
+        f"kernel {name!r} has no derivative",
+        fix="call it in the forward of a torch.autograd.Function that has a backward, or under torch.no_grad()",
+    )
+
+
+def _launch(executable: Executable, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+    inputs = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+    outputs = [torch.empty(spec.shape, dtype=_torch_dtype(spec.dtype), device="cpu") for spec in executable.outputs]
+    executable.launch([t.data_ptr() for t in inputs + outputs])
+    return outputs
+
+
+def _torch_dtype(dtype: DType) -> torch.dtype:
+    found = _TO_TORCH.get(dtype)
+    if found is None:
+        raise OutputDTypeError(
+            f"the kernel returns {dtype}, which PyTorch does not have",
+            fix="return a type that PyTorch has; for eight-bit floats float8_e4m3fn or float8_e5m2",
+        )
+    return found
+
+
+# The operator
+
+
+def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+    executable = find(kernel)
+    check_operands(executable.name, executable.inputs, [(t.data_ptr(), t.shape, _TO_NKI.get(t.dtype)) for t in inputs])
+    return _launch(executable, inputs)
+
+
+def _infer(_inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device="cpu") for s in find(kernel).outputs]
+
+
+def _remember_for_backward(ctx: Any, inputs: tuple[list[torch.Tensor], str], **_: Any) -> None:
+    ctx.count, ctx.kernel = len(inputs[0]), inputs[1]
+
+
+def _backward(ctx: Any, *_: Any) -> tuple[list[torch.Tensor], None]:
+    # Not an error yet: the compiler traces a backward for every forward, whether the program asks for one or not.
+    return _no_gradient(ctx.kernel, ctx.count), None
+
+
+def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
+    raise _not_differentiable(find(kernel).name)
+
+
+def _infer_no_gradient(kernel: str, count: int) -> list[torch.Tensor]:
+    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device="cpu") for s in find(kernel).inputs[:count]]
+
+
+def _raise_no_batch(_info: Any, _in_dims: Any, _inputs: list[torch.Tensor], kernel: str) -> Any:
+    raise NotBatchableError(
+        f"kernel {find(kernel).name!r} cannot run under torch.vmap: it is compiled for the shapes of one call",
+        fix="call it for each element, or write the batch axis into the kernel",
+    )
+
+
+_library: Final = torch.library.Library("open_nki", "DEF")
+_library.define("launch(Tensor[] inputs, str kernel) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
+_library.define("no_gradient(str kernel, int count) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
+_library.impl("launch", _run, "CPU")
+_library.impl("no_gradient", _raise_no_gradient, "CompositeExplicitAutograd")
+torch.library.register_fake("open_nki::launch", _infer, lib=_library)
+torch.library.register_fake("open_nki::no_gradient", _infer_no_gradient, lib=_library)
+torch.library.register_autograd("open_nki::launch", _backward, setup_context=_remember_for_backward, lib=_library)
+torch.library.register_vmap("open_nki::launch", _raise_no_batch, lib=_library)
+_op: Final = torch.ops.open_nki.launch.default
+_no_gradient: Final = torch.ops.open_nki.no_gradient.default
+
+
+# Under torch.compile. Dynamo traces _call_in_graph itself; it calls _prepare for real, once per set of arguments, and
+# treats what it returns as a constant. So the code here keeps to what Dynamo understands.
+
+_TENSOR: Final = "open_nki::tensor"
+
+
+def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    tensors: list[torch.Tensor] = []
+    described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
+    key, order, is_sequence = _prepare(kernel, tuple(kwargs), *described)
+    outputs = _op([tensors[i] for i in order], key)
+    if is_sequence:
+        return tuple(outputs)
+    return outputs[0] if len(outputs) else None
+
+
+def _describe(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """``value`` with each tensor replaced by constants that describe it; the tensors are appended to ``tensors``.
+
+    Dynamo may hold sizes and numbers as symbols; ``guard_scalar`` makes it compile for their present values, as a
+    kernel needs.
+    """
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        shape = tuple([guard_scalar(d) for d in value.shape])
+        return (_TENSOR, len(tensors) - 1, shape, value.dtype, value.layout, value.device.type)
+    if isinstance(value, (list, tuple)):
+        items = [_describe(x, tensors) for x in cast("Sequence[Any]", value)]
+        return tuple(items) if isinstance(value, tuple) else items
+    if isinstance(value, dict):
+        return {k: _describe(x, tensors) for k, x in cast("dict[Any, Any]", value).items()}
+    return guard_scalar(value) if isinstance(value, (int, float)) else value
+
+
+def _restore(value: Any) -> Any:
+    """Undo :func:`_describe`, with stand-ins for the tensors."""
+    if isinstance(value, tuple):
+        items = cast("tuple[Any, ...]", value)
+        return _StandIn(*items[1:]) if items and items[0] == _TENSOR else tuple(map(_restore, items))
+    if isinstance(value, list):
+        return [_restore(x) for x in cast("list[Any]", value)]
+    if isinstance(value, dict):
+        return {k: _restore(x) for k, x in cast("dict[Any, Any]", value).items()}
+    return value
+
+
+@torch.compiler.assume_constant_result
+def _prepare(kernel: Kernel, names: tuple[str, ...], *described: Any) -> tuple[str, tuple[int, ...], bool]:
+    """Compile; returns the operator's name for the kernel, the order of its inputs among the tensors, and its form."""
+    values = [_restore(x) for x in described]
+    split = len(values) - len(names)
+    kwargs = dict(zip(names, values[split:], strict=True))
+    executable, tensors = kernel.specialise(tuple(values[:split]), kwargs, ADAPTER)
+    for t in tensors:
+        if t.device_type != "cpu":
+            _refuse_device(t.device_type)
+    return remember(executable), tuple(t.position for t in tensors), executable.returns_sequence
+
+
+ADAPTER: Final = TorchAdapter()

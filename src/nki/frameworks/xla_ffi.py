@@ -1,0 +1,147 @@
+"""The C interface between XLA and a custom call, as far as a kernel needs it: buffers, one string attribute, errors.
+
+Mirrors the structures of ``xla/ffi/api/c_api.h`` (a stable ABI; fields are only ever appended). :func:`handler` makes a
+foreign function out of a Python function.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
+from typing import TYPE_CHECKING, Any, Final
+
+from nki.base import dtype as dtypes
+from nki.frameworks.kernel import Operand
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from nki.base.dtype import DType
+
+# XLA_FFI_DataType, which equals PrimitiveType of xla_data.proto.
+DTYPES: Final[dict[int, DType]] = {
+    1: dtypes.bool_,
+    2: dtypes.int8,
+    3: dtypes.int16,
+    4: dtypes.int32,
+    6: dtypes.uint8,
+    7: dtypes.uint16,
+    8: dtypes.uint32,
+    10: dtypes.float16,
+    11: dtypes.float32,
+    16: dtypes.bfloat16,
+    19: dtypes.float8_e5m2,
+    20: dtypes.float8_e4m3fn,
+    28: dtypes.float8_e4m3,
+    33: dtypes.float8_e8m0fnu,
+}
+_INTERNAL: Final = 13  # XLA_FFI_Error_Code_INTERNAL
+_EXTENSION_METADATA: Final = 1  # XLA_FFI_Extension_Metadata
+
+
+class _Header(Structure):
+    _fields_ = (("struct_size", c_size_t), ("extension_start", c_void_p))
+
+
+class _Extension(Structure):
+    _fields_ = (("struct_size", c_size_t), ("type", c_int32), ("next", c_void_p))
+
+
+class _Version(_Header):
+    _fields_ = (("major", c_int32), ("minor", c_int32))
+
+
+class _Metadata(Structure):
+    _fields_ = (("struct_size", c_size_t), ("api_version", _Version), ("traits", c_uint32))
+
+
+class _MetadataExtension(_Extension):
+    _fields_ = (("metadata", POINTER(_Metadata)),)
+
+
+class _ErrorArgs(_Header):
+    _fields_ = (("message", c_char_p), ("code", c_int32))
+
+
+class _Api(_Header):
+    _fields_ = (
+        ("api_version", _Version),
+        ("internal", c_void_p),
+        ("error_create", ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorArgs))),
+    )
+
+
+class _Buffers(_Header):
+    """XLA_FFI_Args and XLA_FFI_Rets."""
+
+    _fields_ = (("size", c_int64), ("types", c_void_p), ("values", POINTER(c_void_p)))
+
+
+class _Attributes(_Header):
+    _fields_ = (("size", c_int64), ("types", c_void_p), ("names", c_void_p), ("values", POINTER(c_void_p)))
+
+
+class _Frame(_Header):
+    """XLA_FFI_CallFrame."""
+
+    _fields_ = (
+        ("api", POINTER(_Api)),
+        ("context", c_void_p),
+        ("stage", c_int32),
+        ("arguments", _Buffers),
+        ("results", _Buffers),
+        ("attributes", _Attributes),
+    )
+
+
+class _Buffer(_Header):
+    _fields_ = (("dtype", c_int32), ("data", c_void_p), ("rank", c_int64), ("dims", POINTER(c_int64)))
+
+
+class _Bytes(Structure):
+    """XLA_FFI_ByteSpan."""
+
+    _fields_ = (("address", c_void_p), ("size", c_size_t))
+
+
+def _operands(buffers: Any) -> list[Operand]:
+    found: list[Operand] = []
+    for i in range(buffers.size):
+        b = _Buffer.from_address(buffers.values[i])
+        found.append((b.data, tuple(b.dims[: b.rank]), DTYPES.get(b.dtype)))
+    return found
+
+
+def handler(execute: Callable[[bytes, list[Operand], list[Operand]], None]) -> Any:
+    """A C function (keep it alive) that calls ``execute(attribute, arguments, results)``.
+
+    The call must have one string attribute. Any exception becomes XLA's error status, with the exception's text.
+    """
+
+    @ctypes.CFUNCTYPE(c_void_p, c_void_p)
+    def call(address: int) -> int | None:
+        frame = _Frame.from_address(address)
+        try:
+            if frame.extension_start:
+                _describe(frame)
+                return None
+            span = _Bytes.from_address(frame.attributes.values[0])
+            config = ctypes.string_at(span.address, span.size)
+            execute(config, _operands(frame.arguments), _operands(frame.results))
+            return None
+        except BaseException as error:  # an exception must not unwind into C
+            message = f"{error}" or type(error).__name__
+            arguments = _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, message.encode(), _INTERNAL)
+            return frame.api.contents.error_create(ctypes.byref(arguments))
+
+    return call
+
+
+def _describe(frame: Any) -> None:
+    """Answer XLA's question for which version this handler was made: any that keeps the fields above."""
+    extension = _MetadataExtension.from_address(frame.extension_start)
+    if extension.type == _EXTENSION_METADATA:
+        metadata = extension.metadata.contents
+        ours = frame.api.contents.api_version
+        metadata.api_version.major, metadata.api_version.minor = ours.major, ours.minor
+        metadata.traits = 0

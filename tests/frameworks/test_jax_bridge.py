@@ -1,0 +1,272 @@
+"""Kernels on JAX arrays: concrete, compiled and differentiated."""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.ffi import ffi_call
+
+from nki.base.errors import (
+    EmptyTensorError,
+    NotBatchableError,
+    NotDifferentiableError,
+    ScalarTensorError,
+    UnknownDTypeError,
+)
+from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
+
+from .kernels import add, less, no_result, sum_and_scaled, to_e4m3
+
+A = jnp.arange(24, dtype=jnp.float32).reshape(4, 6)
+B = A[::-1] * 3 + 1
+
+
+@jax.custom_vjp
+def differentiable_add(a, b):
+    return add(a, b)
+
+
+differentiable_add.defvjp(lambda a, b: (differentiable_add(a, b), None), lambda _, g: (g, g))
+
+
+def equal(got, expected):
+    return got.dtype == expected.dtype and bool((got == expected).all())
+
+
+@pytest.mark.parametrize("call", [add, jax.jit(add)], ids=["concrete", "jit"])
+def test_no_buffer_is_copied(call, launches):
+    out = call(A, B)
+    assert equal(out, A + B)
+    assert launches == [tuple(x.unsafe_buffer_pointer() for x in (A, B, out))]
+
+
+def test_inside_a_larger_program():
+    assert equal(jax.jit(lambda a, b: add(a * 2, b) * a)(A, B), (A * 2 + B) * A)
+
+
+def test_several_results_and_constants():
+    for call in (sum_and_scaled, jax.jit(sum_and_scaled, static_argnames=("scale", "mode"))):
+        total, scaled = call(A, b=B, scale=3.0)
+        assert equal(total, A + B) and equal(scaled, A[:1] * 3)
+
+
+def test_no_result():
+    assert no_result(A) is None and jax.jit(no_result)(A) is None
+
+
+@pytest.mark.parametrize(
+    "dtype", ["bfloat16", "float16", "int32", "int8", "uint16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3"]
+)
+def test_dtypes_of_nki(dtype):
+    a = jnp.ones((3, 4), dtype)
+    out = add(a, a)
+    assert out.dtype == dtype and bool((out.astype(jnp.float32) == 2).all())
+
+
+def test_result_dtypes():
+    assert equal(less(A, B), A < B)
+    assert to_e4m3(A).dtype == jnp.float8_e4m3
+
+
+def test_numpy_arrays_are_taken_beside_jax_arrays():
+    out = add(np.asarray(A), B)
+    assert isinstance(out, jax.Array) and equal(out, A + B)
+
+
+def test_without_jit():
+    with jax.disable_jit():
+        assert equal(jax.jit(lambda a, b: add(a, b) * 2)(A, B), (A + B) * 2)
+
+
+def test_in_control_flow():
+    rows = jax.lax.map(lambda row: add(row[None], row[None])[0], A)
+    assert equal(rows, A + A)
+    assert equal(jax.lax.fori_loop(0, 3, lambda i, x: add(x, B), A), A + B + B + B)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error", "message"),
+    [
+        (np.zeros((2, 2)), UnknownDTypeError, "float64.*\n.*float32"),
+        (jnp.zeros((0, 2)), EmptyTensorError, r"\(0, 2\)"),
+        (jnp.float32(1), ScalarTensorError, "rank 0"),
+        (jax.random.split(jax.random.key(0)), UnknownDTypeError, "key<fry>"),
+        (jnp.zeros((2, 2), jnp.int4), UnknownDTypeError, "int4"),
+    ],
+    ids=["float64", "empty", "rank-0", "key", "int4"],
+)
+def test_tensors_that_no_kernel_takes_are_refused_by_name(tensor, error, message):
+    with pytest.raises(error, match=message):
+        add(tensor, A)
+
+
+def test_sixty_four_bits_are_refused():
+    with jax.enable_x64(True):
+        for dtype in ("float64", "int64"):
+            a = jnp.zeros((2, 2), dtype)
+            with pytest.raises(UnknownDTypeError, match=dtype):
+                jax.jit(add)(a, a)
+
+
+# Derivatives and batches
+
+
+def test_a_function_with_a_vjp_trains():
+    def gradients(total):
+        return jax.jit(jax.grad(lambda a, b: (total(a, b) * a * b).sum(), argnums=(0, 1)))(A, B)
+
+    for got, expected in zip(gradients(differentiable_add), gradients(jnp.add), strict=True):
+        assert equal(got, expected)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["concrete", "jit"])
+@pytest.mark.parametrize(
+    "differentiate",
+    [
+        lambda f: jax.grad(lambda x: f(x, B).sum())(A),
+        lambda f: jax.jvp(lambda x: f(x, B), (A,), (A,)),
+        lambda f: jax.jit(jax.jacrev(lambda x: f(x, B)))(A),
+    ],
+    ids=["grad", "jvp", "jacrev"],
+)
+def test_a_derivative_through_a_bare_kernel_is_an_error_that_names_it(differentiate, wrap):
+    with pytest.raises(NotDifferentiableError, match=r"'add' has no derivative\n.*custom_vjp"):
+        differentiate(wrap(add))
+
+
+def test_no_derivative_is_needed_where_none_flows():
+    assert jax.grad(lambda x: add(A, B).sum() + x)(1.0) == 1
+    assert equal(jax.grad(lambda x: (add(jax.lax.stop_gradient(x), B) * x).sum())(A), A + B)
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["concrete", "jit"])
+def test_vmap_is_refused(wrap):
+    with pytest.raises(NotBatchableError, match=r"'add'.*jax.vmap"):
+        jax.vmap(wrap(add))(A, B)
+
+
+# The graph
+
+
+def config_in(text):
+    (found,) = set(re.findall(r'"(eyJ[A-Za-z0-9+/=]+)"', text))
+    return found
+
+
+def test_the_compiled_program_holds_the_custom_call():
+    program = jax.jit(lambda a, b: add(a, b) * a).lower(A, B).compile()
+    text = program.runtime_executable().hlo_modules()[0].to_string()
+    (line,) = (x for x in text.splitlines() if "custom-call(" in x)
+    assert f'custom_call_target="{CUSTOM_CALL_TARGET}"' in line and "/nki_call" in line
+    config = BackendConfig.decode(config_in(line))
+    assert (config.func_name, config.input_names, config.output_names) == ("add", ("a", "b"), ("out",))
+    assert Path(config.binary).is_absolute() and Path(config.binary).is_file()
+    assert equal(program(A, B), (A + B) * A)
+
+
+def test_the_program_for_neuron_devices_has_the_documented_form():
+    traced = jax.jit(lambda a, b: sum_and_scaled[2](a, b)).trace(A, B)
+    text = traced.lower(lowering_platforms=("neuron",)).as_text("hlo")
+    (line,) = (x for x in text.splitlines() if "custom-call(" in x)
+    assert "(f32[4,6]{1,0}, f32[1,6]{1,0}) custom-call(" in line
+    assert f'custom_call_target="{CUSTOM_CALL_TARGET}"' in line
+    assert "api_version=API_VERSION_STATUS_RETURNING," in line
+    config = json.loads(base64.b64decode(re.search(r'backend_config="([^"]+)"', line)[1]))
+    assert config["grid"] == [2] and config["klir_binary"]["output_names"] == ["total", "scaled"]
+
+
+def custom_call(config, *operands, result=A):
+    return jax.jit(lambda *x: ffi_call(CUSTOM_CALL_TARGET, result)(*x, backend_config=config))(*operands)
+
+
+@pytest.fixture
+def config():
+    return config_in(jax.jit(add).lower(A, B).as_text())
+
+
+def test_constants_after_the_inputs_are_ignored(config):
+    identity = jnp.eye(128, dtype=jnp.int8)
+    assert equal(custom_call(config, A, B, identity, identity), A + B)
+
+
+@pytest.mark.parametrize(
+    ("operands", "result", "message"),
+    [
+        ((A,), A, "2 tensors here; the graph passes 1"),
+        ((A, B[:2]), A, r"\(4, 6\); the graph passes float32 \(2, 6\)"),
+        ((A, B.astype(jnp.int32)), A, "passes int32"),
+        ((A, A * 1j), A, "another dtype"),
+        ((A, B), A[:2], r"compiled for out of float32 \(4, 6\)"),
+    ],
+)
+def test_a_graph_that_disagrees_with_the_kernel_is_refused(config, operands, result, message):
+    with pytest.raises(Exception, match=r"NKI-FW010") as caught:
+        custom_call(config, *operands, result=result)
+    assert re.search(message, str(caught.value))
+
+
+def test_damaged_and_foreign_configs_are_errors(config):
+    with pytest.raises(Exception, match=r"NKI-FW009"):
+        custom_call("nonsense", A, B)
+    foreign = BackendConfig("add", "/tmp/add.klir", ("a", "b"), ("c",), kernel_format="klir").encode()
+    with pytest.raises(Exception, match=r"another toolchain"):
+        custom_call(foreign, A, B)
+    gone = BackendConfig("add", "/nowhere/add.klir", ("a", "b"), ("c",)).encode()
+    with pytest.raises(Exception, match=r"/nowhere/add.klir, which does not exist"):
+        custom_call(gone, A, B)
+    assert equal(custom_call(config, A, B), A + B)
+
+
+@pytest.mark.parametrize("call", [add, jax.jit(add)], ids=["concrete", "jit"])
+def test_errors_of_a_launch_become_exceptions(call, broken_launch):
+    # JAX raises the one or the other, depending on the path that the call takes through it.
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match=r"broken on purpose"):
+        call(A, B).block_until_ready()
+
+
+def run_python(script):
+    return subprocess.run(
+        [sys.executable, "-c", "import tests.frameworks.conftest, jax, jax.numpy as jnp\n" + script],
+        check=True,
+        cwd=Path(__file__).parents[2],
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_graphs_of_another_process_find_the_artifact(config):
+    run_python(
+        "import nki.frameworks.jax\n"
+        "a = jnp.ones((4, 6))\n"
+        f"call = jax.ffi.ffi_call({CUSTOM_CALL_TARGET!r}, a)\n"
+        f"out = jax.jit(lambda a: call(a, a, backend_config={config!r}))(a)\n"
+        "assert (out == 2).all()\n"
+    )
+
+
+def test_a_process_may_end_while_a_kernel_runs():
+    done = run_python(
+        "from tests.frameworks.kernels import add\n"
+        "f = jax.jit(lambda a: jax.lax.fori_loop(0, 2000, lambda i, x: add(x, x), a))\n"
+        "f(jnp.zeros((128, 512)))\n"
+        "print('end')\n"
+    )
+    assert done.stdout == "end\n" and done.stderr == ""
+
+
+def test_calls_from_several_threads():
+    call = jax.jit(add)
+    arrays = [jnp.full((64, 64), i, jnp.float32) for i in range(32)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda a: call(a, a), arrays))
+    assert all(bool((result == 2 * i).all()) for i, result in enumerate(results))

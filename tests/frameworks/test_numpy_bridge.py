@@ -1,0 +1,160 @@
+"""Kernels on NumPy arrays."""
+
+from __future__ import annotations
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nki.base.errors import (
+    ByteOrderError,
+    EmptyTensorError,
+    ScalarTensorError,
+    TensorLayoutError,
+    UnknownDTypeError,
+)
+
+from .kernels import add, less, no_result, sum_and_scaled
+
+A = np.arange(24, dtype=np.float32).reshape(4, 6)
+B = A[::-1] * 3 + 1
+
+
+def test_result_is_a_fresh_array():
+    first, second = add(A, B), add(A, B)
+    np.testing.assert_array_equal(first, A + B)
+    assert first.dtype == np.float32 and first.flags.owndata and not np.shares_memory(first, second)
+
+
+def test_contiguous_inputs_are_not_copied(launches):
+    a, b = A.copy(), B.copy()
+    out = add(a, b)
+    assert launches == [(a.ctypes.data, b.ctypes.data, out.ctypes.data)]
+
+
+def test_read_only_inputs_are_not_copied(launches):
+    a = A.copy()
+    a.flags.writeable = False
+    add(a, a)
+    assert launches[0][:2] == (a.ctypes.data, a.ctypes.data)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda x: x.T,
+        lambda x: x[::-1],
+        lambda x: x[:, ::-2],
+        lambda x: x[1:, 1:],
+        lambda x: np.broadcast_to(x[0], (4, 6)),
+    ],
+    ids=["transposed", "reversed", "negative-step", "slice", "broadcast"],
+)
+def test_other_strides_are_copied(view):
+    a, b = view(A), view(B)
+    np.testing.assert_array_equal(add(a, b), a + b)
+
+
+def test_unaligned_arrays_are_read_where_they_lie(launches):
+    raw = np.zeros(A.nbytes + 1, np.uint8)
+    a = raw[1:].view(np.float32).reshape(A.shape)
+    a[:] = A
+    assert not a.flags.aligned
+    np.testing.assert_array_equal(add(a, B), A + B)
+    assert launches[0][0] == a.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int8, np.uint16, np.float16, ml_dtypes.bfloat16])
+def test_dtypes_of_nki(dtype):
+    a = np.ones((3, 4), dtype)
+    out = add(a, a)
+    assert out.dtype == dtype
+    np.testing.assert_array_equal(out.astype(np.float32), 2)
+
+
+def test_bool_results():
+    assert less(A, B).dtype == np.bool_
+    np.testing.assert_array_equal(less(A, B), A < B)
+
+
+def test_several_results_and_constants():
+    total, scaled = sum_and_scaled(A, b=B, scale=3.0)
+    np.testing.assert_array_equal(total, A + B)
+    np.testing.assert_array_equal(scaled, A[:1] * 3)
+    assert isinstance(sum_and_scaled(A, B), tuple)
+
+
+def test_no_result():
+    assert no_result(A) is None
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "complex64", "object", "U3", "M8[s]"])
+def test_dtypes_that_nki_lacks_are_refused_by_name(dtype):
+    a = np.zeros((2, 2), dtype)
+    with pytest.raises(UnknownDTypeError) as caught:
+        add(a, a)
+    assert str(a.dtype) in str(caught.value)
+
+
+@pytest.mark.parametrize(("dtype", "fix"), [("float64", "np.float32"), ("int64", "np.int32"), ("uint64", "np.uint32")])
+def test_the_refusal_says_what_to_convert_to(dtype, fix):
+    with pytest.raises(UnknownDTypeError, match=fix):
+        add(np.zeros((2, 2), dtype), A)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "i2", "f8"])
+def test_foreign_byte_order_is_refused(dtype):
+    a = np.zeros((2, 2), np.dtype(dtype).newbyteorder())
+    with pytest.raises(ByteOrderError, match=r"another machine"):
+        add(a, a)
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 4), (4, 0)])
+def test_empty_arrays_are_refused(shape):
+    a = np.zeros(shape, np.float32)
+    with pytest.raises(EmptyTensorError, match=r"no elements"):
+        add(a, a)
+
+
+def test_rank_zero_is_refused():
+    with pytest.raises(ScalarTensorError, match=r"reshape it to \(1,\)"):
+        add(np.array(1, np.float32), np.array(1, np.float32))
+
+
+def test_numpy_scalars_are_constants():
+    _, scaled = sum_and_scaled(A, B, scale=np.float32(2.5))
+    np.testing.assert_array_equal(scaled, A[:1] * 2.5)
+
+
+def test_masked_arrays_are_refused():
+    with pytest.raises(TensorLayoutError, match=r"filled"):
+        add(np.ma.masked_array(A, A > 3), A)
+
+
+def test_subclasses_that_are_plain_memory_are_taken(tmp_path):
+    mapped = np.memmap(tmp_path / "a", np.float32, "w+", shape=A.shape)
+    mapped[:] = A
+    np.testing.assert_array_equal(add(mapped, B), A + B)
+
+
+def test_errors_of_a_launch_reach_the_caller(broken_launch):
+    with pytest.raises(RuntimeError, match=r"on purpose"):
+        add(A, B)
+
+
+def test_calls_from_several_threads():
+    arrays = [np.full((64, 64), i, np.float32) for i in range(32)]
+    with ThreadPoolExecutor(4) as pool:
+        results = list(pool.map(lambda a: add(a, a), arrays))
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, 2 * i)
+
+
+def test_inputs_are_released_after_the_call():
+    a = A.copy()
+    before = sys.getrefcount(a)
+    add(a, a)
+    assert sys.getrefcount(a) == before

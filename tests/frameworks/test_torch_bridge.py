@@ -1,0 +1,230 @@
+"""Kernels on PyTorch tensors: eager and differentiated. The compiler's side is in test_torch_compile.py."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch.autograd import forward_ad
+
+from nki.base.errors import (
+    EmptyTensorError,
+    NotBatchableError,
+    NotDifferentiableError,
+    OperandError,
+    OutputDTypeError,
+    ScalarTensorError,
+    TensorDeviceError,
+    TensorLayoutError,
+    UnknownDTypeError,
+)
+
+from .kernels import add, less, no_result, sum_and_scaled, to_e4m3
+
+# Forward mode makes PyTorch warn of its own use of torch.jit.
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
+
+A = torch.arange(24, dtype=torch.float32).reshape(4, 6)
+B = A.flip(0) * 3 + 1
+
+
+class Sum(torch.autograd.Function):
+    """a + b with a derivative, in the form that torch.func takes too."""
+
+    @staticmethod
+    def forward(a, b):
+        return add(a, b)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, dy):
+        return dy, dy
+
+    @staticmethod
+    def jvp(ctx, da, db):
+        return da if db is None else da + db
+
+
+def test_result_is_a_fresh_tensor():
+    first, second = add(A, B), add(A, B)
+    assert torch.equal(first, A + B)
+    assert first.data_ptr() != second.data_ptr() and not first.requires_grad
+
+
+def test_contiguous_inputs_are_not_copied(launches):
+    out = add(A, B)
+    assert launches == [(A.data_ptr(), B.data_ptr(), out.data_ptr())]
+
+
+@pytest.mark.parametrize(
+    "view",
+    [lambda x: x.t(), lambda x: x[1:, 1:], lambda x: x[:, ::2], lambda x: x[0].expand(4, 6), lambda x: x[None, 1:]],
+    ids=["transposed", "slice", "step", "expanded", "offset"],
+)
+def test_views(view):
+    assert torch.equal(add(view(A), view(B)), view(A) + view(B))
+
+
+def test_lazily_negated_tensors():
+    negated = torch.complex(A, B).conj().imag
+    assert negated.is_neg()
+    assert torch.equal(add(negated, B), torch.zeros(4, 6))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.int32, torch.int8, torch.uint8, torch.uint16])
+def test_dtypes_of_nki(dtype):
+    a = torch.ones(3, 4).to(dtype)
+    out = add(a, a)
+    assert out.dtype == dtype and torch.equal(out.to(torch.float32), torch.full((3, 4), 2.0))
+
+
+@pytest.mark.parametrize("dtype", [torch.float8_e4m3fn, torch.float8_e5m2])
+def test_eight_bit_floats(dtype):
+    a = torch.ones(3, 4).to(dtype)
+    out = add(a, a)
+    assert out.dtype == dtype and torch.equal(out.to(torch.float32), torch.full((3, 4), 2.0))
+
+
+def test_bool_results():
+    assert torch.equal(less(A, B), A < B)
+
+
+def test_a_result_type_that_torch_lacks_is_refused():
+    with pytest.raises(OutputDTypeError, match=r"float8_e4m3,"):
+        to_e4m3(A)
+
+
+def test_several_results_and_constants():
+    total, scaled = sum_and_scaled(A, b=B, scale=3.0)
+    assert torch.equal(total, A + B) and torch.equal(scaled, A[:1] * 3)
+
+
+def test_no_result():
+    assert no_result(A) is None
+
+
+@pytest.mark.parametrize(
+    ("tensor", "error", "message"),
+    [
+        (torch.zeros(2, 2, dtype=torch.float64), UnknownDTypeError, "torch.float64.*\n.*torch.float32"),
+        (torch.zeros(2, 2, dtype=torch.int64), UnknownDTypeError, "torch.int64.*\n.*torch.int32"),
+        (torch.zeros(2, 2, dtype=torch.complex64), UnknownDTypeError, "torch.complex64"),
+        (torch.zeros(0, 2), EmptyTensorError, r"\(0, 2\)"),
+        (torch.tensor(1.0), ScalarTensorError, "rank 0"),
+        (torch.zeros(2, 2, device="meta"), TensorDeviceError, "'meta'"),
+        (torch.eye(2).to_sparse(), TensorLayoutError, "torch.sparse_coo"),
+    ],
+    ids=["float64", "int64", "complex", "empty", "rank-0", "meta", "sparse"],
+)
+def test_tensors_that_no_kernel_takes_are_refused_by_name(tensor, error, message):
+    with pytest.raises(error, match=message):
+        add(tensor, tensor)
+
+
+@pytest.mark.filterwarnings("ignore:torch.quantize_per_tensor:UserWarning")
+def test_quantised_tensors_are_refused():
+    with pytest.raises(UnknownDTypeError, match=r"torch.qint8"):
+        add(torch.quantize_per_tensor(A, 1.0, 0, torch.qint8), B)
+
+
+def test_the_default_device_does_not_matter():
+    with torch.device("meta"):
+        assert torch.equal(add(A, B), A + B)
+
+
+# Derivatives
+
+
+def test_a_function_with_a_backward_trains():
+    a, b = A.clone().requires_grad_(), B.clone().requires_grad_()
+    (Sum.apply(a, b) * a * b).sum().backward()
+    expected_a, expected_b = A.clone().requires_grad_(), B.clone().requires_grad_()
+    ((expected_a + expected_b) * expected_a * expected_b).sum().backward()
+    assert torch.equal(a.grad, expected_a.grad) and torch.equal(b.grad, expected_b.grad)
+
+
+def test_a_gradient_through_a_bare_kernel_is_an_error_that_names_it():
+    a = A.clone().requires_grad_()
+    out = add(a, B)
+    assert out.requires_grad and torch.equal(out, A + B)
+    with pytest.raises(NotDifferentiableError, match=r"'add' has no derivative\n.*torch.autograd.Function"):
+        out.sum().backward()
+
+
+def test_parameters_run_without_gradients():
+    weight = torch.nn.Parameter(A.clone())
+    with torch.no_grad():
+        assert torch.equal(add(weight, B), A + B)
+    with torch.inference_mode():
+        assert torch.equal(add(weight, B), A + B)
+    assert torch.equal(add(weight.detach(), B), A + B)
+
+
+def test_results_that_have_no_derivative_need_no_gradient():
+    assert not less(A.clone().requires_grad_(), B).requires_grad
+
+
+@pytest.mark.parametrize(
+    "differentiate",
+    [
+        lambda f: torch.func.grad(lambda x: f(x, B).sum())(A),
+        lambda f: torch.func.jvp(lambda x: f(x, B), (A,), (A,)),
+    ],
+    ids=["grad", "jvp"],
+)
+def test_torch_func(differentiate):
+    differentiate(Sum.apply)
+    with pytest.raises(NotDifferentiableError, match=r"'add'"):
+        differentiate(add)
+
+
+def test_torch_func_leaves_other_kernel_calls_alone():
+    assert torch.func.grad(lambda x: add(A, B).sum() + x)(torch.tensor(1.0)) == 1
+
+
+def test_forward_mode():
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(A, B)
+        assert torch.equal(forward_ad.unpack_dual(Sum.apply(dual, B)).tangent, B)
+        assert torch.equal(add(A, B), A + B)
+        with pytest.raises(NotDifferentiableError, match=r"'add'"):
+            add(dual, B)
+
+
+def test_vmap_is_refused():
+    with pytest.raises(NotBatchableError, match=r"'add'.*torch.vmap"):
+        torch.vmap(add)(A, B)
+
+
+# The operator
+
+
+def operator_call(kernel, *tensors):
+    """The operator and the arguments with which the bridge calls it."""
+    from nki.frameworks.kernel import remember
+    from nki.frameworks.torch import ADAPTER
+
+    executable, _ = kernel.specialise(tensors, {}, ADAPTER)
+    return torch.ops.open_nki.launch.default, (list(tensors), remember(executable))
+
+
+def test_the_operator_is_what_pytorch_expects_of_operators():
+    torch.library.opcheck(*operator_call(add, A, B))
+    torch.library.opcheck(*operator_call(sum_and_scaled, A, B))
+
+
+def test_the_operator_refuses_tensors_of_other_shapes():
+    op, (_, kernel) = operator_call(add, A, B)
+    with pytest.raises(OperandError, match=r"\(4, 6\).*\(2, 6\)"):
+        op([A[:2], B[:2]], kernel)
+    with pytest.raises(OperandError, match=r"float32.*int32"):
+        op([A.int(), B.int()], kernel)
+    with pytest.raises(OperandError, match=r"2 tensors.*passes 1"):
+        op([A], kernel)
+
+
+def test_errors_of_a_launch_reach_the_caller(broken_launch):
+    with pytest.raises(RuntimeError, match=r"on purpose"):
+        add(A, B)
