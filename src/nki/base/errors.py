@@ -268,3 +268,9 @@ class OperandError(NkiError):
     """A graph calls a compiled kernel with operands other than those that it was compiled for."""
 
     code = "NKI-FW010"
+
+
+class EagerTraceError(NkiError):
+    """The eager simulator was called while a framework traces, without values."""
+
+    code = "NKI-FW050"

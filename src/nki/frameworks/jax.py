@@ -13,11 +13,12 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
+import numpy as np
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
-from nki.base.errors import NotBatchableError, NotDifferentiableError
+from nki.base.errors import EagerTraceError, NotBatchableError, NotDifferentiableError
 from nki.frameworks import xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
 from nki.frameworks.kernel import (
@@ -33,6 +34,8 @@ from nki.frameworks.numpy import NumPyTensors
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from nki.jit import Executable, Kernel
 
@@ -55,6 +58,16 @@ class JAXAdapter(JAXTensors, Adapter):
         if any(isinstance(t, Tracer) for t in tensors):
             return pack(executable, _nki_call.bind(*tensors, executable=executable, grid=kernel.grid))
         return pack(executable, _compiled(executable, kernel.grid)(*tensors))
+
+    def to_numpy(self, t: Any) -> NDArray[Any]:
+        if isinstance(t, Tracer):
+            raise EagerTraceError(
+                "the eager simulator needs values, and inside jax.jit there are none", fix="call it outside jax.jit"
+            )
+        return np.asarray(t)
+
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        return jax.numpy.asarray(array)
 
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):

@@ -20,6 +20,8 @@ from nki.jit import Executable, Kernel, jit
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from numpy.typing import NDArray
+
     from nki.base.dtype import DType
     from nki.ir.types import TensorSpec
 
@@ -49,6 +51,14 @@ class Adapter(TensorMap):
     @abstractmethod
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Specialise ``kernel`` for the arguments, run it (or record it, while tracing) and return its results."""
+
+    @abstractmethod
+    def to_numpy(self, t: Any) -> NDArray[Any]:
+        """The elements of a tensor in its NKI dtype, for the eager simulator."""
+
+    @abstractmethod
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        """A tensor of the framework with the elements of ``array``."""
 
 
 class FrameworkKernel(TensorMap):

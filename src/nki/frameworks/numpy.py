@@ -52,6 +52,12 @@ class NumPyAdapter(NumPyTensors, Adapter):
         executable.launch([_address(array) for array in inputs + outputs])
         return pack(executable, outputs)
 
+    def to_numpy(self, t: Any) -> NDArray[Any]:
+        return t
+
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        return array
+
 
 class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` whose example arguments are NumPy arrays."""

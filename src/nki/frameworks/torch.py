@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import numpy as np
 import torch
 from torch._C import _len_torch_dispatch_stack  # pyright: ignore[reportPrivateUsage]
 from torch._C._functorch import is_gradtrackingtensor, peek_interpreter_stack
@@ -29,6 +30,8 @@ from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_ope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from numpy.typing import NDArray
 
     from nki.base.dtype import DType
     from nki.jit import Executable, Kernel
@@ -116,6 +119,17 @@ class TorchAdapter(TorchTensors, Adapter):
             return pack(executable, _launch(executable, tensors))
         _check_transforms(executable, tensors)
         return pack(executable, _op(tensors, remember(executable)))
+
+    def to_numpy(self, t: Any) -> NDArray[Any]:
+        if not t.is_cpu:
+            _refuse_device(t.device.type)
+        dtype = self.translate_to_neuron_dtype(t.dtype).dtype
+        # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy.
+        return t.detach().resolve_neg().contiguous().view(torch.uint8).numpy().view(dtype).reshape(t.shape)
+
+    def from_numpy(self, array: NDArray[Any]) -> Any:
+        dtype = _torch_dtype(dtypes.of(array.dtype))
+        return torch.from_numpy(array.view(np.uint8)).view(dtype).reshape(array.shape)
 
 
 class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):

@@ -181,7 +181,7 @@ def not_both_psum(first: str, second: str) -> Rule:
 
     def ok(i: Inst, t: Target) -> bool:
         one, two = _tile(i, first), _tile(i, second)
-        return not (one and two and one.buffer is Buffer.psum and two.buffer is Buffer.psum)
+        return one is None or two is None or one.buffer is not Buffer.psum or two.buffer is not Buffer.psum
 
     return Rule(
         "BU02",

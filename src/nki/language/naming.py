@@ -15,11 +15,12 @@ _STORES = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")
 def _targets(code: CodeType) -> dict[int, str]:
     """Variable names by the offset of the call whose result goes straight into them."""
     found: dict[int, str] = {}
-    previous = -1
+    call = -1
     for instruction in dis.get_instructions(code):
-        if instruction.opname in _STORES and previous >= 0:
-            found[previous] = str(instruction.argval)
-        previous = instruction.offset if instruction.opname.startswith("CALL") else -1
+        if instruction.opname in _STORES and call >= 0:
+            # While a call runs, the frame points somewhere between the call and its last cache entry.
+            found.update(dict.fromkeys(range(call, instruction.offset, 2), str(instruction.argval)))
+        call = instruction.offset if instruction.opname.startswith("CALL") else -1
     return found
 
 
