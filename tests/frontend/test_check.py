@@ -1,6 +1,7 @@
 """The rule book is complete, and each error says exactly what it should."""
 
 import ast
+import dataclasses
 import re
 import types
 from collections.abc import Callable
@@ -62,7 +63,7 @@ def test_the_report_is_exactly(case: Path, load: Load) -> None:
 def test_every_error_class_has_a_case() -> None:
     codes = {code for case in CASES for code in re.findall(r"^\[(NKI-FE\d+)\]", case.read_text(), re.MULTILINE)}
     defined = {e.code for e in vars(errors).values() if isinstance(e, type) and e.__module__ == errors.__name__}
-    shown_elsewhere = {"NKI-FE001", "NKI-FE002", "NKI-FE003"}  # test_capture.py: these depend on more than a text
+    shown_elsewhere = {"NKI-FE001", "NKI-FE002", "NKI-FE003", "NKI-FE024"}  # these depend on more than a text
     assert defined - codes == shown_elsewhere
 
 
@@ -167,3 +168,17 @@ def test_all_errors_of_a_kernel_come_at_once_and_in_order(load: Load) -> None:
         check(capture(module.kernel))
     assert [type(e).__name__ for e in caught.value.errors] == ["DictKeyError", "WithError", "UnknownNameError"]
     assert [e.span.line for e in caught.value.errors if e.span] == [3, 4, 6]
+
+
+def test_syntax_of_a_newer_python_is_refused(load: Load) -> None:
+    class Newer(ast.stmt):
+        pass
+
+    captured = capture(load("def kernel(a):\n    return a\n").kernel)
+    body = [Newer(lineno=2, col_offset=4, end_lineno=2, end_col_offset=10)]
+    assert isinstance(captured.node, ast.FunctionDef)
+    node = ast.FunctionDef(captured.node.name, captured.node.args, body, [], None, None, lineno=1, col_offset=0)
+    with pytest.raises(errors.SyntaxNotInNkiError) as caught:
+        check(dataclasses.replace(captured, node=node))
+    assert caught.value.span is not None
+    assert (caught.value.span.line, caught.value.span.column, caught.value.span.end_column) == (2, 4, 10)

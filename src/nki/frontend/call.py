@@ -12,7 +12,7 @@ from typing import Any
 from nki.frontend.bytecode import compiled, marked, origin
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.check import check
-from nki.frontend.host import CALLS_BACK, is_host
+from nki.frontend.host import calls_back, is_host
 from nki.frontend.rewrite import CALL, HOOKS, rewrite
 
 
@@ -71,7 +71,7 @@ def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
 
 def _call_native(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Call a class or built-in; the user functions that it will call back for us run rewritten, too."""
-    if type(fn) in (type, types.BuiltinFunctionType) and fn in CALLS_BACK:
+    if calls_back(fn):
         args = tuple(_callback(arg) for arg in args)
     if "key" in kwargs and not isinstance(fn, type):
         kwargs["key"] = _callback(kwargs["key"])

@@ -12,17 +12,22 @@ from nki.frontend.capture import is_api, unwrap
 # Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
 HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "nki", "numpy", "scipy", "torch"})
 
-# Built-ins that call back a function which they are given.
-CALLS_BACK = frozenset({map, filter, sorted, min, max, functools.reduce})
-
 _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+
+def calls_back(fn: object) -> bool:
+    """Whether ``fn`` is a built-in that calls a function which it is given."""
+    return type(fn) in (type, types.BuiltinFunctionType) and fn in _CALLS_BACK
+
+
+_CALLS_BACK = frozenset({map, filter, sorted, min, max, functools.reduce})
 
 
 def is_host(fn: object) -> bool:
     """Whether ``fn`` is called as it is: a class, a built-in, or a function of NKI, NumPy and the like."""
     if isinstance(fn, types.FunctionType):
         return _is_host_function(fn)
-    if isinstance(fn, types.MethodType | functools.partial):
+    if isinstance(fn, types.MethodType | functools.partial) or calls_back(fn):
         return False
     if is_api(fn) or isinstance(fn, type):
         return unwrap(fn) is fn

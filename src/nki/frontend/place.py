@@ -42,7 +42,7 @@ def place(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
         for tb in _traceback(exc)
         if (span := _frame_span(tb.tb_frame.f_code, tb.tb_lasti)) is not None
     ]  # fmt: skip
-    return (spans[-1], tuple(spans[:-1])) if spans else (None, ())
+    return (spans[-1], _shortened(spans[:-1])) if spans else (None, ())
 
 
 def explain(exc: Exception) -> NkiError:
@@ -88,6 +88,14 @@ def _span(
 
 def _characters(text: str, byte: int) -> int:
     return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
+
+
+def _shortened(stack: list[Span]) -> tuple[Span, ...]:
+    """Both ends of a deep stack: endless recursion would fill pages with the same two lines."""
+    return tuple(stack if len(stack) <= 2 * _SHOWN else [*stack[:_SHOWN], *stack[-_SHOWN:]])
+
+
+_SHOWN = 8
 
 
 def _traceback(exc: BaseException) -> list[types.TracebackType]:

@@ -1,0 +1,257 @@
+"""Rewritten functions mean what Python says, and everything of the user's that they reach is rewritten too."""
+
+import functools
+import gc
+import sys
+import types
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from nki.base.errors import NkiError
+from nki.base.source import Span
+from nki.frontend.bytecode import origin
+from nki.frontend.call import compile_function, invoke, prepare
+from nki.frontend.capture import capture
+from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError
+from nki.frontend.place import explain, here
+from tests.frontend import programs
+
+Load = Callable[[str], types.ModuleType]
+
+
+@pytest.mark.parametrize("name", programs.PROGRAMS)
+def test_rewriting_keeps_the_meaning(name: str) -> None:
+    function = vars(programs)[name]
+    expected = function()
+    assert compile_function(capture(function))() == expected
+    assert expected is not None
+
+
+def frames() -> list[str]:
+    """The functions that are running and have been rewritten, innermost first."""
+    found: list[str] = []
+    frame = sys._getframe(1)
+    while frame is not None:
+        if (mark := origin(frame.f_code)) is not None:
+            found.append(mark.function)
+        frame = frame.f_back
+    return found
+
+
+@pytest.fixture
+def trace(api: dict[str, types.ModuleType]) -> types.ModuleType:
+    """A module ``nki.trace`` with ``mark()``, which notes the rewritten functions that are running."""
+    module = types.ModuleType("nki.trace")
+    module.frames = frames  # type: ignore[attr-defined]
+    module.seen = []  # type: ignore[attr-defined]
+    exec("def mark(): seen.append(frames()); return len(seen)", vars(module))
+    return module
+
+
+def run(module: types.ModuleType, trace: types.ModuleType, *args: Any) -> list[list[str]]:
+    vars(module)["trace"] = trace
+    compile_function(capture(module.kernel))(*args)
+    return trace.seen
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("def f(): trace.mark()\ndef kernel(): f()", ["f", "kernel"]),
+        ("class C:\n    def m(self): trace.mark()\ndef kernel(): C().m()", ["C.m", "kernel"]),
+        ("class C:\n    @staticmethod\n    def m(): trace.mark()\ndef kernel(): C.m()", ["C.m", "kernel"]),
+        ("class C:\n    @classmethod\n    def m(cls): trace.mark()\ndef kernel(): C.m()", ["C.m", "kernel"]),
+        ("class C:\n    def __call__(self): trace.mark()\ndef kernel(): C()()", ["C.__call__", "kernel"]),
+        (
+            "class A:\n    def m(self): trace.mark()\nclass B(A):\n    def m(self): super().m()\ndef kernel(): B().m()",
+            ["A.m", "B.m", "kernel"],
+        ),
+        ("import functools\ndef f(n): trace.mark()\ng = functools.partial(f, 1)\ndef kernel(): g()", ["f", "kernel"]),
+        ("def f(x): return trace.mark()\ndef kernel(): max([1], key=f)", ["f", "kernel"]),
+        ("def f(x): return trace.mark()\ndef kernel(): [1].sort(key=f)", ["f", "kernel"]),
+        ("def f(x): return trace.mark()\ndef kernel(): list(map(f, [1]))", ["f", "kernel"]),
+        ("import functools\ndef f(x, y): trace.mark()\ndef kernel(): functools.reduce(f, [1, 2])", ["f", "kernel"]),
+        (
+            "def kernel():\n    def inner(): trace.mark()\n    inner()",
+            ["kernel.<locals>.inner", "kernel"],
+        ),
+        ("def kernel(): return (lambda: trace.mark())()", ["kernel.<locals>.<lambda>", "kernel"]),
+        ("f = lambda: trace.mark()\ndef kernel(): return f()", ["<lambda>", "kernel"]),
+        (
+            "def deco(f):\n    def wrapper(*args): return f(*args)\n    return wrapper\n@deco\ndef f(x): trace.mark()\n"
+            "def kernel(): f(1)",
+            ["f", "deco.<locals>.wrapper", "kernel"],
+        ),
+    ],
+)
+def test_what_a_kernel_reaches_is_rewritten(
+    load: Load, trace: types.ModuleType, text: str, expected: list[str]
+) -> None:
+    assert run(load(text + "\n"), trace) == [expected]
+
+
+def test_jit_objects_inside_a_kernel_run_their_function(load: Load, trace: types.ModuleType) -> None:
+    exec(
+        "import functools\n"
+        "class jit:\n"
+        "    def __init__(self, func): self.func = func; functools.update_wrapper(self, func)\n"
+        "    def __call__(self, *args): raise AssertionError('launched')\n",
+        vars(trace),
+    )
+    module = load("def kernel(jitted):\n    jitted()\n    @trace.jit\n    def inner(): trace.mark()\n    inner()\n")
+    vars(module)["trace"] = trace
+    other = load("def f(): trace.mark()\n")
+    vars(other)["trace"] = trace
+    assert run(module, trace, trace.jit(other.f)) == [["f", "kernel"], ["kernel.<locals>.inner", "kernel"]]
+
+
+def test_the_users_module_gets_no_names_of_ours(load: Load) -> None:
+    module = load("def f(): return 1\ndef kernel(): return f()\n")
+    before = set(vars(module))
+    function = compile_function(capture(module.kernel))
+    assert function() == 1
+    assert set(vars(module)) == before
+    assert function.__globals__ is vars(module)
+
+
+def test_globals_closures_and_defaults_are_live(load: Load) -> None:
+    module = load("""
+        SIZE = 1
+        def outer():
+            free = 10
+            def kernel(x=[]):
+                x.append(SIZE + free)
+                return x
+            def change(n):
+                nonlocal free
+                free = n
+            return kernel, change
+    """)
+    kernel, change = module.outer()
+    function = compile_function(capture(kernel))
+    assert function() == [11]
+    module.SIZE = 2
+    change(20)
+    assert function() == [11, 22]
+    assert kernel() == [11, 22, 22]
+
+
+def test_closures_share_their_code_and_keep_their_cells(load: Load) -> None:
+    module = load("""
+        def make(f):
+            def call(x): return f(x)
+            return call
+        def double(x): return helper(x) * 2
+        def helper(x): return x
+        first, second = make(abs), make(double)
+        def kernel(): return first(-3), second(-3)
+    """)
+    assert compile_function(capture(module.kernel))() == (3, -6)
+    assert prepare(module.first).__code__ is prepare(module.second).__code__
+
+
+def test_prepared_code_goes_with_the_function(load: Load) -> None:
+    module = load("def make():\n    def f(): return f\n    return f\n")
+    function = module.make()
+    watched = weakref.ref(prepare(function).__code__)
+    code = weakref.ref(function.__code__)
+    del function
+    gc.collect()
+    assert watched() is not None, "the code lives as long as `make`, whose constant it is"
+    module.make.__code__ = (lambda: None).__code__
+    gc.collect()
+    assert code() is None
+    assert watched() is None
+
+
+def test_rewritten_and_host_functions_are_left_alone(load: Load) -> None:
+    module = load("def kernel(): return 1\n")
+    function = compile_function(capture(module.kernel))
+    assert prepare(function) is function
+    assert prepare(functools.wraps) is functools.wraps
+    assert invoke(len, [1]) == 1
+    assert invoke(dict, key=1) == {"key": 1}
+    with pytest.raises(TypeError, match="not callable"):
+        invoke(3)
+
+
+def test_a_generator_that_is_reached_is_refused_where_it_yields(load: Load) -> None:
+    module = load("""
+        def rows(n):
+            for i in range(n):
+                yield i
+
+        def kernel():
+            return list(rows(3))
+    """)
+    error = failure(module)
+    assert isinstance(error, GeneratorError)
+    assert error.span is not None
+    assert (error.span.line, [s.line for s in error.stack]) == (4, [7])
+
+
+def test_a_function_without_source_is_refused_where_it_is_called(load: Load) -> None:
+    module = load("def kernel():\n    return made(3)\n")
+    exec("def made(x): return x", vars(module))
+    error = failure(module)
+    assert isinstance(error, NoSourceError)
+    assert error.span is not None
+    assert (error.span.line, error.span.column, error.span.end_column) == (2, 11, 18)
+
+
+def failure(module: types.ModuleType) -> NkiError:
+    with pytest.raises(Exception) as caught:
+        compile_function(capture(module.kernel))()
+    return explain(caught.value)
+
+
+def test_the_cause_keeps_only_frames_of_the_user(load: Load) -> None:
+    module = load("def f(x): return x / 0\ndef kernel(): return f(1)\n")
+    error = failure(module)
+    assert isinstance(error, KernelPythonError)
+    assert isinstance(error.__cause__, ZeroDivisionError)
+    names: list[str] = []
+    tb = error.__cause__.__traceback__
+    while tb is not None:
+        names.append(tb.tb_frame.f_code.co_qualname)
+        tb = tb.tb_next
+    assert names == ["kernel", "f"]
+
+
+def test_endless_recursion_is_an_error_of_the_kernel(load: Load) -> None:
+    error = failure(load("def kernel(): return kernel()\n"))
+    assert isinstance(error, KernelPythonError)
+    assert "RecursionError" in error.message
+    assert len(str(error).splitlines()) < 40
+
+
+def test_outside_of_kernels_there_is_no_place() -> None:
+    assert explain(NkiError("nowhere")).span is None
+    assert here() == (None, ())
+
+
+def test_an_error_that_has_a_place_keeps_it_and_gets_the_calls(load: Load) -> None:
+    module = load("import math\ndef f(fail): fail()\ndef kernel(): f(fail)\n")
+    place = Span("elsewhere.py", 7)
+
+    class Fail:
+        def __call__(self) -> None:
+            raise NkiError("placed", span=place)
+
+    vars(module)["fail"] = functools.cache(Fail())
+    error = failure(module)
+    assert error.span is place
+    assert [s.line for s in error.stack] == [3, 2]
+
+
+def test_here_names_line_columns_and_calls(load: Load, trace: types.ModuleType) -> None:
+    module = load("def f(x):\n    return trace.place(), 1\ndef kernel():\n    ä = 1; return f(2)\n")
+    vars(trace)["place"] = functools.cache(here)
+    vars(module)["trace"] = trace
+    (span, stack), _ = compile_function(capture(module.kernel))()
+    file = str(module.__file__)
+    assert span == Span(file, 2, 11, 24, "f")
+    assert stack == (Span(file, 4, 18, 22, "kernel"),)
