@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -39,11 +40,17 @@ def specialise(
             inputs.append(tensor)
             values[name] = NkiTensor.of(tensor)
     function = compile_function(captured)
-    with recording(builder):
-        try:
+    collects = gc.isenabled()
+    # All that a recording makes stays alive, so the garbage collector would only go over it again and again.
+    gc.disable()
+    try:
+        with recording(builder):
             result = function(**values)
-        except Exception as error:
-            raise explain(error) from error.__cause__
+    except Exception as error:
+        raise explain(error) from error.__cause__
+    finally:
+        if collects:
+            gc.enable()
     outputs = _outputs(captured.name, result, inputs)
     for tensor in outputs:
         tensor.role = "output"

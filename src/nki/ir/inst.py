@@ -80,6 +80,11 @@ class Inst:
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
     where: Where = NOWHERE
+    _operand_names: ClassVar[tuple[str, ...]]
+    _read_names: ClassVar[tuple[str, ...]]
+    _write_names: ClassVar[tuple[str, ...]]
+    _immediate_names: ClassVar[tuple[str, ...]]
+    _key: tuple[Any, ...] | None = None
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The meaning, in primitives."""
@@ -106,21 +111,29 @@ class Inst:
             if f.role is not None and isinstance(value := getattr(self, f.name), Access)
         ]
 
+    def accesses(self) -> list[Access]:
+        """The tensor operands that are present, in field order, without their fields."""
+        return _present(self, self._operand_names)
+
     def reads(self) -> list[Access]:
         """What the instruction reads."""
-        return [a for f, a in self.operands() if f.role is not Role.OUT]
+        return _present(self, self._read_names)
 
     def writes(self) -> list[Access]:
         """What the instruction writes."""
-        return [a for f, a in self.operands() if f.role is not Role.IN]
+        return _present(self, self._write_names)
 
     def immediates(self) -> list[float | int]:
         """The run-time numbers, in field order."""
-        return [
-            value
-            for f in self.fields
-            if f.immediate and isinstance(value := getattr(self, f.name), int | float)
-        ]
+        values = self.__dict__
+        return [value for name in self._immediate_names if isinstance(value := values[name], int | float)]
+
+    def key(self) -> tuple[Any, ...]:
+        """The signature, computed once: operands never change after an instruction was recorded."""
+        found = self._key
+        if found is None:
+            found = self._key = self.signature()
+        return found
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position with some fields changed."""
@@ -134,6 +147,11 @@ class Inst:
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
     __hash__ = None  # type: ignore[assignment]
+
+
+def _present(inst: Inst, names: tuple[str, ...]) -> list[Access]:
+    values = inst.__dict__
+    return [value for name in names if isinstance(value := values[name], Access)]
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -169,7 +187,11 @@ def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[t
         made.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         made.engines, made.public = engines, public
         made.fields = _fields(made)
-        if not any(f.role in (Role.OUT, Role.INOUT) for f in made.fields):
+        made._operand_names = tuple(f.name for f in made.fields if f.role is not None)
+        made._read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
+        made._write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
+        made._immediate_names = tuple(f.name for f in made.fields if f.immediate)
+        if not made._write_names:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
         made.signature = _signature_function(made)
         if made.mnemonic in REGISTRY:
@@ -266,7 +288,7 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
     Raises the broken rule's error.
     """
     try:
-        key = inst.signature()
+        key = inst.key()
         seen = known.get(key)
     except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
         check_types(inst)

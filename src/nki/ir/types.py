@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, TypeVar
 
@@ -55,19 +55,15 @@ class Tensor:
     address: tuple[int, int] | None = None
     role: str = ""
     span: Span | None = None
+    free_size: int = field(init=False)
+    """Elements per partition."""
+    elements: int = field(init=False)
+    nbytes: int = field(init=False)
 
-    @property
-    def elements(self) -> int:
-        return math.prod(self.shape)
-
-    @property
-    def nbytes(self) -> int:
-        return self.elements * self.dtype.itemsize
-
-    @property
-    def free_size(self) -> int:
-        """Elements per partition."""
-        return math.prod(self.shape[1:])
+    def __post_init__(self) -> None:
+        self.free_size = math.prod(self.shape[1:])
+        self.elements = self.shape[0] * self.free_size if self.shape else 1
+        self.nbytes = self.elements * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +137,10 @@ class Access:
     @property
     def partition_step(self) -> int:
         """Elements of ``dtype`` from one partition of the tensor to the next."""
-        return self.tensor.free_size * self.tensor.dtype.itemsize // self.dtype.itemsize
+        tensor = self.tensor
+        if tensor.dtype is self.dtype:
+            return tensor.free_size
+        return tensor.free_size * tensor.dtype.itemsize // self.dtype.itemsize
 
     @property
     def start_partition(self) -> int:
@@ -159,9 +158,9 @@ class Access:
         The start partition stays in for tiles on chip, because several rules restrict it.
         """
         if self._signature is None:
-            buffer = self.tensor.buffer
-            start = self.start_partition if buffer.on_chip else 0
-            self._signature = (self.dtype.name, self.shape, self.strides, buffer.value, start, self.partition_step)
+            buffer, step = self.tensor.buffer, self.partition_step
+            start = self.offset // step if buffer.on_chip and step else 0
+            self._signature = (self.dtype.name, self.shape, self.strides, buffer.value, start, step)
         return self._signature
 
     def last(self) -> int:

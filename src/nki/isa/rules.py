@@ -201,7 +201,7 @@ def engines(*allowed: engine) -> tuple[Rule, ...]:
         return i.engine is engine.unknown or i.engine in allowed
 
     def reach(i: Any, t: Target) -> bool:
-        return i.engine is not engine.gpsimd or all(a.buffer is not Buffer.psum for _, a in i.operands())
+        return i.engine is not engine.gpsimd or all(a.buffer is not Buffer.psum for a in i.accesses())
 
     return (
         Rule(

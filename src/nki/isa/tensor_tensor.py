@@ -55,7 +55,7 @@ class TensorTensor(Inst):
         rule(
             "TT02",
             "nl.power runs on GpSimd, which cannot reach psum, where one of the operands is",
-            lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for _, a in i.operands()),
+            lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for a in i.accesses()),
             _SOURCE,
             error=BufferError_,
             fix="copy the operand to SBUF with nisa.tensor_copy first",
@@ -73,8 +73,8 @@ class TensorTensor(Inst):
 
     def exact_integers(self) -> bool:
         """Whether GpSimd's native integer arithmetic computes this."""
-        words = all(a.dtype.name in _WORDS for _, a in self.operands())
-        on_sbuf = all(a.buffer is not Buffer.psum for _, a in self.operands())
+        words = all(a.dtype.name in _WORDS for a in self.accesses())
+        on_sbuf = all(a.buffer is not Buffer.psum for a in self.accesses())
         return words and on_sbuf and self.op.name in _EXACT and self.engine is not _E.vector
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -86,7 +86,7 @@ class TensorTensor(Inst):
 
     def cost(self, target: Target) -> Cost:
         psum = sum(a.buffer is Buffer.psum for a in (self.data1, self.data2))
-        narrow = all(a.dtype.itemsize == 2 for _, a in self.operands())
+        narrow = all(a.dtype.itemsize == 2 for a in self.accesses())
         return cost.streaming(self.dst.free_elements, "tensor_tensor", 1.0 if psum == 1 or narrow else 2.0)
 
     @classmethod

@@ -63,12 +63,16 @@ class NkiTensor(Access):
         on_chip = self.tensor.buffer.on_chip
         for dim, item in enumerate(keys):
             size = shape[dim]
-            if type(item) is slice and item.step is None and type(item.start) is int and type(item.stop) is int:
+            if type(item) is slice and item.step is None:
                 start, stop = item.start, item.stop
-                if not 0 <= start < stop <= size:
-                    start, count, step = self._slice(dim, item)
-                else:
+                if start is None and stop is None:
+                    sizes.append(size)
+                    steps.append(strides[dim])
+                    continue
+                if type(start) is int and type(stop) is int and 0 <= start < stop <= size:
                     count, step = stop - start, 1
+                else:
+                    start, count, step = self._slice(dim, item)
             elif type(item) is int:
                 start, count, step = self._select(dim, item), 0, 1
             else:

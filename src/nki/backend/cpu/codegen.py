@@ -18,7 +18,7 @@ from typing import Any, Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu import gemm
+from nki.backend.cpu import gemm, transpose
 from nki.backend.cpu.convert import decode, encode, storage_type
 from nki.backend.cpu.functions import emit
 from nki.backend.cpu.loops import Loop, boundaries, joined, nest
@@ -42,6 +42,9 @@ ROUTINE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
 SCRATCH_BASE: Final = 1
 LANES_OF_CHAINS: Final = 16
 """Sequential folds that run side by side, so that one addition need not wait for the one before it."""
+
+LEAST_TRANSPOSED: Final = 4
+"""Rows and columns from which on a transposition is worth a call."""
 
 Builder = Any
 Value = Any
@@ -114,11 +117,14 @@ class Routine:
         numbers = [s.left.columns, s.right.columns, s.left.rows, int(s.accumulate)]
         m, n, k, accumulate = (ir.Constant(I64, v) for v in numbers)
         strides = [ir.Constant(I64, width[id(p)]) for p in (s.place, s.left, s.right)]
-        kind = ir.FunctionType(ir.VoidType(), [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64])
-        target = self.b.inttoptr(ir.Constant(I64, gemm.address()), kind.as_pointer())
         out, left, right = (self._start(p) for p in (s.place, s.left, s.right))
         call = [out, strides[0], left, strides[1], right, strides[2], m, n, k, accumulate]
-        self.b.call(target, call)
+        self._call(gemm.address(), call)
+
+    def _call(self, address: int, arguments: list[Value]) -> None:
+        """Call a native routine that was compiled before."""
+        kind = ir.FunctionType(ir.VoidType(), [POINTER if a.type == POINTER else I64 for a in arguments])
+        self.b.call(self.b.inttoptr(ir.Constant(I64, address), kind.as_pointer()), arguments)
 
     def _assign(self, s: Assign) -> None:
         leaves = [_Leaf(None, s.place), *_leaves(s.node)]
@@ -130,10 +136,14 @@ class Routine:
         for i, leaf in enumerate(leaves):
             leaf.steps = tuple(loop.steps[i] for loop in loops)
 
-        def innermost(position: dict[int, Value]) -> None:
-            self._row(s, leaves, loops[-1], len(loops) - 1, position)
-
-        self._loops(loops[:-1], leaves, innermost)
+        if turned := _transposition(s, loops):
+            ldo, ldi, rows, columns = (ir.Constant(I64, n) for n in turned)
+            routine = transpose.address(s.place.dtype.itemsize)
+            self._loops(
+                loops[:-2], leaves, lambda at: self._call(routine, [at[0], ldo, at[1], ldi, rows, columns])
+            )
+            return
+        self._loops(loops[:-1], leaves, lambda at: self._row(s, leaves, loops[-1], at))
 
     def _assign_in_steps(self, s: Assign) -> None:
         """Patterns that share no loop meet in dense scratch memory."""
@@ -234,7 +244,7 @@ class Routine:
 
     # One innermost loop of an assignment
 
-    def _row(self, s: Assign, leaves: list[_Leaf], loop: Loop, depth: int, position: dict[int, Value]) -> None:
+    def _row(self, s: Assign, leaves: list[_Leaf], loop: Loop, position: dict[int, Value]) -> None:
         row = _Row(self, leaves, loop, position)
         row.prepare(s.node)
         done = 0
@@ -633,6 +643,17 @@ def _row_step(leaf: _Leaf, rows: int) -> int | None:
 
 def _zip(leaves: list[_Leaf], position: dict[int, Value]) -> list[tuple[int, tuple[_Leaf, Value]]]:
     return [(i, (leaves[i], where)) for i, where in position.items()]
+
+
+def _transposition(s: Assign, loops: list[Loop]) -> tuple[int, int, int, int] | None:
+    """When the two inner loops move elements across: the row steps of target and source, rows and columns there."""
+    if s.node.kind != "load" or len(loops) < 2 or min(loops[-1].count, loops[-2].count) < LEAST_TRANSPOSED:
+        return None
+    for across, along in ((loops[-2], loops[-1]), (loops[-1], loops[-2])):
+        (out_across, in_across), (out_along, in_along) = across.steps, along.steps
+        if out_along == 1 and in_across == 1 and out_across and in_along:
+            return out_across, in_along, along.count, across.count
+    return None
 
 
 def _vector_last(loops: list[Loop], lanes: int) -> list[Loop]:

@@ -23,7 +23,7 @@ from nki.backend.cpu.engine import engine
 from nki.backend.cpu.nodes import Aliases, lower
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
-from nki.ir.types import Access, Role, Tensor
+from nki.ir.types import Access, Tensor
 
 ARENA, FIRST_IO = 0, 2
 ALIGN = 64
@@ -58,7 +58,7 @@ class Plan:
 
 def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
     """Lay out ``kernel`` and compile the routines that no kernel of this process has needed before."""
-    keys = [(inst.signature(), aliases(inst)) for inst in kernel.body]
+    keys = [(inst.key(), aliases(inst)) for inst in kernel.body]
     unique: dict[Key, Inst] = {}
     for key, inst in zip(keys, kernel.body, strict=True):
         unique.setdefault(key, inst)
@@ -72,7 +72,7 @@ def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
             _fill(tensor, places, rows, args)
     fills.difference_update(kernel.outputs)
     for key, inst in zip(keys, kernel.body, strict=True):
-        operands = [access for _, access in inst.operands()]
+        operands = inst.accesses()
         if fills:
             for access in operands:
                 if access.tensor in fills:
@@ -103,12 +103,13 @@ def _fill(tensor: Tensor, places: dict[Tensor, tuple[int, int]], rows: list[int]
 
 def aliases(inst: Inst) -> Aliases:
     """The pairs of operands, one of them written, that may share memory."""
-    operands = inst.operands()
+    operands = inst.accesses()
+    writes = [id(access) for access in inst.writes()]
     found: list[tuple[int, int, bool]] = []
-    for w, (written, target) in enumerate(operands):
-        if written.role is Role.IN:
+    for w, target in enumerate(operands):
+        if id(target) not in writes:
             continue
-        for r, (_, source) in enumerate(operands):
+        for r, source in enumerate(operands):
             if r != w and source.tensor is target.tensor and _overlap(target, source):
                 found.append((w, r, target.same_place(source)))
     return tuple(found)
@@ -117,16 +118,22 @@ def aliases(inst: Inst) -> Aliases:
 def _overlap(one: Access, two: Access) -> bool:
     """Whether two windows of one tensor may share an element: judged by partitions and by the bytes within them."""
     if one.buffer.is_hbm:
-        return _meets(_span(one, 0, one.shape, one.strides, one.offset), _span(two, 0, two.shape, two.strides, two.offset))
-    rows = [(a.start_partition, a.start_partition + a.partitions - 1) for a in (one, two)]
-    columns = [_span(a, 1, a.shape[1:], a.strides[1:], a.offset % a.partition_step) for a in (one, two)]
-    return _meets(rows[0], rows[1]) and _meets(columns[0], columns[1])
+        return _meets(_span(one, 0, one.offset), _span(two, 0, two.offset))
+    first, second = divmod(one.offset, one.partition_step), divmod(two.offset, two.partition_step)
+    if first[0] >= second[0] + two.shape[0] or second[0] >= first[0] + one.shape[0]:
+        return False
+    return _meets(_span(one, 1, first[1]), _span(two, 1, second[1]))
 
 
-def _span(a: Access, _: int, shape: tuple[int, ...], strides: tuple[int, ...], start: int) -> tuple[int, int]:
+def _span(a: Access, dim: int, start: int) -> tuple[int, int]:
+    """The first and last byte that the dimensions from ``dim`` on touch, counted from element ``start``."""
+    low = high = start
+    for n, step in zip(a.shape[dim:], a.strides[dim:], strict=True):
+        if step > 0:
+            high += (n - 1) * step
+        else:
+            low += (n - 1) * step
     size = a.dtype.itemsize
-    low = start + sum(min(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
-    high = start + sum(max(0, (n - 1) * s) for n, s in zip(shape, strides, strict=True))
     return low * size, high * size + size - 1
 
 
@@ -137,7 +144,7 @@ def _meets(one: tuple[int, int], two: tuple[int, int]) -> bool:
 def build(module: ir.Module, name: str, inst: Inst) -> int:
     """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
     lowering = lower(inst, aliases(inst))
-    routine = Routine(module, name, lowering, len(inst.operands()), engine().vector_width)
+    routine = Routine(module, name, lowering, len(inst.accesses()), engine().vector_width)
     routine.emit()
     return lowering.scratch
 
@@ -183,12 +190,12 @@ def _places(kernel: Kernel) -> tuple[dict[Tensor, tuple[int, int]], int]:
         places.setdefault(tensor, (FIRST_IO + slot, 0))
     last: dict[Tensor, int] = {}
     for index, inst in enumerate(kernel.body):
-        for _, access in inst.operands():
+        for access in inst.accesses():
             last[access.tensor] = index
     arena = _Arena()
     blocks: dict[Tensor, tuple[int, int]] = {}
     for index, inst in enumerate(kernel.body):
-        tensors = {access.tensor: None for _, access in inst.operands()}
+        tensors = {access.tensor: None for access in inst.accesses()}
         for tensor in tensors:
             if tensor not in places:
                 blocks[tensor] = arena.take(tensor.nbytes)
@@ -204,7 +211,7 @@ def listing(kernel: Kernel, assembly: bool) -> str:
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
     for inst in kernel.body:
-        key = (inst.signature(), aliases(inst))
+        key = (inst.key(), aliases(inst))
         if key not in seen:
             build(module, f"r{len(seen)}_{inst.mnemonic}", inst)
             seen.add(key)

@@ -11,10 +11,12 @@ output.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.engine import engine
 from nki.backend.cpu.emit import I32, I64, POINTER, VOID, Builder, Matrix, Value, at_least, i64, smaller, steps
 
 _PIECE: Final = 16  # bytes
@@ -96,3 +98,11 @@ def _transposed(b: Builder, vectors: list[Value], width: int) -> list[Value]:
 
 def _shuffle(b: Builder, left: Value, right: Value, lanes: list[int]) -> Value:
     return b.shuffle_vector(left, right, ir.Constant(ir.VectorType(I32, len(lanes)), lanes))
+
+
+@cache
+def address(itemsize: int) -> int:
+    """Where the compiled routine for elements of ``itemsize`` bytes is, for code that calls it directly."""
+    module = ir.Module("nki_transpose")
+    function = add_transpose(module, engine().vector_width, itemsize)
+    return engine().compile(module)[function.name]
