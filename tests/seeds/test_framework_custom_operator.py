@@ -22,31 +22,33 @@ import nki.isa as nisa
 SHAPE = (256, 1024)
 
 
-@nki.jit(platform_target="trn1")
-def nki_tensor_add(a_input, b_input):
-    """a_input + b_input, for equal shapes of whole tiles of 128 by 512."""
-    c_output = nl.ndarray(a_input.shape, dtype=a_input.dtype, buffer=nl.shared_hbm)
+with pytest.warns(nki.NkiDeprecationWarning, match="platform_target"):
 
-    M, N = a_input.shape
-    TILE_M = 128
-    TILE_N = 512
+    @nki.jit(platform_target="trn1")
+    def nki_tensor_add(a_input, b_input):
+        """a_input + b_input, for equal shapes of whole tiles of 128 by 512."""
+        c_output = nl.ndarray(a_input.shape, dtype=a_input.dtype, buffer=nl.shared_hbm)
 
-    assert a_input.shape == b_input.shape, f"shapes {a_input.shape} and {b_input.shape} differ"
-    assert a_input.dtype == b_input.dtype, f"dtypes {a_input.dtype} and {b_input.dtype} differ"
-    assert M % TILE_M == 0, f"{M} rows are not a multiple of {TILE_M}"
-    assert N % TILE_N == 0, f"{N} columns are not a multiple of {TILE_N}"
+        M, N = a_input.shape
+        TILE_M = 128
+        TILE_N = 512
 
-    for m in nl.affine_range(M // TILE_M):
-        for n in nl.affine_range(N // TILE_N):
-            a_tile = nl.ndarray(shape=(TILE_M, TILE_N), dtype=a_input.dtype, buffer=nl.sbuf)
-            b_tile = nl.ndarray(shape=(TILE_M, TILE_N), dtype=b_input.dtype, buffer=nl.sbuf)
-            nisa.dma_copy(dst=a_tile, src=a_input[m * TILE_M : (m + 1) * TILE_M, n * TILE_N : (n + 1) * TILE_N])
-            nisa.dma_copy(dst=b_tile, src=b_input[m * TILE_M : (m + 1) * TILE_M, n * TILE_N : (n + 1) * TILE_N])
-            c_tile = nl.ndarray(shape=(TILE_M, TILE_N), dtype=a_input.dtype, buffer=nl.sbuf)
-            nisa.tensor_tensor(dst=c_tile, data1=a_tile, data2=b_tile, op=nl.add)
-            nisa.dma_copy(dst=c_output[m * TILE_M : (m + 1) * TILE_M, n * TILE_N : (n + 1) * TILE_N], src=c_tile)
+        assert a_input.shape == b_input.shape, f"shapes {a_input.shape} and {b_input.shape} differ"
+        assert a_input.dtype == b_input.dtype, f"dtypes {a_input.dtype} and {b_input.dtype} differ"
+        assert M % TILE_M == 0, f"{M} rows are not a multiple of {TILE_M}"
+        assert N % TILE_N == 0, f"{N} columns are not a multiple of {TILE_N}"
 
-    return c_output
+        for m in nl.affine_range(M // TILE_M):
+            for n in nl.affine_range(N // TILE_N):
+                a_tile = nl.ndarray(shape=(TILE_M, TILE_N), dtype=a_input.dtype, buffer=nl.sbuf)
+                b_tile = nl.ndarray(shape=(TILE_M, TILE_N), dtype=b_input.dtype, buffer=nl.sbuf)
+                nisa.dma_copy(dst=a_tile, src=a_input[m * TILE_M : (m + 1) * TILE_M, n * TILE_N : (n + 1) * TILE_N])
+                nisa.dma_copy(dst=b_tile, src=b_input[m * TILE_M : (m + 1) * TILE_M, n * TILE_N : (n + 1) * TILE_N])
+                c_tile = nl.ndarray(shape=(TILE_M, TILE_N), dtype=a_input.dtype, buffer=nl.sbuf)
+                nisa.tensor_tensor(dst=c_tile, data1=a_tile, data2=b_tile, op=nl.add)
+                nisa.dma_copy(dst=c_output[m * TILE_M : (m + 1) * TILE_M, n * TILE_N : (n + 1) * TILE_N], src=c_tile)
+
+        return c_output
 
 
 # PyTorch
