@@ -56,31 +56,12 @@ def _log(lanes: Lanes, x: Value) -> Value:
     return lanes.fma(n, _LN2, log_mantissa)
 
 
-def _normal_tail(lanes: Lanes, z: Value) -> tuple[Value, Value]:
-    """(exp(-z^2 / 2), Phi(-z) exp(z^2 / 2)) for doubles z from 0 to 14.5."""
+def _normal_tail(lanes: Lanes, x: Value) -> tuple[Value, Value, Value]:
+    """(z, exp(-z^2 / 2), Phi(-z) exp(z^2 / 2)) as doubles, for z = |x| of floats x; z ends at MILLS_END."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), table.MILLS_END))
     density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
     over, under = lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER)
-    return density, lanes.div(over, under)
-
-
-def exp(lanes: Lanes, x: Value) -> Value:
-    bounded = lanes.at_least(lanes.at_most(lanes.widen(x), _BIG), -_BIG)
-    return lanes.narrow(_exp(lanes, bounded))
-
-
-def sigmoid(lanes: Lanes, x: Value) -> Value:
-    a, _, total = _sigmoid_parts(lanes, lanes.widen(x))
-    return lanes.narrow(lanes.div(a, total))
-
-
-def silu(lanes: Lanes, x: Value) -> Value:
-    wide = lanes.widen(x)
-    return _times_sigmoid(lanes, wide, wide)
-
-
-def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
-    wide = lanes.widen(x)
-    return _times_sigmoid(lanes, wide, lanes.mul(wide, 1.702))
+    return z, density, lanes.mul(over, lanes.reciprocal(under))
 
 
 def gelu_apprx_tanh(lanes: Lanes, x: Value) -> Value:
@@ -106,46 +87,11 @@ def gelu_apprx_sigmoid_dx(lanes: Lanes, x: Value) -> Value:
     return _silu_dx(lanes, lanes.mul(lanes.widen(x), 1.702))
 
 
-def tanh(lanes: Lanes, x: Value) -> Value:
-    """1 - 2 / (e^2x + 1), and below 1/16 a series, where that difference would cancel."""
-    magnitude = lanes.at_most(lanes.abs(lanes.widen(x)), 20.0)
-    square = lanes.mul(magnitude, magnitude)
-    series = lanes.mul(magnitude, lanes.polynomial(square, (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835)))
-    large = lanes.add(_exp(lanes, lanes.add(magnitude, magnitude)), 1.0)
-    rest = lanes.sub(1.0, lanes.div(2.0, large))
-    result = lanes.select(lanes.compare("<", magnitude, 0.0625), series, rest)
-    return lanes.copysign(lanes.narrow(result), x)
-
-
-def gelu(lanes: Lanes, x: Value) -> Value:
-    """max(x, 0) - |x| Phi(-|x|)."""
-    wide = lanes.widen(x)
-    magnitude = lanes.at_most(lanes.abs(wide), 14.5)
-    density, mills = _normal_tail(lanes, magnitude)
-    tail = lanes.mul(magnitude, lanes.mul(density, mills))
-    positive = lanes.select(lanes.compare(">", wide, 0.0), wide, 0.0)
-    result = lanes.narrow(lanes.sub(positive, tail))
-    return lanes.select(lanes.compare("==", x, 0.0), x, result)
-
-
 def gelu_dx(lanes: Lanes, x: Value) -> Value:
     """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that."""
-    wide = lanes.widen(x)
-    magnitude = lanes.at_most(lanes.abs(wide), 14.5)
-    density, mills = _normal_tail(lanes, magnitude)
-    tail = lanes.mul(density, lanes.fma(magnitude, -1.0 / math.sqrt(2.0 * math.pi), mills))
-    return lanes.narrow(lanes.select(lanes.compare(">", wide, 0.0), lanes.sub(1.0, tail), tail))
-
-
-def erf(lanes: Lanes, x: Value) -> Value:
-    """1 - 2 Phi(-sqrt(2) |x|), and below 1/32 a series, where that difference would cancel."""
-    magnitude = lanes.abs(lanes.widen(x))
-    square = lanes.mul(magnitude, magnitude)
-    slope = lanes.mul(lanes.polynomial(square, (1.0, -1 / 3, 1 / 10, -1 / 42)), 2.0 / math.sqrt(math.pi))
-    density, mills = _normal_tail(lanes, lanes.mul(lanes.at_most(magnitude, 10.0), math.sqrt(2.0)))
-    rest = lanes.fma(lanes.mul(density, -2.0), mills, 1.0)
-    result = lanes.select(lanes.compare("<", magnitude, 0.03125), lanes.mul(magnitude, slope), rest)
-    return lanes.copysign(lanes.narrow(result), x)
+    z, density, mills = _normal_tail(lanes, x)
+    tail = lanes.mul(density, lanes.fma(z, -1.0 / math.sqrt(2.0 * math.pi), mills))
+    return lanes.narrow(lanes.select(lanes.compare(">", x, 0.0), lanes.sub(1.0, tail), tail))
 
 
 def erf_dx(lanes: Lanes, x: Value) -> Value:

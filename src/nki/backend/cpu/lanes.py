@@ -35,6 +35,11 @@ _EXPONENT_BIAS = {F32: 127, F64: 1023}
 _INTEGER = {F32: I32, F64: I64}
 
 
+def rounded(element: ir.Type, number: float) -> float:
+    """``number`` as a constant of type ``element`` holds it: to nearest even if that is float."""
+    return struct.unpack("f", struct.pack("f", number))[0] if element == F32 else number
+
+
 class _Splat(ir.Constant):
     """A vector constant of equal elements, written in LLVM's short form: a list of 16 makes modules slow to parse."""
 
@@ -53,10 +58,8 @@ class Lanes:
         return element if self.count is None else ir.VectorType(element, self.count)
 
     def constant(self, element: ir.Type, number: float) -> Value:
-        """``number`` in every lane, rounded to ``element`` to nearest even."""
-        if element == F32:
-            number = struct.unpack("f", struct.pack("f", number))[0]
-        value = ir.Constant(element, number)
+        """``number`` in every lane."""
+        value = ir.Constant(element, rounded(element, number))
         if self.count is None:
             return value
         return _Splat(self.type_of(element), value)
@@ -157,6 +160,23 @@ class Lanes:
         biased = self.builder.add(exponent, self.integer(exponent, _EXPONENT_BIAS[element]))
         return self.from_bits(element, self.builder.shl(biased, self.integer(exponent, _MANTISSA_BITS[element])))
 
+    def scale(self, x: Value, exponent: Value) -> Value:
+        """x 2^exponent of floats, rounded once, for exponents from -252 to 254: results may be subnormal or infinite.
+
+        AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
+        are the same. (LLVM would call the C library for ``llvm.ldexp`` where the instruction is missing.)
+        """
+        if self.count == 16:
+            return self._ldexp(x, exponent)
+        half = self.builder.ashr(exponent, self.integer(exponent, 1))
+        other = self.builder.sub(exponent, half)
+        return self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
+
+    def reciprocal(self, x: Value) -> Value:
+        """1 / x of doubles within the range of float, to 45 bits: float32 divides four times as fast as float64."""
+        seed = self.widen(self.div(1.0, self.narrow(x)))
+        return self.fma(self.fma(self.neg(seed), x, 1.0), seed, seed)
+
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
         """x * factor rounded to an integer, as a floating-point number and as an integer.
 
@@ -179,6 +199,14 @@ class Lanes:
     def _lift(self, *operands: Operand) -> list[Value]:
         element = next(self._element(value) for value in operands if isinstance(value, ir.Value))
         return [value if isinstance(value, ir.Value) else self.constant(element, value) for value in operands]
+
+    def _ldexp(self, x: Value, exponent: Value) -> Value:
+        full = f"llvm.ldexp.v{self.count}f32.v{self.count}i32"
+        module = self.builder.module
+        function = module.globals.get(full)
+        if function is None:
+            function = ir.Function(module, ir.FunctionType(x.type, [x.type, exponent.type]), full)
+        return self.builder.call(function, [x, exponent])
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
         lanes = "" if self.count is None else f"v{self.count}"
