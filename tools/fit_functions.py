@@ -26,8 +26,16 @@ ROUNDS = 80
 
 LN2_HALF = 0.3466  # a little over ln(2) / 2: rounding to the nearest multiple of ln 2 leaves no more
 MILLS_END = 14.5  # x Phi(-x) is below half the smallest float32 from x = 14.3 on
+MILLS_DX_END = 15.0  # so is x phi(x), the derivative's, from x = 14.6 on
 
-MILLS_SHIFT = 3.0  # makes the function that MILLS_SINGLE fits flat
+MILLS_SHIFT = 2.78515625  # makes what MILLS_SINGLE fits flat, and its constant term a float32 to within 1e-10
+
+
+HEADER = '''"""Coefficients of the CPU's activation functions, from the constant term up.
+
+Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit (or another
+measure that the row names) before its coefficients are rounded. A quotient's denominator has the constant term 1.
+"""'''
 
 
 @dataclass(frozen=True)
@@ -74,10 +82,11 @@ def solve(fit: Fit) -> tuple[Array, Array, float]:
 def _rounded(fit: Fit, x: Array, y: Array, scale: Array) -> Array:
     """Float32 coefficients: each is rounded in turn and those that follow are fitted again to make up for it."""
     powers = np.vander(x, fit.numerator + 1, increasing=True) * scale[:, None]
-    left, fixed = y * scale, []
+    left: Array = y * scale
+    fixed: list[float] = []
     for column in range(fit.numerator + 1):
         size = np.linalg.norm(powers[:, column:], axis=0)
-        found = np.linalg.lstsq(powers[:, column:] / size, left, rcond=None)[0] / size
+        found: Array = np.asarray(np.linalg.lstsq(powers[:, column:] / size, left, rcond=None)[0], np.float64) / size
         fixed.append(float(np.float32(found[0])))
         left = left - powers[:, column] * fixed[-1]
     return np.array(fixed)
@@ -125,7 +134,7 @@ FITS = (
     Fit("ATANH", "2 atanh(s) / s in s^2", lambda t: 2 * np.arctanh(np.sqrt(t)) / np.sqrt(t), 0, 1 / 9, 7),
     Fit("SIN", "sin(r) / r in r^2", lambda t: np.sin(np.sqrt(t)) / np.sqrt(t), 0, 2.48, 6),
     Fit("ARCTAN", "arctan(t) / t in t^2", lambda t: np.arctan(np.sqrt(t)) / np.sqrt(t), 0, 1, 13),
-    Fit("MILLS", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_END, 5, 6),
+    Fit("MILLS", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_DX_END, 5, 6),
     Fit(
         "MILLS_SINGLE",
         "Phi(-z) exp(z^2 / 2) (z + MILLS_SHIFT) in (z - MILLS_SHIFT) / (z + MILLS_SHIFT)",
@@ -163,12 +172,9 @@ def _show(name: str, numbers: Array) -> str:
 
 
 def main() -> None:
-    print('"""Coefficients of the CPU\'s activation functions, from the constant term up.')
-    print()
-    print("Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit")
-    print("(where a row says so, another measure) before its coefficients are rounded. A quotient's denominator has the")
-    print('constant term 1.\n"""')
+    print(HEADER)
     print(f"\nMILLS_END = {MILLS_END}")
+    print(f"MILLS_DX_END = {MILLS_DX_END}")
     print(f"MILLS_SHIFT = {MILLS_SHIFT}")
     for fit in FITS:
         over, under, error = solve(fit)

@@ -1,12 +1,12 @@
 """Coefficients of the CPU's activation functions, from the constant term up.
 
-Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit
-(where a row says so, another measure) before its coefficients are rounded. A quotient's denominator has the
-constant term 1.
+Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit (or another
+measure that the row names) before its coefficients are rounded. A quotient's denominator has the constant term 1.
 """
 
 MILLS_END = 14.5
-MILLS_SHIFT = 3.0
+MILLS_DX_END = 15.0
+MILLS_SHIFT = 2.78515625
 
 # exp(r), -0.3466 to 0.3466: error 4.0e-11
 EXP = (
@@ -70,38 +70,38 @@ ARCTAN = (
     -0.0002754467712365425,
 )
 
-# Phi(-z) exp(z^2 / 2), 0 to 14.5: error 8.4e-11
+# Phi(-z) exp(z^2 / 2), 0 to 15: error 9.4e-11
 MILLS_OVER = (
-    0.49999999995853456,
-    0.5072699571401516,
-    0.2503351973439023,
-    0.07120859282828343,
-    0.011620765025282321,
-    0.0008871962130389772,
+    0.49999999995642136,
+    0.5083019976797735,
+    0.25125339728449636,
+    0.07159759066244976,
+    0.011708495991548268,
+    0.0008963360635523613,
 )
 MILLS_UNDER = (
     1.0,
-    1.81242446714884,
-    1.4467760167012298,
-    0.65652598437151,
-    0.18072298670996031,
-    0.029128749180002775,
-    0.0022238739325366303,
+    1.8144885477087458,
+    1.4502593221603939,
+    0.6590511726910651,
+    0.18172069845931613,
+    0.029348669717766958,
+    0.002246783923323352,
 )
 
-# Phi(-z) exp(z^2 / 2) (z + MILLS_SHIFT) in (z - MILLS_SHIFT) / (z + MILLS_SHIFT), -1 to 0.65714: error 9.4e-10
+# Phi(-z) exp(z^2 / 2) (z + MILLS_SHIFT) in (z - MILLS_SHIFT) / (z + MILLS_SHIFT), -1 to 0.67774: error 4.2e-09
 MILLS_SINGLE = (
-    0.7290837168693542,
-    -0.509332001209259,
-    0.23001697659492493,
-    -0.04726281762123108,
-    -0.01045717392116785,
-    0.006972393020987511,
-    0.001010402338579297,
-    -0.0010459147160872817,
-    -0.00023384217638522387,
-    0.00014760108024347574,
-    5.917983435210772e-05,
+    0.7205280661582947,
+    -0.4795953333377838,
+    0.1892191618680954,
+    -0.020635955035686493,
+    -0.015963595360517502,
+    0.00384157570078969,
+    0.0023685982450842857,
+    -0.0004387475783005357,
+    -0.00044343879562802613,
+    5.08242919750046e-06,
+    4.596184953697957e-05,
 )
 
 # erf(x) / x - 1 in x^2; absolute error, 0 to 1: error 3.9e-08

@@ -16,7 +16,7 @@ _LOG2_E = math.log2(math.e)
 _LN2 = math.log(2.0)
 _PI_LOW = 1.2246467991473532e-16  # pi - float64(pi)
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # of float64 sqrt(1/2)
-_BIG = 150.0  # e^-150 is far below, e^150 far above the range of float32
+_BIG = 110.0  # e^-110 rounds to 0 in float32, even times 110; e^110 to infinity
 
 
 def _exp(lanes: Lanes, x: Value) -> Value:
@@ -24,19 +24,6 @@ def _exp(lanes: Lanes, x: Value) -> Value:
     n, whole = lanes.round(x, _LOG2_E)
     p = lanes.polynomial(lanes.fma(n, -_LN2, x), table.EXP)
     return lanes.mul(p, lanes.power_of_two(F64, whole))
-
-
-def _sigmoid_parts(lanes: Lanes, y: Value) -> tuple[Value, Value, Value]:
-    """(a, b, a + b) of doubles with sigmoid(y) = a / (a + b) and sigmoid(-y) = b / (a + b)."""
-    small = _exp(lanes, lanes.neg(lanes.at_most(lanes.abs(y), _BIG)))
-    negative = lanes.compare("<", y, 0.0)
-    return lanes.select(negative, small, 1.0), lanes.select(negative, 1.0, small), lanes.add(small, 1.0)
-
-
-def _times_sigmoid(lanes: Lanes, x: Value, y: Value) -> Value:
-    """float32 of x sigmoid(y); its limit -0 at minus infinity."""
-    a, _, total = _sigmoid_parts(lanes, y)
-    return lanes.narrow(lanes.div(lanes.mul(lanes.at_least(x, -1e9), a), total))
 
 
 def _atanh(lanes: Lanes, s: Value) -> Value:
@@ -56,64 +43,62 @@ def _log(lanes: Lanes, x: Value) -> Value:
     return lanes.fma(n, _LN2, log_mantissa)
 
 
-def _normal_tail(lanes: Lanes, x: Value) -> tuple[Value, Value, Value]:
-    """(z, exp(-z^2 / 2), Phi(-z) exp(z^2 / 2)) as doubles, for z = |x| of floats x; z ends at MILLS_END."""
-    z = lanes.widen(lanes.at_most(lanes.abs(x), table.MILLS_END))
-    density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
-    over, under = lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER)
-    return z, density, lanes.mul(over, lanes.reciprocal(under))
-
-
 def gelu_apprx_tanh(lanes: Lanes, x: Value) -> Value:
-    """(1 + tanh(u)) / 2 is sigmoid(2 u)."""
-    wide = lanes.widen(x)
-    scale = 2.0 * math.sqrt(2.0 / math.pi)
-    slope = lanes.fma(lanes.mul(wide, wide), scale * 0.044715, scale)
-    return _times_sigmoid(lanes, wide, lanes.mul(wide, slope))
+    """x sigmoid(2 u), which is x (1 + tanh(u)) / 2; from 11 on, that is x or 0."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), 11.0))
+    scale = -2.0 * math.sqrt(2.0 / math.pi)
+    small = _exp(lanes, lanes.mul(z, lanes.fma(lanes.mul(z, z), scale * 0.044715, scale)))
+    above = lanes.mul(z, lanes.select(lanes.compare("<", x, 0.0), small, 1.0))
+    result = lanes.narrow(lanes.div(above, lanes.add(small, 1.0)))
+    return lanes.select(lanes.compare("<", x, 11.0), lanes.copysign(result, x), x)
 
 
 def _silu_dx(lanes: Lanes, y: Value) -> Value:
-    a, b, total = _sigmoid_parts(lanes, y)
-    bounded = lanes.at_least(lanes.at_most(y, _BIG), -_BIG)
-    slope = lanes.fma(bounded, b, total)
-    return lanes.narrow(lanes.div(lanes.mul(a, slope), lanes.mul(total, total)))
+    """a (a + b + y b) / (a + b)^2 with sigmoid(y) = a / (a + b), sigmoid(-y) = b / (a + b), for doubles y."""
+    small = _exp(lanes, lanes.neg(lanes.abs(y)))
+    negative = lanes.compare("<", y, 0.0)
+    a, b = lanes.select(negative, small, 1.0), lanes.select(negative, 1.0, small)
+    inverse = lanes.div(1.0, lanes.add(small, 1.0))
+    slope = lanes.fma(lanes.mul(y, b), inverse, 1.0)
+    return lanes.narrow(lanes.mul(lanes.mul(a, inverse), slope))
 
 
 def silu_dx(lanes: Lanes, x: Value) -> Value:
-    return _silu_dx(lanes, lanes.widen(x))
+    return _silu_dx(lanes, lanes.widen(lanes.clamp(x, -_BIG, _BIG)))
 
 
 def gelu_apprx_sigmoid_dx(lanes: Lanes, x: Value) -> Value:
-    return _silu_dx(lanes, lanes.mul(lanes.widen(x), 1.702))
+    return _silu_dx(lanes, lanes.mul(lanes.widen(lanes.clamp(x, -_BIG, _BIG)), 1.702))
 
 
 def gelu_dx(lanes: Lanes, x: Value) -> Value:
-    """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that."""
-    z, density, mills = _normal_tail(lanes, x)
+    """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that. Both are e^(-z^2 / 2) times something smooth."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), table.MILLS_DX_END))
+    density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
+    mills = lanes.div(lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER))
     tail = lanes.mul(density, lanes.fma(z, -1.0 / math.sqrt(2.0 * math.pi), mills))
     return lanes.narrow(lanes.select(lanes.compare(">", x, 0.0), lanes.sub(1.0, tail), tail))
 
 
 def erf_dx(lanes: Lanes, x: Value) -> Value:
-    wide = lanes.widen(x)
-    exponent = lanes.at_least(lanes.neg(lanes.mul(wide, wide)), -_BIG)
-    return lanes.narrow(lanes.mul(_exp(lanes, exponent), 2.0 / math.sqrt(math.pi)))
+    z = lanes.widen(lanes.at_most(lanes.abs(x), 11.0))
+    return lanes.narrow(lanes.mul(_exp(lanes, lanes.mul(lanes.neg(z), z)), 2.0 / math.sqrt(math.pi)))
 
 
 def softplus(lanes: Lanes, x: Value) -> Value:
     """max(x, 0) + log(1 + e), e = exp(-|x|); the logarithm is 2 atanh(e / (2 + e))."""
-    wide = lanes.widen(x)
-    e = _exp(lanes, lanes.neg(lanes.at_most(lanes.abs(wide), _BIG)))
-    positive = lanes.select(lanes.compare("<", wide, 0.0), 0.0, wide)
+    e = _exp(lanes, lanes.widen(lanes.at_least(lanes.neg(lanes.abs(x)), -_BIG)))
+    positive = lanes.widen(lanes.select(lanes.compare("<", x, 0.0), 0.0, x))
     return lanes.narrow(lanes.add(positive, _atanh(lanes, lanes.div(e, lanes.add(e, 2.0)))))
 
 
 def mish(lanes: Lanes, x: Value) -> Value:
-    """x w / (w + 2) with w = e^x (e^x + 2)."""
-    wide = lanes.at_least(lanes.widen(x), -1e3)
-    e = _exp(lanes, lanes.at_least(lanes.at_most(wide, 40.0), -_BIG))
+    """x w / (w + 2) with w = e^x (e^x + 2); from 20 on, that is x."""
+    bounded = lanes.widen(lanes.clamp(x, -_BIG, 20.0))
+    e = _exp(lanes, bounded)
     w = lanes.mul(e, lanes.add(e, 2.0))
-    return lanes.narrow(lanes.mul(wide, lanes.div(w, lanes.add(w, 2.0))))
+    result = lanes.narrow(lanes.div(lanes.mul(bounded, w), lanes.add(w, 2.0)))
+    return lanes.select(lanes.compare("<", x, 20.0), result, x)
 
 
 def log(lanes: Lanes, x: Value) -> Value:
@@ -144,7 +129,13 @@ def arctan(lanes: Lanes, x: Value) -> Value:
 
 
 def rsqrt(lanes: Lanes, x: Value) -> Value:
-    return lanes.narrow(lanes.div(1.0, lanes.sqrt(lanes.widen(x))))
+    """The float32 quotient, and one step of Newton's method in float64 from there where it is a positive number."""
+    seed = lanes.div(1.0, lanes.sqrt(x))
+    y, wide = lanes.widen(seed), lanes.widen(x)
+    error = lanes.fma(lanes.neg(lanes.mul(wide, y)), y, 1.0)
+    better = lanes.narrow(lanes.fma(lanes.mul(y, 0.5), error, y))
+    ordinary = lanes.both(lanes.compare(">", x, 0.0), lanes.compare("<", x, math.inf))
+    return lanes.select(ordinary, better, seed)
 
 
 def power(lanes: Lanes, x: Value, y: Value) -> Value:
@@ -154,7 +145,7 @@ def power(lanes: Lanes, x: Value, y: Value) -> Value:
     logarithm = lanes.select(lanes.compare("==", magnitude, 0.0), -math.inf, logarithm)
     logarithm = lanes.select(lanes.compare("==", magnitude, math.inf), math.inf, logarithm)
     logarithm = lanes.select(lanes.is_nan(magnitude), math.nan, logarithm)
-    product = lanes.at_least(lanes.at_most(lanes.mul(exponent, logarithm), _BIG), -_BIG)
+    product = lanes.clamp(lanes.mul(exponent, logarithm), -_BIG, _BIG)
     positive = lanes.narrow(_exp(lanes, product))
     integer, odd = _parity(lanes, y)
     negative = lanes.compare("<", lanes.copysign(1.0, x), 0.0)

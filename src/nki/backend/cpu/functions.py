@@ -3,12 +3,13 @@
 :func:`emit` works on ``float`` and on ``<N x float>`` and gives the same bits for both. Errors and special values are
 those of the rows of ``nki.isa.activations``.
 
-Functions that networks spend time in have float32 formulas (``single.py``). The others go through float64
-(``double.py``), where a plain formula leaves little but the rounding of the result.
+Functions that networks spend their time in have float32 formulas (``single.py``) where those are faster and hold the
+bound. The others go through float64 (``double.py``), where a plain formula leaves little but the result's rounding.
 """
 
 # llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 

@@ -29,10 +29,10 @@ Value: TypeAlias = Any
 Operand: TypeAlias = Any
 """A :data:`Value`, or a Python number that takes the type of the operation's other operand."""
 
-_MANGLED = {F32: "f32", F64: "f64"}
-_MANTISSA_BITS = {F32: 23, F64: 52}
-_EXPONENT_BIAS = {F32: 127, F64: 1023}
-_INTEGER = {F32: I32, F64: I64}
+_MANGLED: dict[ir.Type, str] = {F32: "f32", F64: "f64"}
+_MANTISSA_BITS: dict[ir.Type, int] = {F32: 23, F64: 52}
+_EXPONENT_BIAS: dict[ir.Type, int] = {F32: 127, F64: 1023}
+_INTEGER: dict[ir.Type, ir.Type] = {F32: I32, F64: I64}
 
 
 def rounded(element: ir.Type, number: float) -> float:
@@ -50,8 +50,8 @@ class _Splat(ir.Constant):
 class Lanes:
     """Emits element-wise operations at ``builder`` for values with as many lanes as ``like`` has."""
 
-    def __init__(self, builder: ir.IRBuilder, like: ir.Value) -> None:
-        self.builder = builder
+    def __init__(self, builder: ir.IRBuilder, like: Value) -> None:
+        self.builder: Any = builder
         self.count: int | None = like.type.count if isinstance(like.type, ir.VectorType) else None
 
     def type_of(self, element: ir.Type) -> ir.Type:
@@ -108,6 +108,10 @@ class Lanes:
     def at_least(self, x: Value, limit: float) -> Value:
         """The larger of x and ``limit``; NaN stays NaN."""
         return self.select(self.compare(">", limit, x), limit, x)
+
+    def clamp(self, x: Value, low: float, high: float) -> Value:
+        """x, no less than ``low`` and no more than ``high``; NaN stays NaN."""
+        return self.at_least(self.at_most(x, high), low)
 
     # Truth values.
 
@@ -171,11 +175,6 @@ class Lanes:
         half = self.builder.ashr(exponent, self.integer(exponent, 1))
         other = self.builder.sub(exponent, half)
         return self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
-
-    def reciprocal(self, x: Value) -> Value:
-        """1 / x of doubles within the range of float, to 45 bits: float32 divides four times as fast as float64."""
-        seed = self.widen(self.div(1.0, self.narrow(x)))
-        return self.fma(self.fma(self.neg(seed), x, 1.0), seed, seed)
 
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
         """x * factor rounded to an integer, as a floating-point number and as an integer.

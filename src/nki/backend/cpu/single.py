@@ -1,4 +1,4 @@
-"""The functions that networks spend most time in, computed in float32: within 2 ulp at twice the speed of float64.
+"""The functions that networks spend most time in, computed in float32: within 2 ulp, faster than in float64.
 
 Each takes and returns float32 values, scalar or vector. An exponential is kept as (1 + p) 2^n as long as possible, so
 that its rounding error enters a result once. Arguments are clamped first, to a range beyond which the result is 0,
@@ -36,7 +36,7 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
 
 
 def exp(lanes: Lanes, x: Value) -> Value:
-    p, n = _exp_parts(lanes, lanes.at_least(lanes.at_most(x, _INFINITE_ABOVE), _ZERO_BELOW))
+    p, n = _exp_parts(lanes, lanes.clamp(x, _ZERO_BELOW, _INFINITE_ABOVE))
     return lanes.scale(lanes.add(p, 1.0), n)
 
 
@@ -103,7 +103,10 @@ def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
 
 
 def gelu(lanes: Lanes, x: Value) -> Value:
-    """max(x, 0) - z Phi(-z) with z = |x|; Phi(-z) is e^(-z^2 / 2) times a polynomial of (z - k) / (z + k) over z + k."""
+    """max(x, 0) - z Phi(-z) with z = |x|.
+
+    Phi(-z) is e^(-z^2 / 2) / (z + k) times a polynomial of t = (z - k) / (z + k); k makes that last factor flat.
+    """
     z = lanes.at_most(lanes.abs(x), table.MILLS_END)
     half = lanes.mul(z, -0.5)
     exponent = lanes.mul(z, half)
