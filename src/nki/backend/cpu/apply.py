@@ -4,10 +4,6 @@ One loop per function is compiled at its first use and kept. The body works on v
 both come from the same formulas, so an element's bits do not depend on its place.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import ctypes

@@ -64,10 +64,12 @@ def _silu_dx(lanes: Lanes, y: Value) -> Value:
 
 
 def silu_dx(lanes: Lanes, x: Value) -> Value:
+    """Derivative of x sigmoid(x); constant in float32 beyond the clamp."""
     return _silu_dx(lanes, lanes.widen(lanes.clamp(x, -_BIG, _BIG)))
 
 
 def gelu_apprx_sigmoid_dx(lanes: Lanes, x: Value) -> Value:
+    """silu_dx of 1.702 x, the factor not rounded to float32."""
     return _silu_dx(lanes, lanes.mul(lanes.widen(lanes.clamp(x, -_BIG, _BIG)), 1.702))
 
 
@@ -81,6 +83,7 @@ def gelu_dx(lanes: Lanes, x: Value) -> Value:
 
 
 def erf_dx(lanes: Lanes, x: Value) -> Value:
+    """2 / sqrt(pi) e^(-x^2); 0 from 11 on."""
     z = lanes.widen(lanes.at_most(lanes.abs(x), 11.0))
     return lanes.narrow(lanes.mul(_exp(lanes, lanes.mul(lanes.neg(z), z)), 2.0 / math.sqrt(math.pi)))
 
@@ -102,6 +105,7 @@ def mish(lanes: Lanes, x: Value) -> Value:
 
 
 def log(lanes: Lanes, x: Value) -> Value:
+    """n ln 2 + log(m) with x = m 2^n, m around 1; zero, infinity and negative numbers apart."""
     result = lanes.narrow(_log(lanes, lanes.widen(x)))
     result = lanes.select(lanes.compare("==", x, 0.0), -math.inf, result)
     result = lanes.select(lanes.compare("==", x, math.inf), math.inf, result)

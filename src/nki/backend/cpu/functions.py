@@ -7,10 +7,6 @@ Functions that networks spend their time in have float32 formulas (``single.py``
 bound. The others go through float64 (``double.py``), where a plain formula leaves little but the result's rounding.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from collections.abc import Callable

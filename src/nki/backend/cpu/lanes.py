@@ -5,10 +5,6 @@ only use operations that IEEE 754 defines for one element: add, multiply, divide
 comparison, conversion, and integer operations on the representation. There is no call into a mathematical library.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import struct

@@ -36,6 +36,7 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
 
 
 def exp(lanes: Lanes, x: Value) -> Value:
+    """(1 + p) 2^n."""
     p, n = _exp_parts(lanes, lanes.clamp(x, _ZERO_BELOW, _INFINITE_ABOVE))
     return lanes.scale(lanes.add(p, 1.0), n)
 
@@ -87,12 +88,14 @@ def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, p: Value, n: Value) 
 
 
 def silu(lanes: Lanes, x: Value) -> Value:
+    """x sigmoid(x)."""
     bounded = lanes.at_least(x, -110.0)
     p, n = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(bounded)), -110.0))
     return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), p, n)
 
 
 def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
+    """x sigmoid(1.702 x); the product needs more digits than float32 has."""
     bounded = lanes.at_least(x, -65.0)
     magnitude = lanes.at_most(lanes.abs(bounded), 65.0)
     y = lanes.mul(magnitude, -1.702)
