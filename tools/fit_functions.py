@@ -26,6 +26,16 @@ ROUNDS = 80
 
 LN2_HALF = 0.3466  # a little over ln(2) / 2: rounding to the nearest multiple of ln 2 leaves no more
 MILLS_END = 14.5  # x Phi(-x) is below half the smallest float32 from x = 14.3 on
+MILLS_DX_END = 15.0  # so is x phi(x), the derivative's, from x = 14.6 on
+
+MILLS_SHIFT = 2.78515625  # makes what MILLS_SINGLE fits flat, and its constant term a float32 to within 1e-10
+
+
+HEADER = '''"""Coefficients of the CPU's activation functions, from the constant term up.
+
+Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit (or another
+measure that the row names) before its coefficients are rounded. A quotient's denominator has the constant term 1.
+"""'''
 
 
 @dataclass(frozen=True)
@@ -62,14 +72,34 @@ def solve(fit: Fit) -> tuple[Array, Array, float]:
             best = (float(error.max()), over, under)
         lawson *= error / error.max() + 1e-3
         lawson /= lawson.sum()
+    if fit.single:
+        return _rounded(fit, x, y, weight * np.sqrt(lawson)), np.ones(1), best[0]
     line = Polynomial([-(fit.high + fit.low) / (fit.high - fit.low), 2 / (fit.high - fit.low)])
     over, under = (Polynomial(cheb2poly(part))(line).coef for part in best[1:])
     return over / under[0], under / under[0], best[0]
 
 
+def _rounded(fit: Fit, x: Array, y: Array, scale: Array) -> Array:
+    """Float32 coefficients: each is rounded in turn and those that follow are fitted again to make up for it."""
+    powers = np.vander(x, fit.numerator + 1, increasing=True) * scale[:, None]
+    left: Array = y * scale
+    fixed: list[float] = []
+    for column in range(fit.numerator + 1):
+        size = np.linalg.norm(powers[:, column:], axis=0)
+        found: Array = np.asarray(np.linalg.lstsq(powers[:, column:] / size, left, rcond=None)[0], np.float64) / size
+        fixed.append(float(np.float32(found[0])))
+        left = left - powers[:, column] * fixed[-1]
+    return np.array(fixed)
+
+
 def _mills(z: Array) -> Array:
     """Phi(-z) exp(z^2 / 2), with Phi the distribution function of the normal law."""
     return 0.5 * np.vectorize(math.erfc)(z / math.sqrt(2)) * np.exp(z * z / 2)
+
+
+def _shifted_mills(t: Array) -> Array:
+    z = MILLS_SHIFT * (1 + t) / (1 - t)
+    return _mills(z) * (z + MILLS_SHIFT)
 
 
 def _exp_rest(r: Array) -> Array:
@@ -80,9 +110,9 @@ def _exp_rest(r: Array) -> Array:
 
 
 def _erf_ratio(s: Array) -> Array:
-    """erf(x) / x at s = x^2."""
+    """erf(x) / x - 1 at s = x^2."""
     x = np.sqrt(s)
-    return np.vectorize(math.erf)(x) / x
+    return np.vectorize(math.erf)(x) / x - 1
 
 
 def _minus_log_erfc(x: Array) -> Array:
@@ -90,7 +120,7 @@ def _minus_log_erfc(x: Array) -> Array:
 
 
 FITS = (
-    Fit("EXP", "exp(r)", np.exp, -LN2_HALF, LN2_HALF, 8),
+    Fit("EXP", "exp(r)", np.exp, -LN2_HALF, LN2_HALF, 7),
     Fit(
         "EXP_REST_SINGLE",
         "(exp(r) - 1 - r) / r^2; error relative to exp(r)",
@@ -104,42 +134,56 @@ FITS = (
     Fit("ATANH", "2 atanh(s) / s in s^2", lambda t: 2 * np.arctanh(np.sqrt(t)) / np.sqrt(t), 0, 1 / 9, 7),
     Fit("SIN", "sin(r) / r in r^2", lambda t: np.sin(np.sqrt(t)) / np.sqrt(t), 0, 2.48, 6),
     Fit("ARCTAN", "arctan(t) / t in t^2", lambda t: np.arctan(np.sqrt(t)) / np.sqrt(t), 0, 1, 13),
-    Fit("MILLS", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_END, 5, 6),
-    Fit("MILLS_SINGLE", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_END, 4, 5, single=True),
-    Fit("ERF_SMALL_SINGLE", "erf(x) / x in x^2", _erf_ratio, 0, 1, 6, single=True),
+    Fit("MILLS", "Phi(-z) exp(z^2 / 2)", _mills, 0, MILLS_DX_END, 5, 6),
+    Fit(
+        "MILLS_SINGLE",
+        "Phi(-z) exp(z^2 / 2) (z + MILLS_SHIFT) in (z - MILLS_SHIFT) / (z + MILLS_SHIFT)",
+        _shifted_mills,
+        -1,
+        (MILLS_END - MILLS_SHIFT) / (MILLS_END + MILLS_SHIFT),
+        10,
+        single=True,
+    ),
+    Fit(
+        "ERF_SMALL_SINGLE",
+        "erf(x) / x - 1 in x^2; absolute error",
+        _erf_ratio,
+        0,
+        1,
+        5,
+        weight=np.ones_like,
+        single=True,
+    ),
     Fit(
         "ERF_LARGE_SINGLE",
         "-log(erfc(x)); error is that of erf(x)",
         _minus_log_erfc,
         1,
         4,
-        7,
+        6,
         weight=np.vectorize(math.erfc),
         single=True,
     ),
 )
 
 
-def _show(name: str, numbers: Array, single: bool) -> str:
-    if single:
-        numbers = numbers.astype(np.float32).astype(np.float64)
+def _show(name: str, numbers: Array) -> str:
     return f"{name} = (\n" + "".join(f"    {float(number)!r},\n" for number in numbers) + ")\n"
 
 
 def main() -> None:
-    print('"""Coefficients of the CPU\'s activation functions, from the constant term up.')
-    print()
-    print("Written by tools/fit_functions.py; do not edit. The error of a row is the largest relative error of the fit")
-    print("(where a row says so, another measure) before its coefficients are rounded. A quotient's denominator has the")
-    print('constant term 1.\n"""')
+    print(HEADER)
+    print(f"\nMILLS_END = {MILLS_END}")
+    print(f"MILLS_DX_END = {MILLS_DX_END}")
+    print(f"MILLS_SHIFT = {MILLS_SHIFT}")
     for fit in FITS:
         over, under, error = solve(fit)
         print(f"\n# {fit.meaning}, {fit.low:.5g} to {fit.high:.5g}: error {error:.1e}")
         if fit.denominator:
-            print(_show(f"{fit.name}_OVER", over, fit.single), end="")
-            print(_show(f"{fit.name}_UNDER", under, fit.single), end="")
+            print(_show(f"{fit.name}_OVER", over), end="")
+            print(_show(f"{fit.name}_UNDER", under), end="")
         else:
-            print(_show(fit.name, over, fit.single), end="")
+            print(_show(fit.name, over), end="")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,8 @@ class Activation:
     ``reference``  the function in float64, for float64 arrays of any shape; (x, parameter) if there is a parameter.
     ``ulp``        bound on the error of our executors, in units in the last place of the float32 result (spacing
                    2^-149 for subnormal results); 0.5 means correctly rounded, 0 exact.
-    ``floor``      absolute error that is allowed in place of ``ulp`` where it is the larger of the two.
+    ``floor``      absolute error that is allowed in place of ``ulp`` where it is the larger of the two and the input
+                   is in ``floor_range``: around a zero of the function, relative errors cannot be bounded.
     ``special``    NaN, infinity, signed zero. Everywhere, a NaN input gives a NaN.
     ``cores``      NeuronCore versions whose ``activation`` or ``activate2`` accepts the function.
     ``parameter``  name of the second operand; empty if there is none.
@@ -56,16 +57,39 @@ class Activation:
     ulp: float
     special: str
     floor: float = 0.0
+    floor_range: Range = (0.0, 0.0)
     valid: tuple[Range, ...] = EVERYWHERE
     cores: tuple[int, ...] = (2, 3, 4)
     parameter: str = ""
     source: str = "names and ranges: NKI API reference, Supported Activation Functions for NKI ISA; the rest: ours"
 
 
-_erf = np.vectorize(math.erf, otypes=[np.float64])
-_erfc = np.vectorize(math.erfc, otypes=[np.float64])
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)
+
+
+def _copy(x: Array) -> Array:
+    return x
+
+
+def _square(x: Array) -> Array:
+    return x * x
+
+
+def _reciprocal(x: Array) -> Array:
+    return 1.0 / x
+
+
+def _rsqrt(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+def _erf_dx(x: Array) -> Array:
+    return 2.0 / math.sqrt(math.pi) * np.exp(-x * x)
+
+
+def _softplus(x: Array) -> Array:
+    return np.logaddexp(0.0, x)
 
 
 def _sigmoid(x: Array) -> Array:
@@ -73,9 +97,13 @@ def _sigmoid(x: Array) -> Array:
     return np.where(x < 0, small, 1.0) / (1.0 + small)
 
 
+def _erf(x: Array) -> Array:
+    return np.vectorize(math.erf, otypes=[np.float64])(x)
+
+
 def _normal(x: Array) -> Array:
     """Distribution function of the normal law."""
-    return 0.5 * _erfc(-_SQRT_HALF * x)
+    return 0.5 * np.vectorize(math.erfc, otypes=[np.float64])(-_SQRT_HALF * x)
 
 
 def _times(x: Array, factor: Array) -> Array:
@@ -109,6 +137,10 @@ def _gelu_apprx_sigmoid(x: Array) -> Array:
     return _times(x, _sigmoid(1.702 * x))
 
 
+def _silu(x: Array) -> Array:
+    return _times(x, _sigmoid(x))
+
+
 def _silu_dx(x: Array) -> Array:
     bounded = np.clip(x, -1e4, 1e4)
     return _sigmoid(x) * (1.0 + bounded * _sigmoid(-bounded))
@@ -131,9 +163,9 @@ def _sign(x: Array) -> Array:
 
 
 _ROWS = (
-    Activation("copy", "x", lambda x: x, 0.0, "copy(-0) = -0"),
-    Activation("square", "x^2", lambda x: x * x, 0.5, "square(-0) = +0; square(+-inf) = inf"),
-    Activation("sigmoid", "1 / (1 + exp(-x))", _sigmoid, 2.0, "sigmoid(-inf) = 0; sigmoid(inf) = 1"),
+    Activation("copy", "x", _copy, 0.0, "copy(-0) = -0"),
+    Activation("square", "x^2", _square, 0.5, "square(-0) = +0; square(+-inf) = inf"),
+    Activation("sigmoid", "1 / (1 + exp(-x))", _sigmoid, 1.6, "sigmoid(-inf) = 0; sigmoid(inf) = 1"),
     Activation("relu", "the larger of x and 0", _relu, 0.0, "relu(-0) = +0; relu(inf) = inf"),
     Activation(
         "prelu",
@@ -151,56 +183,57 @@ _ROWS = (
         "gelu_dx",
         "Phi(x) + x phi(x), the derivative of gelu; phi the normal density",
         _gelu_dx,
-        2.0,
-        "gelu_dx(-inf) = 0; gelu_dx(inf) = 1; zero near -0.7518, where the floor applies",
+        1.0,
+        "gelu_dx(-inf) = -0; gelu_dx(inf) = 1; zero near -0.7518, where the floor applies",
         floor=2.0**-33,
+        floor_range=(-1.5, 0.0),
     ),
     Activation(
         "gelu_apprx_tanh",
         "x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2",
         _gelu_apprx_tanh,
-        2.0,
+        0.51,
         "gelu_apprx_tanh(-inf) = -0, the limit",
     ),
     Activation(
-        "gelu_apprx_sigmoid", "x sigmoid(1.702 x)", _gelu_apprx_sigmoid, 2.0, "gelu_apprx_sigmoid(-inf) = -0, the limit"
+        "gelu_apprx_sigmoid", "x sigmoid(1.702 x)", _gelu_apprx_sigmoid, 1.8, "gelu_apprx_sigmoid(-inf) = -0, the limit"
     ),
     Activation(
         "gelu_apprx_sigmoid_dx",
         "s (1 + y (1 - s)) with y = 1.702 x and s = sigmoid(y), the derivative of gelu_apprx_sigmoid",
         _gelu_apprx_sigmoid_dx,
-        2.0,
+        1.0,
         "gelu_apprx_sigmoid_dx(-inf) = -0; (inf) = 1; zero near -0.7511, where the floor applies",
         floor=2.0**-33,
+        floor_range=(-1.5, 0.0),
     ),
-    Activation("silu", "x sigmoid(x)", lambda x: _times(x, _sigmoid(x)), 2.0, "silu(-inf) = -0, the limit"),
+    Activation("silu", "x sigmoid(x)", _silu, 1.8, "silu(-inf) = -0, the limit"),
     Activation(
         "silu_dx",
         "s (1 + x (1 - s)) with s = sigmoid(x), the derivative of silu",
         _silu_dx,
-        2.0,
+        1.0,
         "silu_dx(-inf) = -0; silu_dx(inf) = 1; zero near -1.2785, where the floor applies",
         floor=2.0**-33,
+        floor_range=(-1.5, 0.0),
     ),
     Activation("tanh", "hyperbolic tangent", np.tanh, 2.0, "tanh(-0) = -0; tanh(+-inf) = +-1"),
-    Activation(
-        "softplus", "log(1 + exp(x))", lambda x: np.logaddexp(0.0, x), 1.0, "softplus(-inf) = 0; softplus(inf) = inf"
-    ),
-    Activation("mish", "x tanh(softplus(x))", _mish, 2.0, "mish(-inf) = -0, the limit"),
-    Activation("erf", "error function", _erf, 2.0, "erf(-0) = -0; erf(+-inf) = +-1"),
+    Activation("softplus", "log(1 + exp(x))", _softplus, 0.51, "softplus(-inf) = 0; softplus(inf) = inf"),
+    Activation("mish", "x tanh(softplus(x))", _mish, 0.51, "mish(-inf) = -0, the limit"),
+    Activation("erf", "error function", _erf, 1.6, "erf(-0) = -0; erf(+-inf) = +-1"),
     Activation(
         "erf_dx",
         "2 / sqrt(pi) exp(-x^2), the derivative of erf",
-        lambda x: 2.0 / math.sqrt(math.pi) * np.exp(-x * x),
-        1.0,
+        _erf_dx,
+        0.51,
         "erf_dx(+-inf) = 0",
     ),
-    Activation("exp", "e^x", np.exp, 1.0, "exp(-inf) = 0; exp(inf) = inf"),
+    Activation("exp", "e^x", np.exp, 0.9, "exp(-inf) = 0; exp(inf) = inf"),
     Activation(
         "log",
         "natural logarithm",
         np.log,
-        1.0,
+        0.51,
         "log(+-0) = -inf; log(x < 0) = NaN; log(inf) = inf",
         valid=((2.0**-64, 2.0**64),),
     ),
@@ -208,7 +241,7 @@ _ROWS = (
         "sin",
         "sine of an angle in radians, without reduction of the argument",
         _sin,
-        1.0,
+        0.51,
         "sin(-0) = -0; NaN where |x| exceeds SIN_LIMIT: our decision",
         valid=((-math.pi, math.pi),),
     ),
@@ -216,7 +249,7 @@ _ROWS = (
         "arctan",
         "inverse tangent",
         np.arctan,
-        1.0,
+        0.51,
         "arctan(-0) = -0; arctan(+-inf) = +-pi / 2",
         valid=((-math.pi / 2, math.pi / 2),),
     ),
@@ -231,7 +264,7 @@ _ROWS = (
     Activation(
         "rsqrt",
         "1 / sqrt(x)",
-        lambda x: 1.0 / np.sqrt(x),
+        _rsqrt,
         0.51,
         "rsqrt(+-0) = +-inf; rsqrt(x < 0) = NaN; rsqrt(inf) = 0",
         valid=((2.0**-87, 2.0**97),),
@@ -239,7 +272,7 @@ _ROWS = (
     Activation(
         "reciprocal",
         "1 / x",
-        lambda x: 1.0 / x,
+        _reciprocal,
         0.5,
         "reciprocal(+-0) = +-inf; reciprocal(+-inf) = +-0",
         valid=((-(2.0**42), -(2.0**-42)), (2.0**-42, 2.0**42)),

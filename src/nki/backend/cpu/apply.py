@@ -4,10 +4,6 @@ One loop per function is compiled at its first use and kept. The body works on v
 both come from the same formulas, so an element's bits do not depend on its place.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import ctypes
@@ -112,5 +108,15 @@ def _loop(builder: ir.IRBuilder, start: Any, stop: Any, formula: _Emit, width: i
     builder.store(formula(builder, values), place(result), align=4)
     following = builder.add(index, I64(width))
     index.add_incoming(following, body)
-    builder.cbranch(builder.icmp_signed("<", following, stop), body, after)
+    again = builder.cbranch(builder.icmp_signed("<", following, stop), body, after)
+    again.set_metadata("llvm.loop", _as_written(builder.module))
     builder.position_at_end(after)
+
+
+def _as_written(module: ir.Module) -> Any:
+    """The property of a loop that LLVM neither unrolls nor vectorises it, which would double the time to compile."""
+    unroll = module.add_metadata(["llvm.loop.unroll.disable"])
+    vectorise = module.add_metadata(["llvm.loop.vectorize.enable", ir.IntType(1)(0)])
+    loop = module.add_metadata([])
+    loop.operands = (loop, unroll, vectorise)  # a node that names itself first is how LLVM identifies a loop
+    return loop

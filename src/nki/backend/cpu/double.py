@@ -16,7 +16,7 @@ _LOG2_E = math.log2(math.e)
 _LN2 = math.log(2.0)
 _PI_LOW = 1.2246467991473532e-16  # pi - float64(pi)
 _SQRT_HALF_BITS = 0x3FE6A09E667F3BCD  # of float64 sqrt(1/2)
-_BIG = 150.0  # e^-150 is far below, e^150 far above the range of float32
+_BIG = 110.0  # e^-110 rounds to 0 in float32, even times 110; e^110 to infinity
 
 
 def _exp(lanes: Lanes, x: Value) -> Value:
@@ -24,19 +24,6 @@ def _exp(lanes: Lanes, x: Value) -> Value:
     n, whole = lanes.round(x, _LOG2_E)
     p = lanes.polynomial(lanes.fma(n, -_LN2, x), table.EXP)
     return lanes.mul(p, lanes.power_of_two(F64, whole))
-
-
-def _sigmoid_parts(lanes: Lanes, y: Value) -> tuple[Value, Value, Value]:
-    """(a, b, a + b) of doubles with sigmoid(y) = a / (a + b) and sigmoid(-y) = b / (a + b)."""
-    small = _exp(lanes, lanes.neg(lanes.at_most(lanes.abs(y), _BIG)))
-    negative = lanes.compare("<", y, 0.0)
-    return lanes.select(negative, small, 1.0), lanes.select(negative, 1.0, small), lanes.add(small, 1.0)
-
-
-def _times_sigmoid(lanes: Lanes, x: Value, y: Value) -> Value:
-    """float32 of x sigmoid(y); its limit -0 at minus infinity."""
-    a, _, total = _sigmoid_parts(lanes, y)
-    return lanes.narrow(lanes.div(lanes.mul(lanes.at_least(x, -1e9), a), total))
 
 
 def _atanh(lanes: Lanes, s: Value) -> Value:
@@ -56,121 +43,69 @@ def _log(lanes: Lanes, x: Value) -> Value:
     return lanes.fma(n, _LN2, log_mantissa)
 
 
-def _normal_tail(lanes: Lanes, z: Value) -> tuple[Value, Value]:
-    """(exp(-z^2 / 2), Phi(-z) exp(z^2 / 2)) for doubles z from 0 to 14.5."""
-    density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
-    over, under = lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER)
-    return density, lanes.div(over, under)
-
-
-def exp(lanes: Lanes, x: Value) -> Value:
-    bounded = lanes.at_least(lanes.at_most(lanes.widen(x), _BIG), -_BIG)
-    return lanes.narrow(_exp(lanes, bounded))
-
-
-def sigmoid(lanes: Lanes, x: Value) -> Value:
-    a, _, total = _sigmoid_parts(lanes, lanes.widen(x))
-    return lanes.narrow(lanes.div(a, total))
-
-
-def silu(lanes: Lanes, x: Value) -> Value:
-    wide = lanes.widen(x)
-    return _times_sigmoid(lanes, wide, wide)
-
-
-def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
-    wide = lanes.widen(x)
-    return _times_sigmoid(lanes, wide, lanes.mul(wide, 1.702))
-
-
 def gelu_apprx_tanh(lanes: Lanes, x: Value) -> Value:
-    """(1 + tanh(u)) / 2 is sigmoid(2 u)."""
-    wide = lanes.widen(x)
-    scale = 2.0 * math.sqrt(2.0 / math.pi)
-    slope = lanes.fma(lanes.mul(wide, wide), scale * 0.044715, scale)
-    return _times_sigmoid(lanes, wide, lanes.mul(wide, slope))
+    """x sigmoid(2 u), which is x (1 + tanh(u)) / 2; from 11 on, that is x or 0."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), 11.0))
+    scale = -2.0 * math.sqrt(2.0 / math.pi)
+    small = _exp(lanes, lanes.mul(z, lanes.fma(lanes.mul(z, z), scale * 0.044715, scale)))
+    above = lanes.mul(z, lanes.select(lanes.compare("<", x, 0.0), small, 1.0))
+    result = lanes.narrow(lanes.div(above, lanes.add(small, 1.0)))
+    return lanes.select(lanes.compare("<", x, 11.0), lanes.copysign(result, x), x)
 
 
 def _silu_dx(lanes: Lanes, y: Value) -> Value:
-    a, b, total = _sigmoid_parts(lanes, y)
-    bounded = lanes.at_least(lanes.at_most(y, _BIG), -_BIG)
-    slope = lanes.fma(bounded, b, total)
-    return lanes.narrow(lanes.div(lanes.mul(a, slope), lanes.mul(total, total)))
+    """a (a + b + y b) / (a + b)^2 with sigmoid(y) = a / (a + b), sigmoid(-y) = b / (a + b), for doubles y."""
+    small = _exp(lanes, lanes.neg(lanes.abs(y)))
+    negative = lanes.compare("<", y, 0.0)
+    a, b = lanes.select(negative, small, 1.0), lanes.select(negative, 1.0, small)
+    inverse = lanes.div(1.0, lanes.add(small, 1.0))
+    slope = lanes.fma(lanes.mul(y, b), inverse, 1.0)
+    return lanes.narrow(lanes.mul(lanes.mul(a, inverse), slope))
 
 
 def silu_dx(lanes: Lanes, x: Value) -> Value:
-    return _silu_dx(lanes, lanes.widen(x))
+    """Derivative of x sigmoid(x); constant in float32 beyond the clamp."""
+    return _silu_dx(lanes, lanes.widen(lanes.clamp(x, -_BIG, _BIG)))
 
 
 def gelu_apprx_sigmoid_dx(lanes: Lanes, x: Value) -> Value:
-    return _silu_dx(lanes, lanes.mul(lanes.widen(x), 1.702))
-
-
-def tanh(lanes: Lanes, x: Value) -> Value:
-    """1 - 2 / (e^2x + 1), and below 1/16 a series, where that difference would cancel."""
-    magnitude = lanes.at_most(lanes.abs(lanes.widen(x)), 20.0)
-    square = lanes.mul(magnitude, magnitude)
-    series = lanes.mul(magnitude, lanes.polynomial(square, (1.0, -1 / 3, 2 / 15, -17 / 315, 62 / 2835)))
-    large = lanes.add(_exp(lanes, lanes.add(magnitude, magnitude)), 1.0)
-    rest = lanes.sub(1.0, lanes.div(2.0, large))
-    result = lanes.select(lanes.compare("<", magnitude, 0.0625), series, rest)
-    return lanes.copysign(lanes.narrow(result), x)
-
-
-def gelu(lanes: Lanes, x: Value) -> Value:
-    """max(x, 0) - |x| Phi(-|x|)."""
-    wide = lanes.widen(x)
-    magnitude = lanes.at_most(lanes.abs(wide), 14.5)
-    density, mills = _normal_tail(lanes, magnitude)
-    tail = lanes.mul(magnitude, lanes.mul(density, mills))
-    positive = lanes.select(lanes.compare(">", wide, 0.0), wide, 0.0)
-    result = lanes.narrow(lanes.sub(positive, tail))
-    return lanes.select(lanes.compare("==", x, 0.0), x, result)
+    """silu_dx of 1.702 x, the factor not rounded to float32."""
+    return _silu_dx(lanes, lanes.mul(lanes.widen(lanes.clamp(x, -_BIG, _BIG)), 1.702))
 
 
 def gelu_dx(lanes: Lanes, x: Value) -> Value:
-    """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that."""
-    wide = lanes.widen(x)
-    magnitude = lanes.at_most(lanes.abs(wide), 14.5)
-    density, mills = _normal_tail(lanes, magnitude)
-    tail = lanes.mul(density, lanes.fma(magnitude, -1.0 / math.sqrt(2.0 * math.pi), mills))
-    return lanes.narrow(lanes.select(lanes.compare(">", wide, 0.0), lanes.sub(1.0, tail), tail))
-
-
-def erf(lanes: Lanes, x: Value) -> Value:
-    """1 - 2 Phi(-sqrt(2) |x|), and below 1/32 a series, where that difference would cancel."""
-    magnitude = lanes.abs(lanes.widen(x))
-    square = lanes.mul(magnitude, magnitude)
-    slope = lanes.mul(lanes.polynomial(square, (1.0, -1 / 3, 1 / 10, -1 / 42)), 2.0 / math.sqrt(math.pi))
-    density, mills = _normal_tail(lanes, lanes.mul(lanes.at_most(magnitude, 10.0), math.sqrt(2.0)))
-    rest = lanes.fma(lanes.mul(density, -2.0), mills, 1.0)
-    result = lanes.select(lanes.compare("<", magnitude, 0.03125), lanes.mul(magnitude, slope), rest)
-    return lanes.copysign(lanes.narrow(result), x)
+    """Phi(-z) - z phi(z) at z = |x|; for positive x, 1 minus that. Both are e^(-z^2 / 2) times something smooth."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), table.MILLS_DX_END))
+    density = _exp(lanes, lanes.mul(lanes.mul(z, z), -0.5))
+    mills = lanes.div(lanes.polynomial(z, table.MILLS_OVER), lanes.polynomial(z, table.MILLS_UNDER))
+    tail = lanes.mul(density, lanes.fma(z, -1.0 / math.sqrt(2.0 * math.pi), mills))
+    return lanes.narrow(lanes.select(lanes.compare(">", x, 0.0), lanes.sub(1.0, tail), tail))
 
 
 def erf_dx(lanes: Lanes, x: Value) -> Value:
-    wide = lanes.widen(x)
-    exponent = lanes.at_least(lanes.neg(lanes.mul(wide, wide)), -_BIG)
-    return lanes.narrow(lanes.mul(_exp(lanes, exponent), 2.0 / math.sqrt(math.pi)))
+    """2 / sqrt(pi) e^(-x^2); 0 from 11 on."""
+    z = lanes.widen(lanes.at_most(lanes.abs(x), 11.0))
+    return lanes.narrow(lanes.mul(_exp(lanes, lanes.mul(lanes.neg(z), z)), 2.0 / math.sqrt(math.pi)))
 
 
 def softplus(lanes: Lanes, x: Value) -> Value:
     """max(x, 0) + log(1 + e), e = exp(-|x|); the logarithm is 2 atanh(e / (2 + e))."""
-    wide = lanes.widen(x)
-    e = _exp(lanes, lanes.neg(lanes.at_most(lanes.abs(wide), _BIG)))
-    positive = lanes.select(lanes.compare("<", wide, 0.0), 0.0, wide)
+    e = _exp(lanes, lanes.widen(lanes.at_least(lanes.neg(lanes.abs(x)), -_BIG)))
+    positive = lanes.widen(lanes.select(lanes.compare("<", x, 0.0), 0.0, x))
     return lanes.narrow(lanes.add(positive, _atanh(lanes, lanes.div(e, lanes.add(e, 2.0)))))
 
 
 def mish(lanes: Lanes, x: Value) -> Value:
-    """x w / (w + 2) with w = e^x (e^x + 2)."""
-    wide = lanes.at_least(lanes.widen(x), -1e3)
-    e = _exp(lanes, lanes.at_least(lanes.at_most(wide, 40.0), -_BIG))
+    """x w / (w + 2) with w = e^x (e^x + 2); from 20 on, that is x."""
+    bounded = lanes.widen(lanes.clamp(x, -_BIG, 20.0))
+    e = _exp(lanes, bounded)
     w = lanes.mul(e, lanes.add(e, 2.0))
-    return lanes.narrow(lanes.mul(wide, lanes.div(w, lanes.add(w, 2.0))))
+    result = lanes.narrow(lanes.div(lanes.mul(bounded, w), lanes.add(w, 2.0)))
+    return lanes.select(lanes.compare("<", x, 20.0), result, x)
 
 
 def log(lanes: Lanes, x: Value) -> Value:
+    """n ln 2 + log(m) with x = m 2^n, m around 1; zero, infinity and negative numbers apart."""
     result = lanes.narrow(_log(lanes, lanes.widen(x)))
     result = lanes.select(lanes.compare("==", x, 0.0), -math.inf, result)
     result = lanes.select(lanes.compare("==", x, math.inf), math.inf, result)
@@ -198,7 +133,13 @@ def arctan(lanes: Lanes, x: Value) -> Value:
 
 
 def rsqrt(lanes: Lanes, x: Value) -> Value:
-    return lanes.narrow(lanes.div(1.0, lanes.sqrt(lanes.widen(x))))
+    """The float32 quotient, and one step of Newton's method in float64 from there where it is a positive number."""
+    seed = lanes.div(1.0, lanes.sqrt(x))
+    y, wide = lanes.widen(seed), lanes.widen(x)
+    error = lanes.fma(lanes.neg(lanes.mul(wide, y)), y, 1.0)
+    better = lanes.narrow(lanes.fma(lanes.mul(y, 0.5), error, y))
+    ordinary = lanes.both(lanes.compare(">", x, 0.0), lanes.compare("<", x, math.inf))
+    return lanes.select(ordinary, better, seed)
 
 
 def power(lanes: Lanes, x: Value, y: Value) -> Value:
@@ -208,7 +149,7 @@ def power(lanes: Lanes, x: Value, y: Value) -> Value:
     logarithm = lanes.select(lanes.compare("==", magnitude, 0.0), -math.inf, logarithm)
     logarithm = lanes.select(lanes.compare("==", magnitude, math.inf), math.inf, logarithm)
     logarithm = lanes.select(lanes.is_nan(magnitude), math.nan, logarithm)
-    product = lanes.at_least(lanes.at_most(lanes.mul(exponent, logarithm), _BIG), -_BIG)
+    product = lanes.clamp(lanes.mul(exponent, logarithm), -_BIG, _BIG)
     positive = lanes.narrow(_exp(lanes, product))
     integer, odd = _parity(lanes, y)
     negative = lanes.compare("<", lanes.copysign(1.0, x), 0.0)

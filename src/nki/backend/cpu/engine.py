@@ -7,10 +7,6 @@ Numerics: nothing here may change the result of a floating-point operation. No f
 and an add are never contracted: only an explicit ``llvm.fma`` fuses.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import threading

@@ -5,10 +5,6 @@ only use operations that IEEE 754 defines for one element: add, multiply, divide
 comparison, conversion, and integer operations on the representation. There is no call into a mathematical library.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import struct
@@ -29,10 +25,15 @@ Value: TypeAlias = Any
 Operand: TypeAlias = Any
 """A :data:`Value`, or a Python number that takes the type of the operation's other operand."""
 
-_MANGLED = {F32: "f32", F64: "f64"}
-_MANTISSA_BITS = {F32: 23, F64: 52}
-_EXPONENT_BIAS = {F32: 127, F64: 1023}
-_INTEGER = {F32: I32, F64: I64}
+_MANGLED: dict[ir.Type, str] = {F32: "f32", F64: "f64"}
+_MANTISSA_BITS: dict[ir.Type, int] = {F32: 23, F64: 52}
+_EXPONENT_BIAS: dict[ir.Type, int] = {F32: 127, F64: 1023}
+_INTEGER: dict[ir.Type, ir.Type] = {F32: I32, F64: I64}
+
+
+def rounded(element: ir.Type, number: float) -> float:
+    """``number`` as a constant of type ``element`` holds it: to nearest even if that is float."""
+    return struct.unpack("f", struct.pack("f", number))[0] if element == F32 else number
 
 
 class _Splat(ir.Constant):
@@ -45,18 +46,16 @@ class _Splat(ir.Constant):
 class Lanes:
     """Emits element-wise operations at ``builder`` for values with as many lanes as ``like`` has."""
 
-    def __init__(self, builder: ir.IRBuilder, like: ir.Value) -> None:
-        self.builder = builder
+    def __init__(self, builder: ir.IRBuilder, like: Value) -> None:
+        self.builder: Any = builder
         self.count: int | None = like.type.count if isinstance(like.type, ir.VectorType) else None
 
     def type_of(self, element: ir.Type) -> ir.Type:
         return element if self.count is None else ir.VectorType(element, self.count)
 
     def constant(self, element: ir.Type, number: float) -> Value:
-        """``number`` in every lane, rounded to ``element`` to nearest even."""
-        if element == F32:
-            number = struct.unpack("f", struct.pack("f", number))[0]
-        value = ir.Constant(element, number)
+        """``number`` in every lane."""
+        value = ir.Constant(element, rounded(element, number))
         if self.count is None:
             return value
         return _Splat(self.type_of(element), value)
@@ -105,6 +104,10 @@ class Lanes:
     def at_least(self, x: Value, limit: float) -> Value:
         """The larger of x and ``limit``; NaN stays NaN."""
         return self.select(self.compare(">", limit, x), limit, x)
+
+    def clamp(self, x: Value, low: float, high: float) -> Value:
+        """x, no less than ``low`` and no more than ``high``; NaN stays NaN."""
+        return self.at_least(self.at_most(x, high), low)
 
     # Truth values.
 
@@ -157,6 +160,18 @@ class Lanes:
         biased = self.builder.add(exponent, self.integer(exponent, _EXPONENT_BIAS[element]))
         return self.from_bits(element, self.builder.shl(biased, self.integer(exponent, _MANTISSA_BITS[element])))
 
+    def scale(self, x: Value, exponent: Value) -> Value:
+        """x 2^exponent of floats, rounded once, for exponents from -252 to 254: results may be subnormal or infinite.
+
+        AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
+        are the same. (LLVM would call the C library for ``llvm.ldexp`` where the instruction is missing.)
+        """
+        if self.count == 16:
+            return self._ldexp(x, exponent)
+        half = self.builder.ashr(exponent, self.integer(exponent, 1))
+        other = self.builder.sub(exponent, half)
+        return self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
+
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
         """x * factor rounded to an integer, as a floating-point number and as an integer.
 
@@ -179,6 +194,14 @@ class Lanes:
     def _lift(self, *operands: Operand) -> list[Value]:
         element = next(self._element(value) for value in operands if isinstance(value, ir.Value))
         return [value if isinstance(value, ir.Value) else self.constant(element, value) for value in operands]
+
+    def _ldexp(self, x: Value, exponent: Value) -> Value:
+        full = f"llvm.ldexp.v{self.count}f32.v{self.count}i32"
+        module = self.builder.module
+        function = module.globals.get(full)
+        if function is None:
+            function = ir.Function(module, ir.FunctionType(x.type, [x.type, exponent.type]), full)
+        return self.builder.call(function, [x, exponent])
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
         lanes = "" if self.count is None else f"v{self.count}"
