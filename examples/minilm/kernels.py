@@ -20,10 +20,9 @@ All arithmetic is float32. Weights are stored [in, out]. Needs trn2 or later (32
 
 from __future__ import annotations
 
+import nki
 import nki.isa as nisa
 import nki.language as nl
-
-import nki
 
 PARTITIONS = 128  # rows of SBUF and PSUM, and the widest stationary operand
 BANK = 512  # float32 values in a partition of one PSUM bank, and the widest moving operand

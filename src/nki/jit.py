@@ -23,8 +23,7 @@ from nki.base import knobs
 from nki.base.dtype import DType
 from nki.base.errors import GridError, KernelArgumentError
 from nki.base.warning import NkiDeprecationWarning
-from nki.compiler import eager
-from nki.compiler.pipeline import Observe, compile, ignore
+from nki.compiler import eager, pipeline
 from nki.frontend.call import invoke
 from nki.ir import artifact
 from nki.ir.kernel import Kernel as Program
@@ -65,7 +64,7 @@ class Executable(native.Executable):
     def load(path: str | Path) -> Executable:
         """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
         program = artifact.load(Path(path))
-        return Executable(compile(None, {}, targets.find(program.target), start=program))
+        return Executable(pipeline.compile(None, {}, targets.find(program.target), start=program))
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -157,15 +156,19 @@ class Kernel:
             with self._lock:
                 found = self._executables.get(key)
                 if found is None:
-                    found = self._executables[key] = Executable(self._compile(arguments, adapter, ignore))
+                    found = self._executables[key] = Executable(self._compile(arguments, adapter, pipeline.ignore))
         return found, tensors
 
-    def _compile(self, arguments: Mapping[str, Any], adapter: Adapter, observe: Observe) -> Program:
+    def _compile(self, arguments: Mapping[str, Any], adapter: Adapter, observe: pipeline.Observe) -> Program:
         specs = self.specs(arguments, adapter)
-        return compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+        return pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
 
     def compile(
-        self, *args: Any, observe: Observe = ignore, progress: Callable[[int, int], None] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        observe: pipeline.Observe = pipeline.ignore,
+        progress: Callable[[int, int], None] | None = None,
+        **kwargs: Any,
     ) -> Executable:
         """Compile for these arguments without running; later calls with the like find it in the cache.
 
@@ -203,7 +206,7 @@ def _constant_key(name: str, value: Any) -> Any:
         return dict, tuple((_constant_key(name, k), _constant_key(name, v)) for k, v in pairs.items())
     if isinstance(value, np.generic):
         return type(value), value.item()
-    if callable(value) or hasattr(value, "__reduce__") and type(value).__module__.startswith("nki."):
+    if callable(value) or (hasattr(value, "__reduce__") and type(value).__module__.startswith("nki.")):
         return _Same(value)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):

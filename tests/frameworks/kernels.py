@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from nki.jit import Kernel
 
 from nki.base import dtype as nl
 from nki.ir.types import TensorSpec
+from nki.jit import Kernel
 
 
 def _kernel(compute):

@@ -12,12 +12,12 @@ import re
 
 import jax
 import jax.numpy as jnp
-import nki.language as nl
 import pytest
 import torch
 
 import nki
 import nki.isa as nisa
+import nki.language as nl
 
 SHAPE = (256, 1024)
 

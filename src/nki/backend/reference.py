@@ -163,7 +163,9 @@ class Reference:
     def transpose(self, value: Value) -> Value:
         return Value(value.array.T.copy(), value.dtype)
 
-    def iota(self, pattern: tuple[tuple[int, int], ...], offset: Any, channel_multiplier: Any, partitions: int) -> Value:
+    def iota(
+        self, pattern: tuple[tuple[int, int], ...], offset: Any, channel_multiplier: Any, partitions: int
+    ) -> Value:
         total = np.arange(partitions, dtype=np.int64).reshape(-1, *[1] * len(pattern)) * int(channel_multiplier)
         for place, (step, count) in enumerate(pattern):
             shape = [1] * (len(pattern) + 1)

@@ -81,7 +81,7 @@ class PartitionError(NkiError):
     code = "NKI-SH002"
 
 
-class BufferError_(NkiError):
+class MemoryRegionError(NkiError):
     """An operand in a memory that the instruction cannot read or write."""
 
     code = "NKI-BU001"

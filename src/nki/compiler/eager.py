@@ -58,4 +58,3 @@ def run(
         kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observe=observe)
     verify.legal(kernel)
     return kernel, [memory.array(tensor) for tensor in kernel.outputs]
-

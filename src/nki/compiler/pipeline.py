@@ -6,6 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from nki.base import collector
 from nki.base.errors import StageError
 from nki.frontend.capture import capture
 from nki.frontend.check import check
@@ -24,7 +25,7 @@ def ignore(stage: str, kernel: Kernel) -> None:
     """An observer that looks away."""
 
 
-def compile(
+def compile(  # noqa: A001  # the word of the field, and of the design
     fn: Callable[..., Any] | None,
     arguments: Mapping[str, Any],
     target: Target,
@@ -34,19 +35,20 @@ def compile(
     stop: str | None = None,
     observe: Observe = ignore,
 ) -> Kernel:
-    """Compile ``fn`` for ``arguments`` (a TensorSpec for each tensor, plain values for constants), or go on from ``start``.
+    """Compile ``fn`` for ``arguments``: a TensorSpec for each tensor, plain values for constants; or go on from ``start``.
 
     ``observe(stage, kernel)`` sees the kernel after ``specialise`` and after every stage; ``stop`` names the last one.
     """
     check_stage(stop)
-    kernel = start or specialise(check(capture(_given(fn))), arguments, target, grid=grid)
-    observe("specialise", kernel)
-    for name, stage in STAGES.items() if stop != "specialise" else ():
-        kernel = stage.run(kernel, target)
-        stage.legal(kernel)
-        observe(name, kernel)
-        if name == stop:
-            break
+    with collector.paused():
+        kernel = start or specialise(check(capture(_given(fn))), arguments, target, grid=grid)
+        observe("specialise", kernel)
+        for name, stage in STAGES.items() if stop != "specialise" else ():
+            kernel = stage.run(kernel, target)
+            stage.legal(kernel)
+            observe(name, kernel)
+            if name == stop:
+                break
     return kernel
 
 

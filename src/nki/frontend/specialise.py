@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -40,17 +39,11 @@ def specialise(
             inputs.append(tensor)
             values[name] = NkiTensor.of(tensor)
     function = compile_function(captured)
-    collects = gc.isenabled()
-    # All that a recording makes stays alive, so the garbage collector would only go over it again and again.
-    gc.disable()
-    try:
-        with recording(builder):
+    with recording(builder):
+        try:
             result = function(**values)
-    except Exception as error:
-        raise explain(error) from error.__cause__
-    finally:
-        if collects:
-            gc.enable()
+        except Exception as error:
+            raise explain(error) from error.__cause__
     outputs = _outputs(captured.name, result, inputs)
     for tensor in outputs:
         tensor.role = "output"
@@ -73,7 +66,9 @@ def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
         tensor = item.tensor
         if not tensor.buffer.is_hbm:
             raise ReturnError(
-                f"kernel {name!r} returns '{tensor.name}', which is in {tensor.buffer.value}", fix=allocate, span=tensor.span
+                f"kernel {name!r} returns '{tensor.name}', which is in {tensor.buffer.value}",
+                fix=allocate,
+                span=tensor.span,
             )
         if tensor in inputs:
             raise ReturnError(

@@ -106,9 +106,7 @@ class Inst:
     def operands(self) -> list[tuple[Field, Access]]:
         """The tensor operands that are present, in field order."""
         return [
-            (f, value)
-            for f in self.fields
-            if f.role is not None and isinstance(value := getattr(self, f.name), Access)
+            (f, value) for f in self.fields if f.role is not None and isinstance(value := getattr(self, f.name), Access)
         ]
 
     def accesses(self) -> list[Access]:
@@ -260,12 +258,14 @@ def check_types(inst: Inst) -> None:
         wrong_bool = isinstance(value, bool) and bool not in f.types
         if not isinstance(value, f.types) or wrong_bool:
             wanted = " or ".join(sorted({_words(t) for t in f.types})) + (" or None" if f.optional else "")
-            raise ArgumentError(f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value))
+            raise ArgumentError(
+                f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
+            )
 
 
 def _words(kind: type[Any]) -> str:
     names = {Access: "a tensor", float: "a number", int: "a number", bool: "True or False", tuple: "a tuple"}
-    return names.get(kind, f"an operator (nl.add, nl.exp, …)" if kind.__name__ == "Op" else f"nisa.{kind.__name__}")
+    return names.get(kind, "an operator (nl.add, nl.exp, …)" if kind.__name__ == "Op" else f"nisa.{kind.__name__}")
 
 
 def _describe(value: Any) -> str:
@@ -292,7 +292,9 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
         seen = known.get(key)
     except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
         check_types(inst)
-        raise ArgumentError(f"{inst.mnemonic}: an argument cannot be used at compile time", fix="pass plain values") from None
+        raise ArgumentError(
+            f"{inst.mnemonic}: an argument cannot be used at compile time", fix="pass plain values"
+        ) from None
     if seen is None:
         check_types(inst)
         for rule in inst.rules:

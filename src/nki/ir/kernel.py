@@ -178,7 +178,7 @@ def current(what: str) -> Builder:
     return _current.stack[-1]
 
 
-class recording:
+class recording:  # noqa: N801  # reads as a word: with recording(builder)
     """Context manager: makes ``builder`` the current one of this thread."""
 
     def __init__(self, builder: Builder) -> None:

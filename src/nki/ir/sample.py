@@ -59,7 +59,9 @@ class Draw:
         shape = (partitions, free) if outer == 1 or self.flag() else (partitions, outer, free // outer)
         step = self.choice((1, 1, 1, 2)) if buffer is not Buffer.psum else 1
         pad = self.choice((0, 0, 3))
-        start = self.choice([s for s in (0, 32, 64, 96) if s + partitions <= self.target.partitions and _fits(s, partitions)])
+        start = self.choice(
+            [s for s in (0, 32, 64, 96) if s + partitions <= self.target.partitions and _fits(s, partitions)]
+        )
         inner = shape[-1] * step + pad
         storage = (self.target.partitions, *shape[1:-1], inner)
         self._made += 1

@@ -29,7 +29,9 @@ from nki.ir.types import Access, Buffer, Tensor
 def show(kernel: Kernel) -> str:
     """``kernel`` as text."""
     grid = _value(kernel.grid)
-    lines = [f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)} {{"]
+    lines = [
+        f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)} {{"
+    ]
     lines.extend("  " + _tensor(t) for t in kernel.tensors)
     lines.extend("  " + show_inst(i) for i in kernel.body)
     names = ", ".join(t.name for t in kernel.outputs)

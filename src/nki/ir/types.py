@@ -1,8 +1,8 @@
 """Tensors and the access patterns through which instructions see them.
 
-A :class:`Tensor` is storage: a name, a shape, an element type and the memory it lives in. Storage is addressed row-major
-in elements; on chip the first dimension is the partition, so the partition step of a whole tensor is its free size
-(NKI access-pattern guide). An :class:`Access` is what an instruction's operand is: offset, shape and one step per
+A :class:`Tensor` is storage: a name, a shape, an element type and the memory it lives in. Storage is addressed
+row-major in elements; on chip the first dimension is the partition, so the partition step of a whole tensor is its free
+size (NKI access-pattern guide). An :class:`Access` is what an instruction's operand is: offset, shape and one step per
 dimension into one tensor.
 """
 

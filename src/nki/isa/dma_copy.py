@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import ArgumentError, BufferError_, DTypeError, EngineError, GenerationError, ShapeError
+from nki.base.errors import ArgumentError, DTypeError, EngineError, GenerationError, MemoryRegionError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
@@ -48,7 +48,7 @@ class DmaCopy(Inst):
             "DMA cannot reach psum, where '{i.dst.name}' or '{i.src.name}' is",
             lambda i, t: Buffer.psum not in (i.dst.buffer, i.src.buffer),
             "Release notes of NKI 0.3 (no DMA from PSUM)",
-            error=BufferError_,
+            error=MemoryRegionError,
             fix="move the tile between PSUM and SBUF with nisa.tensor_copy",
         ),
         rule(
@@ -63,8 +63,10 @@ class DmaCopy(Inst):
         rule(
             "DC04",
             "engine {i.engine.name} does not issue this DMA: engine is for dge_mode=hwdge and is sync or scalar",
-            lambda i, t: i.engine is enums.engine.unknown
-            or (i.dge_mode is enums.dge_mode.hwdge and i.engine in (enums.engine.sync, enums.engine.scalar)),
+            lambda i, t: (
+                i.engine is enums.engine.unknown
+                or (i.dge_mode is enums.dge_mode.hwdge and i.engine in (enums.engine.sync, enums.engine.scalar))
+            ),
             _SOURCE,
             error=EngineError,
             fix="leave engine out, or pass dge_mode=nisa.dge_mode.hwdge with nisa.engine.sync or nisa.engine.scalar",

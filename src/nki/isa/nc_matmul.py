@@ -60,8 +60,8 @@ class NcMatmul(Inst):
     """``dst = stationary.T @ moving``, contracted over partitions, into PSUM.
 
     ``stationary`` is (K, M) and ``moving`` (K, N) in SBUF with K and M at most 128; ``dst`` is (M, N), float32 (gen4:
-    also bfloat16). N is at most 512 (gen4: what PSUM holds). Products accumulate in float32. ``accumulate`` True adds to
-    what ``dst`` holds, False overwrites it, None lets the compiler decide: the first write to a place overwrites, later
+    also bfloat16). N is at most 512 (gen4: what PSUM holds). Products accumulate in float32. ``accumulate`` True adds
+    to what ``dst`` holds, False overwrites it, None lets the compiler decide: the first write to a place overwrites, later
     ones add. ``is_transpose`` moves the bits of ``stationary`` instead of multiplying; ``moving`` is then an identity.
     ``perf_mode=double_row`` (fp8, gen3 and later) contracts over partitions and a first free dimension of 2.
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
@@ -86,7 +86,7 @@ class NcMatmul(Inst):
         buffer("dst", Buffer.psum),
         rule(
             "MM01",
-            "stationary {i.stationary.shape} and moving {i.moving.shape} differ in partitions, the contracted dimension",
+            "stationary {i.stationary.shape} and moving {i.moving.shape} differ in partitions, the dimension summed over",
             lambda i, t: i.stationary.partitions == i.moving.partitions,
             _SOURCE,
             fix="lay the contracted dimension of both operands on the partitions",
@@ -109,10 +109,12 @@ class NcMatmul(Inst):
             "MM04",
             "dst '{i.dst.name}' {i.dst.shape} does not hold stationary {i.stationary.shape} transposed times moving "
             "{i.moving.shape}",
-            lambda i, t: not _layout(i)
-            or (
-                i.dst.partitions == _free(i.stationary, _double(i))
-                and i.dst.free_elements == _free(i.moving, _double(i))
+            lambda i, t: (
+                not _layout(i)
+                or (
+                    i.dst.partitions == _free(i.stationary, _double(i))
+                    and i.dst.free_elements == _free(i.moving, _double(i))
+                )
             ),
             _SOURCE,
             fix="dst has as many partitions as stationary has columns, and as many columns as moving",
@@ -129,8 +131,10 @@ class NcMatmul(Inst):
         rule(
             "MM06",
             "the Tensor engine of {t.name} does not multiply {i.stationary.dtype} with {i.moving.dtype}",
-            lambda i, t: {i.stationary.dtype, i.moving.dtype} <= t.matmul_dtypes
-            and {i.stationary.dtype.name, i.moving.dtype.name} != {"float8_e4m3", "float8_e4m3fn"},
+            lambda i, t: (
+                {i.stationary.dtype, i.moving.dtype} <= t.matmul_dtypes
+                and {i.stationary.dtype.name, i.moving.dtype.name} != {"float8_e4m3", "float8_e4m3fn"}
+            ),
             _SOURCE,
             error=DTypeError,
             fix="use float32, bfloat16, float16 or an fp8 format of this target",
@@ -139,8 +143,9 @@ class NcMatmul(Inst):
             "MM07",
             "dst '{i.dst.name}' is {i.dst.dtype}; {t.name} writes matmul results as float32 (trn3: or bfloat16), and a "
             "transpose as its input's dtype",
-            lambda i, t: i.dst.dtype in t.matmul_moving_free_max
-            or (i.is_transpose and i.dst.dtype is i.stationary.dtype),
+            lambda i, t: (
+                i.dst.dtype in t.matmul_moving_free_max or (i.is_transpose and i.dst.dtype is i.stationary.dtype)
+            ),
             _SOURCE,
             error=PsumError,
             fix="allocate dst as float32 and convert with nisa.tensor_copy",
@@ -168,8 +173,9 @@ class NcMatmul(Inst):
             "MM10",
             "perf_mode=double_row takes fp8 tiles with a first free dimension of 2, not {i.stationary.dtype} "
             "{i.stationary.shape} and {i.moving.dtype} {i.moving.shape}",
-            lambda i, t: not _double(i)
-            or (_layout(i) and i.stationary.dtype.name in _FP8 and i.moving.dtype.name in _FP8),
+            lambda i, t: (
+                not _double(i) or (_layout(i) and i.stationary.dtype.name in _FP8 and i.moving.dtype.name in _FP8)
+            ),
             _SOURCE,
             error=DTypeError,
             fix="lay the tiles out as (K, 2, columns) in float8_e4m3 or float8_e5m2",
@@ -186,9 +192,9 @@ class NcMatmul(Inst):
         rule(
             "MM12",
             "stationary {i.stationary.shape} does not fit tile_size={i.tile_size}",
-            lambda i, t: len(i.tile_size) != 2
-            or (
-                i.stationary.partitions <= i.tile_size[0] and _free(i.stationary, _double(i)) <= i.tile_size[1]
+            lambda i, t: (
+                len(i.tile_size) != 2
+                or (i.stationary.partitions <= i.tile_size[0] and _free(i.stationary, _double(i)) <= i.tile_size[1])
             ),
             _SOURCE,
             error=ShapeError,
@@ -204,7 +210,7 @@ class NcMatmul(Inst):
         ),
         rule(
             "MM14",
-            "is_transpose needs a (K, K) identity as moving; it is {i.moving.shape} for stationary {i.stationary.shape}",
+            "is_transpose needs a (K, K) identity as moving; it is {i.moving.shape}, stationary {i.stationary.shape}",
             lambda i, t: not i.is_transpose or i.moving.free_elements == i.moving.partitions,
             _SOURCE,
             fix="pass a square identity with as many rows as stationary has partitions",
@@ -247,7 +253,11 @@ class NcMatmul(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmul:
-        k, m, n = draw.partitions(), draw.choice((1, 3, 16, 17, 32, 64, 127, 128)), draw.choice((1, 5, 16, 63, 200, 512))
+        k, m, n = (
+            draw.partitions(),
+            draw.choice((1, 3, 16, 17, 32, 64, 127, 128)),
+            draw.choice((1, 5, 16, 63, 200, 512)),
+        )
         allowed = sorted(draw.target.matmul_dtypes, key=lambda d: d.name)
         first = draw.choice(allowed)
         second = draw.choice([d for d in allowed if (d.name in _WIDE) == (first.name in _WIDE)])

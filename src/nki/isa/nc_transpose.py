@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import BufferError_, DTypeError, ShapeError
+from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
@@ -69,10 +69,10 @@ class NcTranspose(Inst):
         ),
         rule(
             "NT04",
-            "the Tensor engine reads sbuf and writes psum; data is in {i.data.buffer.value}, dst in {i.dst.buffer.value}",
+            "the Tensor engine reads sbuf and writes psum; here {i.data.buffer.value} and {i.dst.buffer.value}",
             lambda i, t: i.engine is not _E.tensor or _by_tensor(i),
             _SOURCE,
-            error=BufferError_,
+            error=MemoryRegionError,
             fix="allocate dst with buffer=nl.psum and data with buffer=nl.sbuf",
         ),
         rule(
@@ -89,7 +89,7 @@ class NcTranspose(Inst):
             "goes from sbuf to psum",
             lambda i, t: i.engine is not _E.unknown or _small(i) or _by_tensor(i),
             _SOURCE,
-            error=BufferError_,
+            error=MemoryRegionError,
             fix="allocate dst with buffer=nl.psum and data with buffer=nl.sbuf",
         ),
     )

@@ -20,7 +20,13 @@ def function(cls: type[Inst]) -> Callable[..., None]:
     Built as source text, because a call happens for every instruction of a kernel and the text has no loop.
     """
     shown = visible(cls)
-    scope: dict[str, Any] = {"__name__": "nki.isa", "cls": cls, "freeze": freeze, "plain": plain, "record": _record(cls)}
+    scope: dict[str, Any] = {
+        "__name__": "nki.isa",
+        "cls": cls,
+        "freeze": freeze,
+        "plain": plain,
+        "record": _record(cls),
+    }
     parameters, arguments = [], []
     for f in shown:
         scope[f"default_{f.name}"] = f.default

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from nki.base.errors import BufferError_, DTypeError, EngineError, GenerationError, OperatorError, PartitionError
+from nki.base.errors import DTypeError, EngineError, GenerationError, MemoryRegionError, OperatorError, PartitionError
 from nki.ir.inst import Inst, Rule
 from nki.ir.types import Access, Buffer
 from nki.isa.enums import engine
@@ -26,7 +26,8 @@ def _tile(i: Inst, name: str) -> Access | None:
 
 def tiles(*names: str) -> tuple[Rule, ...]:
     """Each named operand is on chip, has partitions that the machine has, starts where an engine can start, and has a
-    dtype that computes."""
+    dtype that computes.
+    """
     return tuple(r for name in names for r in _tile_rules(name))
 
 
@@ -59,7 +60,7 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
             f"{name} '{i}.name}}' is in {i}.buffer.value}}; compute engines see only sbuf and psum",
             on_chip,
             arch,
-            BufferError_,
+            MemoryRegionError,
             "copy it to an SBUF tile with nisa.dma_copy first (and back afterwards, for a result)",
         ),
         Rule(
@@ -171,7 +172,7 @@ def buffer(name: str, *allowed: Buffer) -> Rule:
         f"{name} '{{i.{name}.name}}' is in {{i.{name}.buffer.value}}; it must be in {words}",
         ok,
         "NKI reference, the instructions' Memory types sections",
-        BufferError_,
+        MemoryRegionError,
         f"allocate it with buffer=nl.{allowed[0].value}, or copy it there",
     )
 
@@ -188,7 +189,7 @@ def not_both_psum(first: str, second: str) -> Rule:
         f"{first} '{{i.{first}.name}}' and {second} '{{i.{second}.name}}' are both in psum; only one may be",
         ok,
         "NKI reference, nki.isa.tensor_tensor",
-        BufferError_,
+        MemoryRegionError,
         f"copy {second} to SBUF with nisa.tensor_copy first",
     )
 

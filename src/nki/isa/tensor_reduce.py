@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.base.dtype import float32 as _F32
+from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import BufferError_, EngineError
+from nki.base.errors import EngineError, MemoryRegionError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
@@ -57,7 +57,7 @@ class TensorTensor(Inst):
             "nl.power runs on GpSimd, which cannot reach psum, where one of the operands is",
             lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for a in i.accesses()),
             _SOURCE,
-            error=BufferError_,
+            error=MemoryRegionError,
             fix="copy the operand to SBUF with nisa.tensor_copy first",
         ),
         rule(

@@ -29,7 +29,7 @@ from nki.base.dtype import (
     uint32,
 )
 from nki.base.errors import ArgumentError as _ArgumentError
-from nki.base.errors import BufferError_ as _BufferError
+from nki.base.errors import MemoryRegionError as _BufferError
 from nki.base.source import here as _here
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording

@@ -6,7 +6,6 @@ import operator
 from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
-from nki.base.dtype import DType
 from nki.base.errors import IndexRangeError, TensorOperatorError, ViewError
 from nki.ir.types import Access, Tensor, row_major
 

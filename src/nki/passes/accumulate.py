@@ -1,7 +1,7 @@
 """Stage ``accumulate``: each matmul either overwrites PSUM or adds to it.
 
-``accumulate=None`` leaves the choice to the compiler. In program order, a place that nobody has written since its tensor
-was made is overwritten; a place that has been written is added to. After this stage no ``None`` is left.
+``accumulate=None`` leaves the choice to the compiler. In program order, a place that nobody has written since its
+tensor was made is overwritten; a place that has been written is added to. After this stage no ``None`` is left.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from nki.ir.psum import Written
 from nki.target.model import Target
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:
+def run(kernel: Kernel, _target: Target) -> Kernel:
     """``kernel`` with every matmul's ``accumulate`` decided. Raises PsumError where half a destination was written."""
     written = Written()
     body: list[Inst] = []

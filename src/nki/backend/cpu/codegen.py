@@ -139,9 +139,7 @@ class Routine:
         if turned := _transposition(s, loops):
             ldo, ldi, rows, columns = (ir.Constant(I64, n) for n in turned)
             routine = transpose.address(s.place.dtype.itemsize)
-            self._loops(
-                loops[:-2], leaves, lambda at: self._call(routine, [at[0], ldo, at[1], ldi, rows, columns])
-            )
+            self._loops(loops[:-2], leaves, lambda at: self._call(routine, [at[0], ldo, at[1], ldi, rows, columns]))
             return
         self._loops(loops[:-1], leaves, lambda at: self._row(s, leaves, loops[-1], at))
 
@@ -177,9 +175,7 @@ class Routine:
         row = Loop(rows, tuple(_row_step(leaf, rows) for leaf in leaves))
         return joined([row, *nest(patterns, cuts)]) or [Loop(1, tuple(0 for _ in leaves))]
 
-    def _loops(
-        self, loops: Sequence[Loop], leaves: list[_Leaf], body: Callable[[dict[int, Value]], None]
-    ) -> None:
+    def _loops(self, loops: Sequence[Loop], leaves: list[_Leaf], body: Callable[[dict[int, Value]], None]) -> None:
         """Run ``body`` inside ``loops`` with the address (for iota: the value) of every leaf."""
         start: dict[int, Value] = {}
         for i, leaf in enumerate(leaves):

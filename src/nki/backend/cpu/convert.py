@@ -62,7 +62,7 @@ _STORAGE: Final = {
     dt.float16: F16,
     dt.bfloat16: I16,
     dt.tfloat32: F32,
-    **{small: I8 for small in _SMALL},
+    **dict.fromkeys(_SMALL, I8),
     **{whole: ir.IntType(8 * whole.itemsize) for whole in dt.ALL if whole.is_integer},
 }
 

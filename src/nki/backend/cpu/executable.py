@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from nki.backend.cpu.driver import walk
 from nki.backend.cpu.plan import Plan, Progress, plan
+from nki.base import collector
 from nki.ir.kernel import Kernel
 
 _arenas: list[NDArray[np.uint8]] = []
@@ -28,7 +29,8 @@ class Executable:
         self.inputs = kernel.input_specs()
         self.outputs = kernel.output_specs()
         self.returns_sequence = kernel.sequence
-        self.plan: Plan = plan(kernel, progress)
+        with collector.paused():
+            self.plan: Plan = plan(kernel, progress)
         self._walk = walk()
         self._table = self.plan.table.ctypes.data
         self._rows = len(self.plan.table)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from nki.backend.cpu.nodes import Dims
 
@@ -32,7 +33,7 @@ def boundaries(patterns: Sequence[Dims], extra: int = 1) -> list[int] | None:
             size *= count
             found.add(size)
     ordered = sorted(found)
-    return ordered if all(b % a == 0 for a, b in zip(ordered, ordered[1:], strict=False)) else None
+    return ordered if all(b % a == 0 for a, b in pairwise(ordered)) else None
 
 
 def split(dims: Dims, cuts: Sequence[int]) -> list[int]:
@@ -52,7 +53,7 @@ def split(dims: Dims, cuts: Sequence[int]) -> list[int]:
 def nest(patterns: Sequence[Dims], cuts: Sequence[int]) -> list[Loop]:
     """The loops over the elements of a partition, outermost first."""
     columns = [split(dims, cuts) for dims in patterns]
-    counts = [high // low for low, high in zip(cuts, cuts[1:], strict=False)][::-1]
+    counts = [high // low for low, high in pairwise(cuts)][::-1]
     return [Loop(count, tuple(c[i] for c in columns)) for i, count in enumerate(counts)]
 
 
@@ -71,6 +72,5 @@ def joined(loops: Sequence[Loop]) -> list[Loop]:
 
 def _continues(outer: Loop, inner: Loop) -> bool:
     return all(
-        o is not None and i is not None and o == i * inner.count
-        for o, i in zip(outer.steps, inner.steps, strict=True)
+        o is not None and i is not None and o == i * inner.count for o, i in zip(outer.steps, inner.steps, strict=True)
     )

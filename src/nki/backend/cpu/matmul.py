@@ -269,7 +269,9 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
 
 
 def add_matmul(module: ir.Module, lanes: int) -> ir.Function:
-    """Add to ``module``, for vectors of ``lanes`` (4, 8 or 16) floats, and return ::
+    """Add to ``module``, for vectors of ``lanes`` (4, 8 or 16) floats, and return this function.
+
+    ::
 
         void nki_matmul(float *out, i64 ldo, const float *stationary, i64 lds, const float *moving, i64 ldm,
                         i64 rows, i64 columns, i64 depth, i64 accumulate)

@@ -338,9 +338,11 @@ def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[i
     written: set[int] = set()
     for statement in statements:
         target = statement.place
-        reads = [statement.left, statement.right] if isinstance(statement, Gemm) else [
-            n.place for n in loads(statement.node) if n.place is not None
-        ]
+        reads = (
+            [statement.left, statement.right]
+            if isinstance(statement, Gemm)
+            else [n.place for n in loads(statement.node) if n.place is not None]
+        )
         for place in reads:
             if place.base == SCRATCH:
                 continue

@@ -84,8 +84,7 @@ def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
             base, start = places[access.tensor]
             args.append(base)
             args.append(start + access.offset * access.dtype.itemsize)
-        for number in inst.immediates():
-            args.append(_bits(float(number)))
+        args.extend(_bits(float(number)) for number in inst.immediates())
     scratch = max((_routines[key].scratch for key in unique), default=0)
     table = np.array(rows, np.int64).reshape(-1, 2)
     return Plan(table, np.array(args, np.int64), arena, scratch, len(unique))

@@ -16,14 +16,16 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.engine import engine
 from nki.backend.cpu.emit import I32, I64, POINTER, VOID, Builder, Matrix, Value, at_least, i64, smaller, steps
+from nki.backend.cpu.engine import engine
 
 _PIECE: Final = 16  # bytes
 
 
 def add_transpose(module: ir.Module, lanes: int, itemsize: int = 4) -> ir.Function:
-    """Add to ``module``, for vectors of ``lanes`` (4, 8 or 16) floats, and return ::
+    """Add to ``module``, for vectors of ``lanes`` (4, 8 or 16) floats, and return this function.
+
+    ::
 
         void nki_transpose(void *out, i64 ldo, const void *in, i64 ldi, i64 rows, i64 columns)
 
