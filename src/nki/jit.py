@@ -32,12 +32,17 @@ from nki.ir.types import TensorSpec
 from nki.target.model import Target
 
 
-class Adapter(Protocol):
-    """What a framework's bridge provides; see ``nki.frameworks.kernel.Adapter``."""
+class TensorMap(Protocol):
+    """How a framework's tensors look to a kernel; see ``nki.frameworks.kernel.TensorMap``."""
 
     def is_framework_tensor(self, t: Any) -> bool: ...
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...
     def translate_to_neuron_dtype(self, _dtype: Any) -> DType: ...
+
+
+class Adapter(TensorMap, Protocol):
+    """What a framework's bridge provides; see ``nki.frameworks.kernel.Adapter``."""
+
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
@@ -94,7 +99,9 @@ class Kernel:
         self._lock = threading.RLock()
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
-        return Kernel(self.func, _grid(grid, self.chosen_target()), self.target)
+        name = f"_grid_{grid}"
+        _make_launched(self, grid, name)
+        return getattr(self, name)
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
@@ -124,7 +131,7 @@ class Kernel:
         bound.apply_defaults()
         return bound.arguments
 
-    def key(self, arguments: Mapping[str, Any], adapter: Adapter) -> tuple[Any, list[Any]]:
+    def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
         """What compiling depends on, as a key for a cache; and the tensors among the arguments, in order."""
         tensors: list[Any] = []
         key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT)]
@@ -136,7 +143,7 @@ class Kernel:
                 key.append(_constant_key(name, value))
         return tuple(key), tensors
 
-    def specs(self, arguments: Mapping[str, Any], adapter: Adapter) -> dict[str, Any]:
+    def specs(self, arguments: Mapping[str, Any], adapter: TensorMap) -> dict[str, Any]:
         """The arguments with a :class:`TensorSpec` in place of each tensor."""
         result = dict(arguments)
         for name, value in arguments.items():
@@ -146,7 +153,7 @@ class Kernel:
         return result
 
     def specialise(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap
     ) -> tuple[Executable, list[Any]]:
         """Native code for these arguments, compiled now or found in the cache; and the tensors, in input order."""
         arguments = self.bind(args, kwargs)
@@ -159,7 +166,7 @@ class Kernel:
                     found = self._executables[key] = Executable(self._compile(arguments, adapter, pipeline.ignore))
         return found, tensors
 
-    def _compile(self, arguments: Mapping[str, Any], adapter: Adapter, observe: pipeline.Observe) -> Program:
+    def _compile(self, arguments: Mapping[str, Any], adapter: TensorMap, observe: pipeline.Observe) -> Program:
         specs = self.specs(arguments, adapter)
         return pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
 
@@ -180,6 +187,13 @@ class Kernel:
         made = Executable(program, progress)
         self._executables[self.key(arguments, adapter)[0]] = made
         return made
+
+
+def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
+    """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
+    degrees = _grid(grid, kernel.chosen_target())
+    if name not in kernel.__dict__:
+        setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target))
 
 
 def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
@@ -231,33 +245,31 @@ class _Same:
         return id(self.value)
 
 
-_roots: dict[type[Any], str] = {}
+_adapters: dict[str, Adapter] = {}
+_bridges: dict[tuple[type[Any], ...], str] = {}
 
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
     """The bridge of the framework whose tensors are among the arguments; NumPy's when there are none."""
-    chosen = _NUMPY
-    for value in (*args, *kwargs.values()) if kwargs else args:
-        kind = type(value)
-        module = _roots.get(kind)
-        if module is None:
-            module = _roots[kind] = _bridge_of(kind)
-        if _RANK.get(module, 0) > _RANK.get(chosen, 0):
-            chosen = module
-    return _adapter(chosen)
+    kinds: list[type[Any]] = [type(value) for value in (*args, *kwargs.values())]
+    return _adapters[_bridge_of(*kinds)]
 
 
-def _bridge_of(kind: type[Any]) -> str:
-    for base in kind.__mro__:
-        found = BRIDGES.get(base.__module__.partition(".")[0])
-        if found is not None:
-            return found
-    return _NUMPY
+def _bridge_of(*kinds: type[Any]) -> str:
+    """The bridge for arguments of these types, imported."""
+    module = _bridges.get(kinds)
+    if module is None:
+        found = (BRIDGES.get(base.__module__.partition(".")[0]) for kind in kinds for base in kind.__mro__)
+        module = max((m for m in found if m is not None), key=_RANK.__getitem__, default=_NUMPY)
+        _adapters[module] = importlib.import_module(module).ADAPTER
+        _bridges[kinds] = module
+    return module
 
 
-@functools.cache
-def _adapter(module: str) -> Adapter:
-    return importlib.import_module(module).ADAPTER
+# What torch.compiler.assume_constant_result sets, without an import of torch: the compiler of PyTorch, which traces the
+# call of a kernel, runs these functions as they are and takes their results as given.
+for _opaque in (_bridge_of, _make_launched):
+    setattr(_opaque, "_dynamo_marked_constant", True)  # noqa: B010
 
 
 def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -1,21 +1,22 @@
-from __future__ import annotations
+"""What the tests of the bridges share: a cache folder of their own, and launches that are recorded or fail."""
 
-import importlib.util
-import sys
+from __future__ import annotations
 
 import pytest
 
-if importlib.util.find_spec("nki.jit") is None:
-    from . import fake_jit
+from nki.jit import Executable
 
-    sys.modules["nki.jit"] = fake_jit
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_cache(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPEN_NKI_CACHE", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.fixture
 def launches(monkeypatch):
     """The addresses that each launch of a kernel got, oldest first."""
-    from nki.jit import Executable
-
     recorded = []
     launch = Executable.launch
 
@@ -30,7 +31,6 @@ def launches(monkeypatch):
 @pytest.fixture
 def broken_launch(monkeypatch):
     """Every launch fails."""
-    from nki.jit import Executable
 
     def fail(self, pointers):
         raise RuntimeError("broken on purpose")

@@ -1,44 +1,51 @@
-"""Kernels for the tests of the bridges."""
+"""Kernels for the tests of the bridges; one tile each."""
 
 from __future__ import annotations
 
-import numpy as np
-
-from nki.base import dtype as nl
-from nki.ir.types import TensorSpec
-from nki.jit import Kernel
+import nki
+import nki.isa as nisa
+import nki.language as nl
 
 
-def _kernel(compute):
-    return lambda func: Kernel(func, compute)
+def _load(tensor):
+    tile = nl.ndarray(tensor.shape, dtype=tensor.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=tensor)
+    return tile
 
 
-@_kernel(lambda i, o, c: np.add(i[0], i[1], out=o[0], casting="unsafe"))
+def _store(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=tile)
+    return out
+
+
+@nki.jit
 def add(a, b):
-    return TensorSpec("out", a.shape, a.dtype)
+    total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=total, data1=_load(a), data2=_load(b), op=nl.add)
+    return _store(total)
 
 
-def _sum_and_scaled(i, o, c):
-    np.add(i[0], i[1], out=o[0])
-    np.multiply(i[0][:1], c["scale"], out=o[1])
-
-
-@_kernel(_sum_and_scaled)
+@nki.jit
 def sum_and_scaled(a, b, scale=2.0, mode="plain"):
     """Two results: a + b, and the first row of a times ``scale``."""
-    return TensorSpec("total", a.shape, a.dtype), TensorSpec("scaled", (1, a.shape[1]), a.dtype)
+    total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    scaled = nl.ndarray((1, a.shape[1]), dtype=a.dtype, buffer=nl.sbuf)
+    tile = _load(a)
+    nisa.tensor_tensor(dst=total, data1=tile, data2=_load(b), op=nl.add)
+    nisa.tensor_scalar(dst=scaled, data=tile[0:1, :], op0=nl.multiply, operand0=scale)
+    return _store(total), _store(scaled)
 
 
-@_kernel(lambda i, o, c: np.less(i[0], i[1], out=o[0]))
+@nki.jit
 def less(a, b):
-    return TensorSpec("out", a.shape, nl.bool_)
+    result = nl.ndarray(a.shape, dtype=nl.bool_, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=result, data1=_load(a), data2=_load(b), op=nl.less)
+    return _store(result)
 
 
-@_kernel(lambda i, o, c: None)
-def no_result(a):
-    return None
-
-
-@_kernel(lambda i, o, c: np.copyto(o[0], i[0].astype(o[0].dtype)))
+@nki.jit
 def to_e4m3(a):
-    return TensorSpec("out", a.shape, nl.float8_e4m3)
+    result = nl.ndarray(a.shape, dtype=nl.float8_e4m3, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=result, src=_load(a))
+    return _store(result)

@@ -32,11 +32,11 @@ EXAMPLES = {
 @pytest.mark.parametrize("bridge", EXAMPLES, ids=lambda b: b.__name__)
 def test_dump_config(bridge):
     example = EXAMPLES[bridge]
-    kernel = bridge(func_name="adding", func=add, grid=(2,))
+    kernel = bridge(func_name="adding", func=add, grid=(1,))
     text, inputs, outputs = kernel.dump_config(example(4, 6), b=example(4, 6))
     assert (inputs, outputs) == (["a", "b"], ["out"])
     config = BackendConfig.decode(text)
-    assert (config.func_name, config.grid) == ("adding", (2,))
+    assert (config.func_name, config.grid) == ("adding", (1,))
     assert config.input_names == ("a", "b") and Path(config.binary).is_file()
     assert kernel.dump_config(example(4, 6), example(4, 6))[0] == text
     assert kernel.dump_config(example(8, 6), example(8, 6))[0] != text
@@ -47,7 +47,7 @@ def test_constants_are_part_of_the_kernel():
     a = np.zeros((4, 6), np.float32)
     assert kernel.func_name == "sum_and_scaled"
     assert kernel.dump_config(a, a, scale=2.0)[0] != kernel.dump_config(a, a, scale=3.0)[0]
-    assert kernel.dump_config(a, a)[2] == ["total", "scaled"]
+    assert kernel.dump_config(a, a)[2] == ["out", "out.1"]
 
 
 def test_without_cache_the_config_is_equal():
@@ -105,8 +105,5 @@ def test_a_framework_of_ones_own():
 
 
 def test_the_numpy_bridge_imports_no_other_framework():
-    program = (
-        "import sys, tests.frameworks.conftest, nki.frameworks.numpy\n"
-        "assert not {'torch', 'jax', 'jaxlib'} & set(sys.modules)\n"
-    )
+    program = "import sys, nki.frameworks.numpy\nassert not {'torch', 'jax', 'jaxlib'} & set(sys.modules)\n"
     subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[2])

@@ -17,7 +17,7 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 
-from .kernels import add, less, no_result, sum_and_scaled
+from .kernels import add, less, sum_and_scaled
 
 A = np.arange(24, dtype=np.float32).reshape(4, 6)
 B = A[::-1] * 3 + 1
@@ -85,10 +85,6 @@ def test_several_results_and_constants():
     np.testing.assert_array_equal(total, A + B)
     np.testing.assert_array_equal(scaled, A[:1] * 3)
     assert isinstance(sum_and_scaled(A, B), tuple)
-
-
-def test_no_result():
-    assert no_result(A) is None
 
 
 @pytest.mark.parametrize("dtype", ["float64", "int64", "uint64", "complex64", "object", "U3", "M8[s]"])

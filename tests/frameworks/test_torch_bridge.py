@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch.autograd import forward_ad
 
+import nki
 from nki.base.errors import (
     EmptyTensorError,
     NotBatchableError,
@@ -18,7 +19,7 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 
-from .kernels import add, less, no_result, sum_and_scaled, to_e4m3
+from .kernels import add, less, sum_and_scaled, to_e4m3
 
 # Forward mode makes PyTorch warn of its own use of torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
@@ -99,10 +100,6 @@ def test_a_result_type_that_torch_lacks_is_refused():
 def test_several_results_and_constants():
     total, scaled = sum_and_scaled(A, b=B, scale=3.0)
     assert torch.equal(total, A + B) and torch.equal(scaled, A[:1] * 3)
-
-
-def test_no_result():
-    assert no_result(A) is None
 
 
 @pytest.mark.parametrize(
@@ -195,7 +192,25 @@ def test_forward_mode():
 
 def test_vmap_is_refused():
     with pytest.raises(NotBatchableError, match=r"'add'.*torch.vmap"):
-        torch.vmap(add)(A, B)
+        torch.vmap(add)(A[None], B[None])
+
+
+# The eager simulator
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float8_e5m2, torch.int8, torch.uint16])
+def test_simulated_results_equal_native_ones(dtype):
+    a, b = (A / 8).to(dtype), (B / 8).to(dtype).t().contiguous().t()
+    native, simulated = add(a, b), nki.simulate(add)(a, b)
+    assert simulated.dtype == dtype and torch.equal(native.view(torch.uint8), simulated.view(torch.uint8))
+
+
+def test_a_simulated_kernel_does_not_lose_a_gradient_in_silence():
+    a = A.clone().requires_grad_()
+    with pytest.raises(NotDifferentiableError, match="simulator"):
+        nki.simulate(add)(a, B)
+    with torch.no_grad():
+        assert torch.equal(nki.simulate(add)(a, B), A + B)
 
 
 # The operator

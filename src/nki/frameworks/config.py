@@ -11,14 +11,9 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 from nki.base.errors import BackendConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from nki.jit import Executable
 
 CUSTOM_CALL_TARGET: Final = "AwsNeuronCustomNativeKernel"
 KERNEL_FORMAT: Final = "open-nki"
@@ -42,17 +37,6 @@ class BackendConfig:
     kernel_format: str = KERNEL_FORMAT
     platform_target: str = ""
     aliases: tuple[tuple[int, int], ...] = ()
-
-    @classmethod
-    def of(cls, executable: Executable, grid: Sequence[int], func_name: str = "") -> BackendConfig:
-        """The config that calls ``executable``; its artifact is written to disk if it was not yet."""
-        return cls(
-            func_name=func_name or executable.name,
-            binary=str(executable.artifact()),
-            input_names=tuple(spec.name for spec in executable.inputs),
-            output_names=tuple(spec.name for spec in executable.outputs),
-            grid=tuple(grid),
-        )
 
     def encode(self) -> str:
         """Base64 of the JSON form. Equal configs give equal text, so graphs that use one can be cached by it."""

@@ -6,6 +6,9 @@ on the CPU never passed that text to status-returning calls and drops them, so t
 typed interface with the same text as its one attribute; XLA's buffers go to the kernel without a copy.
 """
 
+# JAX declares types only in part.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+
 from __future__ import annotations
 
 import ctypes
@@ -26,9 +29,9 @@ from nki.frameworks.kernel import (
     FrameworkKernel,
     Operand,
     check_operands,
+    config_for,
     find,
     pack,
-    remember,
 )
 from nki.frameworks.numpy import NumPyTensors
 
@@ -115,13 +118,12 @@ batching.primitive_batchers[_nki_call] = _refuse_batch
 
 
 def _lower_for_cpu(ctx: Any, *operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
-    remember(executable)
-    config = BackendConfig.of(executable, grid).encode()
+    config = config_for(executable, grid).encode()
     return jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET)(ctx, *operands, **{_ATTRIBUTE: config})
 
 
 def _lower_for_neuron(ctx: Any, *operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
-    config = BackendConfig.of(executable, grid).encode()
+    config = config_for(executable, grid).encode()
     lower = jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET, api_version=_STATUS_RETURNING, backend_config=config)
     return lower(ctx, *operands)
 

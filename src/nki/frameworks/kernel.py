@@ -86,7 +86,7 @@ class FrameworkKernel(TensorMap):
         self.func: Final = kernel.func
         self.func_name: Final = func_name or kernel.func.__name__
         self.enable_cache: Final = enable_cache
-        self._configs: dict[Executable, BackendConfig] = {}
+        self._configs: dict[Executable, str] = {}
 
     def dump_config(self, *args: Any, **kwargs: Any) -> tuple[str, list[str], list[str]]:
         """Compile for these arguments; returns the ``backend_config`` text, the input names and the output names.
@@ -95,11 +95,10 @@ class FrameworkKernel(TensorMap):
         anew each time.
         """
         executable, _ = self.kernel.specialise(args, kwargs, self)
-        config = self._configs.get(executable)
-        if config is None or not self.enable_cache:
-            config = BackendConfig.of(executable, self.kernel.grid, self.func_name)
-            self._configs[executable] = config
-        return config.encode(), list(config.input_names), list(config.output_names)
+        text = self._configs.get(executable) if self.enable_cache else None
+        if text is None:
+            text = self._configs[executable] = config_for(executable, self.kernel.grid, self.func_name).encode()
+        return text, [spec.name for spec in executable.inputs], [spec.name for spec in executable.outputs]
 
 
 def check_shape(shape: Sequence[int]) -> None:
@@ -116,22 +115,34 @@ def check_shape(shape: Sequence[int]) -> None:
         )
 
 
-def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...] | None:
-    """Results in the form in which the kernel returned them: one, a tuple, or None."""
-    if executable.returns_sequence:
-        return tuple(outputs)
-    return outputs[0] if outputs else None
+def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...]:
+    """Results in the form in which the kernel returned them: one, or a tuple."""
+    return tuple(outputs) if executable.returns_sequence else outputs[0]
 
 
 _loaded: Final[dict[str, Executable]] = {}
+_paths: Final[dict[Executable, str]] = {}
 _lock: Final = threading.Lock()
 
 
 def remember(executable: Executable) -> str:
     """The path by which graphs name ``executable``; this process will find it again without reading the file."""
-    path = str(executable.artifact())
-    _loaded.setdefault(path, executable)
+    path = _paths.get(executable)
+    if path is None:
+        path = _paths[executable] = str(executable.artifact())
+        _loaded.setdefault(path, executable)
     return path
+
+
+def config_for(executable: Executable, grid: Sequence[int], func_name: str = "") -> BackendConfig:
+    """The config of a custom call to ``executable``, which :func:`find` will find by its ``binary``."""
+    return BackendConfig(
+        func_name=func_name or executable.name,
+        binary=remember(executable),
+        input_names=tuple(spec.name for spec in executable.inputs),
+        output_names=tuple(spec.name for spec in executable.outputs),
+        grid=tuple(grid),
+    )
 
 
 def find(path: str) -> Executable:

@@ -69,7 +69,7 @@ def _refusal(dtype: Any) -> ByteOrderError | UnknownDTypeError:
             f"an array of dtype {dtype.str!r} has its bytes in the order of another machine",
             fix="pass array.astype(array.dtype.newbyteorder('='))",
         )
-    narrower = _NARROWER.get(getattr(dtype, "kind", ""))
+    narrower = _NARROWER.get(dtype.kind) if isinstance(dtype, np.dtype) else None
     return UnknownDTypeError(
         f"dtype {dtype} is not an NKI dtype",
         fix=f"pass array.astype(np.{narrower})" if narrower else "pass an array of numbers",

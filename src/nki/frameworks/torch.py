@@ -5,6 +5,10 @@ path of a compiled artifact, so that a graph from PyTorch's on-disk cache names 
 Plain eager calls bypass the operator, because its dispatch costs more than the rest of the call.
 """
 
+# PyTorch declares types only in part, and of its internals not that they may give None.
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnnecessaryComparison=false
+# pyright: reportPrivateUsage=false
+
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -12,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import numpy as np
 import torch
-from torch._C import _len_torch_dispatch_stack  # pyright: ignore[reportPrivateUsage]
+from torch._C import _len_torch_dispatch_stack
 from torch._C._functorch import is_gradtrackingtensor, peek_interpreter_stack
 from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import guard_scalar
@@ -109,7 +113,7 @@ class TorchAdapter(TorchTensors, Adapter):
             return _call_in_graph(kernel, args, kwargs)
         executable, tensors = kernel.specialise(args, kwargs, self)
         grad = torch.is_grad_enabled()
-        plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0  # pyright: ignore[reportPrivateUsage]
+        plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0
         for t in tensors:
             if not t.is_cpu:
                 _refuse_device(t.device.type)
@@ -123,6 +127,8 @@ class TorchAdapter(TorchTensors, Adapter):
     def to_numpy(self, t: Any) -> NDArray[Any]:
         if not t.is_cpu:
             _refuse_device(t.device.type)
+        if torch.is_grad_enabled() and t.requires_grad:
+            raise _not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
         # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy.
         return t.detach().resolve_neg().contiguous().view(torch.uint8).numpy().view(dtype).reshape(t.shape)
@@ -145,15 +151,15 @@ def _refuse_device(device: str) -> None:
 def _check_transforms(executable: Executable, tensors: Sequence[torch.Tensor]) -> None:
     """Refuse derivatives that would be lost or end in an error that names no kernel: torch.func and forward mode."""
     if peek_interpreter_stack() is not None and any(map(is_gradtrackingtensor, tensors)):
-        raise _not_differentiable(executable.name)
-    forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()  # pyright: ignore[reportPrivateUsage]
+        raise _not_differentiable(f"kernel {executable.name!r}")
+    forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
     if forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors):
-        raise _not_differentiable(executable.name)
+        raise _not_differentiable(f"kernel {executable.name!r}")
 
 
-def _not_differentiable(name: str) -> NotDifferentiableError:
+def _not_differentiable(what: str) -> NotDifferentiableError:
     return NotDifferentiableError(
-        f"kernel {name!r} has no derivative",
+        f"{what} has no derivative",
         fix="call it in the forward of a torch.autograd.Function that has a backward, or under torch.no_grad()",
     )
 
@@ -198,7 +204,7 @@ def _backward(ctx: Any, *_: Any) -> tuple[list[torch.Tensor], None]:
 
 
 def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
-    raise _not_differentiable(find(kernel).name)
+    raise _not_differentiable(f"kernel {find(kernel).name!r}")
 
 
 def _infer_no_gradient(kernel: str, count: int) -> list[torch.Tensor]:
@@ -236,9 +242,7 @@ def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]
     described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
     key, order, is_sequence = _prepare(kernel, tuple(kwargs), *described)
     outputs = _op([tensors[i] for i in order], key)
-    if is_sequence:
-        return tuple(outputs)
-    return outputs[0] if len(outputs) else None
+    return tuple(outputs) if is_sequence else outputs[0]
 
 
 def _describe(value: Any, tensors: list[torch.Tensor]) -> Any:
