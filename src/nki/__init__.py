@@ -8,4 +8,13 @@ from nki.base.warning import NkiDeprecationWarning, NkiWarning
 from nki.frameworks.kernel import FrameworkKernel
 from nki.jit import Kernel, jit, simulate
 
-__all__ = ["FrameworkKernel", "Kernel", "NkiDeprecationWarning", "NkiError", "NkiWarning", "__version__", "jit", "simulate"]
+__all__ = [
+    "FrameworkKernel",
+    "Kernel",
+    "NkiDeprecationWarning",
+    "NkiError",
+    "NkiWarning",
+    "__version__",
+    "jit",
+    "simulate",
+]

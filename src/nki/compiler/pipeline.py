@@ -35,7 +35,7 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     stop: str | None = None,
     observe: Observe = ignore,
 ) -> Kernel:
-    """Compile ``fn`` for ``arguments``: a TensorSpec for each tensor, plain values for constants; or go on from ``start``.
+    """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or go on from ``start``.
 
     ``observe(stage, kernel)`` sees the kernel after ``specialise`` and after every stage; ``stop`` names the last one.
     """

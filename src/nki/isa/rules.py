@@ -31,43 +31,35 @@ def tiles(*names: str) -> tuple[Rule, ...]:
     return tuple(r for name in names for r in _tile_rules(name))
 
 
+_ARCH = "Trainium/Inferentia2 architecture guide, SBUF and PSUM access"
+
+
+def _about(name: str, ok: Callable[[Access, Target], bool]) -> Callable[[Any, Target], bool]:
+    """``ok`` of the operand ``name``, where it is a tile."""
+
+    def check(i: Any, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or ok(tile, t)
+
+    return check
+
+
 def _tile_rules(name: str) -> tuple[Rule, ...]:
-    def on_chip(i: Inst, t: Target) -> bool:
-        tile = _tile(i, name)
-        return tile is None or tile.buffer.on_chip
-
-    def limit(i: Inst, t: Target) -> bool:
-        tile = _tile(i, name)
-        return tile is None or tile.partitions <= t.partitions
-
-    def start(i: Inst, t: Target) -> bool:
-        tile = _tile(i, name)
-        return tile is None or tile.start_partition in starts(tile.partitions)
-
-    def step(i: Inst, t: Target) -> bool:
-        tile = _tile(i, name)
-        return tile is None or tile.partitions == 1 or tile.strides[0] == tile.partition_step
-
-    def computes(i: Inst, t: Target) -> bool:
-        tile = _tile(i, name)
-        return tile is None or tile.dtype.computes
-
     i = "{i." + name
-    arch = "Trainium/Inferentia2 architecture guide, SBUF and PSUM access"
     return (
         Rule(
             "TL01",
             f"{name} '{i}.name}}' is in {i}.buffer.value}}; compute engines see only sbuf and psum",
-            on_chip,
-            arch,
+            _about(name, lambda tile, t: tile.buffer.on_chip),
+            _ARCH,
             MemoryRegionError,
             "copy it to an SBUF tile with nisa.dma_copy first (and back afterwards, for a result)",
         ),
         Rule(
             "TL02",
             f"{name} '{i}.name}}' has {i}.partitions}} partitions; the machine has {{t.partitions}}",
-            limit,
-            arch,
+            _about(name, lambda tile, t: tile.partitions <= t.partitions),
+            _ARCH,
             PartitionError,
             "tile dimension 0 by {t.partitions}",
         ),
@@ -75,8 +67,8 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
             "TL03",
             f"{name} '{i}.name}}' starts at partition {i}.start_partition}} and has {i}.partitions}} partitions: "
             "up to 32 may start at 0, 32, 64 or 96, up to 64 at 0 or 64, more only at 0",
-            start,
-            arch,
+            _about(name, lambda tile, t: tile.start_partition in starts(tile.partitions)),
+            _ARCH,
             PartitionError,
             "move the tile to an allowed start partition, or split it",
         ),
@@ -84,15 +76,15 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
             "TL04",
             f"{name} '{i}.name}}' steps {i}.strides[0]}} elements between partitions; its tensor has "
             f"{i}.partition_step}}: an engine reads neighbouring partitions",
-            step,
-            arch,
+            _about(name, lambda tile, t: tile.partitions == 1 or tile.strides[0] == tile.partition_step),
+            _ARCH,
             PartitionError,
             "use nisa.dma_copy or nisa.nc_transpose to rearrange partitions",
         ),
         Rule(
             "TL05",
             f"{name} '{i}.name}}' is {i}.dtype}}, which no compute instruction takes",
-            computes,
+            _about(name, lambda tile, t: tile.dtype.computes),
             "NKI reference, Supported Data Types",
             DTypeError,
             "use a plain float or integer dtype",

@@ -204,8 +204,16 @@ def test_operators_at_special_values(op: str, x: float, y: float, want: float) -
 
 @pytest.mark.parametrize(
     ("op", "want"),
-    [("silu", 0.7310585786), ("mish", 0.8650983883), ("gelu_apprx_tanh", 0.8411919906), ("gelu", 0.8413447461)]
-    + [("gelu_apprx_sigmoid", 0.8457957659), ("exp", np.e), ("softplus", 1.3132616875), ("sigmoid", 0.7310585786)],
+    [
+        ("silu", 0.7310585786),
+        ("mish", 0.8650983883),
+        ("gelu_apprx_tanh", 0.8411919906),
+        ("gelu", 0.8413447461),
+        ("gelu_apprx_sigmoid", 0.8457957659),
+        ("exp", np.e),
+        ("softplus", 1.3132616875),
+        ("sigmoid", 0.7310585786),
+    ],
 )
 def test_functions_at_one(op: str, want: float) -> None:
     assert abs(float(functions.evaluate(op, np.array(1.0))) - want) < 1e-9

@@ -16,7 +16,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from nki.backend.cpu.codegen import Routine
+from nki.backend.cpu.codegen import emit_routine
 from nki.backend.cpu.coverage import unwritten
 from nki.backend.cpu.driver import fill_address
 from nki.backend.cpu.engine import engine
@@ -143,8 +143,7 @@ def _meets(one: tuple[int, int], two: tuple[int, int]) -> bool:
 def build(module: ir.Module, name: str, inst: Inst) -> int:
     """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
     lowering = lower(inst, aliases(inst))
-    routine = Routine(module, name, lowering, len(inst.accesses()), engine().vector_width)
-    routine.emit()
+    emit_routine(module, name, lowering, len(inst.accesses()), engine().vector_width)
     return lowering.scratch
 
 

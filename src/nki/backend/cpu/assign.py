@@ -1,0 +1,91 @@
+"""Element-wise statements: one expression, one loop nest, innermost on vectors."""
+
+from __future__ import annotations
+
+from typing import Final, cast
+
+from llvmlite import ir
+
+from nki.backend.cpu import transpose
+from nki.backend.cpu.loops import Loop
+from nki.backend.cpu.nodes import Assign, Node, Place
+from nki.backend.cpu.routine import I64, Leaf, Position, Routine, Value, leaves_of, nodes_of
+from nki.backend.cpu.rows import Row
+
+LEAST_TRANSPOSED: Final = 4
+"""Rows and columns from which on a transposition is worth a call."""
+
+
+def assign(r: Routine, s: Assign) -> None:
+    """Emit ``s``."""
+    leaves = [Leaf(None, s.place), *leaves_of(s.node)]
+    loops = r.nest(leaves, s.place.rows, s.place.columns)
+    if loops is None:
+        _assign_in_steps(r, s)
+        return
+    loops = _vector_last(loops, r.lanes)
+    if turned := _transposition(s, loops):
+        ldo, ldi, rows, columns = (ir.Constant(I64, n) for n in turned)
+        routine = transpose.address(s.place.dtype.itemsize)
+        r.loops(loops[:-2], leaves, lambda at: r.call(routine, [at[0], ldo, at[1], ldi, rows, columns]))
+        return
+    r.loops(loops[:-1], leaves, lambda at: _row(r, s, leaves, loops[-1], at))
+
+
+def _assign_in_steps(r: Routine, s: Assign) -> None:
+    """Patterns that share no loop meet in dense scratch memory."""
+    settle(r, s.node)
+    if any(n.kind == "iota" and len(n.value[0]) > 1 for n in nodes_of(s.node)) or len(s.place.dims) > 1:
+        place = r.scratch_like(s.place)
+        assign(r, Assign(place, s.node))
+        assign(r, Assign(s.place, Node("load", place.dtype, place.rows, place.columns, place=place)))
+    else:
+        assign(r, s)
+
+
+def settle(r: Routine, expression: Node) -> None:
+    """Copy what ``expression`` loads with more than one dimension to dense scratch memory, and load it from there."""
+    for node in nodes_of(expression):
+        if node.kind == "load" and len(cast(Place, node.place).dims) > 1:
+            place = r.scratch_like(cast(Place, node.place))
+            assign(r, Assign(place, Node("load", node.dtype, node.rows, node.columns, place=node.place)))
+            node.place = place
+
+
+def _row(r: Routine, s: Assign, leaves: list[Leaf], loop: Loop, position: Position) -> None:
+    """The innermost loop: whole vectors, then ever narrower ones for what is left."""
+    row = Row(r, leaves, loop, position)
+    row.prepare(s.node)
+    done = 0
+    width = r.lanes
+    while width >= 1:
+        whole = (loop.count - done) // width * width
+        if whole:
+            first = done
+
+            def chunk(index: Value, width: int = width, first: int = first) -> None:
+                at = r.b.add(index, ir.Constant(I64, first)) if first else index
+                row.store(s.place, row.value(s.node, at, width), at, width)
+
+            r.count(whole, width, chunk)
+            done += whole
+        width //= 2
+
+
+def _transposition(s: Assign, loops: list[Loop]) -> tuple[int, int, int, int] | None:
+    """When the two inner loops move elements across: the row steps of target and source, rows and columns there."""
+    if s.node.kind != "load" or len(loops) < 2 or min(loops[-1].count, loops[-2].count) < LEAST_TRANSPOSED:
+        return None
+    for across, along in ((loops[-2], loops[-1]), (loops[-1], loops[-2])):
+        (out_across, in_across), (out_along, in_along) = across.steps, along.steps
+        if out_along == 1 and in_across == 1 and out_across and in_along:
+            return out_across, in_along, along.count, across.count
+    return None
+
+
+def _vector_last(loops: list[Loop], lanes: int) -> list[Loop]:
+    """Move the loop that vectors run along to the end: the last one, unless it is short and another is long."""
+    longest = max(range(len(loops)), key=lambda i: loops[i].count)
+    if loops[-1].count >= min(lanes, 8) or loops[longest].count < 2 * loops[-1].count:
+        return loops
+    return [*loops[:longest], *loops[longest + 1 :], loops[longest]]

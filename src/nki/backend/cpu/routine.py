@@ -1,0 +1,202 @@
+"""The frame of a native routine: its arguments, and loop nests that move one address per access pattern.
+
+A routine is ``void f(i8** bases, i64* args)``. ``args`` holds a pair (index into ``bases``, byte offset) for each
+operand, then the instruction's run-time numbers as bits of doubles; ``bases[1]`` is scratch memory. Element addresses
+were proved to lie inside their tensors when the access was made, so the code checks nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, cast
+
+from llvmlite import ir
+
+from nki.backend.cpu.loops import Loop, boundaries, joined, nest
+from nki.backend.cpu.nodes import SCRATCH, Lowering, Node, Param, Place
+from nki.backend.cpu.operators import F64
+
+I8: Final = ir.IntType(8)
+I32: Final = ir.IntType(32)
+I64: Final = ir.IntType(64)
+POINTER: Final = ir.PointerType()
+ROUTINE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
+SCRATCH_BASE: Final = 1
+
+Builder = Any
+Value = Any
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """One pattern of a loop nest: a load, an iota (without a place) or the target (without a node)."""
+
+    node: Node | None
+    place: Place | None
+
+
+Position = dict[int, Value]
+"""Where the leaves of a nest are, by their index: an address; for an iota, its value so far."""
+
+
+class Routine:
+    """A native function under construction."""
+
+    def __init__(self, module: ir.Module, name: str, lowering: Lowering, operands: int, lanes: int) -> None:
+        self.function = ir.Function(module, ROUTINE, name)
+        self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
+        self.lowering = lowering
+        self.operands = operands
+        self.lanes = lanes
+        self.bases, self.args = self.function.args
+        self.pointers = {slot: self.pointer(slot) for slot in range(operands)}
+        if lowering.scratch:
+            self.pointers[SCRATCH] = self.base(ir.Constant(I64, SCRATCH_BASE))
+
+    def argument(self, index: int, kind: ir.Type = I64) -> Value:
+        place = self.b.gep(self.args, [ir.Constant(I64, 8 * index)], source_etype=I8)
+        return self.b.load(place, typ=kind)
+
+    def base(self, index: Value) -> Value:
+        place = self.b.gep(self.bases, [self.b.mul(index, ir.Constant(I64, 8))], source_etype=I8)
+        return self.b.load(place, typ=POINTER)
+
+    def pointer(self, slot: int) -> Value:
+        return self.move(self.base(self.argument(2 * slot)), self.argument(2 * slot + 1))
+
+    def move(self, pointer: Value, count: Value) -> Value:
+        return self.b.gep(pointer, [count], source_etype=I8)
+
+    def number(self, value: Any) -> Value:
+        """A run-time or compile-time number as a double."""
+        if isinstance(value, Param):
+            return self.argument(2 * self.operands + value.index, F64)
+        return ir.Constant(F64, float(value))
+
+    def integer(self, value: Any) -> Value:
+        if isinstance(value, int):
+            return ir.Constant(I32, value)
+        return self.b.trunc(self.b.fptosi(self.number(value), I64), I32)
+
+    def start(self, place: Place) -> Value:
+        return self.move(self.pointers[place.base], ir.Constant(I64, place.start))
+
+    def scratch_like(self, like: Place) -> Place:
+        place = self.lowering.new_place(like.rows, like.columns, like.dtype)
+        if SCRATCH not in self.pointers:
+            self.pointers[SCRATCH] = self.base(ir.Constant(I64, SCRATCH_BASE))
+        return place
+
+    def nest(self, leaves: list[Leaf], rows: int, columns: int) -> list[Loop] | None:
+        """The loops over partitions and elements; None when the patterns do not nest."""
+        patterns = [dims_of(leaf, columns) for leaf in leaves]
+        cuts = boundaries(patterns)
+        if cuts is None:
+            return None
+        row = Loop(rows, tuple(row_step(leaf, rows) for leaf in leaves))
+        return joined([row, *nest(patterns, cuts)]) or [Loop(1, tuple(0 for _ in leaves))]
+
+    def loops(self, loops: Sequence[Loop], leaves: list[Leaf], body: Callable[[Position], None]) -> None:
+        """Run ``body`` inside ``loops`` with the address (for iota: the value) of every leaf."""
+        start: Position = {}
+        for i, leaf in enumerate(leaves):
+            if leaf.place is not None:
+                start[i] = self.start(leaf.place)
+            elif leaf.node is not None:
+                start[i] = self.integer(leaf.node.value[1])
+        self._loop(list(loops), leaves, 0, start, body)
+
+    def _loop(
+        self,
+        loops: list[Loop],
+        leaves: list[Leaf],
+        depth: int,
+        position: Position,
+        body: Callable[[Position], None],
+    ) -> None:
+        if depth == len(loops):
+            body(position)
+            return
+        loop = loops[depth]
+
+        def inside(index: Value) -> None:
+            moved = {i: self.advance(leaf, p, loop.steps[i], index) for i, (leaf, p) in along(leaves, position)}
+            self._loop(loops, leaves, depth + 1, moved, body)
+
+        self.count(loop.count, 1, inside)
+
+    def count(self, stop: int, step: int, body: Callable[[Value], None]) -> None:
+        """``for index in range(0, stop, step): body(index)``; ``stop`` is a multiple of ``step``."""
+        if stop <= step:
+            if stop == step:
+                body(ir.Constant(I64, 0))
+            return
+        b = self.b
+        before = b.block
+        head, done = b.append_basic_block("loop"), b.append_basic_block("done")
+        b.branch(head)
+        b.position_at_end(head)
+        index = b.phi(I64)
+        index.add_incoming(ir.Constant(I64, 0), before)
+        body(index)
+        following = b.add(index, ir.Constant(I64, step))
+        index.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, ir.Constant(I64, stop)), head, done)
+        b.position_at_end(done)
+
+    def advance(self, leaf: Leaf, position: Value, step: int | None, index: Value) -> Value:
+        """Where a leaf is after ``index`` steps."""
+        if leaf.place is not None:
+            assert step is not None
+            width = step * leaf.place.dtype.itemsize
+            return self.move(position, self.b.mul(index, ir.Constant(I64, width))) if width else position
+        node = cast(Node, leaf.node)
+        factor = self.integer(node.value[2]) if step is None else ir.Constant(I32, step)
+        return self.b.add(position, self.b.mul(self.b.trunc(index, I32), factor))
+
+    def call(self, address: int, arguments: list[Value]) -> None:
+        """Call a native routine that was compiled before."""
+        kind = ir.FunctionType(ir.VoidType(), [POINTER if a.type == POINTER else I64 for a in arguments])
+        self.b.call(self.b.inttoptr(ir.Constant(I64, address), kind.as_pointer()), arguments)
+
+    def variable(self, kind: ir.Type, start: Value) -> Value:
+        """A local variable; LLVM keeps it in a register."""
+        with self.b.goto_entry_block():
+            slot = self.b.alloca(kind)
+        self.b.store(start, slot)
+        return slot
+
+
+def nodes_of(node: Node) -> list[Node]:
+    """An expression and all its parts."""
+    found = [node]
+    for arg in node.args:
+        found.extend(nodes_of(arg))
+    return found
+
+
+def leaves_of(node: Node) -> list[Leaf]:
+    """The loads and iotas of an expression, each once."""
+    unique = {id(n): n for n in nodes_of(node) if n.kind in ("load", "iota")}
+    return [Leaf(n, n.place if n.kind == "load" else None) for n in unique.values()]
+
+
+def dims_of(leaf: Leaf, columns: int) -> tuple[tuple[int, int], ...]:
+    """A leaf's pattern over the elements of a partition; one element stands for all of them."""
+    dims = leaf.place.dims if leaf.place is not None else cast(Node, leaf.node).value[0]
+    count = math.prod(n for _, n in dims)
+    return dims if count == columns else ((0, columns),)
+
+
+def row_step(leaf: Leaf, rows: int) -> int | None:
+    """A leaf's step from partition to partition."""
+    if leaf.place is None:
+        return None
+    return leaf.place.row_step if leaf.place.rows == rows and rows > 1 else 0
+
+
+def along(leaves: list[Leaf], position: Position) -> list[tuple[int, tuple[Leaf, Value]]]:
+    """Each leaf that has a position, with its index and where it is."""
+    return [(i, (leaves[i], where)) for i, where in position.items()]
