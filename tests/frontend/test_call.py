@@ -161,7 +161,7 @@ def test_prepared_code_goes_with_the_function(load: Load) -> None:
     code = weakref.ref(function.__code__)
     del function
     gc.collect()
-    assert watched() is not None, "the code lives as long as `make`, whose constant it is"
+    assert code() is not None, "the code lives as long as `make`, whose constant it is"
     module.make.__code__ = (lambda: None).__code__
     gc.collect()
     assert code() is None
