@@ -1,6 +1,6 @@
 """Plain Python of all the kinds that kernels use, each a function without arguments that returns what it saw."""
 
-# ruff: noqa: C416, E731, PERF401, B023, FURB, RET503, RET504, RET507, SIM113, A001, F842
+# ruff: noqa: A001, C416, E731, F842, PERF401, B023
 
 import enum
 import functools

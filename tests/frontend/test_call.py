@@ -15,8 +15,9 @@ from nki.base.source import Span
 from nki.frontend.bytecode import origin
 from nki.frontend.call import compile_function, invoke, prepare
 from nki.frontend.capture import capture
-from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError
-from nki.frontend.place import explain, here
+from nki.frontend.check import check
+from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError, UnknownApiError, UnknownNameError
+from nki.frontend.place import explain, place
 from tests.frontend import programs
 
 Load = Callable[[str], types.ModuleType]
@@ -160,7 +161,7 @@ def test_prepared_code_goes_with_the_function(load: Load) -> None:
     code = weakref.ref(function.__code__)
     del function
     gc.collect()
-    assert watched() is not None, "the code lives as long as `make`, whose constant it is"
+    assert code() is not None, "the code lives as long as `make`, whose constant it is"
     module.make.__code__ = (lambda: None).__code__
     gc.collect()
     assert code() is None
@@ -230,7 +231,7 @@ def test_endless_recursion_is_an_error_of_the_kernel(load: Load) -> None:
 
 def test_outside_of_kernels_there_is_no_place() -> None:
     assert explain(NkiError("nowhere")).span is None
-    assert here() == (None, ())
+    assert place(ValueError("never raised")) == (None, ())
 
 
 def test_an_error_that_has_a_place_keeps_it_and_gets_the_calls(load: Load) -> None:
@@ -247,11 +248,55 @@ def test_an_error_that_has_a_place_keeps_it_and_gets_the_calls(load: Load) -> No
     assert [s.line for s in error.stack] == [3, 2]
 
 
-def test_here_names_line_columns_and_calls(load: Load, trace: types.ModuleType) -> None:
-    module = load("def f(x):\n    return trace.place(), 1\ndef kernel():\n    ä = 1; return f(2)\n")
-    vars(trace)["place"] = functools.cache(here)
-    vars(module)["trace"] = trace
-    (span, stack), _ = compile_function(capture(module.kernel))()
+def test_place_names_line_columns_and_calls(load: Load) -> None:
+    module = load("def f(x):\n    return int('x'), 1\ndef kernel():\n    ä = 1; return f(2)\n")
+    error = failure(module)
     file = str(module.__file__)
-    assert span == Span(file, 2, 11, 24, "f")
-    assert stack == (Span(file, 4, 18, 22, "kernel"),)
+    assert error.span == Span(file, 2, 11, 19, "f")
+    assert error.stack == (Span(file, 4, 18, 22, "kernel"),)
+
+
+def test_a_failed_assertion_shows_the_values_of_its_names(load: Load) -> None:
+    module = load("""
+        LIMIT = 128
+        class Tile:
+            shape = (129, 4)
+            dtype = "float32"
+            parts = [1]
+        def kernel():
+            tile, other = Tile(), Tile()
+            assert (tile.shape[0] <= LIMIT
+                    and tile.parts == other.parts), ""
+    """)
+    expected = (
+        "this does not hold: tile.shape[0] <= LIMIT and tile.parts == other.parts, "
+        "where tile.shape = (129, 4), LIMIT = 128"
+    )
+    assert failure(module).message == expected
+
+
+def test_names_that_turn_out_unknown_are_told_with_the_nearest(load: Load) -> None:
+    module = load("def kernel(tile=1):\n    return til\n")
+    module.kernel.__globals__["til"] = 1
+    function = compile_function(check(capture(module.kernel)))
+    del module.til
+    with pytest.raises(NameError) as caught:
+        function()
+    error = explain(caught.value)
+    assert isinstance(error, UnknownNameError)
+    assert error.fix == "did you mean `tile`?"
+
+
+def test_attributes_that_turn_out_unknown_are_told_with_the_nearest(load: Load) -> None:
+    error = failure(load("class C:\n    shape = 1\ndef kernel():\n    return C().shpae\n"))
+    assert isinstance(error, KernelPythonError)
+    assert error.fix == "did you mean `shape`?"
+    error = failure(load("def kernel():\n    return [m.exq for m in [nl]]\n"))
+    assert isinstance(error, UnknownApiError)
+    assert error.fix == "did you mean `exp`?"
+
+
+def test_a_variable_read_too_early_is_an_error_of_python(load: Load) -> None:
+    error = failure(load("def kernel():\n    if False:\n        x = 1\n    return x\n"))
+    assert isinstance(error, KernelPythonError)
+    assert "UnboundLocalError" in error.message

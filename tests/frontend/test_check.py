@@ -126,6 +126,26 @@ def test_is_warns_except_with_none(load: Load) -> None:
     assert [(w.filename, w.lineno) for w in caught] == [(module.__file__, 3)]
 
 
+def test_unknown_names_in_branches_are_warnings_until_they_run(load: Load) -> None:
+    module = load("""
+        def kernel(flag=False):
+            size = 1
+            if flag:
+                size = sise
+            return size
+    """)
+    with pytest.warns(NkiWarning, match="name `sise` is not defined.*did you mean `size`") as caught:
+        check(capture(module.kernel))
+    assert [w.lineno for w in caught] == [5]
+    function = compile_function(capture(module.kernel))
+    assert function() == 1
+    with pytest.raises(NameError) as reached:
+        function(True)
+    error = explain(reached.value)
+    assert isinstance(error, errors.UnknownNameError)
+    assert error.fix == "did you mean `size` or `slice`?"
+
+
 def test_keyword_only_parameters_are_deprecated(load: Load) -> None:
     module = load("def kernel(a, *, flag=True): return a")
     with pytest.warns(NkiDeprecationWarning, match="keyword-only"):

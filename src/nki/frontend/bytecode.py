@@ -10,10 +10,8 @@ import __future__
 import ast
 import sys
 import types
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
-
-from nki.base.source import Span
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
@@ -25,13 +23,9 @@ _NO_TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if sys.version_info >=
 
 @dataclass(eq=False, slots=True)
 class Origin:
-    """The last constant of every code object that the frontend compiles: frames of the kernel are known by it.
-
-    ``spans`` remembers positions by bytecode offset, because every recorded instruction asks for one.
-    """
+    """The last constant of every code object that the frontend compiles: frames of the kernel are known by it."""
 
     function: str
-    spans: dict[int, Span] = field(default_factory=dict[int, Span])
 
 
 def origin(code: types.CodeType) -> Origin | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import types
 import weakref
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +12,7 @@ from nki.frontend.bytecode import compiled, marked, origin
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.check import check
 from nki.frontend.host import calls_back, is_host
-from nki.frontend.rewrite import CALL, HOOKS, rewrite
+from nki.frontend.rewrite import HOOKS, rewrite
 
 
 def compile_function(captured: Captured) -> types.FunctionType:
@@ -23,9 +22,11 @@ def compile_function(captured: Captured) -> types.FunctionType:
     original, so it always sees their present values. The hooks come in as closure variables: that way the user's module
     gets no name of ours, and looking up a global keeps Python's fast path.
     """
-    return _function(
-        _code(captured), captured.globals, captured.name, captured.cells, captured.defaults, captured.kwdefaults
-    )
+    code = _code(captured)
+    closure = tuple(captured.cells.get(name, _INVOKE) for name in code.co_freevars)
+    function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
+    function.__kwdefaults__ = captured.kwdefaults
+    return function
 
 
 def prepare(fn: types.FunctionType) -> types.FunctionType:
@@ -36,14 +37,18 @@ def prepare(fn: types.FunctionType) -> types.FunctionType:
     """
     code = fn.__code__
     entry = _prepared.get(id(code))
-    if entry is None or entry.globals is not fn.__globals__:
+    if entry is None or entry.module != id(fn.__globals__):
         if origin(code) is not None:
             return fn
         entry = _prepared[id(code)] = _prepare_code(fn)
     if entry.rewritten is None:
         return fn
-    cells = dict(zip(code.co_freevars, fn.__closure__ or (), strict=True))
-    return _function(entry.rewritten, fn.__globals__, fn.__name__, cells, fn.__defaults__, fn.__kwdefaults__)
+    cells = fn.__closure__ or ()
+    closure = tuple([cells[index] if index >= 0 else _INVOKE for index in entry.closure])
+    function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
+    if fn.__kwdefaults__ is not None:
+        function.__kwdefaults__ = fn.__kwdefaults__
+    return function
 
 
 def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -84,39 +89,29 @@ def _callback(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class _Prepared:
-    source: weakref.ref[types.CodeType]  # keeps the entry alive just as long as the code whose id is its key
-    globals: dict[str, Any]
+    source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code whose id is its key
+    module: int  # id of the globals that static names were looked up in; holding them would keep the code alive
     rewritten: types.CodeType | None  # None: a function of the host
+    closure: tuple[int, ...] = ()  # for each closure variable of `rewritten` its place in the original, or -1: the hook
 
 
 _prepared: dict[int, _Prepared] = {}
-_HOOK_CELLS = {CALL: types.CellType(invoke)}
+_INVOKE = types.CellType(invoke)
 
 
 def _prepare_code(fn: types.FunctionType) -> _Prepared:
-    key = id(fn.__code__)
-    source = weakref.ref(fn.__code__, lambda _: _prepared.pop(key, None))
+    original = fn.__code__
+    key = id(original)
+    source = weakref.ref(original, lambda _: _prepared.pop(key, None))
     if is_host(fn):
-        return _Prepared(source, fn.__globals__, None)
+        return _Prepared(source, id(fn.__globals__), None)
     captured = capture(fn)
     check(captured, kernel=False)
-    return _Prepared(source, fn.__globals__, _code(captured))
+    code = _code(captured)
+    places = {name: index for index, name in enumerate(original.co_freevars)}
+    return _Prepared(source, id(fn.__globals__), code, tuple(places.get(name, -1) for name in code.co_freevars))
 
 
 def _code(captured: Captured) -> types.CodeType:
     code = compiled(rewrite(captured), captured.class_name, captured.code, HOOKS)
     return marked(code, captured.qualname)
-
-
-def _function(
-    code: types.CodeType,
-    module: dict[str, Any],
-    name: str,
-    cells: Mapping[str, types.CellType],
-    defaults: tuple[Any, ...] | None,
-    kwdefaults: dict[str, Any] | None,
-) -> types.FunctionType:
-    closure = tuple(cells.get(variable) or _HOOK_CELLS[variable] for variable in code.co_freevars)
-    function = types.FunctionType(code, module, name, defaults, closure)
-    function.__kwdefaults__ = kwdefaults
-    return function

@@ -21,7 +21,7 @@ from typing import Any
 from nki.base.source import Span
 from nki.frontend.bytecode import FunctionNode
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
-from nki.frontend.place import node_span
+from nki.frontend.position import node_span
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
 

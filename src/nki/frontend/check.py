@@ -65,11 +65,22 @@ def _visit(found: Findings, node: ast.AST, local: frozenset[str]) -> None:
     if TABLE.get(type(node), _NEWER)(found, node, local):
         for field, value in ast.iter_fields(node):
             if field not in _ELSEWHERE:
+                branch = isinstance(node, _BRANCHES.get(field, ()))
+                found.branches += branch
                 for part in _nodes(value):
                     _visit(found, part, local)
+                found.branches -= branch
 
 
 _ELSEWHERE = ("annotation", "returns", "decorator_list")  # types mean nothing, decorators have a rule of their own
+
+
+_BRANCHES: Final[dict[str, tuple[type[ast.AST], ...]]] = {
+    "body": (ast.If, ast.IfExp, ast.While, *FUNCTIONS),
+    "orelse": (ast.If, ast.IfExp, ast.While, ast.For),
+    "values": (ast.BoolOp,),
+}
+"""The parts of nodes that may not run even where the node does."""
 
 
 def _nodes(value: Any) -> Iterable[ast.AST]:

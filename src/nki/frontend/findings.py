@@ -18,6 +18,7 @@ class Findings:
         self.errors: list[NkiError] = []
         self.statements: set[ast.expr] = set()  # expressions whose value nobody uses
         self.unknown: set[str] = set()  # names that have been reported once
+        self.branches = 0  # how many conditions and functions stand between the function's first line and this node
 
     def report(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
         """Keep an error at ``node``; they are raised together at the end."""

@@ -7,12 +7,12 @@ import builtins
 import difflib
 import inspect
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from nki.base.errors import NkiError
 from nki.frontend.beta1 import NAMESPACE, REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, RESULT
-from nki.frontend.capture import Captured, is_api, unwrap
+from nki.frontend.capture import is_api, unwrap
 from nki.frontend.errors import (
     CallArgumentError,
     HostBuiltinError,
@@ -48,7 +48,13 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
             found.report(RemovedApiError, node, message, NAMESPACE)
     elif name not in found.unknown:
         found.unknown.add(name)
-        found.report(UnknownNameError, node, f"name `{name}` is not defined", _spelling(name, captured, local))
+        message = f"name `{name}` is not defined"
+        closures = {cell: captured.closure(cell) for cell in captured.cells}
+        fix = spelling(name, {**captured.globals, **closures}, local)
+        if found.branches:  # which may be there for another version or configuration, and never run
+            found.warn(node, f"{message}, which is an error if this line is reached: {fix}")
+        else:
+            found.report(UnknownNameError, node, message, fix)
     return True
 
 
@@ -67,7 +73,7 @@ def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str])
         found.report(RemovedApiError, node, message, removed)
     else:
         prefix = ast.unparse(node.value)
-        fix = _did_you_mean(node.attr, (n for n in dir(owner) if not n.startswith("_")), f"{prefix}.")
+        fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
         found.report(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
 
@@ -113,7 +119,7 @@ def _report_keyword(found: Findings, node: ast.keyword, keyword: str, name: str,
     removed = REMOVED_KEYWORDS.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{name}` no longer takes `{keyword}`" if removed else f"`{name}` takes no `{keyword}`"
-    found.report(error, node, message, removed or _did_you_mean(keyword, parameters, "", _takes(parameters)))
+    found.report(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
 
 
 def _takes(parameters: list[str]) -> str:
@@ -136,20 +142,19 @@ def _is_beta1(value: object) -> bool:
     return isinstance(home, str) and (home == "neuronxcc" or home.startswith("neuronxcc."))
 
 
-def _spelling(name: str, captured: Captured, local: frozenset[str]) -> str:
+def spelling(name: str, around: Mapping[str, object], local: Iterable[str]) -> str:
     """The best guess at what an unknown name should be: an NKI function, a customary import, or a near name."""
-    around = {**captured.globals, **{cell: captured.closure(cell) for cell in captured.cells}}
     for alias, value in around.items():
         if isinstance(value, types.ModuleType) and is_api(value) and hasattr(value, name):
             return f"did you mean `{alias}.{name}`?"
     if name in CUSTOMARY:
         return f"write `{CUSTOMARY[name]}` at the top of the file"
-    known = [n for n in (*local, *around, *vars(builtins)) if not n.startswith("_")]
-    return _did_you_mean(name, known, "", "define it, or take it as an argument")
+    known = (*local, *around, *vars(builtins))
+    return did_you_mean(name, known, otherwise="define it, or take it as an argument")
 
 
-def _did_you_mean(name: str, known: Iterable[str], prefix: str, otherwise: str = "") -> str:
-    near = difflib.get_close_matches(name, sorted(set(known)), 3, 0.6 if len(name) > 2 else 0.8)
-    if not near:
-        return otherwise or "see the API reference for what there is"
-    return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?"
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "", otherwise: str = "") -> str:
+    """The names nearest to ``name``, as the fix of an error; ``otherwise`` if none is near."""
+    public = sorted({n for n in known if not n.startswith("_")})
+    near = difflib.get_close_matches(name, public, 3, 0.6 if len(name) > 2 else 0.8)
+    return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?" if near else otherwise

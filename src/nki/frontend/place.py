@@ -1,4 +1,4 @@
-"""Where in the user's file something happened, and Python exceptions told as errors of the kernel.
+"""Where in the user's file something went wrong, and Python exceptions told as errors of the kernel.
 
 Only frames whose code the frontend compiled count: the compiler's own frames never show.
 """
@@ -6,42 +6,26 @@ Only frames whose code the frontend compiled count: the compiler's own frames ne
 from __future__ import annotations
 
 import ast
-import itertools
-import linecache
-import sys
 import types
+from collections.abc import Iterator
+from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.frontend.bytecode import origin
-from nki.frontend.errors import KernelAssertError, KernelPythonError
-
-
-def node_span(file: str, node: ast.AST, function: str = "") -> Span:
-    """The position of a syntax tree node; of a function or class only its first line."""
-    line = getattr(node, "lineno", 0)
-    return _span(file, line, getattr(node, "end_lineno", None), getattr(node, "col_offset", None),
-                 getattr(node, "end_col_offset", None), function)  # fmt: skip
-
-
-def here() -> tuple[Span | None, tuple[Span, ...]]:
-    """The line of the kernel that is running now, and the calls that led to it, outermost first."""
-    spans: list[Span] = []
-    frame: types.FrameType | None = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]
-    while frame is not None:
-        if (span := _frame_span(frame.f_code, frame.f_lasti)) is not None:
-            spans.append(span)
-        frame = frame.f_back
-    return (spans[0], tuple(reversed(spans[1:]))) if spans else (None, ())
+from nki.frontend.capture import is_api
+from nki.frontend.errors import KernelAssertError, KernelPythonError, UnknownApiError, UnknownNameError
+from nki.frontend.lookup import did_you_mean, spelling
+from nki.frontend.position import asserted, code_span, node_span
 
 
 def place(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
     """Where in the kernel ``exc`` was raised, and the calls that led there, outermost first."""
-    spans = [
-        span
-        for tb in _traceback(exc)
-        if (span := _frame_span(tb.tb_frame.f_code, tb.tb_lasti)) is not None
-    ]  # fmt: skip
+    spans: list[Span] = []
+    for tb in _traceback(exc):
+        mark = origin(tb.tb_frame.f_code)
+        if mark is not None:
+            spans.append(code_span(tb.tb_frame.f_code, tb.tb_lasti, mark.function))
     return (spans[-1], _shortened(spans[:-1])) if spans else (None, ())
 
 
@@ -49,45 +33,80 @@ def explain(exc: Exception) -> NkiError:
     """``exc`` as an error of the kernel, to be raised in its place.
 
     An ``NkiError`` comes back itself, placed if it had no place. Anything else is wrapped, with ``exc`` as its cause,
-    whose traceback keeps only the user's frames. Raise the result as it is, without ``from``.
+    whose traceback keeps only the user's frames. Raise the result as it is, or ``from`` its ``__cause__``.
     """
     span, stack = place(exc)
     if isinstance(exc, NkiError):
         if exc.span is not None and not exc.stack and span is not None and span != exc.span:
             exc.stack = (*stack, span)  # it points into a function that did not come to run: we were about to call it
         return exc.at(span, stack)
-    if isinstance(exc, AssertionError):
-        error: NkiError = KernelAssertError(_assert_text(exc, span), span=span, stack=stack)
-    else:
-        error = KernelPythonError(_python_text(exc), span=span, stack=stack)
+    error = _told(exc)
+    error.span, error.stack = error.span or span, stack
     error.__cause__ = exc.with_traceback(_kernel_frames(exc))
     return error
 
 
-def _frame_span(code: types.CodeType, lasti: int) -> Span | None:
-    mark = origin(code)
-    if mark is None:
-        return None
-    span = mark.spans.get(lasti)
-    if span is None:
-        line, end_line, column, end_column = next(itertools.islice(code.co_positions(), max(lasti, 0) // 2, None))
-        span = _span(code.co_filename, line or code.co_firstlineno, end_line, column, end_column, mark.function)
-        mark.spans[lasti] = span
-    return span
+def _told(exc: Exception) -> NkiError:
+    *_, last = [None, *_traceback(exc)]
+    by_kernel = last if last is not None and origin(last.tb_frame.f_code) is not None else None
+    match exc:
+        case AssertionError():
+            return _failed_assertion(str(exc), by_kernel)
+        case NameError(name=str(name)) if by_kernel is not None and not isinstance(exc, UnboundLocalError):
+            frame = by_kernel.tb_frame
+            return UnknownNameError(
+                f"name `{name}` is not defined", fix=spelling(name, frame.f_globals, frame.f_locals)
+            )
+        case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
+            error = UnknownApiError if is_api(owner) else KernelPythonError
+            return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
+        case KeyError():
+            return KernelPythonError(f"KeyError: key {exc} is not in the dictionary")
+        case _:
+            return KernelPythonError(_python_text(exc))
 
 
-def _span(
-    file: str, line: int, end_line: int | None, column: int | None, end_column: int | None, function: str
-) -> Span:
-    """A Span in characters: Python's own columns count the bytes of UTF-8, and a caret line counts characters."""
-    text = linecache.getline(file, line)
-    start = _characters(text, column or 0)
-    end = _characters(text, end_column) if end_line == line and end_column else 0
-    return Span(file, line, start, end, function)
+def _python_text(exc: Exception) -> str:
+    text = str(exc)
+    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 
-def _characters(text: str, byte: int) -> int:
-    return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
+def _failed_assertion(text: str, at: types.TracebackType | None) -> KernelAssertError:
+    """An assertion by its text or, where it has none, by its condition and the values of the names in it."""
+    mark = origin(at.tb_frame.f_code) if at is not None else None
+    condition = asserted(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else None
+    if at is None or mark is None or condition is None:
+        return KernelAssertError(text or "an assertion does not hold")
+    # Python places the exception at the last part of the condition, whichever part failed.
+    span = node_span(at.tb_frame.f_code.co_filename, condition, mark.function)
+    known = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}
+    names = dict.fromkeys(_dotted_names(condition))
+    values = ", ".join(f"{name} = {shown}" for name in names if (shown := _value(name, known)))
+    told = f"this does not hold: {ast.unparse(condition)}" + (f", where {values}" if values else "")
+    return KernelAssertError(text or told, span=span)
+
+
+def _dotted_names(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Name | ast.Attribute):
+        text = ast.unparse(node)
+        if text.replace(".", "").isidentifier():
+            yield text
+            return
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.expr):
+            yield from _dotted_names(part)
+
+
+def _value(name: str, known: dict[str, Any]) -> str:
+    """How a dotted name shows in an error: plain values that fit on the line, nothing else."""
+    first, *rest = name.split(".")
+    value = known.get(first)
+    for attribute in rest:
+        value = getattr(value, attribute, None)
+    if isinstance(value, bool | int | float | str | tuple):
+        text = repr(value)  # pyright: ignore[reportUnknownArgumentType]
+        return text if len(text) <= 60 else ""
+    return ""
 
 
 def _shortened(stack: list[Span]) -> tuple[Span, ...]:
@@ -114,18 +133,3 @@ def _kernel_frames(exc: BaseException) -> types.TracebackType | None:
         if origin(tb.tb_frame.f_code) is not None:
             chain = types.TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
     return chain or exc.__traceback__
-
-
-def _assert_text(exc: AssertionError, span: Span | None) -> str:
-    text = str(exc)
-    if text:
-        return text
-    line = linecache.getline(span.file, span.line).strip() if span is not None else ""
-    return f"this does not hold: {line}" if line else "an assertion does not hold"
-
-
-def _python_text(exc: Exception) -> str:
-    text = str(exc)
-    if isinstance(exc, KeyError):
-        text = f"key {text} is not in the dictionary"
-    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
