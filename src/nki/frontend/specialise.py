@@ -53,7 +53,7 @@ def specialise(
 def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
     """The tensors that a kernel returned."""
     allocate = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
-    if result is None:
+    if result is None or (isinstance(result, tuple | list) and not result):
         raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate)
     items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
     outputs: list[Tensor] = []
