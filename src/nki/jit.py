@@ -21,7 +21,7 @@ from nki import target as targets
 from nki.backend.cpu import executable as native
 from nki.base import knobs
 from nki.base.dtype import DType
-from nki.base.errors import GridError, KernelArgumentError
+from nki.base.errors import GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import eager, pipeline
 from nki.frontend.call import invoke
@@ -109,10 +109,12 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():
             return invoke(self.func, *args, **kwargs)
-        adapter = adapter_for(args, kwargs)
-        if knobs.simulator():
-            return simulate(self)(*args, **kwargs)
-        return adapter.call(self, args, kwargs)
+        try:
+            if knobs.simulator():
+                return _simulate(self, args, kwargs)
+            return adapter_for(args, kwargs).call(self, args, kwargs)
+        except NkiError as error:
+            raise _brief(error)  # noqa: B904  # its cause is settled
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
@@ -181,11 +183,14 @@ class Kernel:
 
         ``observe(stage, kernel)`` sees every stage; ``progress(done, all)`` counts compiled routines.
         """
-        adapter = adapter_for(args, kwargs)
-        arguments = self.bind(args, kwargs)
-        program = self._compile(arguments, adapter, observe)
-        made = Executable(program, progress)
-        self._executables[self.key(arguments, adapter)[0]] = made
+        try:
+            adapter = adapter_for(args, kwargs)
+            arguments = self.bind(args, kwargs)
+            program = self._compile(arguments, adapter, observe)
+            made = Executable(program, progress)
+            self._executables[self.key(arguments, adapter)[0]] = made
+        except NkiError as error:
+            raise _brief(error)  # noqa: B904  # its cause is settled
         return made
 
 
@@ -194,6 +199,16 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     degrees = _grid(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target))
+
+
+def _brief(error: NkiError) -> NkiError:
+    """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
+    it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
+    """
+    if knobs.debug():
+        return error
+    error.__suppress_context__ = True
+    return error.with_traceback(None)
 
 
 def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
@@ -311,13 +326,20 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(made.func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        adapter = adapter_for(args, kwargs)
-        arguments = made.bind(args, kwargs)
-        tensors = [v for v in arguments.values() if adapter.is_framework_tensor(v)]
-        arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-        specs = made.specs(arguments, adapter)
-        program, outputs = eager.run(made.func, specs, arrays, made.chosen_target(), made.grid)
-        results = [adapter.from_numpy(array) for array in outputs]
-        return tuple(results) if program.sequence else results[0]
+        try:
+            return _simulate(made, args, kwargs)
+        except NkiError as error:
+            raise _brief(error)  # noqa: B904  # its cause is settled
 
     return run
+
+
+def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    adapter = adapter_for(args, kwargs)
+    arguments = kernel.bind(args, kwargs)
+    specs = kernel.specs(arguments, adapter)
+    tensors = [v for v in arguments.values() if adapter.is_framework_tensor(v)]
+    arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
+    program, outputs = eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
+    results = [adapter.from_numpy(array) for array in outputs]
+    return tuple(results) if program.sequence else results[0]
