@@ -99,6 +99,13 @@ def _functions() -> list[str]:
     return [name for name in activations.ACTIVATIONS if name != "prelu"]
 
 
+def _registers_fit(i: Any) -> bool:
+    held = i.registers
+    if held is None or not i.uses_state:
+        return held is None and not i.uses_state
+    return held.shape == (i.dst.partitions, 1) and held.offset == 0 and held.dtype is float32
+
+
 @instruction(engines=(enums.engine.scalar,))
 class Activation(Inst):
     """``dst = op(data * scale + bias)`` on the Scalar engine, in float32.
@@ -138,6 +145,14 @@ class Activation(Inst):
             _SOURCE,
             error=ArgumentError,
             fix="use reset, reduce or reset_reduce",
+        ),
+        rule(
+            "AC09",
+            "registers={i.registers} are not the float32 registers, one a partition of dst, that the arguments call for",
+            lambda i, t: _registers_fit(i),
+            "this project: the builder supplies them, a kernel in text form may have lost them",
+            error=ArgumentError,
+            fix="compare with the output of `nki dump`",
         ),
     )
 
