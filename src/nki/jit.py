@@ -25,6 +25,7 @@ from nki.base.errors import GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import eager, pipeline
 from nki.frontend.call import invoke
+from nki.frontend.errors import NotAFunctionError
 from nki.ir import artifact
 from nki.ir.kernel import Kernel as Program
 from nki.ir.kernel import is_recording
@@ -223,28 +224,39 @@ def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     return degrees
 
 
-def _constant_key(name: str, value: Any) -> Any:
+def _constant_key(name: str, value: Any, depth: int = 0) -> Any:
     """A hashable stand-in for a compile-time argument, equal only for arguments that compile alike."""
+    if depth > _DEEPEST:
+        raise KernelArgumentError(
+            f"argument '{name}' holds containers more than {_DEEPEST} deep, or itself", fix="pass flatter constants"
+        )
+    depth += 1
     if value is None or isinstance(value, bool | int | float | str | Enum | DType):
         return type(value), repr(value) if isinstance(value, float) else value
     if isinstance(value, list | tuple):
         items = cast("tuple[Any, ...]", value)
-        return type(items), tuple(_constant_key(name, v) for v in items)
+        return type(items), tuple(_constant_key(name, v, depth) for v in items)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value)
-        return dict, tuple((_constant_key(name, k), _constant_key(name, v)) for k, v in pairs.items())
+        return dict, tuple((_constant_key(name, k, depth), _constant_key(name, v, depth)) for k, v in pairs.items())
     if isinstance(value, np.generic):
         return type(value), value.item()
     if callable(value) or (hasattr(value, "__reduce__") and type(value).__module__.startswith("nki.")):
         return _Same(value)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):
-        return type(value), _constant_key(name, fields)
+        return type(value), _constant_key(name, fields, depth)
+    kind = type(value)
+    shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     raise KernelArgumentError(
-        f"argument '{name}' is a {type(value).__module__}.{type(value).__name__}, which can neither be a tensor of the "
-        "call's framework nor a constant to compile in",
-        fix="pass an array of one framework, or numbers, strings, lists, tuples, dicts and plain objects of them",
+        f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor of "
+        "the call's framework nor a constant to compile in",
+        fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, lists, "
+        "tuples, dicts and plain objects of them",
     )
+
+
+_DEEPEST = 32
 
 
 class _Same:
@@ -312,8 +324,12 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _plain(func: Any) -> Callable[..., Any]:
     if isinstance(func, Kernel):
         return func.func
-    if not callable(func):
-        raise KernelArgumentError(f"nki.jit was given {func!r}, which is not a function", fix="decorate a function")
+    if isinstance(func, type) or not callable(func):
+        raise NotAFunctionError(f"nki.jit was given {func!r}, which is not a function", fix="decorate a function")
+    try:
+        inspect.signature(func)
+    except (TypeError, ValueError):
+        raise NotAFunctionError(f"nki.jit was given {func!r}, which has no Python source", fix="write it out") from None
     return func
 
 
@@ -337,8 +353,8 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
 def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     adapter = adapter_for(args, kwargs)
     arguments = kernel.bind(args, kwargs)
+    _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
-    tensors = [v for v in arguments.values() if adapter.is_framework_tensor(v)]
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
     program, outputs = eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
     results = [adapter.from_numpy(array) for array in outputs]

@@ -98,12 +98,19 @@ class NkiTensor(Access):
             return self._slice(dim, item)
         if isinstance(item, ds):
             return self._window(dim, item)
-        if isinstance(item, bool) or not hasattr(item, "__index__"):
+        try:
+            index = None if isinstance(item, bool) else operator.index(item)
+        except TypeError:
+            index = None
+        if index is None:
+            shown = (
+                f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{repr(item):.40} ({type(item).__name__})"
+            )
             raise IndexRangeError(
-                f"index {item!r} ({type(item).__name__}) into dimension {dim} of '{self.name}' {self.shape}",
+                f"index {shown} into dimension {dim} of '{self.name}' {self.shape}",
                 fix="index with integers, slices, nl.ds(start, size) and …; not with arrays, None or tensors",
             )
-        return self._select(dim, operator.index(item)), 0, 1
+        return self._select(dim, index), 0, 1
 
     def _window(self, dim: int, item: ds) -> tuple[int, int, int]:
         size = self.shape[dim]
@@ -207,7 +214,9 @@ class NkiTensor(Access):
         )
 
     def __iter__(self) -> NoReturn:
-        self._refuse("iteration")
+        raise TensorOperatorError(
+            f"iteration over tensor '{self.name}' {self.shape}", fix=f"write for i in range({self.shape[0]}): … t[i]"
+        )
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TensorOperatorError(
