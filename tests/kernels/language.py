@@ -81,7 +81,7 @@ def configured(x, config, options, unused=None):
     if config.mode == Mode.SQUARED:
         nisa.tensor_tensor(tile, tile, tile, nl.multiply)
     elif config.mode == Mode.PLAIN and unused is None:
-        assert False, f"{config.name} is not for this test"
+        assert config.name == "plain", f"{config.name} is not for this test"
     nisa.tensor_scalar(tile, tile, nl.multiply, config.total(), op1=nl.add, operand1=options["shift"])
     assert tile.shape == x.shape, f"{tile.shape} differs from {x.shape}"
     return finished(tile)
@@ -108,10 +108,10 @@ closure_over_constants = case(normal(8, 8), lambda x: x * 6 * 0.5**3, EPSILON)(m
 def containers(a, b):
     loaded = {"a": nl.load(a), "b": nl.load(b)}
     tiles = {name: nl.ndarray(a.shape, dtype=nl.float32) for name in ("sum", "product")}
-    for (name, tile), op in zip(tiles.items(), (nl.add, nl.multiply)):
+    for (name, tile), op in zip(tiles.items(), (nl.add, nl.multiply), strict=True):
         half = a.shape[1] // 2
         halves = [(t[:, :half], t[:, half:]) for t in (tile, *loaded.values())]
-        for dst, one, other in zip(*halves):
+        for dst, one, other in zip(*halves, strict=True):
             nisa.tensor_tensor(dst, one, other, op, name=f"{name}_{half}")
     return [finished(tile) for tile in tiles.values()]
 

@@ -21,7 +21,7 @@ def softmax_reference(x):
 @nki.jit
 def softmax(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    rows, columns = x.shape
+    rows = x.shape[0]
     for start in nl.static_range(0, rows, nl.tile_size.pmax):
         size = min(nl.tile_size.pmax, rows - start)
         tile = nl.load(x[start : start + size])
@@ -75,7 +75,9 @@ def rmsnorm_reference(x):
 def rmsnorm(x):
     tile = nl.load(x)
     squares, total = nl.ndarray(x.shape, dtype=nl.float32), nl.ndarray((x.shape[0], 1), dtype=nl.float32)
-    nisa.activation(squares, nl.square, tile, reduce_op=nl.add, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reset_reduce)
+    nisa.activation(
+        squares, nl.square, tile, reduce_op=nl.add, reduce_res=total, reduce_cmd=nisa.reduce_cmd.reset_reduce
+    )
     nisa.tensor_scalar(total, total, nl.multiply, 1.0 / x.shape[1], op1=nl.add, operand1=1e-6)
     nisa.activation(total, nl.rsqrt, total)
     nisa.tensor_scalar(tile, tile, nl.multiply, total)

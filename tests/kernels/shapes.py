@@ -85,9 +85,7 @@ def depthwise_convolution(x, w):
     nisa.dma_copy(padded[:, 1:-1], x)
     taps, total = nl.load(w), nl.zeros((channels, length), dtype=nl.float32)
     for k in range(3):
-        nisa.scalar_tensor_tensor(
-            total, padded[:, nl.ds(k, length)], nl.multiply, taps[:, k : k + 1], nl.add, total
-        )
+        nisa.scalar_tensor_tensor(total, padded[:, nl.ds(k, length)], nl.multiply, taps[:, k : k + 1], nl.add, total)
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nl.store(out, total)
     return out
@@ -117,7 +115,7 @@ def triangles(x):
     ones = nl.ndarray(x.shape, dtype=nl.float32)
     nisa.memset(ones, 1.0)
     size = x.shape[1]
-    for out, source, comparison in zip(outputs, [tile, ones, tile], [nl.greater_equal, nl.equal, nl.less]):
+    for out, source, comparison in zip(outputs, [tile, ones, tile], [nl.greater_equal, nl.equal, nl.less], strict=True):
         part = nl.ndarray(x.shape, dtype=nl.float32)
         nisa.affine_select(part, [[-1, size]], 1, source, 0.0, cmp_op=comparison)
         nl.store(out, part)

@@ -112,7 +112,7 @@ def saturating(x, flags):
     nisa.tensor_copy(results[1], tile)
     nisa.tensor_tensor(results[2], tile, flag, nl.logical_and)
     made = [nl.ndarray(x.shape, dtype=r.dtype, buffer=nl.shared_hbm) for r in results]
-    for out, result in zip(made, results):
+    for out, result in zip(made, results, strict=True):
         nl.store(out, result)
     return tuple(made)
 

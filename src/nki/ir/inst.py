@@ -262,7 +262,9 @@ def check_types(inst: Inst) -> None:
                 f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
             )
         if isinstance(value, tuple) and not _whole(cast(tuple[Any, ...], value)):
-            raise ArgumentError(f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of integers", fix=_hint(f, value))
+            raise ArgumentError(
+                f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of integers", fix=_hint(f, value)
+            )
 
 
 def _whole(items: tuple[Any, ...]) -> bool:
