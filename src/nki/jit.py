@@ -249,8 +249,8 @@ def _constant_key(name: str, value: Any, depth: int = 0) -> Any:
     kind = type(value)
     shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     raise KernelArgumentError(
-        f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor of "
-        "the call's framework nor a constant to compile in",
+        f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor "
+        "of the call's framework nor a constant to compile in",
         fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, lists, "
         "tuples, dicts and plain objects of them",
     )

@@ -124,8 +124,8 @@ class NkiTensor(Access):
         first = start + size if start < 0 else start
         if count < 1 or not 0 <= first <= size - count:
             raise IndexRangeError(
-                f"{item!r} of dimension {dim} of '{self.name}' {self.shape} is empty or leaves the dimension, which has "
-                f"size {size}",
+                f"{item!r} of dimension {dim} of '{self.name}' {self.shape} is empty or leaves the dimension, which "
+                f"has size {size}",
                 fix=f"keep start + size <= {size}, and size at least 1",
             )
         return first, count, 1
