@@ -69,6 +69,20 @@ class Where:
         return tuple(_span(*frame) for frame in reversed(self.frames[1:]))
 
 
+class Noted(Where):
+    """A position that was read from text instead of a running program."""
+
+    __slots__ = ("_span",)
+
+    def __init__(self, span: Span) -> None:
+        super().__init__(())
+        self._span = span
+
+    @property
+    def span(self) -> Span | None:
+        return self._span
+
+
 def here(stop: str) -> Where:
     """The user frames that are running now, up to the package's own file whose name ends with ``stop``.
 

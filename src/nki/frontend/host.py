@@ -6,6 +6,7 @@ import functools
 import sys
 import sysconfig
 import types
+from typing import Any
 
 from nki.frontend.capture import is_api, unwrap
 
@@ -20,7 +21,8 @@ def calls_back(fn: object) -> bool:
     return type(fn) in (type, types.BuiltinFunctionType) and fn in _CALLS_BACK
 
 
-_CALLS_BACK = frozenset({map, filter, sorted, min, max, functools.reduce})
+# Declared Any: a type checker does not come to an end with the union of so many overloads.
+_CALLS_BACK: tuple[Any, ...] = (map, filter, sorted, min, max, functools.reduce)
 
 
 def is_host(fn: object) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from nki.frontend.capture import Captured
 from nki.frontend.host import is_host
@@ -32,7 +32,7 @@ class _Calls:
         """``node`` itself if nothing in it changes, else a copy. ``local``: the names that scopes around it bind."""
         if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
             local = local | bound_names(node)
-        fields: dict[str, object] = {}
+        fields: dict[str, Any] = {}
         same = True
         for name, value in ast.iter_fields(node):
             new = value if name in ("annotation", "returns") else self._value(value, local)
