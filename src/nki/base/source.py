@@ -69,6 +69,20 @@ class Where:
         return tuple(_span(*frame) for frame in reversed(self.frames[1:]))
 
 
+class Place(Where):
+    """A position that was read from a file instead of being seen in a running frame."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: Span) -> None:
+        super().__init__(())
+        self.place = place
+
+    @property
+    def span(self) -> Span | None:
+        return self.place
+
+
 def here(stop: str) -> Where:
     """The user frames that are running now, up to the package's own file whose name ends with ``stop``.
 

@@ -9,7 +9,8 @@
     }
 
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
-bytes as another type. ``parse(show(kernel)) == kernel``. Parsing never evaluates anything.
+bytes as another type. ``parse(show(kernel)) == kernel``. Parsing never evaluates anything. Behind ``#`` at the
+end of a line stands the instruction's place in the user's source.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any, cast
 
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
+from nki.base.source import Place, Span
 from nki.ir.inst import REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
 from nki.ir.types import Access, Buffer, Tensor
@@ -81,22 +83,30 @@ _OPERAND = re.compile(r"([^\s\[\]=,()]+)\[(-?\d+) \| ([^\]]*?)(?: as (\w+))?\]")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
+_PLACE = re.compile(r'# ("(?:[^"\\]|\\.)*"):(\d+)$')
 
 
-def parse(text: str) -> Kernel:
-    """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read."""
-    return _Parser(text).kernel()
+def parse(text: str, origin: str = "") -> Kernel:
+    """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read.
+
+    ``origin`` is the file of a text that somebody may have edited: later errors then point at its lines. Without it
+    they point at the source lines that the text names.
+    """
+    return _Parser(text, origin).kernel()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, origin: str) -> None:
+        self.origin = origin
         self.lines = text.splitlines()
         self.number = 0
         self.tensors: dict[str, Tensor] = {}
 
     def fail(self, why: str) -> TextError:
         line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
-        return TextError(f"line {self.number}: {why}: {line[:160]}", fix="compare with the output of `nki dump`")
+        span = Span(self.origin, self.number) if self.origin else None
+        fix = "compare with the output of `nki dump`"
+        return TextError(f"line {self.number}: {why}: {line[:160]}", fix=fix, span=span)
 
     def next(self) -> str:
         while self.number < len(self.lines):
@@ -124,7 +134,7 @@ class _Parser:
             raise self.fail("expected } after return")
         grid, _ = self.value(head[3], 0, None)
         return Kernel(
-            json.loads(head[1]),
+            self.string(head[1]),
             head[2],
             grid,
             tuple(t for t in self.tensors.values() if t.role == "input"),
@@ -132,7 +142,7 @@ class _Parser:
             sequence,
             tuple(self.tensors.values()),
             tuple(body),
-            json.loads(head[4]),
+            self.string(head[4]),
         )
 
     def declare(self, line: str) -> None:
@@ -165,9 +175,14 @@ class _Parser:
                 raise self.fail(f"unknown argument of {mnemonic[0]}")
             values[name[0]], at = self.value(line, name.end() + 1, fields[name[0]])
         try:
-            return cls(**values)
+            made = cls(**values)
         except TypeError as error:
             raise self.fail(str(error)) from None
+        if self.origin:
+            made.where = Place(Span(self.origin, self.number))
+        elif place := _PLACE.match(line, at):
+            made.where = Place(Span(self.string(place[1]), int(place[2])))
+        return made
 
     def value(self, line: str, at: int, f: Field | None) -> tuple[Any, int]:
         """The value that starts at ``at``, and where it ends."""
@@ -176,13 +191,19 @@ class _Parser:
         if found := _OPERAND.match(line, at):
             return self.operand(found), found.end()
         if found := _STRING.match(line, at):
-            return json.loads(found[0]), found.end()
+            return self.string(found[0]), found.end()
         if found := _NUMBER.match(line, at):
             text = found[0]
             return (int(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
         if found := _WORD.match(line, at):
             return self.word(found[0], f), found.end()
         raise self.fail(f"cannot read the value at column {at + 1}")
+
+    def string(self, quoted: str) -> str:
+        try:
+            return str(json.loads(quoted))
+        except json.JSONDecodeError as error:
+            raise self.fail(f"{quoted} is no string: {error.msg}") from None
 
     def sequence(self, line: str, at: int, f: Field | None) -> tuple[tuple[Any, ...], int]:
         items: list[Any] = []
