@@ -33,7 +33,7 @@ class _Parser(argparse.ArgumentParser):
     """Raises its errors, so that they are reported like all others; takes options by their whole names."""
 
     def __init__(self, **options: Any) -> None:
-        super().__init__(**{"allow_abbrev": False, **options})
+        super().__init__(allow_abbrev=False, **options)
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(message, f"see {self.prog} --help")
@@ -44,7 +44,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
         options = _parser().parse_args(given)
-        return options.command(options)
+        code: int = options.command(options)
+        sys.stdout.flush()
+        return code
     except UsageError as mistake:
         fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
         _complain(given, {"code": "usage", "message": mistake.message, "fix": mistake.fix}, f"nki: {mistake}{fix}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import linecache
 import re
+import sys
 from pathlib import Path
 from typing import Final
 
@@ -25,24 +27,28 @@ def command(options: argparse.Namespace) -> int:
         raise UsageError("--lines is for the text form", "leave it out, or leave out what asks for another form")
     if options.artifact and not options.artifact.endswith(".klir"):
         raise UsageError(f"--artifact {options.artifact}: artifacts are .klir files")
-    with prepared(options.kernel, options.arg, options.target) as work:
+    if options.artifact and not Path(options.artifact).parent.is_dir():
+        raise UsageError(f"--artifact {options.artifact}: there is no folder {Path(options.artifact).parent}")
+    # What a kernel prints while it is specialised must not end up inside the dump.
+    with contextlib.redirect_stdout(sys.stderr), prepared(options.kernel, options.arg, options.target) as work:
         program = work.compile(options.after)
-        if options.artifact:
-            _write(Path(options.artifact), program)
-        elif options.llvm or options.asm:
-            print(listing(program, assembly=bool(options.asm)), end="")
-        else:
-            print(annotated(program) if options.lines else shortened(program), end="")
+    if options.artifact:
+        print(_write(Path(options.artifact), program))
+    elif options.llvm or options.asm:
+        print(listing(program, assembly=bool(options.asm)), end="")
+    else:
+        print(annotated(program) if options.lines else shortened(program), end="")
     return 0
 
 
-def _write(path: Path, program: Program) -> None:
+def _write(path: Path, program: Program) -> str:
+    """Write the artifact; what was written, in words."""
     data = artifact.dumps(program)
     try:
         path.write_bytes(data)
     except OSError as error:
         raise UsageError(f"--artifact {path}: {error.strerror}") from None
-    print(f"{path}: {program.name} for {program.target}, {len(program.body)} instructions, {len(data)} bytes")
+    return f"{path}: {program.name} for {program.target}, {len(program.body)} instructions, {len(data)} bytes"
 
 
 def shortened(program: Program) -> str:

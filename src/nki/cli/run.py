@@ -25,7 +25,6 @@ from nki.cli.work import Work, prepared
 from nki.ir.kernel import Kernel as Program
 from nki.jit import Executable
 
-
 RUNS: Final = 5
 """Native runs to take the median of, unless the command says otherwise."""
 
@@ -179,5 +178,9 @@ def _plural(count: int, noun: str) -> str:
 def _duration(seconds: float) -> str:
     for unit, scale in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= scale:
-            return f"{seconds / scale:.3g} {unit}"
-    return f"{seconds * 1e6:.3g} µs"
+            return f"{_three_digits(seconds / scale)} {unit}"
+    return f"{_three_digits(seconds * 1e6)} µs"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f}"

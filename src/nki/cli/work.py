@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -77,6 +78,12 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
     named = {name: value for name, value in arguments if name}
     if len(named) < sum(1 for name, _ in arguments if name):
         raise UsageError("a parameter is given twice")
+    parameters = inspect.signature(kernel.func).parameters
+    if unknown := [name for name in named if name not in parameters]:
+        raise UsageError(
+            f"kernel {kernel.func.__name__} has no parameter {unknown[0]!r}",
+            nearest(unknown[0], parameters, "parameters"),
+        )
     try:
         return kernel.bind(tuple(value for name, value in arguments if not name), named)
     except KernelArgumentError as error:
