@@ -21,10 +21,11 @@ from nki import target as targets
 from nki.backend.cpu import executable as native
 from nki.base import knobs
 from nki.base.dtype import DType
-from nki.base.errors import GridError, KernelArgumentError
+from nki.base.errors import GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import eager, pipeline
 from nki.frontend.call import invoke
+from nki.frontend.errors import NotAFunctionError
 from nki.ir import artifact
 from nki.ir.kernel import Kernel as Program
 from nki.ir.kernel import is_recording
@@ -109,10 +110,12 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():
             return invoke(self.func, *args, **kwargs)
-        adapter = adapter_for(args, kwargs)
-        if knobs.simulator():
-            return simulate(self)(*args, **kwargs)
-        return adapter.call(self, args, kwargs)
+        try:
+            if knobs.simulator():
+                return _simulate(self, args, kwargs)
+            return adapter_for(args, kwargs).call(self, args, kwargs)
+        except NkiError as error:
+            raise _brief(error)  # noqa: B904  # its cause is settled
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
@@ -181,11 +184,14 @@ class Kernel:
 
         ``observe(stage, kernel)`` sees every stage; ``progress(done, all)`` counts compiled routines.
         """
-        adapter = adapter_for(args, kwargs)
-        arguments = self.bind(args, kwargs)
-        program = self._compile(arguments, adapter, observe)
-        made = Executable(program, progress)
-        self._executables[self.key(arguments, adapter)[0]] = made
+        try:
+            adapter = adapter_for(args, kwargs)
+            arguments = self.bind(args, kwargs)
+            program = self._compile(arguments, adapter, observe)
+            made = Executable(program, progress)
+            self._executables[self.key(arguments, adapter)[0]] = made
+        except NkiError as error:
+            raise _brief(error)  # noqa: B904  # its cause is settled
         return made
 
 
@@ -194,6 +200,16 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     degrees = _grid(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target))
+
+
+def _brief(error: NkiError) -> NkiError:
+    """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
+    it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
+    """
+    if knobs.debug():
+        return error
+    error.__suppress_context__ = True
+    return error.with_traceback(None)
 
 
 def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
@@ -208,28 +224,39 @@ def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     return degrees
 
 
-def _constant_key(name: str, value: Any) -> Any:
+def _constant_key(name: str, value: Any, depth: int = 0) -> Any:
     """A hashable stand-in for a compile-time argument, equal only for arguments that compile alike."""
+    if depth > _DEEPEST:
+        raise KernelArgumentError(
+            f"argument '{name}' holds containers more than {_DEEPEST} deep, or itself", fix="pass flatter constants"
+        )
+    depth += 1
     if value is None or isinstance(value, bool | int | float | str | Enum | DType):
         return type(value), repr(value) if isinstance(value, float) else value
     if isinstance(value, list | tuple):
         items = cast("tuple[Any, ...]", value)
-        return type(items), tuple(_constant_key(name, v) for v in items)
+        return type(items), tuple(_constant_key(name, v, depth) for v in items)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value)
-        return dict, tuple((_constant_key(name, k), _constant_key(name, v)) for k, v in pairs.items())
+        return dict, tuple((_constant_key(name, k, depth), _constant_key(name, v, depth)) for k, v in pairs.items())
     if isinstance(value, np.generic):
         return type(value), value.item()
     if callable(value) or (hasattr(value, "__reduce__") and type(value).__module__.startswith("nki.")):
         return _Same(value)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):
-        return type(value), _constant_key(name, fields)
+        return type(value), _constant_key(name, fields, depth)
+    kind = type(value)
+    shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     raise KernelArgumentError(
-        f"argument '{name}' is a {type(value).__module__}.{type(value).__name__}, which can neither be a tensor of the "
-        "call's framework nor a constant to compile in",
-        fix="pass an array of one framework, or numbers, strings, lists, tuples, dicts and plain objects of them",
+        f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor "
+        "of the call's framework nor a constant to compile in",
+        fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, lists, "
+        "tuples, dicts and plain objects of them",
     )
+
+
+_DEEPEST = 32
 
 
 class _Same:
@@ -297,8 +324,12 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _plain(func: Any) -> Callable[..., Any]:
     if isinstance(func, Kernel):
         return func.func
-    if not callable(func):
-        raise KernelArgumentError(f"nki.jit was given {func!r}, which is not a function", fix="decorate a function")
+    if isinstance(func, type) or not callable(func):
+        raise NotAFunctionError(f"nki.jit was given {func!r}, which is not a function", fix="decorate a function")
+    try:
+        inspect.signature(func)
+    except (TypeError, ValueError):
+        raise NotAFunctionError(f"nki.jit was given {func!r}, which has no Python source", fix="write it out") from None
     return func
 
 
@@ -311,13 +342,20 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(made.func)
     def run(*args: Any, **kwargs: Any) -> Any:
-        adapter = adapter_for(args, kwargs)
-        arguments = made.bind(args, kwargs)
-        tensors = [v for v in arguments.values() if adapter.is_framework_tensor(v)]
-        arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-        specs = made.specs(arguments, adapter)
-        program, outputs = eager.run(made.func, specs, arrays, made.chosen_target(), made.grid)
-        results = [adapter.from_numpy(array) for array in outputs]
-        return tuple(results) if program.sequence else results[0]
+        try:
+            return _simulate(made, args, kwargs)
+        except NkiError as error:
+            raise _brief(error)  # noqa: B904  # its cause is settled
 
     return run
+
+
+def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    adapter = adapter_for(args, kwargs)
+    arguments = kernel.bind(args, kwargs)
+    _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
+    specs = kernel.specs(arguments, adapter)
+    arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
+    program, outputs = eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
+    results = [adapter.from_numpy(array) for array in outputs]
+    return tuple(results) if program.sequence else results[0]

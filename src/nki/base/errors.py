@@ -141,6 +141,18 @@ class ArtifactError(NkiError):
     code = "NKI-IR002"
 
 
+class WindowError(NkiError):
+    """An operand, read from text or from an artifact, that reaches where it must not."""
+
+    code = "NKI-IR003"
+
+
+class StructureError(NkiError):
+    """A kernel, read from text or from an artifact, whose parts do not fit together."""
+
+    code = "NKI-IR004"
+
+
 # Targets
 
 

@@ -11,6 +11,11 @@ def simulator() -> bool:
     return os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
 
 
+def debug() -> bool:
+    """``NKI_DEBUG=1``: errors keep the frames of the compiler in their tracebacks."""
+    return os.environ.get("NKI_DEBUG", "0") not in ("", "0")
+
+
 def cache_folder() -> Path:
     """``OPEN_NKI_CACHE``, else ``open-nki`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``)."""
     chosen = os.environ.get("OPEN_NKI_CACHE")

@@ -69,18 +69,18 @@ class Where:
         return tuple(_span(*frame) for frame in reversed(self.frames[1:]))
 
 
-class Place(Where):
-    """A position that was read from a file instead of being seen in a running frame."""
+class Noted(Where):
+    """A position that was read from text instead of a running program."""
 
-    __slots__ = ("place",)
+    __slots__ = ("_span",)
 
-    def __init__(self, place: Span) -> None:
+    def __init__(self, span: Span) -> None:
         super().__init__(())
-        self.place = place
+        self._span = span
 
     @property
     def span(self) -> Span | None:
-        return self.place
+        return self._span
 
 
 def here(stop: str) -> Where:

@@ -45,6 +45,7 @@ def run(
             if made.role == "input":
                 memory.bind(made, next(waiting))
             return
+        verify.check_writes(made, fn.__name__)  # now: the input is the caller's own array
         decided = written.resolve(made)
         written.note(decided)
         executor.execute(decided)

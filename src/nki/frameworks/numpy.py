@@ -47,7 +47,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, arrays = kernel.specialise(args, kwargs, self)
-        inputs = [a if a.flags.c_contiguous else np.ascontiguousarray(a) for a in arrays]
+        inputs = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in arrays]
         outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
         executable.launch([_address(array) for array in inputs + outputs])
         return pack(executable, outputs)

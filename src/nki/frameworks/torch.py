@@ -165,7 +165,11 @@ def _not_differentiable(what: str) -> NotDifferentiableError:
 
 
 def _launch(executable: Executable, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
-    inputs = [t if t.is_contiguous() else t.contiguous() for t in tensors]
+    # What is not dense, or starts between two elements, is copied.
+    inputs = [
+        t if t.is_contiguous() and not t.data_ptr() % t.itemsize else t.clone(memory_format=torch.contiguous_format)
+        for t in tensors
+    ]
     outputs = [torch.empty(spec.shape, dtype=_torch_dtype(spec.dtype), device="cpu") for spec in executable.outputs]
     executable.launch([t.data_ptr() for t in inputs + outputs])
     return outputs

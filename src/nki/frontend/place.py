@@ -125,6 +125,8 @@ def _assert_text(exc: AssertionError, span: Span | None) -> str:
 
 
 def _python_text(exc: Exception) -> str:
+    if isinstance(exc, RecursionError):  # whose text depends on what Python was doing at the limit
+        return "RecursionError: the calls nest too deep, or without end"
     text = str(exc)
     if isinstance(exc, KeyError):
         text = f"key {text} is not in the dictionary"

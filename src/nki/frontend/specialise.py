@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from nki.base.errors import ReturnError
+from nki.base.source import Span
+from nki.frontend.bytecode import FunctionNode
 from nki.frontend.call import compile_function
 from nki.frontend.capture import Captured
 from nki.frontend.place import explain
@@ -44,17 +47,18 @@ def specialise(
             result = function(**values)
         except Exception as error:
             raise explain(error) from error.__cause__
-    outputs = _outputs(captured.name, result, inputs)
+    outputs = _outputs(captured, result, inputs)
     for tensor in outputs:
         tensor.role = "output"
     return builder.finish(inputs, outputs, isinstance(result, tuple | list))
 
 
-def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
+def _outputs(captured: Captured, result: Any, inputs: list[Tensor]) -> list[Tensor]:
     """The tensors that a kernel returned."""
+    name, span = captured.name, _return_span(captured)
     allocate = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
-    if result is None:
-        raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate)
+    if result is None or (isinstance(result, tuple | list) and not result):
+        raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate, span=span)
     items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
     outputs: list[Tensor] = []
     for item in items:
@@ -62,6 +66,7 @@ def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
             raise ReturnError(
                 f"kernel {name!r} returns {type(item).__name__} {item!r:.60}; only HBM tensors reach the caller",
                 fix=allocate,
+                span=span,
             )
         tensor = item.tensor
         if not tensor.buffer.is_hbm:
@@ -74,9 +79,12 @@ def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
             raise ReturnError(
                 f"kernel {name!r} returns its input '{tensor.name}'; results are tensors of their own",
                 fix="copy it to an output with nisa.dma_copy, or leave it out: the caller has it already",
+                span=span,
             )
         if tensor in outputs:
-            raise ReturnError(f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once")
+            raise ReturnError(
+                f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once", span=span
+            )
         if item.offset != 0 or item.shape != tensor.shape:
             raise ReturnError(
                 f"kernel {name!r} returns a view {item.shape} of '{tensor.name}' {tensor.shape}",
@@ -85,6 +93,19 @@ def _outputs(name: str, result: Any, inputs: list[Tensor]) -> list[Tensor]:
             )
         outputs.append(tensor)
     return outputs
+
+
+def _return_span(captured: Captured) -> Span:
+    """The kernel's return statement if it has just one; else its first line."""
+    found: list[ast.AST] = []
+    todo: list[ast.AST] = list(ast.iter_child_nodes(captured.node))
+    while todo:
+        node = todo.pop()
+        if isinstance(node, ast.Return):
+            found.append(node)
+        elif not isinstance(node, FunctionNode):
+            todo.extend(ast.iter_child_nodes(node))
+    return captured.span(found[0] if len(found) == 1 else captured.node)
 
 
 __all__ = ["specialise"]

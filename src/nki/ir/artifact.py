@@ -20,7 +20,7 @@ from nki.ir.text import parse, show
 
 FORMAT = "open-nki klir"
 VERSION = 1
-LARGEST = 1 << 30
+LARGEST = 1 << 28
 """Bytes of text that an artifact may hold: a damaged file must not exhaust memory."""
 
 
@@ -61,7 +61,7 @@ def loads(data: bytes, origin: str = "artifact") -> Kernel:
         text = unpacker.decompress(packed, LARGEST)
     except zlib.error:
         raise ArtifactError(f"{origin} is damaged", fix=fix) from None
-    if not unpacker.eof or hashlib.sha256(text).hexdigest() != fields.get("digest"):
+    if not unpacker.eof or unpacker.unused_data or hashlib.sha256(text).hexdigest() != fields.get("digest"):
         raise ArtifactError(f"{origin} is damaged: its digest does not match", fix=fix)
     try:
         return parse(text.decode())
@@ -73,6 +73,6 @@ def load(path: Path) -> Kernel:
     """The kernel in the file at ``path``."""
     try:
         data = path.read_bytes()
-    except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror}", fix="check the path") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise ArtifactError(f"cannot read {path}: {error}", fix="check the path") from None
     return loads(data, str(path))

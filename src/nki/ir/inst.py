@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, TypeVar, dataclass_transform
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from nki.base.errors import ArgumentError, GenerationError, NkiError, ShapeError
 from nki.base.source import Where
@@ -261,6 +261,15 @@ def check_types(inst: Inst) -> None:
             raise ArgumentError(
                 f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
             )
+        if isinstance(value, tuple) and not _whole(cast(tuple[Any, ...], value)):
+            raise ArgumentError(
+                f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of integers", fix=_hint(f, value)
+            )
+
+
+def _whole(items: tuple[Any, ...]) -> bool:
+    """Whether all leaves are integers: no instruction takes other sequences."""
+    return all(_whole(cast(tuple[Any, ...], n)) if isinstance(n, tuple) else type(n) is int for n in items)
 
 
 def _words(kind: type[Any]) -> str:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nki.base.dtype import DType
-from nki.base.errors import CapacityError, OutsideKernelError, PartitionError, ShapeError
+from nki.base.errors import ArgumentError, CapacityError, OutsideKernelError, PartitionError, ShapeError
 from nki.base.source import Where, here
 from nki.base.version import __version__
 from nki.ir.inst import Inst, verify
@@ -90,10 +91,12 @@ class Builder:
         where: Where | None = None,
     ) -> Tensor:
         """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it."""
-        check_tensor(name, shape, dtype, buffer, self.target)
-        count = self._names.get(name, 0)
-        self._names[name] = count + 1
-        unique = f"{name}.{count}" if count else name
+        check_tensor(name, shape, dtype, buffer, address, self.target)
+        unique = name
+        while unique in self._names:
+            self._names[name] += 1
+            unique = f"{name}.{self._names[name]}"
+        self._names[unique] = 0
         made = Tensor(unique, shape, dtype, buffer, address, role, where.span if where else None)
         self.tensors.append(made)
         if self.observe is not None:
@@ -128,14 +131,29 @@ class Builder:
         )
 
 
-def check_tensor(name: str, shape: tuple[int, ...], dtype: DType, buffer: Buffer, target: Target) -> None:
-    """Raise unless a tensor of this shape can exist in ``buffer`` of ``target``."""
+def check_tensor(
+    name: str,
+    shape: tuple[int, ...],
+    dtype: DType,
+    buffer: Buffer,
+    address: tuple[int, int] | None,
+    target: Target,
+) -> None:
+    """Raise unless a tensor of this shape can exist in ``buffer`` of ``target``, at ``address`` if there is one."""
+    if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
+        raise ArgumentError(f"the name of a tensor is {name!r}, which is no string", fix="pass a string, or nothing")
     if not shape or any(size < 1 for size in shape):
         raise ShapeError(
             f"tensor '{name}' has shape {shape}: every dimension must be at least 1",
             fix="skip the work for an empty piece with an if",
         )
-    if not buffer.on_chip or buffer is Buffer.register:
+    if not buffer.on_chip:
+        if math.prod(shape) * dtype.itemsize > target.hbm_bytes:
+            raise CapacityError(
+                f"tensor '{name}' of shape {shape} {dtype} takes {math.prod(shape) * dtype.itemsize} bytes of HBM; a "
+                f"chip of {target.name} has {target.hbm_bytes}",
+                fix="process the data in pieces",
+            )
         return
     if len(shape) < 2:
         raise ShapeError(
@@ -148,7 +166,10 @@ def check_tensor(name: str, shape: tuple[int, ...], dtype: DType, buffer: Buffer
             f"{target.name} has {target.partitions}",
             fix=f"tile dimension 0 by {target.partitions}, or put what exceeds it into the free dimensions",
         )
-    limit = target.sbuf_partition_bytes if buffer is Buffer.sbuf else target.psum_partition_bytes
+    if buffer is Buffer.register:
+        limit = 4
+    else:
+        limit = target.sbuf_partition_bytes if buffer is Buffer.sbuf else target.psum_partition_bytes
     size = dtype.itemsize
     for n in shape[1:]:
         size *= n
@@ -157,6 +178,21 @@ def check_tensor(name: str, shape: tuple[int, ...], dtype: DType, buffer: Buffer
             f"tensor '{name}' of shape {shape} {dtype} takes {size} bytes per partition of {buffer.value}; "
             f"{target.name} has {limit}",
             fix="split the free dimension into smaller tiles",
+        )
+    if address is not None:
+        _check_address(name, shape, size, limit, address, target)
+
+
+def _check_address(
+    name: str, shape: tuple[int, ...], size: int, limit: int, address: tuple[int, int], target: Target
+) -> None:
+    """``address`` is (first partition, byte offset) and leaves room for ``size`` bytes of ``limit`` per partition."""
+    whole = isinstance(address, tuple) and len(address) == 2 and all(type(n) is int and n >= 0 for n in address)  # pyright: ignore[reportUnnecessaryIsInstance]
+    if not whole or address[0] + shape[0] > target.partitions or address[1] + size > limit:
+        raise ArgumentError(
+            f"address={address!r} of tensor '{name}' {shape} is not (first partition, byte offset) of a place with "
+            f"{shape[0]} partitions and {size} free bytes; {target.name} has {target.partitions} and {limit}",
+            fix="leave address out, or choose one that lies inside the memory",
         )
 
 

@@ -81,6 +81,11 @@ class Draw:
         """A vector operand of one element per partition."""
         return self.tile(partitions, 1, dtype, buffer)
 
+    def registers(self, partitions: int) -> Access:
+        """An engine's reduction registers, as the builder supplies them."""
+        storage = Tensor("registers", (self.target.partitions, 1), dt.float32, Buffer.register)
+        return Access(storage, 0, (partitions, 1), (1, 1), dt.float32)
+
     def scalar(self, partitions: int) -> float | Access:
         """A number or a float32 vector operand."""
         return self.number() if self.flag() else self.column(partitions)

@@ -9,8 +9,9 @@
     }
 
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
-bytes as another type. ``parse(show(kernel)) == kernel``. Parsing never evaluates anything. Behind ``#`` at the
-end of a line stands the instruction's place in the user's source.
+bytes as another type. A tensor whose name is no plain word has it in quotes. ``parse(show(kernel)) == kernel``.
+
+Parsing never evaluates anything, and proves nothing but the form: whether the kernel is legal is for stage ``verify``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any, cast
 
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
-from nki.base.source import Place, Span
+from nki.base.source import Noted, Span
 from nki.ir.inst import REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
 from nki.ir.types import Access, Buffer, Tensor
@@ -36,7 +37,7 @@ def show(kernel: Kernel) -> str:
     ]
     lines.extend("  " + _tensor(t) for t in kernel.tensors)
     lines.extend("  " + show_inst(i) for i in kernel.body)
-    names = ", ".join(t.name for t in kernel.outputs)
+    names = ", ".join(_name(t) for t in kernel.outputs)
     lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
     return "\n".join(lines) + "\n}\n"
 
@@ -59,14 +60,18 @@ def _tensor(t: Tensor) -> str:
     head = "input" if t.role == "input" else "output" if t.role == "output" else "tensor"
     shape = ",".join(map(str, t.shape))
     address = f" at={_value(t.address)}" if t.address is not None else ""
-    return f"{head} {t.name} : {t.buffer.value} {t.dtype.name}[{shape}]{address}"
+    return f"{head} {_name(t)} : {t.buffer.value} {t.dtype.name}[{shape}]{address}"
+
+
+def _name(t: Tensor) -> str:
+    return t.name if _PLAIN.fullmatch(t.name) else json.dumps(t.name)
 
 
 def _value(value: Any) -> str:
     if isinstance(value, Access):
         window = ", ".join(f"{s}x{n}" for s, n in value.pattern())
         kind = "" if value.dtype is value.tensor.dtype else f" as {value.dtype.name}"
-        return f"{value.tensor.name}[{value.offset} | {window}{kind}]"
+        return f"{_name(value.tensor)}[{value.offset} | {window}{kind}]"
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
         return "(" + ", ".join(map(_value, items)) + ("," if len(items) == 1 else "") + ")"
@@ -77,13 +82,22 @@ def _value(value: Any) -> str:
     return str(value.name)  # an operator or an enum member
 
 
-_HEAD = re.compile(r'kernel (".*?(?<!\\)") target=(\S+) grid=(\(.*?\)) version=(".*?(?<!\\)") \{$')
-_DECLARE = re.compile(r"(input|output|tensor) (\S+) : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?$")
-_OPERAND = re.compile(r"([^\s\[\]=,()]+)\[(-?\d+) \| ([^\]]*?)(?: as (\w+))?\]")
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
+_PLAIN = re.compile(r"[^\W\d][\w.]*")
+_HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
+_DECLARE = re.compile(rf"(input|output|tensor) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?$")
+_OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]]*?)(?: as (\w+))?\]")
+_STEP = re.compile(r"(-?\d+)x(\d+)")
+_OUTPUTS = re.compile(rf"return (?:\(((?:{_NAME}, )*{_NAME})?\)|{_NAME})$")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*"')
+_STRING = re.compile(_QUOTED)
+_SOURCE = re.compile(rf"# ({_QUOTED}):(\d{{1,9}})")
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
-_PLACE = re.compile(r'# ("(?:[^"\\]|\\.)*"):(\d+)$')
+_DIGITS = 20
+"""Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
+_DEPTH = 8
+"""Parentheses within parentheses: no argument has more than two."""
 
 
 def parse(text: str, origin: str = "") -> Kernel:
@@ -127,16 +141,18 @@ class _Parser:
                 self.declare(line)
             else:
                 body.append(self.instruction(line))
-        names = line.removeprefix("return ").strip()
-        sequence = names.startswith("(")
-        outputs = [self.tensor(n.strip()) for n in names.strip("()").split(",") if n.strip()]
+        returned = _OUTPUTS.match(line)
+        if returned is None:
+            raise self.fail("expected return tensor, or return (tensor, …)")
+        sequence = returned[4] is None
+        outputs = [self.tensor(n) for n in re.findall(_NAME, returned[1] or "" if sequence else returned[4])]
         if self.next() != "}":
             raise self.fail("expected } after return")
-        grid, _ = self.value(head[3], 0, None)
+        self.end()
         return Kernel(
             self.string(head[1]),
             head[2],
-            grid,
+            tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
             tuple(t for t in self.tensors.values() if t.role == "input"),
             tuple(outputs),
             sequence,
@@ -145,18 +161,41 @@ class _Parser:
             self.string(head[4]),
         )
 
+    def end(self) -> None:
+        """Nothing but comments may follow."""
+        for line in self.lines[self.number :]:
+            self.number += 1
+            if line.strip() and not line.strip().startswith("#"):
+                raise self.fail("text after the end of the kernel")
+
+    def string(self, quoted: str) -> str:
+        try:
+            return str(json.loads(quoted))
+        except ValueError:
+            raise self.fail("cannot read a quoted string") from None
+
+    def whole(self, digits: str) -> int:
+        if len(digits) > _DIGITS:
+            raise self.fail("a number has too many digits")
+        return int(digits)
+
     def declare(self, line: str) -> None:
         found = _DECLARE.match(line)
         if found is None or found[3] not in Buffer.__members__ or found[4] not in BY_NAME:
             raise self.fail("not a tensor declaration")
-        if found[2] in self.tensors:
-            raise self.fail(f"tensor {found[2]} is declared twice")
-        shape = tuple(int(n) for n in found[5].split(",") if n)
-        address = (int(found[6]), int(found[7])) if found[6] else None
+        name = self.name(found[2])
+        if name in self.tensors:
+            raise self.fail(f"tensor {name} is declared twice")
+        shape = tuple(self.whole(n) for n in found[5].split(",") if n)
+        address = (self.whole(found[6]), self.whole(found[7])) if found[6] else None
         role = "" if found[1] == "tensor" else found[1]
-        self.tensors[found[2]] = Tensor(found[2], shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
+        self.tensors[name] = Tensor(name, shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
 
-    def tensor(self, name: str) -> Tensor:
+    def name(self, written: str) -> str:
+        return self.string(written) if written.startswith('"') else written
+
+    def tensor(self, written: str) -> Tensor:
+        name = self.name(written)
         if name not in self.tensors:
             raise self.fail(f"unknown tensor {name}")
         return self.tensors[name]
@@ -173,43 +212,39 @@ class _Parser:
             name = _WORD.match(line, at)
             if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
                 raise self.fail(f"unknown argument of {mnemonic[0]}")
+            if name[0] in values:
+                raise self.fail(f"{name[0]} is given twice")
             values[name[0]], at = self.value(line, name.end() + 1, fields[name[0]])
         try:
             made = cls(**values)
         except TypeError as error:
             raise self.fail(str(error)) from None
         if self.origin:
-            made.where = Place(Span(self.origin, self.number))
-        elif place := _PLACE.match(line, at):
-            made.where = Place(Span(self.string(place[1]), int(place[2])))
+            made.where = Noted(Span(self.origin, self.number))
+        elif source := _SOURCE.match(line, at):
+            made.where = Noted(Span(self.string(source[1]), int(source[2])))
         return made
 
-    def value(self, line: str, at: int, f: Field | None) -> tuple[Any, int]:
+    def value(self, line: str, at: int, f: Field, depth: int = 0) -> tuple[Any, int]:
         """The value that starts at ``at``, and where it ends."""
-        if line.startswith("(", at):
-            return self.sequence(line, at, f)
+        if line.startswith("(", at) and depth < _DEPTH:
+            return self.sequence(line, at, f, depth + 1)
         if found := _OPERAND.match(line, at):
             return self.operand(found), found.end()
         if found := _STRING.match(line, at):
             return self.string(found[0]), found.end()
         if found := _NUMBER.match(line, at):
             text = found[0]
-            return (int(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
+            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
         if found := _WORD.match(line, at):
             return self.word(found[0], f), found.end()
         raise self.fail(f"cannot read the value at column {at + 1}")
 
-    def string(self, quoted: str) -> str:
-        try:
-            return str(json.loads(quoted))
-        except json.JSONDecodeError as error:
-            raise self.fail(f"{quoted} is no string: {error.msg}") from None
-
-    def sequence(self, line: str, at: int, f: Field | None) -> tuple[tuple[Any, ...], int]:
+    def sequence(self, line: str, at: int, f: Field, depth: int) -> tuple[tuple[Any, ...], int]:
         items: list[Any] = []
         at += 1
         while not line.startswith(")", at := _skip(line, at)):
-            item, at = self.value(line, at, f)
+            item, at = self.value(line, at, f, depth)
             items.append(item)
             at = _skip(line, at)
             if line.startswith(",", at):
@@ -219,28 +254,25 @@ class _Parser:
         return tuple(items), at + 1
 
     def operand(self, found: re.Match[str]) -> Access:
-        try:
-            window = [tuple(map(int, part.split("x"))) for part in found[3].split(", ")]
-            steps, counts = tuple(w[0] for w in window), tuple(w[1] for w in window)
-        except (ValueError, IndexError):
-            raise self.fail("an operand reads tensor[offset | step x count, …]") from None
+        parts = [_STEP.fullmatch(part) for part in found[3].split(", ")]
+        window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
+        if len(window) < len(parts):
+            raise self.fail("an operand reads tensor[offset | step x count, …]")
         tensor = self.tensor(found[1])
         dtype: DType = tensor.dtype
         if found[4]:
             if found[4] not in BY_NAME:
                 raise self.fail(f"unknown dtype {found[4]}")
             dtype = BY_NAME[found[4]]
-        access = Access(tensor, int(found[2]), counts, steps, dtype)
-        if access.first() < 0 or (access.last() + 1) * dtype.itemsize > tensor.nbytes or min(counts) < 1:
-            raise self.fail(f"the window of {tensor.name} leaves the tensor")
-        return access
+        steps, counts = tuple(step for step, _ in window), tuple(count for _, count in window)
+        return Access(tensor, self.whole(found[2]), counts, steps, dtype)
 
-    def word(self, word: str, f: Field | None) -> Any:
+    def word(self, word: str, f: Field) -> Any:
         if word in ("True", "False", "None"):
             return {"True": True, "False": False, "None": None}[word]
         if word in ("inf", "nan"):
             return float(word)
-        symbol = f.symbol if f is not None else None
+        symbol = f.symbol
         if symbol is not None:
             found = symbol.__members__.get(word) if issubclass(symbol, Enum) else symbol.named(word)
             if found is not None:

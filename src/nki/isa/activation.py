@@ -99,6 +99,23 @@ def _functions() -> list[str]:
     return [name for name in activations.ACTIVATIONS if name != "prelu"]
 
 
+def _registers_fit(i: Any) -> bool:
+    held = i.registers
+    if held is None:
+        return not i.uses_state or isinstance(i, ActivationReduce)  # which computes the same without them
+    return i.uses_state and held.shape == (i.dst.partitions, 1) and held.offset == 0 and held.dtype is float32
+
+
+_REGISTERS = rule(
+    "AC09",
+    "registers={i.registers} are not the float32 registers, one a partition of dst, that the arguments call for",
+    lambda i, t: _registers_fit(i),
+    "this project: the builder supplies them, and a kernel in text form may have lost them",
+    error=ArgumentError,
+    fix="compare with the output of `nki dump`",
+)
+
+
 @instruction(engines=(enums.engine.scalar,))
 class Activation(Inst):
     """``dst = op(data * scale + bias)`` on the Scalar engine, in float32.
@@ -139,6 +156,7 @@ class Activation(Inst):
             error=ArgumentError,
             fix="use reset, reduce or reset_reduce",
         ),
+        _REGISTERS,
     )
 
     @property
@@ -167,6 +185,8 @@ class Activation(Inst):
         partitions, free = draw.partitions(), draw.free()
         bias, scale = _operands(draw, partitions)
         command = draw.choice((_R.idle, _R.reset, _R.reduce, _R.reset_reduce))
+        result = draw.column(partitions) if draw.flag() else None
+        used = command is not _R.idle or result is not None
         return cls(
             draw.tile(partitions, free, draw.choice(COMPUTING)),
             OPS[draw.choice(_functions())],
@@ -174,8 +194,9 @@ class Activation(Inst):
             bias,
             scale,
             OPS["add"],
-            draw.column(partitions) if draw.flag() else None,
+            result,
             command,
+            registers=draw.registers(partitions) if used else None,
         )
 
 
@@ -197,7 +218,7 @@ class ActivationReduce(Inst):
     registers: Out[Tile] | None = None
 
     state = ("registers", REGISTERS)
-    rules = _rules()
+    rules = _rules(_REGISTERS)
 
     @property
     def uses_state(self) -> bool:

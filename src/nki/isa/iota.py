@@ -23,7 +23,8 @@ _WORD = range(-(1 << 31), 1 << 31)
 
 def _well_formed(i: Any) -> bool:
     return 1 <= len(i.pattern) <= 4 and all(
-        isinstance(p, tuple) and len(p) == 2 and all(type(n) is int for n in p) and p[1] >= 1 for p in i.pattern
+        isinstance(p, tuple) and len(p) == 2 and all(type(n) is int and n in _WORD for n in p) and p[1] >= 1
+        for p in i.pattern
     )
 
 
@@ -35,7 +36,7 @@ def _pattern_rules(source: str) -> tuple[Rule, ...]:
     return (
         rule(
             "IO01",
-            "pattern={i.pattern} is not a list of 1 to 4 [step, count] pairs of integers",
+            "pattern={i.pattern} is not a list of 1 to 4 [step, count] pairs of 32-bit integers",
             lambda i, t: _well_formed(i),
             source,
             error=ArgumentError,

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from nki.base.dtype import float32
+from nki.base.errors import ArgumentError
 from nki.ir.inst import REGISTRY, Field, Inst
 from nki.ir.kernel import current
 
@@ -63,8 +64,15 @@ def freeze(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """NumPy scalars as Python numbers."""
-    return value.item() if isinstance(value, np.generic) else value
+    """NumPy scalars as Python numbers. Raises :class:`ArgumentError` for a whole number that no register holds."""
+    if isinstance(value, np.generic):
+        return value.item()
+    if type(value) is int and not -(1 << 63) <= value < 1 << 64:
+        raise ArgumentError(
+            f"a whole number of {value.bit_length()} bits was passed; the largest has 64",
+            fix="write it as a float",
+        )
+    return value
 
 
 def _record(cls: type[Inst]) -> Callable[[Inst], None]:

@@ -56,6 +56,14 @@ class TensorReduce(Inst):
 
     rules = (
         *tiles("dst", "data"),
+        rule(
+            "TR02",
+            "axis={i.axis} of data {i.data.shape}: the reduced dimensions must be the last ones, without dimension 0",
+            lambda i, t: _trailing(i),
+            _SOURCE,
+            error=ShapeError,
+            fix="reduce trailing dimensions; for the partition axis use nisa.nc_transpose or a matmul with ones",
+        ),
         same_partitions("dst", "data"),
         *alu_op("op"),
         rule(
@@ -65,14 +73,6 @@ class TensorReduce(Inst):
             _SOURCE,
             error=OperatorError,
             fix="use add, subtract, multiply, maximum, minimum, a logical or a bitwise operator",
-        ),
-        rule(
-            "TR02",
-            "axis={i.axis} of data {i.data.shape}: the reduced dimensions must be the last ones, without dimension 0",
-            lambda i, t: _trailing(i),
-            _SOURCE,
-            error=ShapeError,
-            fix="reduce trailing dimensions; for the partition axis use nisa.nc_transpose or a matmul with ones",
         ),
         rule(
             "TR03",

@@ -103,7 +103,9 @@ def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTens
 def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of the HBM tensor ``src`` (converted to ``dtype`` if given)."""
     if not isinstance(src, NkiTensor) or not src.buffer.is_hbm:
-        raise _BufferError(f"nl.load: src {src!r} is not a tensor in HBM", fix="use nisa.tensor_copy within the chip")
+        raise _BufferError(
+            f"nl.load: src {_described(src)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
+        )
     label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
     shape = src.shape if src.ndim > 1 else (src.shape[0], 1)
     tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
@@ -114,8 +116,16 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
 def store(dst: NkiTensor, value: NkiTensor) -> None:
     """Copy the SBUF tile ``value`` to the HBM tensor ``dst``."""
     if not isinstance(dst, NkiTensor) or not dst.buffer.is_hbm:
-        raise _BufferError(f"nl.store: dst {dst!r} is not a tensor in HBM", fix="use nisa.tensor_copy within the chip")
+        raise _BufferError(
+            f"nl.store: dst {_described(dst)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
+        )
     _isa.dma_copy(dst, value)  # type: ignore[attr-defined]
+
+
+def _described(value: Any) -> str:
+    return (
+        f"'{value.name}' is in {value.buffer.value}" if isinstance(value, NkiTensor) else f"is a {type(value).__name__}"
+    )
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import operator
+import threading
 from collections.abc import Callable
 from typing import Any, NoReturn, cast
 
@@ -47,8 +49,8 @@ class NkiTensor(Access):
     def __getitem__(self, key: Index | tuple[Index, ...]) -> NkiTensor:
         keys = cast(tuple[Index, ...], key) if isinstance(key, tuple) else (key,)
         given, shape, strides = len(keys), self.shape, self.strides
-        if Ellipsis in keys:
-            at = keys.index(Ellipsis)
+        at = next((i for i, item in enumerate(keys) if item is Ellipsis), None)
+        if at is not None:
             keys = keys[:at] + (slice(None),) * (len(shape) - given + 1) + keys[at + 1 :]
             given = len(keys)
         if given > len(shape):
@@ -95,13 +97,38 @@ class NkiTensor(Access):
         if isinstance(item, slice):
             return self._slice(dim, item)
         if isinstance(item, ds):
-            return self._slice(dim, slice(item.start, item.start + item.size))
-        if isinstance(item, bool) or not hasattr(item, "__index__"):
+            return self._window(dim, item)
+        try:
+            index = None if isinstance(item, bool) else operator.index(item)
+        except TypeError:
+            index = None
+        if index is None:
+            shown = (
+                f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{repr(item):.40} ({type(item).__name__})"
+            )
             raise IndexRangeError(
-                f"index {item!r} ({type(item).__name__}) into dimension {dim} of '{self.name}' {self.shape}",
+                f"index {shown} into dimension {dim} of '{self.name}' {self.shape}",
                 fix="index with integers, slices, nl.ds(start, size) and …; not with arrays, None or tensors",
             )
-        return self._select(dim, operator.index(item)), 0, 1
+        return self._select(dim, index), 0, 1
+
+    def _window(self, dim: int, item: ds) -> tuple[int, int, int]:
+        size = self.shape[dim]
+        try:
+            start, count = operator.index(item.start), operator.index(item.size)
+        except TypeError:
+            raise IndexRangeError(
+                f"{item!r} of dimension {dim} of '{self.name}' {self.shape} has a bound that is no integer",
+                fix="slice with integers known at compile time",
+            ) from None
+        first = start + size if start < 0 else start
+        if count < 1 or not 0 <= first <= size - count:
+            raise IndexRangeError(
+                f"{item!r} of dimension {dim} of '{self.name}' {self.shape} is empty or leaves the dimension, which "
+                f"has size {size}",
+                fix=f"keep start + size <= {size}, and size at least 1",
+            )
+        return first, count, 1
 
     def _select(self, dim: int, index: int) -> int:
         size = self.shape[dim]
@@ -143,10 +170,13 @@ class NkiTensor(Access):
         Raises :class:`ViewError` for another number of elements or a layout that would need a copy.
         """
         given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
-        wanted = tuple(operator.index(n) for n in cast(tuple[Any, ...], given))
-        total = 1
-        for n in wanted:
-            total *= n
+        try:
+            wanted = tuple(operator.index(n) for n in cast(tuple[Any, ...], given))
+        except TypeError:
+            raise ViewError(f"reshape of '{self.name}' to {given!r}", fix="pass integers: the new sizes") from None
+        if any(n < 1 for n in wanted):
+            raise ViewError(f"reshape of '{self.name}' to {wanted}: a size is below 1", fix="write every size out")
+        total = math.prod(wanted)
         if total != self.size:
             raise ViewError(
                 f"'{self.name}' of shape {self.shape} has {self.size} elements; shape {wanted} has {total}",
@@ -184,7 +214,9 @@ class NkiTensor(Access):
         )
 
     def __iter__(self) -> NoReturn:
-        self._refuse("iteration")
+        raise TensorOperatorError(
+            f"iteration over tensor '{self.name}' {self.shape}", fix=f"write for i in range({self.shape[0]}): … t[i]"
+        )
 
     def __array__(self, *_: object, **__: object) -> NoReturn:
         raise TensorOperatorError(
@@ -248,25 +280,30 @@ def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
     return tuple(reversed(result))
 
 
-_viewers: list[Callable[[Access], str]] = []
+class _Viewers(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[Callable[[Access], str]] = []
+
+
+_viewers = _Viewers()
 
 
 def values(tensor: Access) -> str:
-    """The contents of ``tensor`` as text while the eager simulator runs, else nothing."""
-    return _viewers[-1](tensor) if _viewers else ""
+    """The contents of ``tensor`` as text while this thread's eager simulator runs, else nothing."""
+    return _viewers.stack[-1](tensor) if _viewers.stack else ""
 
 
 class showing:
-    """Context manager: ``viewer`` shows the values of tensors that are printed."""
+    """Context manager: ``viewer`` shows the values of tensors that this thread prints."""
 
     def __init__(self, viewer: Callable[[Access], str]) -> None:
         self.viewer = viewer
 
     def __enter__(self) -> None:
-        _viewers.append(self.viewer)
+        _viewers.stack.append(self.viewer)
 
     def __exit__(self, *exc: object) -> None:
-        _viewers.pop()
+        _viewers.stack.pop()
 
 
 __all__ = ["NkiTensor", "ds", "showing", "values"]

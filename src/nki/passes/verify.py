@@ -7,19 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import InputWrittenError, NkiError, OutputUnwrittenError
-from nki.ir.inst import verify
+from nki.base.errors import InputWrittenError, NkiError, OutputUnwrittenError, StructureError
+from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel, check_tensor
+from nki.ir.types import Tensor
+from nki.ir.window import Reach, check_windows
 from nki.target.model import Target
 
 
 def run(kernel: Kernel, target: Target) -> Kernel:
     """``kernel`` itself. Raises the error of the first rule that is broken, at the user's line."""
     for tensor in kernel.tensors:
-        check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, target)
+        check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
+    _structure(kernel)
     known: dict[tuple[Any, ...], bool] = {}
+    windows: dict[tuple[Any, ...], Reach] = {}
     for inst in kernel.body:
         try:
+            check_windows(inst, windows)
             verify(inst, target, known)
         except NkiError as error:
             raise error.at(inst.where.span, inst.where.stack) from None
@@ -27,18 +32,37 @@ def run(kernel: Kernel, target: Target) -> Kernel:
     return kernel
 
 
+def _structure(kernel: Kernel) -> None:
+    """Inputs and outputs are what callers can pass and receive."""
+    known, fix = set(kernel.tensors), "compare with the output of `nki dump`"
+    for tensor in (*kernel.inputs, *kernel.outputs):
+        if not tensor.buffer.is_hbm or tensor not in known:
+            raise StructureError(f"'{tensor.name}' passes between kernel and caller and is not in HBM", fix=fix)
+    if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
+        raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)
+    for role, tensors in (("input", kernel.inputs), ("output", kernel.outputs)):
+        if {t for t in kernel.tensors if t.role == role} != set(tensors):
+            raise StructureError(f"the {role}s that kernel {kernel.name!r} declares and has are not the same", fix=fix)
+    if any(n != 1 for n in kernel.grid):
+        raise StructureError(f"kernel {kernel.name!r} has grid {kernel.grid}; this version runs one core", fix=fix)
+
+
+def check_writes(inst: Inst, kernel: str) -> None:
+    """Raise :class:`InputWrittenError` if ``inst`` writes to an input of the kernel of that name."""
+    for access in inst.writes():
+        if access.tensor.role == "input":
+            raise InputWrittenError(
+                f"{inst.mnemonic} writes to '{access.name}', an input of kernel {kernel!r}",
+                fix="allocate an output with nl.ndarray(…, buffer=nl.shared_hbm), write that and return it",
+            ).at(inst.where.span, inst.where.stack)
+
+
 def legal(kernel: Kernel) -> None:
     """Inputs are only read; every output is written somewhere."""
-    inputs = set(kernel.inputs)
-    written = set()
+    written: set[Tensor] = set()
     for inst in kernel.body:
-        for access in inst.writes():
-            if access.tensor in inputs:
-                raise InputWrittenError(
-                    f"{inst.mnemonic} writes to '{access.name}', an input of kernel {kernel.name!r}",
-                    fix="allocate an output with nl.ndarray(…, buffer=nl.shared_hbm), write that and return it",
-                ).at(inst.where.span, inst.where.stack)
-            written.add(access.tensor)
+        check_writes(inst, kernel.name)
+        written.update(access.tensor for access in inst.writes())
     for tensor in kernel.outputs:
         if tensor not in written:
             raise OutputUnwrittenError(

@@ -119,9 +119,14 @@ def _overlap(one: Access, two: Access) -> bool:
     if one.buffer.is_hbm:
         return _meets(_span(one, 0, one.offset), _span(two, 0, two.offset))
     first, second = divmod(one.offset, one.partition_step), divmod(two.offset, two.partition_step)
-    if first[0] >= second[0] + two.shape[0] or second[0] >= first[0] + one.shape[0]:
+    if first[0] > _last_partition(two, second[0]) or second[0] > _last_partition(one, first[0]):
         return False
     return _meets(_span(one, 1, first[1]), _span(two, 1, second[1]))
+
+
+def _last_partition(a: Access, first: int) -> int:
+    """DMA may step over partitions."""
+    return first + (a.shape[0] - 1) * a.strides[0] // a.partition_step
 
 
 def _span(a: Access, dim: int, start: int) -> tuple[int, int]:

@@ -1,0 +1,79 @@
+"""What a window must keep to, so that code which trusts it touches its tensor and nothing else.
+
+Windows made by indexing keep to it by construction. One that was read from text or from an artifact may say anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.errors import WindowError
+from nki.ir.inst import Inst
+from nki.ir.types import Access, Buffer, Role
+
+FIX = "compare with the output of `nki dump`"
+Reach = tuple[int, int, int]
+"""By how many elements a window reaches below and beyond its first element, and beyond it within a partition."""
+
+
+def check_windows(inst: Inst, known: dict[tuple[Any, ...], Reach]) -> None:
+    """Raise :class:`WindowError` unless every operand stays inside its tensor and what is written is written once.
+
+    ``known`` grows: what depends on a window's form alone is checked once for each form.
+    """
+    state = getattr(inst, "state", ("",))[0]
+    for f, access in inst.operands():
+        if (access.buffer is Buffer.register) is not (f.name == state):
+            raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
+        _check(access, f.role is not Role.IN, known)
+
+
+def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Reach]) -> None:
+    form = (access.signature, access.tensor.shape, access.tensor.dtype.name, written)
+    reach = known.get(form)
+    if reach is None:
+        reach = known[form] = _reach(access, written)
+    below, beyond, within = reach
+    tensor = access.tensor
+    if access.offset + below < 0 or (access.offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
+        raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
+    if tensor.buffer.on_chip and access.offset % access.partition_step + within >= access.partition_step:
+        raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
+
+
+def _reach(access: Access, written: bool) -> Reach:
+    """What :data:`Reach` says, after the checks that depend on the window's form alone."""
+    tensor, shape, strides = access.tensor, access.shape, access.strides
+    if not shape or min(shape) < 1:
+        raise _error(access, "has a dimension without elements")
+    free = list(zip(shape, strides, strict=True))
+    if tensor.buffer.on_chip:
+        if len(shape) < 2:
+            raise _error(access, "has one dimension; on chip there are at least (partitions, elements)")
+        size = tensor.free_size * tensor.dtype.itemsize
+        if size % access.dtype.itemsize:
+            raise _error(access, f"sees partitions of {size} bytes as {access.dtype}")
+        count, step = free.pop(0)
+        if count > 1 and (step < 0 or step % access.partition_step):
+            raise _error(access, f"moves by {step} elements from partition to partition of {access.partition_step}")
+        if any(s < 0 for _, s in free):
+            raise _error(access, "goes backwards within a partition")
+    if written and not _once(access):
+        raise _error(access, "is written and touches an element more than once")
+    within = sum((n - 1) * s for n, s in free)
+    return access.first() - access.offset, access.last() - access.offset, within
+
+
+def _once(access: Access) -> bool:
+    """Whether each dimension steps over all that the shorter steps reach, so that no element is met twice."""
+    reached = 0
+    for step, count in sorted((abs(s), n) for s, n in access.pattern() if n > 1):
+        if step <= reached:
+            return False
+        reached += step * (count - 1)
+    return True
+
+
+def _error(access: Access, what: str) -> WindowError:
+    shown = f"{list(access.shape)} with steps {list(access.strides)} at {access.offset}"
+    return WindowError(f"the window {shown} of '{access.name}' {access.tensor.shape} {what}", fix=FIX)

@@ -1,0 +1,66 @@
+"""What a user reads after a mistake: the whole text, at the user's line, natively and in the eager simulator alike."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.base.errors import NkiError
+from nki.target import ENVIRONMENT
+
+CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
+MARK = "-----\n"
+
+
+def zeros(*shape: int, dtype: Any = np.float32) -> Any:
+    return np.zeros(shape, dtype)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "kernel.py"
+    sys.modules.pop("kernel_with_a_mistake", None)
+
+
+def report(text: str, file: Path) -> str:
+    """Run a case: Python text that makes kernels and ends with ``call = lambda: …``; the text of its NkiError."""
+    file.write_text(text, encoding="utf-8")
+    spec = importlib.util.spec_from_file_location("kernel_with_a_mistake", file)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    vars(module).update(np=np, nki=nki, nl=nl, nisa=nisa, zeros=zeros)
+
+    def run() -> None:
+        spec.loader.exec_module(module)  # pyright: ignore[reportOptionalMemberAccess]
+        module.call()
+
+    with pytest.raises(NkiError) as caught:
+        run()
+    shown = re.sub(r"\n  \(open-nki .*\)$", "", str(caught.value))
+    return re.sub(r" at 0x[0-9a-f]+", " at 0x…", shown.replace(str(file), "kernel.py"))
+
+
+@pytest.mark.parametrize("simulator", ["0", "1"], ids=["native", "eager"])
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_the_report_is_exactly(case: Path, simulator: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NKI_SIMULATOR", simulator)
+    monkeypatch.setenv(ENVIRONMENT, "")  # some cases set it
+    text, mark, expected = case.read_text(encoding="utf-8").partition(MARK)
+    assert mark
+    assert report(text, file) == expected.rstrip("\n")
+
+
+def test_the_cases_cover_what_users_get_wrong() -> None:
+    assert len(CASES) >= 50

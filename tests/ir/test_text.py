@@ -1,0 +1,140 @@
+"""The text form: it says the whole kernel, and whatever else is written gives a TextError that names the line."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nki.base.errors import NkiError, TextError
+from nki.ir import text
+from nki.ir.kernel import Kernel
+
+from .programs import KERNEL, TEXT, accept, edited
+
+LINES = TEXT.splitlines()
+
+
+def test_text_and_kernel_are_one() -> None:
+    read = text.parse(TEXT)
+    assert read == KERNEL
+    assert text.show(read) == TEXT
+    assert text.show(KERNEL) == TEXT
+
+
+def test_positions_in_the_source_survive() -> None:
+    got = [i.where.span for i in text.parse(TEXT).body]
+    want = [i.where.span for i in KERNEL.body]
+    assert [(s.file, s.line) for s in got if s] == [(s.file, s.line) for s in want if s]
+    assert len(got) == len(want) and None not in got
+
+
+def test_comments_and_empty_lines_change_nothing() -> None:
+    airy = "# before\n\n" + "\n\n  # between\n".join(LINES) + "\n\n# after\n"
+    assert text.parse(airy) == KERNEL
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "why"),
+    [
+        ('kernel "everything"', "kernel everything", 1, "expected kernel"),
+        ("target=trn3", "target=", 1, "expected kernel"),
+        ("grid=()", "grid=(a)", 1, "expected kernel"),
+        ("grid=()", "grid=(1", 1, "expected kernel"),
+        ("input a : hbm", "input a : vram", 2, "not a tensor declaration"),
+        ("float32[64,32]", "float64[64,32]", 2, "not a tensor declaration"),
+        ("float32[64,32]", "float32[64,-32]", 2, "not a tensor declaration"),
+        ("float32[64,32]", "float32[64,3.5]", 2, "not a tensor declaration"),
+        ("float32[64,32]", f"float32[{'9' * 5000}]", 2, "too many digits"),
+        ("at=(0, 4096)", "at=(0)", 7, "not a tensor declaration"),
+        ("input b :", "input a :", 3, "tensor a is declared twice"),
+        ("dma_copy dst=a_tile", "dma_copied dst=a_tile", 13, "unknown instruction"),
+        ("dma_copy dst=a_tile", "123 dst=a_tile", 13, "unknown instruction"),
+        ("dma_copy dst=a_tile", "dma_copy dest=a_tile", 13, "unknown argument of dma_copy"),
+        ("dma_copy dst=a_tile", "dma_copy dst a_tile", 13, "unknown argument of dma_copy"),
+        ("dma_copy dst=a_tile[0 | 32x64, 1x32] src=", "dma_copy src=", 13, "missing 1 required"),
+        ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x64, 1x32] src=a[0 | 32x64, 1x32]", 13, "src is given twice"),
+        ("src=a[", "src=z[", 13, "unknown tensor z"),
+        ("src=a[0 |", "src=a[0 :", 13, "unknown word a"),
+        ("src=a[0 |", "src=a[x |", 13, "unknown word a"),
+        ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x64, 1]", 13, "an operand reads"),
+        ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x64x2, 1x32]", 13, "an operand reads"),
+        ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x-64, 1x32]", 13, "an operand reads"),
+        ("src=a[0 | 32x64, 1x32]", f"src=a[0 | {'9' * 30}x64, 1x32]", 13, "too many digits"),
+        ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x64, 1x32 as float31]", 13, "unknown dtype float31"),
+        ("src=a[0 | 32x64, 1x32]", "src=", 13, "cannot read the value"),
+        ("tile_position=(0, 0)", "tile_position=(0, 0", 15, "expected , or )"),
+        ("tile_position=(0, 0)", "tile_position=" + "(" * 50000, 15, "cannot read the value"),
+        ("scale=0.1", "scale=0.1.2", 17, "cannot read the value"),
+        ("scale=0.1", "scale=1e999999", 17, ""),
+        ("op=exp", "op=expo", 17, "unknown word expo"),
+        ("reduce_cmd=reset_reduce", "reduce_cmd=add", 17, "unknown word add"),
+        ('name="with', 'name="\\x', 16, "cannot read a quoted string"),
+        ("return (out, other)", "return (out, another)", 24, "unknown tensor another"),
+        ("return (out, other)", "return (out other)", 24, "expected return"),
+        ("return (out, other)", "return out, other", 24, "expected return"),
+        ("return (out, other)\n}", "return (out, other)\n", 26, "the kernel is not closed"),
+        ("return (out, other)\n}", "return (out, other)\n}}", 25, "expected } after return"),
+        ("return (out, other)\n}", "return (out, other)\n}\nmore", 26, "text after the end"),
+        ("return (out, other)\n}", "}", 24, "unknown instruction"),
+    ],
+)
+def test_every_mistake_names_its_line(old: str, new: str, line: int, why: str) -> None:
+    if not why:  # readable: a number that rounds to infinity is one
+        assert isinstance(edited(old, new), Kernel)
+        return
+    with pytest.raises(TextError, match=rf"line {line}: ") as caught:
+        edited(old, new)
+    assert why in caught.value.message
+
+
+@pytest.mark.parametrize("length", range(0, len(TEXT), 41))
+def test_truncated_text(length: int) -> None:
+    with pytest.raises(TextError, match=r"line \d+: "):
+        text.parse(TEXT[:length])
+
+
+@pytest.mark.parametrize("line", range(len(LINES)))
+def test_a_line_less(line: int) -> None:
+    """Without any one line the text cannot be read, or what it says is refused or is a smaller kernel."""
+    shorter = "\n".join(LINES[:line] + LINES[line + 1 :])
+    with contextlib.suppress(NkiError):
+        accept(text.parse(shorter))
+        assert LINES[line].split()[0] in ("memset", "iota", "affine_select", "tensor_scalar", "activation", "nc_matmul",
+                                          "dma_copy", "tensor_copy")  # fmt: skip
+
+
+PIECES = sorted({piece for line in LINES for piece in line.replace("=", " = ").replace(",", " , ").split()})
+INSERTS = st.one_of(
+    st.sampled_from(PIECES),
+    st.sampled_from(
+        ["-1", "0", "1e400", "nan", "(", ")", "[", "]", '"', "\\", "|", "x", " as int8", "\0", "٣", "\n", "#"]
+    ),
+    st.text(max_size=3),
+    st.integers(-(2**70), 2**70).map(str),
+)
+
+
+def mutated(source: random.Random, insert: str) -> str:
+    """TEXT after a few random cuts, exchanges and insertions."""
+    result = TEXT
+    for _ in range(source.randint(1, 3)):
+        at, end = sorted((source.randrange(len(result)), source.randrange(len(result))))
+        end = min(end, at + source.choice((0, 1, 2, 8)))
+        result = result[:at] + source.choice((insert, "", result[at:end][::-1])) + result[end:]
+    return result
+
+
+@given(st.randoms(use_true_random=False), INSERTS)
+def test_mutated_text_gives_a_kernel_or_an_error_of_ours(source: random.Random, insert: str) -> None:
+    with contextlib.suppress(NkiError):
+        accept(text.parse(mutated(source, insert)))
+
+
+@given(st.text(max_size=200))
+def test_any_text_gives_an_error_of_ours(anything: str) -> None:
+    with pytest.raises(TextError):
+        text.parse(anything)
