@@ -28,6 +28,7 @@ LEVELS: dict[str, int] = {
     "jit": 6,
     "frameworks": 7,
     "cli": 7,
+    "__main__": 8,
 }
 # Packages that are one layer in two directories.
 ONE_LAYER = ({"frontend", "language"},)

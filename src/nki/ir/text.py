@@ -100,20 +100,27 @@ _DEPTH = 8
 """Parentheses within parentheses: no argument has more than two."""
 
 
-def parse(text: str) -> Kernel:
-    """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read."""
-    return _Parser(text).kernel()
+def parse(text: str, origin: str = "") -> Kernel:
+    """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read.
+
+    ``origin`` is the file of a text that somebody may have edited: later errors then point at its lines. Without it
+    they point at the source lines that the text names.
+    """
+    return _Parser(text, origin).kernel()
 
 
 class _Parser:
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, origin: str) -> None:
+        self.origin = origin
         self.lines = text.splitlines()
         self.number = 0
         self.tensors: dict[str, Tensor] = {}
 
     def fail(self, why: str) -> TextError:
         line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
-        return TextError(f"line {self.number}: {why}: {line[:160]}", fix="compare with the output of `nki dump`")
+        span = Span(self.origin, self.number) if self.origin else None
+        fix = "compare with the output of `nki dump`"
+        return TextError(f"line {self.number}: {why}: {line[:160]}", fix=fix, span=span)
 
     def next(self) -> str:
         while self.number < len(self.lines):
@@ -212,7 +219,9 @@ class _Parser:
             made = cls(**values)
         except TypeError as error:
             raise self.fail(str(error)) from None
-        if source := _SOURCE.match(line, at):
+        if self.origin:
+            made.where = Noted(Span(self.origin, self.number))
+        elif source := _SOURCE.match(line, at):
             made.where = Noted(Span(self.string(source[1]), int(source[2])))
         return made
 

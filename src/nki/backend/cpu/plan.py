@@ -154,6 +154,8 @@ def build(module: ir.Module, name: str, inst: Inst) -> int:
 
 def _compile(missing: dict[Key, Inst], progress: Progress | None) -> None:
     items = list(missing.items())
+    if progress is not None and items:
+        progress(0, len(items))
     for first in range(0, len(items), BATCH):
         batch = items[first : first + BATCH]
         module = ir.Module("nki_kernel")

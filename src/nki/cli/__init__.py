@@ -1,0 +1,130 @@
+"""The command ``nki``: run, dump and explain kernels.
+
+Exit codes: 0 done; 1 the kernel, or a file that should hold one, is wrong (an ``NkiError``, printed without a Python
+traceback); 2 the command is wrong. Any other exception is a bug, here or in the user's own Python, and is not hidden.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from nki import target as targets
+from nki.base.errors import NkiError
+from nki.base.version import __version__
+from nki.cli import argument, dump, explain, run, source
+from nki.cli.usage import UsageError
+from nki.compiler.pipeline import STAGES
+from nki.frontend.errors import KernelErrors
+
+__all__ = ["main"]
+
+
+_RUN = "Compile a kernel for the given arguments, run it, print what came out and how long it took."
+_DUMP = "Print a kernel after a stage as text, its LLVM IR or its assembly; or write its artifact."
+_EXPLAIN = "Say what an error code, a rule or an instruction means, from the declarations themselves."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Raises its errors, so that they are reported like all others; takes options by their whole names."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(allow_abbrev=False, **options)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, f"see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Carry out the command in ``arguments`` (None: the process's own); the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = _parser().parse_args(given)
+        code: int = options.command(options)
+        sys.stdout.flush()
+        return code
+    except UsageError as mistake:
+        fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
+        _complain(given, {"code": "usage", "message": mistake.message, "fix": mistake.fix}, f"nki: {mistake}{fix}")
+        return 2
+    except NkiError as error:
+        _complain(given, described(error), str(error))
+        return 1
+    except BrokenPipeError:  # the reader (head, a pager) has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+
+
+def described(error: NkiError) -> dict[str, Any]:
+    """An error as JSON values; several mistakes of one kernel are listed in ``errors``."""
+    span = error.span
+    result: dict[str, Any] = {
+        "code": error.code,
+        "message": error.message,
+        "file": span.file if span else None,
+        "line": span.line if span else None,
+        "fix": error.fix,
+        "rule": error.rule,
+        "version": __version__,
+    }
+    if isinstance(error, KernelErrors):
+        result["errors"] = [described(part) for part in error.errors]
+    return result
+
+
+def _complain(given: list[str], values: dict[str, Any], text: str) -> None:
+    """JSON goes where the result would have gone, text to stderr."""
+    if "--json" in given:
+        print(json.dumps(values))
+    else:
+        print(text, file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(prog="nki", description="Run, inspect and explain NKI kernels on this machine.")
+    parser.add_argument("--version", action="version", version=f"open-nki {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    running = commands.add_parser("run", help="compile a kernel, run it and time it", description=_RUN)
+    running.set_defaults(command=run.command)
+    _add_kernel(running)
+    running.add_argument("--seed", type=int, default=0, help="of random arguments (default 0)")
+    running.add_argument("--simulate", action="store_true", help="run eagerly in NumPy, without native code")
+    running.add_argument(
+        "--repeat", type=int, metavar="N", help=f"runs to take the median of (default {run.RUNS}; 1 with --simulate)"
+    )
+    running.add_argument("--save", metavar="FILE", help="write the results to a .npy or .npz file")
+    running.add_argument("--json", action="store_true", help="print one JSON object; errors too")
+
+    dumping = commands.add_parser("dump", help="print a kernel between two stages", description=_DUMP)
+    dumping.set_defaults(command=dump.command)
+    _add_kernel(dumping)
+    forms = dumping.add_mutually_exclusive_group()
+    stages = ["specialise", *STAGES]
+    forms.add_argument(
+        "--after", choices=stages, metavar="STAGE", help=f"one of {', '.join(stages)} (default: the last)"
+    )
+    forms.add_argument("--llvm", action="store_true", help="the optimised LLVM IR of its native routines")
+    forms.add_argument("--asm", action="store_true", help="their assembly for this machine")
+    forms.add_argument("--artifact", metavar="FILE.klir", help="write the compiled kernel to a file")
+    dumping.add_argument("--lines", action="store_true", help="show source lines above their instructions")
+
+    explaining = commands.add_parser(
+        "explain", help="what an error code, rule or instruction means", description=_EXPLAIN
+    )
+    explaining.set_defaults(command=explain.command)
+    explaining.add_argument("topic", nargs="?", default="", help="NKI-SH001, TL02, tensor_tensor; none lists all")
+    return parser
+
+
+def _add_kernel(parser: argparse.ArgumentParser) -> None:
+    known = ", ".join(target.name for target in targets.GENERATIONS)
+    parser.add_argument("kernel", metavar="KERNEL", help=source.FORMS)
+    parser.add_argument(
+        "--arg", action="append", default=[], metavar="ARG", help=f"the kernel's arguments, in order: {argument.FORMS}"
+    )
+    parser.add_argument("--target", metavar="NAME", help=f"{known} (default: the kernel's, else the environment's)")

@@ -1,0 +1,198 @@
+"""Arguments of kernels as they are written on the command line: random tensors, files, constants."""
+
+from __future__ import annotations
+
+import ast
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+import ml_dtypes
+import numpy as np
+from numpy.typing import NDArray
+
+from nki import language
+from nki.base import dtype as dtypes
+from nki.base.convert import from_float32
+from nki.base.dtype import DType
+from nki.base.errors import UnknownDTypeError
+from nki.cli.usage import UsageError, nearest
+from nki.ir.types import TensorSpec
+
+Array = NDArray[Any]
+
+FORMS: Final = (
+    "SHAPE:DTYPE (256x1024:float32), SHAPE:DTYPE:FILL (FILL: random, zeros, ones, arange), FILE.npy, FILE.npy:DTYPE, "
+    "a Python constant (0.5, 3, True, None, \"'text'\", '(1, 2)') or nl.NAME; NAME=… before any of them"
+)
+_NAMED: Final = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_RANDOM: Final = re.compile(r"(\d+(?:x\d+)*):(\w+)(?::(\w+))?")
+_SHAPE: Final = re.compile(r"\d+(?:x\d+)+")
+_FILE: Final = re.compile(r"(.+\.npy)(?::(\w+))?")
+
+
+@dataclass(frozen=True, slots=True)
+class TensorArgument:
+    """A tensor to pass: what it looks like and how to make it."""
+
+    shape: tuple[int, ...]
+    dtype: DType
+    make: Callable[[np.random.Generator], Array]
+
+    def spec(self, name: str) -> TensorSpec:
+        return TensorSpec(name, self.shape, self.dtype)
+
+    def array(self, seed: int, index: int) -> Array:
+        """The elements, dense. ``index`` is the tensor's place among the inputs: each has numbers of its own."""
+        try:
+            return np.ascontiguousarray(self.make(np.random.default_rng([seed, index])))
+        except (MemoryError, ValueError) as error:
+            raise UsageError(f"a tensor of {self.dtype} {self.shape} cannot be made here: {error}") from None
+
+
+def parse(text: str) -> tuple[str, Any]:
+    """The parameter that ``text`` names ("" for the next one) and a :class:`TensorArgument` or a constant."""
+    named = _NAMED.fullmatch(text)
+    name, value = (named[1], named[2]) if named else ("", text)
+    if found := _RANDOM.fullmatch(value):
+        shape = tuple(int(n) for n in found[1].split("x"))
+        return name, filled(shape, _dtype(found[2], text), found[3] or "random")
+    if found := _FILE.fullmatch(value):
+        return name, _file(Path(found[1]), _dtype(found[2], text) if found[2] else None)
+    return name, _constant(value, text)
+
+
+def _dtype(name: str, text: str) -> DType:
+    try:
+        return dtypes.of(name)
+    except UnknownDTypeError:
+        fix = nearest(name, dtypes.BY_NAME, "dtypes")
+        raise UsageError(f"--arg {text}: {name!r} is not an NKI dtype", fix) from None
+
+
+def _constant(value: str, text: str) -> Any:
+    if value.startswith("nl.") and value[3:] in language.__all__:
+        return getattr(language, value[3:])
+    if value.lstrip("+-") in ("inf", "nan"):
+        return float(value)
+    try:
+        return ast.literal_eval(value)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        pass
+    if _SHAPE.fullmatch(value):
+        raise UsageError(f"--arg {text}: the dtype is missing", f"write {value}:float32")
+    if value.isidentifier():
+        raise UsageError(f"--arg {text}: a string needs its quotes", f"write \"'{value}'\"; accepted are {FORMS}")
+    raise UsageError(f"--arg {text} cannot be read", f"accepted are {FORMS}")
+
+
+def filled(shape: tuple[int, ...], dtype: DType, fill: str = "random") -> TensorArgument:
+    """A tensor of ``shape`` with numbers made by the rule ``fill``."""
+    rules = PACKED if dtype.kind == "x" else FILLS
+    if fill not in rules:
+        raise UsageError(f"{dtype} {shape}: there is no fill {fill!r}", nearest(fill, rules, "fills"))
+    rule = rules[fill]
+    return TensorArgument(shape, dtype, lambda rng: rule(rng, shape, dtype))
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Floats from the standard normal distribution, integers up to 100 in magnitude, fair coins, powers of two."""
+    if dtype is dtypes.bool_:
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    if dtype.is_integer:
+        return rng.integers(0 if dtype.kind == "u" else -100, 101, shape).astype(dtype.dtype)
+    if not dtype.computes:  # float8_e8m0fnu: scales
+        return np.exp2(rng.integers(-8, 9, shape).astype(np.float32)).astype(dtype.dtype)
+    return from_float32(rng.standard_normal(shape, np.float32), dtype)
+
+
+def _count(_: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """0, 1, 2, … row by row, from 0 again where ``dtype`` ends being exact."""
+    if dtype.is_float:
+        digits = 10 if dtype is dtypes.tfloat32 else _mantissa_bits(dtype)
+        period = 2 ** (digits + 1)
+    else:
+        period = int(dtype.largest) + 1
+    numbers = np.arange(math.prod(shape)) % period
+    return numbers.astype(dtype.dtype).reshape(shape)
+
+
+def _mantissa_bits(dtype: DType) -> int:
+    limits = cast("Any", ml_dtypes.finfo(dtype.dtype))  # its attributes are declared without types
+    return int(limits.nmant)
+
+
+def _packed(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
+    """Four random elements in each word; in four bits every pattern is a number, in eight some are NaN."""
+    if dtype is dtypes.float4_e2m1fn_x4:
+        return rng.integers(0, 1 << 16, shape).astype(dtype.dtype)
+    element = dtypes.float8_e4m3fn if dtype is dtypes.float8_e4m3fn_x4 else dtypes.float8_e5m2
+    four = from_float32(rng.standard_normal((*shape, 4), np.float32), element)
+    return four.view(dtype.dtype)[..., 0]
+
+
+Fill = Callable[[np.random.Generator, tuple[int, ...], DType], Array]
+FILLS: Final[dict[str, Fill]] = {
+    "random": _random,
+    "zeros": lambda _, shape, dtype: np.zeros(shape, dtype.dtype),
+    "ones": lambda _, shape, dtype: np.ones(shape, dtype.dtype),
+    "arange": _count,
+}
+PACKED: Final[dict[str, Fill]] = {"random": _packed, "zeros": FILLS["zeros"]}
+"""What to fill packed types with."""
+
+
+def _file(path: Path, dtype: DType | None) -> TensorArgument:
+    try:
+        array: Array = np.load(path, allow_pickle=False)
+    except FileNotFoundError:
+        near = nearest(path.name, (p.name for p in sorted(path.parent.glob("*.npy"))), f".npy files in {path.parent}")
+        raise UsageError(f"there is no file {path}", near) from None
+    except (OSError, ValueError, EOFError) as error:
+        raise UsageError(f"cannot read {path}: {error}", "pass a file that numpy.save wrote") from None
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    if dtype is None:
+        dtype = _own(array, path)
+    made = np.ascontiguousarray(converted(array, dtype, path)).reshape(array.shape)
+    return TensorArgument(made.shape, dtype, lambda _: made)
+
+
+def _own(array: Array, path: Path) -> DType:
+    """The NKI dtype of a file's elements."""
+    if array.dtype.type is np.void:
+        raise UsageError(
+            f"{path} holds raw elements of {array.dtype.itemsize} bytes (NumPy's files do not name such types)",
+            f"say which they are: {path}:bfloat16",
+        )
+    try:
+        return dtypes.of(array.dtype)
+    except UnknownDTypeError:
+        wanted = "int32" if array.dtype.kind in "iu" else "float32"
+        raise UsageError(
+            f"{path} holds {array.dtype}, which NKI does not have", f"convert it: {path}:{wanted}"
+        ) from None
+
+
+def converted(array: Array, dtype: DType, path: Path) -> Array:
+    """``array`` as ``dtype``: raw elements as they are, numbers rounded and saturated as on the hardware."""
+    stored = array.dtype
+    if stored.type is np.void:
+        if stored.names is not None or stored.itemsize != dtype.itemsize:
+            raise UsageError(f"{path} holds {stored}, not elements of {dtype}")
+        return array.view(dtype.dtype)
+    if not dtype.computes:
+        if stored != dtype.dtype:
+            raise UsageError(f"{path} holds {stored}; {dtype} must be stored as {dtype.dtype}")
+        return array
+    if stored.kind not in "biuf":
+        raise UsageError(f"{path} holds {stored}; {dtype} is made of real numbers")
+    if dtype.is_integer and stored.kind in "iub":
+        bounds = np.iinfo(dtype.dtype)
+        # float64 is exact wherever nothing is clipped: NKI's integers have 32 bits at most.
+        return np.clip(array.astype(np.float64), bounds.min, bounds.max).astype(dtype.dtype)
+    with np.errstate(all="ignore"):
+        return from_float32(array.astype(np.float32), dtype)

@@ -1,0 +1,83 @@
+"""``nki dump``: a kernel after a stage as text, its LLVM IR, its assembly, or its artifact."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import linecache
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from nki.backend.cpu.plan import listing
+from nki.cli.usage import UsageError
+from nki.cli.work import prepared
+from nki.ir import artifact
+from nki.ir.kernel import Kernel as Program
+from nki.ir.text import show
+
+_PLACE: Final = re.compile(r'  # ("(?:[^"\\]|\\.)*"):(\d+)$')
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki dump``."""
+    if options.lines and (options.llvm or options.asm or options.artifact):
+        raise UsageError("--lines is for the text form", "leave it out, or leave out what asks for another form")
+    if options.artifact and not options.artifact.endswith(".klir"):
+        raise UsageError(f"--artifact {options.artifact}: artifacts are .klir files")
+    if options.artifact and not Path(options.artifact).parent.is_dir():
+        raise UsageError(f"--artifact {options.artifact}: there is no folder {Path(options.artifact).parent}")
+    # What a kernel prints while it is specialised must not end up inside the dump.
+    with contextlib.redirect_stdout(sys.stderr), prepared(options.kernel, options.arg, options.target) as work:
+        program = work.compile(options.after)
+    if options.artifact:
+        print(_write(Path(options.artifact), program))
+    elif options.llvm or options.asm:
+        print(listing(program, assembly=bool(options.asm)), end="")
+    else:
+        print(annotated(program) if options.lines else shortened(program), end="")
+    return 0
+
+
+def _write(path: Path, program: Program) -> str:
+    """Write the artifact; what was written, in words."""
+    data = artifact.dumps(program)
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise UsageError(f"--artifact {path}: {error.strerror}") from None
+    return f"{path}: {program.name} for {program.target}, {len(program.body)} instructions, {len(data)} bytes"
+
+
+def shortened(program: Program) -> str:
+    """The text form, with source files relative to the present folder."""
+    return "".join(_shorten(line) + "\n" for line in show(program).splitlines())
+
+
+def _shorten(line: str) -> str:
+    found = _PLACE.search(line)
+    if found is None:
+        return line
+    return f"{line[: found.start()]}  # {json.dumps(_relative(json.loads(found[1])))}:{found[2]}"
+
+
+def _relative(file: str) -> str:
+    here = Path.cwd()
+    return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file
+
+
+def annotated(program: Program) -> str:
+    """The text form, with each source line as a comment above the instructions that it made."""
+    result: list[str] = []
+    last: tuple[str, int] | None = None
+    for line in show(program).splitlines():
+        found = _PLACE.search(line)
+        place = (json.loads(found[1]), int(found[2])) if found else None
+        if place is not None and place != last:
+            text = linecache.getline(*place).strip()
+            result.append(f"  # {_relative(place[0])}:{place[1]}  {text}")
+        last = place
+        result.append(line[: found.start()] if found else line)
+    return "".join(line + "\n" for line in result)

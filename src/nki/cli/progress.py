@@ -1,0 +1,17 @@
+"""A bar on the terminal while native code is compiled."""
+
+from __future__ import annotations
+
+import sys
+
+WIDTH = 24
+
+
+def bar(done: int, total: int) -> None:
+    """Draw ``done`` of ``total`` routines on stderr; nothing where that is no terminal. Gone when all are done."""
+    if not sys.stderr.isatty():
+        return
+    filled = WIDTH * done // total
+    text = f"compiling [{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} routines" if done < total else ""
+    sys.stderr.write(f"\r\x1b[K{text}")
+    sys.stderr.flush()

@@ -1,0 +1,186 @@
+"""``nki run``: compile a kernel, run it, say what came out and how long it took."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import hashlib
+import json
+import math
+import statistics
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from nki.base import knobs
+from nki.base.version import __version__
+from nki.cli.argument import Array
+from nki.cli.progress import bar
+from nki.cli.usage import UsageError
+from nki.cli.work import Work, prepared
+from nki.ir.kernel import Kernel as Program
+from nki.jit import Executable
+
+RUNS: Final = 5
+"""Native runs to take the median of, unless the command says otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one ``nki run`` has found out. Times are in seconds; an eager run compiles nothing."""
+
+    program: Program
+    arrays: list[Array]
+    results: list[Array]
+    routines: int | None
+    specialise_seconds: float | None
+    native_seconds: float | None
+    run_seconds: list[float]
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki run``."""
+    simulate = bool(options.simulate) or knobs.simulator()
+    repeat: int = options.repeat if options.repeat is not None else 1 if simulate else RUNS
+    if repeat < 1:
+        raise UsageError(f"--repeat {repeat}: a kernel runs at least once")
+    if options.seed < 0:
+        raise UsageError(f"--seed {options.seed}: seeds are not negative")
+    save = Path(options.save) if options.save else None
+    if save is not None:
+        _check_save(save)
+    # What a kernel prints while it is specialised must not end up inside the JSON.
+    aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+    with aside, prepared(options.kernel, options.arg, options.target) as work:
+        if simulate:
+            outcome = _simulate(work, options.seed, repeat)
+        else:
+            outcome = _native(work, options.seed, repeat, save)
+    if save is not None:
+        _save(save, outcome)
+    report = _report(outcome)
+    print(json.dumps(report, allow_nan=False) if options.json else _text(report))
+    return 0
+
+
+def _native(work: Work, seed: int, repeat: int, save: Path | None) -> Outcome:
+    started = time.perf_counter()
+    program = work.compile()
+    specialised = time.perf_counter() - started
+    if save is not None:
+        _check_outputs(save, program)
+    executable = Executable(program, bar)
+    arrays = work.arrays(seed)
+    results = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+    pointers = [array.ctypes.data for array in arrays + results]
+    times: list[float] = []
+    for _ in range(repeat):
+        started = time.perf_counter()
+        executable.launch(pointers)
+        times.append(time.perf_counter() - started)
+    native = executable.compile_seconds
+    return Outcome(program, arrays, results, executable.plan.routines, specialised, native, times)
+
+
+def _simulate(work: Work, seed: int, repeat: int) -> Outcome:
+    arrays = work.arrays(seed)
+    times: list[float] = []
+    made: tuple[Program, list[Array]] | None = None
+    for _ in range(repeat):
+        started = time.perf_counter()
+        made = work.simulate(arrays)
+        times.append(time.perf_counter() - started)
+    assert made is not None, "repeat is at least 1"
+    return Outcome(made[0], arrays, made[1], None, None, None, times)
+
+
+def _check_save(path: Path) -> None:
+    if path.suffix not in (".npy", ".npz"):
+        raise UsageError(f"--save {path}: results are saved as .npy (one) or .npz (any number)")
+    if not path.parent.is_dir():
+        raise UsageError(f"--save {path}: there is no folder {path.parent}")
+
+
+def _check_outputs(path: Path, program: Program) -> None:
+    if path.suffix == ".npy" and len(program.outputs) != 1:
+        raise UsageError(
+            f"--save {path}: {program.name} has {len(program.outputs)} outputs", "save them to a .npz file"
+        )
+
+
+def _save(path: Path, outcome: Outcome) -> None:
+    _check_outputs(path, outcome.program)
+    if path.suffix == ".npy":
+        np.save(path, outcome.results[0])
+    else:
+        named = {t.name: array for t, array in zip(outcome.program.outputs, outcome.results, strict=True)}
+        np.savez(path, allow_pickle=False, **named)
+
+
+def _report(outcome: Outcome) -> dict[str, Any]:
+    """The outcome as JSON values."""
+    program = outcome.program
+    return {
+        "kernel": program.name,
+        "target": program.target,
+        "version": __version__,
+        "executor": "simulator" if outcome.routines is None else "native",
+        "instructions": len(program.body),
+        "routines": outcome.routines,
+        "inputs": [_described(t.name, t.dtype.name, a) for t, a in zip(program.inputs, outcome.arrays, strict=True)],
+        "outputs": [_described(t.name, t.dtype.name, a) for t, a in zip(program.outputs, outcome.results, strict=True)],
+        "specialise_seconds": outcome.specialise_seconds,
+        "native_seconds": outcome.native_seconds,
+        "run_seconds": statistics.median(outcome.run_seconds),
+        "runs": len(outcome.run_seconds),
+    }
+
+
+def _described(name: str, dtype: str, array: Array) -> dict[str, Any]:
+    """``sha256`` is of the bytes, row by row, and shortened; ``sum`` is in float64, as text where it is not finite."""
+    with np.errstate(all="ignore"):
+        total = float(array.astype(np.float64).sum())
+    digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]
+    shown = total if math.isfinite(total) else str(total)
+    return {"name": name, "shape": list(array.shape), "dtype": dtype, "sha256": digest, "sum": shown}
+
+
+def _text(report: dict[str, Any]) -> str:
+    count, routines = report["instructions"], report["routines"]
+    lines = [f"{report['kernel']} on {report['target']}: {_plural(count, 'instruction')}"]
+    if routines is not None:
+        lines[0] += f", {_plural(routines, 'native routine')}"
+    rows = [("input", t) for t in report["inputs"]] + [("output", t) for t in report["outputs"]]
+    types = [f"{t['dtype']}[{','.join(map(str, t['shape']))}]" for _, t in rows]
+    names = max(len(t["name"]) for _, t in rows)
+    width = max(map(len, types))
+    for (role, t), kind in zip(rows, types, strict=True):
+        total = t["sum"] if isinstance(t["sum"], str) else f"{t['sum']:.9g}"
+        lines.append(f"  {role:<6} {t['name']:<{names}}  {kind:<{width}}  sha256 {t['sha256']}  sum {total}")
+    if routines is not None:
+        first, second = report["specialise_seconds"], report["native_seconds"]
+        parts = f"{_duration(first)} to specialise, {_duration(second)} to native code"
+        lines.append(f"  compiled in {_duration(first + second)} ({parts})")
+    how = "ran" if routines is not None else "simulated"
+    median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
+    lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")
+    return "\n".join(lines)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def _duration(seconds: float) -> str:
+    for unit, scale in (("s", 1.0), ("ms", 1e-3)):
+        if seconds >= scale:
+            return f"{_three_digits(seconds / scale)} {unit}"
+    return f"{_three_digits(seconds * 1e6)} µs"
+
+
+def _three_digits(number: float) -> str:
+    return f"{number:.{0 if number >= 100 else 1 if number >= 10 else 2}f}"

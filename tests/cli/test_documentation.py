@@ -1,0 +1,51 @@
+"""The examples of docs/cli.md print what the page says, but for times, checksums, places and versions."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", PAGE)
+
+CHANGING = (
+    (r"[\d.]+ (s|ms|µs)\b", "TIME"),
+    (r"sha256 \w+  sum \S+", "CHECKSUM"),
+    (r"\d+ bytes", "BYTES"),
+    (r"\S+/examples/", "examples/"),
+    (r"\S*rms\.klir", "rms.klir"),
+    (r'(open-nki |version=")[^\s")]+', r"\1VERSION"),
+)
+
+
+def masked(text: str) -> str:
+    for pattern, name in CHANGING:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def test_there_are_examples():
+    assert {command.split()[1] for command, _ in EXAMPLES} == {"run", "dump", "explain"}
+
+
+@pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
+def test_example(command, shown, tmp_path, monkeypatch):
+    monkeypatch.delenv("NKI_SIMULATOR", raising=False)
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    artifact = tmp_path / "rms.klir"
+    if command == "nki run /tmp/rms.klir":  # the example before it has written the file
+        before = next(c for c, _ in EXAMPLES if "--artifact" in c)
+        assert run(before.replace("/tmp/rms.klir", str(artifact)))
+    assert masked(run(command.replace("/tmp/rms.klir", str(artifact)))) == masked(shown)
+
+
+def run(command: str) -> str:
+    """What ``command`` prints, by this interpreter in place of the installed script."""
+    ours = re.sub(r"(^|\| )nki ", rf"\1{sys.executable} -m nki ", command)
+    done = subprocess.run(ours, shell=True, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False)
+    return done.stdout.decode()

@@ -1,0 +1,80 @@
+"""``nki dump``, and what it writes fed back in."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from nki.compiler.pipeline import STAGES
+from nki.ir import artifact, text
+from tests.cli.command import KERNELS, SHAPE, dumped, report
+
+
+@pytest.mark.parametrize("stage", ["specialise", *STAGES])
+def test_dump_after_each_stage_can_be_read(file, nki, stage):
+    kernel = text.parse(dumped(nki, file, "--after", stage))
+    assert kernel.name == "both" and len(kernel.body) == 5
+
+
+def test_dump_shows_the_last_stage_and_short_paths(file, nki):
+    shown = dumped(nki, file)
+    assert shown == dumped(nki, file, "--after", list(STAGES)[-1])
+    line = KERNELS.splitlines().index("    nisa.tensor_tensor(dst=s, data1=s, data2=t, op=op)") + 1
+    assert f'  # "kernels.py":{line}\n' in shown
+
+
+def test_dump_with_source_lines(file, nki):
+    shown = dumped(nki, file, "--lines")
+    lines = shown.splitlines()
+    at = next(i for i, line in enumerate(lines) if line.startswith("  tensor_tensor"))
+    assert re.fullmatch(r"  # kernels\.py:\d+  nisa\.tensor_tensor\(dst=s, data1=s, data2=t, op=op\)", lines[at - 1])
+    assert text.parse(shown) == text.parse(dumped(nki, file))
+
+
+def test_dump_llvm_and_assembly(file, nki):
+    ir = dumped(nki, file, "--llvm")
+    assert "define void @r0_dma_copy(" in ir and "_tensor_tensor(" in ir
+    assembly = dumped(nki, file, "--asm")
+    assert re.search(r"^r0_dma_copy:", assembly, re.MULTILINE)
+
+
+def test_text_and_artifact_compute_the_same(file, nki, monkeypatch):
+    source = report(nki("run", f"{file}:both", "--arg", SHAPE, "--arg", SHAPE, "--json"))
+    assert "both for trn3, 5 instructions" in dumped(nki, file, "--artifact", "both.klir")
+    Path("both.nki").write_text(dumped(nki, file, "--after", "specialise"))
+    monkeypatch.setattr(sys, "stdin", io.StringIO(dumped(nki, file)))
+    for given in ("both.klir", "both.nki", "-"):
+        found = report(nki("run", given, "--json"))
+        assert found["inputs"] == source["inputs"] and found["outputs"] == source["outputs"]
+    assert report(nki("run", "both.klir", "--json", "--simulate"))["outputs"] == source["outputs"]
+    mixed = report(nki("run", "both.klir", "--arg", f"b={SHAPE}:zeros", "--json"))
+    assert mixed["outputs"][0]["sha256"] == source["inputs"][0]["sha256"]
+    assert nki("dump", "both.klir").out == dumped(nki, file)
+
+
+def test_edited_text_is_fed_back_in(file, nki):
+    Path("both.nki").write_text(dumped(nki, file).replace("op=add", "op=subtract"))
+    found = report(nki("run", "both.nki", "--arg", f"{SHAPE}:ones", "--arg", f"{SHAPE}:ones", "--json"))
+    assert found["outputs"][0]["sum"] == 0
+
+
+def test_edited_text_is_judged_by_its_own_lines(file, nki):
+    edited = re.sub(r"(data2=\S+ \| 32x128, 1x)32", r"\g<1>31", dumped(nki, file))
+    Path("both.nki").write_text(edited)
+    line = next(i for i, text in enumerate(edited.splitlines(), 1) if "1x31" in text)
+    ran = nki("run", "both.nki", "--json")
+    assert ran.code == 1
+    error = json.loads(ran.out)
+    assert (error["code"], error["rule"], error["file"], error["line"]) == ("NKI-SH001", "SE01", "both.nki", line)
+
+
+def test_artifact_keeps_the_users_lines(file, nki):
+    dumped(nki, file, "--artifact", "both.klir")
+    assert [i.where.span.line for i in artifact.load(Path("both.klir")).body] == [
+        i.where.span.line for i in text.parse(dumped(nki, file)).body
+    ]

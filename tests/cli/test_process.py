@@ -1,0 +1,54 @@
+"""The command as a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+
+from nki.base.version import __version__
+from nki.cli import main
+from nki.compiler.pipeline import STAGES
+
+
+def run_python(*arguments: str, **more) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False, **more)
+
+
+def test_help_lists_the_commands_that_exist_and_imports_no_framework():
+    script = """
+import sys
+from nki.cli import main
+try:
+    main(["--help"])
+finally:
+    print(*sorted({name.partition(".")[0] for name in sys.modules} & {"torch", "torch_xla", "jax", "jaxlib"}))
+"""
+    run = run_python("-W", "error", "-c", script)
+    assert run.returncode == 0, run.stderr
+    assert re.findall(r"^    (\w+) ", run.stdout, re.MULTILINE) == ["run", "dump", "explain"]
+    assert run.stdout.endswith("\n\n")
+
+
+def test_module_and_version():
+    run = run_python("-m", "nki", "--version")
+    assert run.returncode == 0 and run.stdout == f"open-nki {__version__}\n"
+
+
+def test_help_names_the_stages(nki, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(["dump", "--help"])
+    assert left.value.code == 0
+    assert ", ".join(["specialise", *STAGES]) in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_closed_pipe_is_no_error(file):
+    reader, writer = os.pipe()
+    os.close(reader)
+    command = [sys.executable, "-m", "nki", "explain"]
+    run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writer)
+    assert run.returncode == 0 and run.stderr == ""
