@@ -213,7 +213,7 @@ def _brief(error: NkiError) -> NkiError:
 
 
 def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
-    degrees = grid if isinstance(grid, tuple) else (grid,)
+    degrees: tuple[Any, ...] = grid if isinstance(grid, tuple) else (grid,)
     if len(degrees) != 1 or isinstance(degrees[0], bool) or not isinstance(degrees[0], int) or degrees[0] < 1:
         raise GridError(f"launch grid {grid!r}: a grid is one number of cores", fix="use kernel[1] or leave it out")
     if degrees[0] != 1:
@@ -235,18 +235,19 @@ def _constant_key(name: str, value: Any, depth: int = 0) -> Any:
         return type(value), repr(value) if isinstance(value, float) else value
     if isinstance(value, list | tuple):
         items = cast("tuple[Any, ...]", value)
-        return type(items), tuple(_constant_key(name, v, depth) for v in items)
+        return isinstance(value, list), tuple(_constant_key(name, v, depth) for v in items)
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value)
         return dict, tuple((_constant_key(name, k, depth), _constant_key(name, v, depth)) for k, v in pairs.items())
     if isinstance(value, np.generic):
         return type(value), value.item()
-    if callable(value) or (hasattr(value, "__reduce__") and type(value).__module__.startswith("nki.")):
-        return _Same(value)
+    unknown: Any = value
+    kind: type[Any] = type(unknown)
+    if callable(unknown) or kind.__module__.startswith("nki."):
+        return _Same(unknown)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):
         return type(value), _constant_key(name, fields, depth)
-    kind = type(value)
     shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
     raise KernelArgumentError(
         f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor "
@@ -317,8 +318,12 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
         )
     chosen = targets.find(target) if target is not None else None
     if func is None:
-        return lambda inner: Kernel(_plain(inner), target=chosen)
+        return functools.partial(_decorate, chosen)
     return Kernel(_plain(func), target=chosen)
+
+
+def _decorate(target: Target | None, func: Callable[..., Any]) -> Kernel:
+    return Kernel(_plain(func), target=target)
 
 
 def _plain(func: Any) -> Callable[..., Any]:

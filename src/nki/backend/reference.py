@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -265,7 +265,8 @@ def _bits(op: str, x: Array, y: Array | None) -> Array:
         width = plain.type(8 * plain.itemsize)
         amount = np.minimum(b, width - plain.type(1))
         moved = np.left_shift(a, amount) if op == "left_shift" else np.right_shift(a, amount)
-        return cast(Array, np.where(b < width, moved, plain.type(0))).view(x.dtype)
+        cut: Array = np.where(b < width, moved, plain.type(0))
+        return cut.view(x.dtype)
     return {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}[op](a, b).view(
         x.dtype
     )

@@ -8,8 +8,6 @@ from __future__ import annotations
 import __future__
 
 import ast
-import functools
-import operator
 import sys
 import types
 from dataclasses import dataclass
@@ -17,9 +15,7 @@ from typing import Any
 
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
-_FUTURES: int = functools.reduce(
-    operator.or_, (getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
-)
+_FUTURES = sum({int(getattr(__future__, name).compiler_flag) for name in __future__.all_feature_names})
 _NO_TYPE_PARAMETERS: dict[str, Any] = {"type_params": []} if sys.version_info >= (3, 12) else {}
 
 

@@ -60,6 +60,8 @@ def _told(exc: Exception) -> NkiError:
         case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
             error = UnknownApiError if is_api(owner) else KernelPythonError
             return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
+        case RecursionError():  # whose text depends on what Python was doing at the limit
+            return KernelPythonError("RecursionError: the calls nest too deep, or without end")
         case KeyError():
             return KernelPythonError(f"KeyError: key {exc} is not in the dictionary")
         case _:

@@ -24,8 +24,8 @@ def node_span(file: str, node: ast.AST, function: str = "") -> Span:
 
 def code_span(code: types.CodeType, offset: int, function: str) -> Span:
     """The position of the instruction of ``code`` at byte ``offset``."""
-    line, *rest = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None))
-    return _span(code.co_filename, (line or code.co_firstlineno, *rest), function)
+    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None))
+    return _span(code.co_filename, (line or code.co_firstlineno, end_line, column, end_column), function)
 
 
 def asserted(file: str, line: int) -> ast.expr | None:

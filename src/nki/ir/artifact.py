@@ -34,7 +34,7 @@ def dumps(kernel: Kernel) -> bytes:
         "digest": hashlib.sha256(text).hexdigest(),
         "kernel": zlib.compress(text, 6),
     }
-    return cast(bytes, msgpack.packb(content))
+    return msgpack.packb(content)
 
 
 def loads(data: bytes, origin: str = "artifact") -> Kernel:

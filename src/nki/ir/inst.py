@@ -80,10 +80,10 @@ class Inst:
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
     where: Where = NOWHERE
-    _operand_names: ClassVar[tuple[str, ...]]
-    _read_names: ClassVar[tuple[str, ...]]
-    _write_names: ClassVar[tuple[str, ...]]
-    _immediate_names: ClassVar[tuple[str, ...]]
+    operand_names: ClassVar[tuple[str, ...]]
+    read_names: ClassVar[tuple[str, ...]]
+    write_names: ClassVar[tuple[str, ...]]
+    immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -111,20 +111,20 @@ class Inst:
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        return _present(self, self._operand_names)
+        return _present(self, self.operand_names)
 
     def reads(self) -> list[Access]:
         """What the instruction reads."""
-        return _present(self, self._read_names)
+        return _present(self, self.read_names)
 
     def writes(self) -> list[Access]:
         """What the instruction writes."""
-        return _present(self, self._write_names)
+        return _present(self, self.write_names)
 
     def immediates(self) -> list[float | int]:
         """The run-time numbers, in field order."""
         values = self.__dict__
-        return [value for name in self._immediate_names if isinstance(value := values[name], int | float)]
+        return [value for name in self.immediate_names if isinstance(value := values[name], int | float)]
 
     def key(self) -> tuple[Any, ...]:
         """The signature, computed once: operands never change after an instruction was recorded."""
@@ -135,7 +135,7 @@ class Inst:
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position with some fields changed."""
-        fresh = dataclasses.replace(self, **changes)  # type: ignore[type-var]
+        fresh: Inst = dataclasses.replace(cast(Any, self), **changes)
         fresh.where = self.where
         return fresh
 
@@ -185,13 +185,13 @@ def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[t
         made.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         made.engines, made.public = engines, public
         made.fields = _fields(made)
-        made._operand_names = tuple(f.name for f in made.fields if f.role is not None)
-        made._read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
-        made._write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
-        made._immediate_names = tuple(f.name for f in made.fields if f.immediate)
-        if not made._write_names:
+        made.operand_names = tuple(f.name for f in made.fields if f.role is not None)
+        made.read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
+        made.write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
+        made.immediate_names = tuple(f.name for f in made.fields if f.immediate)
+        if not made.write_names:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
-        made.signature = _signature_function(made)
+        setattr(made, "signature", _signature_function(made))  # noqa: B010  # takes the place of the method
         if made.mnemonic in REGISTRY:
             raise TypeError(f"instruction {made.mnemonic} is declared twice")
         REGISTRY[made.mnemonic] = made
@@ -212,15 +212,16 @@ def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
     symbol: type[Any] | None = None
     accepted: list[type[Any]] = []
     for part in parts:
-        base, *extra = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
-        base = typing.get_origin(base) or base
+        inner: tuple[Any, ...] = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
+        base: Any = typing.get_origin(inner[0]) or inner[0]
+        extra = inner[1:]
         if base is type(None):
             optional = True
             continue
         role = next((e for e in extra if isinstance(e, Role)), role)
         immediate = immediate or Immediate in extra
         if isinstance(base, type) and (issubclass(base, Enum) or hasattr(base, "named")):
-            symbol = base
+            symbol = cast(type[Any], base)
         accepted.append(base)
         if base is float:
             accepted.append(int)

@@ -158,7 +158,7 @@ def check_tensor(
     if len(shape) < 2:
         raise ShapeError(
             f"tensor '{name}' of shape {shape} in {buffer.value} needs at least 2 dimensions: (partitions, free…)",
-            fix=f"make it ({shape[0]}, 1)",
+            fix=f"make it ({', '.join(map(str, shape))}, 1)",
         )
     if shape[0] > target.partitions:
         raise PartitionError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from nki.base.dtype import int32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
@@ -22,10 +22,14 @@ _WORD = range(-(1 << 31), 1 << 31)
 
 
 def _well_formed(i: Any) -> bool:
-    return 1 <= len(i.pattern) <= 4 and all(
-        isinstance(p, tuple) and len(p) == 2 and all(type(n) is int and n in _WORD for n in p) and p[1] >= 1
-        for p in i.pattern
+    pattern: tuple[Any, ...] = i.pattern
+    return 1 <= len(pattern) <= 4 and all(
+        isinstance(pair, tuple) and _pair(cast(tuple[Any, ...], pair)) for pair in pattern
     )
+
+
+def _pair(pair: tuple[Any, ...]) -> bool:
+    return len(pair) == 2 and all(type(n) is int and n in _WORD for n in pair) and pair[1] >= 1
 
 
 def _values(i: Any) -> int:

@@ -113,7 +113,9 @@ class TensorReduce(Inst):
         axes = tuple(range(draw.integer(1, data.ndim - 1), data.ndim))
         kept = math.prod(data.shape[1 : axes[0]])
         dst = draw.tile(partitions, kept, draw.choice(kinds))
-        return cls(dst, op, data, axes if draw.flag() or len(axes) > 1 else axes[0], not bits and draw.flag())
+        return cls(
+            dst, op, data, axes if draw.flag() else axes[0] if len(axes) == 1 else axes, not bits and draw.flag()
+        )
 
 
 @instruction(engines=(_E.gpsimd,))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator as _operator
-from typing import Any
+from typing import Any, cast
 
 from nki import isa as _isa
 from nki import target as _target
@@ -34,8 +34,9 @@ from nki.base.source import here as _here
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
-from nki.isa.ops import OPS as _OPS
+from nki.language import operators as _operators
 from nki.language.naming import assigned_name as _assigned_name
+from nki.language.operators import *  # noqa: F403
 from nki.language.tensor import NkiTensor, ds
 
 sbuf = MemoryRegion.sbuf
@@ -51,7 +52,7 @@ class NKIObject:
 
 def _shape(shape: Any, what: str) -> tuple[int, ...]:
     try:
-        sizes = shape if isinstance(shape, tuple | list) else (shape,)
+        sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
         return tuple(_operator.index(n) for n in sizes)
     except TypeError:
         raise _ArgumentError(
@@ -80,7 +81,7 @@ def ndarray(
     """
     where = _here("specialise.py")
     builder = _current("nl.ndarray")
-    sizes = shape if type(shape) is tuple and all(type(n) is int for n in shape) else _shape(shape, "nl.ndarray")
+    sizes = _shape(shape, "nl.ndarray")
     kind = dtype if type(dtype) is _dtype.DType else _dtype.of(dtype)
     place = buffer if type(buffer) is MemoryRegion else _buffer(buffer, "nl.ndarray")
     label = name or _assigned_name(where, "tensor")
@@ -100,7 +101,7 @@ def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTens
     return made
 
 
-def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
+def load(src: Any, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of the HBM tensor ``src`` (converted to ``dtype`` if given)."""
     if not isinstance(src, NkiTensor) or not src.buffer.is_hbm:
         raise _BufferError(
@@ -113,7 +114,7 @@ def load(src: NkiTensor, dtype: Any = None) -> NkiTensor:
     return tile
 
 
-def store(dst: NkiTensor, value: NkiTensor) -> None:
+def store(dst: Any, value: NkiTensor) -> None:
     """Copy the SBUF tile ``value`` to the HBM tensor ``dst``."""
     if not isinstance(dst, NkiTensor) or not dst.buffer.is_hbm:
         raise _BufferError(
@@ -266,13 +267,11 @@ class _TileSize:
 
 tile_size = _TileSize()
 
-globals().update(_OPS)
-
 __all__ = [
     "MemoryRegion", "NKIObject", "NkiTensor", "affine_range", "bfloat16", "bool_", "ds", "float4_e2m1fn_x4",
     "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4", "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "float16",
     "float32", "hbm", "int8", "int16", "int32", "is_hbm", "is_on_chip", "is_psum", "is_sbuf", "load", "ndarray",
     "num_programs", "private_hbm", "program_id", "program_ndim", "psum", "sbuf", "sequential_range", "shared_hbm",
     "static_range", "store", "tfloat32", "tile_size", "uint8", "uint16", "uint32", "zeros",
-    *_OPS,
 ]  # fmt: skip
+__all__ += _operators.__all__

@@ -95,7 +95,7 @@ class NkiTensor(Access):
     def _other(self, dim: int, item: Any) -> tuple[int, int, int]:
         """The slow cases of an index: start, number of elements (0 for a plain index), step."""
         if isinstance(item, slice):
-            return self._slice(dim, item)
+            return self._slice(dim, cast(slice, item))
         if isinstance(item, ds):
             return self._window(dim, item)
         try:
@@ -103,9 +103,7 @@ class NkiTensor(Access):
         except TypeError:
             index = None
         if index is None:
-            shown = (
-                f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{repr(item):.40} ({type(item).__name__})"
-            )
+            shown = f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{item!r:.40} ({type(item).__name__})"
             raise IndexRangeError(
                 f"index {shown} into dimension {dim} of '{self.name}' {self.shape}",
                 fix="index with integers, slices, nl.ds(start, size) and …; not with arrays, None or tensors",
@@ -169,9 +167,11 @@ class NkiTensor(Access):
 
         Raises :class:`ViewError` for another number of elements or a layout that would need a copy.
         """
-        given = shape[0] if len(shape) == 1 and isinstance(shape[0], tuple | list) else shape
+        given: Any = shape
+        if len(shape) == 1 and isinstance(shape[0], tuple | list):
+            given = cast("tuple[Any, ...]", shape[0])
         try:
-            wanted = tuple(operator.index(n) for n in cast(tuple[Any, ...], given))
+            wanted = tuple(operator.index(n) for n in given)
         except TypeError:
             raise ViewError(f"reshape of '{self.name}' to {given!r}", fix="pass integers: the new sizes") from None
         if any(n < 1 for n in wanted):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from llvmlite import ir
@@ -61,4 +61,4 @@ def routine() -> Callable[..., Any]:
 @cache
 def address() -> int:
     """Where the compiled routine is, for code that calls it directly."""
-    return ctypes.cast(routine(), ctypes.c_void_p).value or 0
+    return ctypes.cast(cast(Any, routine()), ctypes.c_void_p).value or 0

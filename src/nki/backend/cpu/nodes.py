@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from nki.base import dtype as dt
@@ -231,7 +231,7 @@ class Lowering:
         """The node itself, turned into a load: what it stands for is computed now and kept in scratch memory."""
         if node.kind != "load" or copy:
             settled = self._settled(node)
-            kept = Node(settled.kind, *(getattr(settled, n) for n in Node.__slots__[1:]))
+            kept = replace(settled)
             place = self.new_place(node.rows, node.columns, node.dtype)
             self.statements.append(Assign(place, kept))
             node.kind, node.args, node.place = "load", (), place

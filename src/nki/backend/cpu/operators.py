@@ -144,7 +144,7 @@ def emit_bits(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.V
         case "bitwise_xor":
             return b.xor(x, y)
         case "left_shift" | "right_shift":
-            element = x.type.element if isinstance(x.type, ir.VectorType) else x.type
+            element: Any = x.type.element if isinstance(x.type, ir.VectorType) else x.type
             inside = b.icmp_unsigned("<", y, constant(x.type, element.width))
             amount = b.select(inside, y, constant(x.type, 0))
             moved = b.shl(x, amount) if op == "left_shift" else b.lshr(x, amount)
