@@ -224,13 +224,17 @@ def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     return degrees
 
 
-def _constant_key(name: str, value: Any, depth: int = 0) -> Any:
+def _constant_key(name: str, given: Any, depth: int = 0) -> Any:
     """A hashable stand-in for a compile-time argument, equal only for arguments that compile alike."""
     if depth > _DEEPEST:
         raise KernelArgumentError(
             f"argument '{name}' holds containers more than {_DEEPEST} deep, or itself", fix="pass flatter constants"
         )
     depth += 1
+    kind: type[Any] = type(given)
+    if callable(given) or kind.__module__.startswith("nki."):
+        return _Same(given)
+    value = given
     if value is None or isinstance(value, bool | int | float | str | Enum | DType):
         return type(value), repr(value) if isinstance(value, float) else value
     if isinstance(value, list | tuple):
@@ -241,10 +245,6 @@ def _constant_key(name: str, value: Any, depth: int = 0) -> Any:
         return dict, tuple((_constant_key(name, k, depth), _constant_key(name, v, depth)) for k, v in pairs.items())
     if isinstance(value, np.generic):
         return type(value), value.item()
-    unknown: Any = value
-    kind: type[Any] = type(unknown)
-    if callable(unknown) or kind.__module__.startswith("nki."):
-        return _Same(unknown)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):
         return type(value), _constant_key(name, fields, depth)

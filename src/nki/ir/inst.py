@@ -220,10 +220,11 @@ def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
             continue
         role = next((e for e in extra if isinstance(e, Role)), role)
         immediate = immediate or Immediate in extra
-        if isinstance(base, type) and (issubclass(base, Enum) or hasattr(base, "named")):
-            symbol = cast(type[Any], base)
-        accepted.append(base)
-        if base is float:
+        kind = cast(type[Any], base)
+        if issubclass(kind, Enum) or hasattr(kind, "named"):
+            symbol = kind
+        accepted.append(kind)
+        if kind is float:
             accepted.append(int)
     default = declared.default if declared.default is not dataclasses.MISSING else inspect.Parameter.empty
     return Field(declared.name, role, immediate, optional, symbol, default, tuple(accepted))
