@@ -111,6 +111,7 @@ class NcTranspose(Inst):
         dtype = draw.choice(COMPUTING)
         if draw.flag():
             rows, columns = draw.integer(1, 32), draw.integer(1, 32)
-            return cls(draw.tile(columns, rows, dtype), draw.tile(rows, columns, dtype, Buffer.psum))
+            to, source = (draw.choice((Buffer.sbuf, Buffer.psum)) for _ in range(2))
+            return cls(draw.tile(columns, rows, dtype, to), draw.tile(rows, columns, dtype, source))
         rows, columns = draw.partitions(), draw.choice((1, 7, 32, 96, 128))
         return cls(draw.tile(columns, rows, dtype, Buffer.psum), draw.tile(rows, columns, dtype))
