@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -101,8 +101,11 @@ class Program:
                     yield f"seed {SEED}: {len(wrong)} of {x.size} at {tensor.name}{list(at)}: {values}: {show_inst(inst)}"
 
 
-def program(trials: Sequence[Inst], target: Target) -> Program:
-    """A kernel that runs each instruction on tiles of its own; their tensors need different names."""
+def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = ()) -> Program:
+    """A kernel that runs each instruction on tiles of its own, of which ``fresh`` ones are not filled before.
+
+    All tensors need different names.
+    """
     tensors = tuple(dict.fromkeys(a.tensor for inst in trials for _, a in inst.operands()))
     inputs = {t: Tensor(f"in_{t.name}", t.shape, t.dtype, Buffer.hbm, role="input") for t in tensors}
     outputs = {t: Tensor(f"out_{t.name}", t.shape, t.dtype, Buffer.shared_hbm, role="output") for t in tensors}
@@ -111,6 +114,8 @@ def program(trials: Sequence[Inst], target: Target) -> Program:
     for inst in trials:
         own = list(dict.fromkeys(a.tensor for _, a in inst.operands()))
         for tensor in own:
+            if tensor in fresh:
+                continue
             body.append(_copy(DmaCopy, stages.get(tensor, tensor), inputs[tensor]))
             if tensor in stages:
                 body.append(_copy(TensorCopy, tensor, stages[tensor]))
