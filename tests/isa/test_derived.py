@@ -7,7 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-import nki.isa  # noqa: F401  # declares the instructions
+import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki import target
 from nki.ir import artifact
 from nki.ir.inst import REGISTRY, Inst, verify
@@ -88,3 +90,50 @@ def test_text_and_artifact_keep_the_kernel(mnemonic: str, generation: Target) ->
     assert again == kernel
     assert show(again) == text
     assert artifact.loads(artifact.dumps(kernel)) == kernel
+
+
+@nki.jit
+def chain(data, commands, op):
+    """Activations one after the other, each reading out the engine's registers; the contents after each command."""
+    partitions, width = data.shape
+    results = nl.ndarray((len(commands), partitions, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray((partitions, width), dtype=data.dtype)
+    nisa.dma_copy(dst=tile, src=data)
+    for i, command in enumerate(commands):
+        held = nl.ndarray((partitions, 1), dtype=nl.float32)
+        out = nl.ndarray((partitions, width), dtype=nl.bfloat16, buffer=nl.psum)
+        if command is None:  # reduces like activation with reset_reduce, into the same registers
+            nisa.activation_reduce(out, op, tile, reduce_op=nl.add, reduce_res=held, scale=i + 1.0)
+        else:
+            nisa.activation(out, op, tile, scale=i + 1.0, reduce_op=nl.add, reduce_res=held, reduce_cmd=command)
+        nisa.dma_copy(dst=results[i], src=held)
+    return results
+
+
+COMMANDS = (nisa.reduce_cmd.idle, nisa.reduce_cmd.reset, nisa.reduce_cmd.reduce, nisa.reduce_cmd.reset_reduce, None)
+
+
+def registers(data: np.ndarray, commands: list[nisa.reduce_cmd | None]) -> np.ndarray:
+    """What the registers hold after each command, for op=nl.copy and numbers whose sums are exact."""
+    held = np.full((data.shape[0], 1), np.nan, np.float32)  # nobody has written them yet
+    after = []
+    for i, command in enumerate(commands):
+        name = "reset_reduce" if command is None else command.name
+        held = np.zeros_like(held) if name.startswith("reset") else held
+        held = held + (i + 1) * data.sum(axis=1, keepdims=True) if name.endswith("reduce") else held
+        after.append(held)
+    return np.stack(after)
+
+
+@pytest.mark.parametrize("number", range(6))
+def test_registers_last_from_one_activation_to_the_next(number: int) -> None:
+    source = harness.source("registers", number)
+    commands = [source.choice(COMMANDS) for _ in range(8)]
+    rng = np.random.default_rng(source.getrandbits(64))
+    data = rng.integers(-9, 10, (source.choice((1, 33, 128)), 7)).astype(np.float32)
+    got = chain(data, commands, nl.copy)
+    np.testing.assert_array_equal(got, registers(data, commands))
+    np.testing.assert_array_equal(nki.simulate(chain)(data, commands, nl.copy), got)
+    noisy = rng.standard_normal((128, 40)).astype(np.float32)
+    got, want = chain(noisy, commands, nl.gelu), nki.simulate(chain)(noisy, commands, nl.gelu)
+    np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
