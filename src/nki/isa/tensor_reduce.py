@@ -23,8 +23,10 @@ _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
 
 
 def _axes(i: Any) -> tuple[int, ...]:
-    """The reduced dimensions, counted from the front, sorted."""
-    given = (i.axis,) if isinstance(i.axis, int) else i.axis
+    """The reduced dimensions, counted from the front, sorted; none if some are no integers."""
+    given = i.axis if isinstance(i.axis, tuple) else (i.axis,)
+    if any(type(a) is not int for a in given):
+        return ()
     return tuple(sorted(a + i.data.ndim if a < 0 else a for a in given))
 
 
@@ -78,7 +80,7 @@ class TensorReduce(Inst):
         ),
         rule(
             "TR02",
-            "axis={i.axis} of data {i.data.shape}: the reduced dimensions must be the last ones, without dimension 0",
+            "axis={i.axis} of data {o[data]}: the reduced dimensions must be the last ones, without dimension 0",
             lambda i, t: _trailing(i),
             _SOURCE,
             error=ShapeError,

@@ -49,12 +49,12 @@ def _present(op: Op | None, operand: object) -> bool:
     return operand is not None or (op.alu is not None and op.alu.arity == 1)
 
 
-def _pattern(i: Any, op: Op | None, operand: object) -> bool:
+def _pattern(i: Any, op: Op | None, operand: Any) -> bool:
     """A bit operator's number is whole and has the width of the elements, as a signed or an unsigned integer."""
     if op is None or op.alu is None or not op.alu.bits or operand is None or isinstance(operand, Tile):
         return True
     width = 8 * i.data.dtype.itemsize
-    return operand in range(-(1 << (width - 1)), 1 << width)
+    return -(1 << (width - 1)) <= operand < 1 << width and operand == int(operand)
 
 
 def _scalar_engine(i: Any) -> bool:
@@ -110,6 +110,14 @@ class TensorScalar(Inst):
             fix="pass the operand of each operator; leave op1 and operand1 out together",
         ),
         rule(
+            "TS05",
+            "bit operators run on the Vector engine only, not on {i.engine.name}",
+            lambda i, t: i.op0.alu is None or not i.op0.alu.bits or i.engine in (_E.unknown, _E.vector),
+            _SOURCE,
+            error=EngineError,
+            fix="leave engine out",
+        ),
+        rule(
             "TS03",
             "the Scalar engine does not run op0={i.op0}, op1={i.op1}",
             lambda i, t: i.engine is not _E.scalar or (t.generation >= 3 and _scalar_engine(i)),
@@ -124,14 +132,6 @@ class TensorScalar(Inst):
             _SOURCE,
             error=EngineError,
             fix="use nisa.engine.vector, or leave engine out",
-        ),
-        rule(
-            "TS05",
-            "bit operators run on the Vector engine only, not on {i.engine.name}",
-            lambda i, t: i.op0.alu is None or not i.op0.alu.bits or i.engine in (_E.unknown, _E.vector),
-            _SOURCE,
-            error=EngineError,
-            fix="leave engine out",
         ),
         rule(
             "TS06",

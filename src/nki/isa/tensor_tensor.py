@@ -57,7 +57,7 @@ class TensorTensor(Inst):
         ),
         rule(
             "TT02",
-            "nl.power runs on GpSimd, which cannot reach psum, where one of the operands is",
+            "nl.power runs on GpSimd, which cannot reach psum, where it would find {o[in psum]}",
             lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for a in i.accesses()),
             _SOURCE,
             error=MemoryRegionError,
