@@ -124,9 +124,10 @@ class Reference:
         return Value(result.astype(np.float32, copy=False), dt.float32)
 
     def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
-        x, y = left.array.astype(np.uint32), right.array.astype(np.uint32)
-        result = {"add": np.add, "subtract": np.subtract, "multiply": np.multiply}[op](x, y)
-        return Value(result.view(dtype.dtype), dtype)
+        x, y = left.array.astype(np.int64), right.array.astype(np.int64)
+        with np.errstate(over="ignore"):
+            result = _BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
+        return Value(result.astype(np.int64).astype(np.uint32).view(dtype.dtype), dtype)
 
     def act(self, function: str, value: Value) -> Value:
         return Value(apply.activate(function, to_float32(value.array, value.dtype)), dt.float32)
@@ -204,7 +205,7 @@ def _minimum(x: Array, y: Array) -> Array:
 
 def _mod(x: Array, y: Array) -> Array:
     rest = np.fmod(x, y)
-    return np.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    return np.where(rest == 0, np.copysign(rest, y), np.where((rest < 0) != (y < 0), rest + y, rest))
 
 
 def _rsqrt(x: Array) -> Array:

@@ -50,7 +50,7 @@ class Algebra(Protocol[V]):
         ...
 
     def integer(self, op: str, left: V, right: V, dtype: DType) -> V:
-        """add, subtract or multiply of 32-bit integers, wrapping; the result's bits are those of ``dtype``."""
+        """A sum, product, extreme or comparison of 32-bit integers by value; ``dtype`` keeps its low 32 bits."""
         ...
 
     def act(self, function: str, value: V) -> V:
@@ -97,3 +97,8 @@ def column_of(target: Access, index: int) -> Access:
         index, here = divmod(index, size)
         offset += here * step
     return Access(target.tensor, offset, (target.shape[0], 1), (target.strides[0], 1), target.dtype)
+
+
+def reinterpreted(target: Access, dtype: DType) -> Access:
+    """The same storage seen as ``dtype``, which is as wide: bit operators store patterns, whatever their signs."""
+    return Access(target.tensor, target.offset, target.shape, target.strides, dtype)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 from nki.base.errors import ArgumentError, GenerationError, NkiError, ShapeError
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
-from nki.ir.types import Access, Immediate, Role
+from nki.ir.types import Access, Buffer, Immediate, Role
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -41,8 +41,9 @@ class Field:
 class Rule:
     """One limit of an instruction: ``ok(inst, target)`` must hold on the generations from ``since`` to ``until``.
 
-    ``text`` and ``fix`` are formatted with ``i`` (the instruction) and ``t`` (the target). ``by_value`` marks rules
-    that look at immediate values, and so are checked for every instruction rather than once per signature.
+    ``text`` and ``fix`` are formatted with ``i`` (the instruction), ``t`` (the target) and ``o`` (words for every
+    argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum``). ``by_value`` marks rules that
+    look at immediate values, and so are checked for every instruction rather than once per signature.
     """
 
     code: str
@@ -58,8 +59,14 @@ class Rule:
     def check(self, inst: Inst, target: Target) -> None:
         """Raise this rule's error unless it holds."""
         if self.since <= target.generation <= self.until and not self.ok(inst, target):
-            message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target)}"
-            raise self.error(message, fix=self.fix.format(i=inst, t=target), rule=self.code)
+            words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
+            words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
+            message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
+            raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
+
+
+def _words_of(value: Any) -> str:
+    return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,7 +238,14 @@ def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
 
 
 def _part(value: Any) -> Any:
-    return value.signature if isinstance(value, Access) else None if value is None else "#"
+    """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
+    if isinstance(value, Access):
+        return value.signature
+    return "#" if type(value) in (float, int) else None if value is None else type(value)
+
+
+def _whole(value: Any) -> Any:
+    return "#" if type(value) is int else type(value)
 
 
 def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
@@ -243,10 +257,10 @@ def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
         if f.role is not None and not f.immediate and not f.optional:
             parts.append(f"self.{f.name}.signature")
         elif f.role is not None or f.immediate:
-            parts.append(f"part(self.{f.name})")
+            parts.append(f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})")
         else:
             parts.append(f"self.{f.name}")
-    scope: dict[str, Any] = {"part": _part, "mnemonic": cls.mnemonic}
+    scope: dict[str, Any] = {"part": _part, "whole": _whole, "mnemonic": cls.mnemonic}
     exec(f"def signature(self):\n    return (mnemonic, {', '.join(parts)},)", scope)  # our own text: field names only
     return scope["signature"]
 

@@ -57,7 +57,7 @@ TABLE: Final = {
         _f("abs_min", 2, "x if |x| < |y| else y", "a NaN makes the comparison false: y", since=4),
         _f("power", 2, "x to the y; compiled primitive shared by all executors"),
         _f("fmod", 2, "x - y * trunc(x / y), exact; sign of x"),
-        _f("mod", 2, "fmod(x, y), plus y where that is not zero and has the other sign than y"),
+        _f("mod", 2, "fmod(x, y), plus y where that has the other sign than y; 0 with the sign of y"),
         _f("equal", 2, "1.0 if x == y else 0.0", _COMPARES, commutes=True),
         _f("not_equal", 2, "1.0 if x != y else 0.0", "is unequal", commutes=True),
         _f("greater_equal", 2, "1.0 if x >= y else 0.0", _COMPARES),

@@ -86,8 +86,28 @@ class NcMatmul(Inst):
         buffer("moving", Buffer.sbuf),
         buffer("dst", Buffer.psum),
         rule(
+            "MM09",
+            "perf_mode=double_row needs gen3 or later; the target is {t.name}",
+            lambda i, t: not _double(i),
+            _SOURCE,
+            error=GenerationError,
+            until=2,
+            fix="leave perf_mode out, or target trn2 or trn3",
+        ),
+        rule(
+            "MM10",
+            "perf_mode=double_row takes fp8 tiles with a first free dimension of 2, not stationary {o[stationary]} and "
+            "moving {o[moving]}",
+            lambda i, t: (
+                not _double(i) or (_layout(i) and i.stationary.dtype.name in _FP8 and i.moving.dtype.name in _FP8)
+            ),
+            _SOURCE,
+            error=DTypeError,
+            fix="lay the tiles out as (K, 2, columns) in float8_e4m3 or float8_e5m2",
+        ),
+        rule(
             "MM01",
-            "stationary {i.stationary.shape} and moving {i.moving.shape} differ in partitions, which are summed over",
+            "stationary {o[stationary]} and moving {o[moving]} differ in partitions, the dimension summed over",
             lambda i, t: i.stationary.partitions == i.moving.partitions,
             _SOURCE,
             fix="lay the contracted dimension of both operands on the partitions",
@@ -108,22 +128,17 @@ class NcMatmul(Inst):
         ),
         rule(
             "MM04",
-            "dst '{i.dst.name}' {i.dst.shape} does not hold stationary {i.stationary.shape} transposed times moving "
-            "{i.moving.shape}",
+            "dst {o[dst]} does not hold stationary {o[stationary]} transposed times moving {o[moving]}",
             lambda i, t: (
-                not _layout(i)
-                or (
-                    i.dst.partitions == _free(i.stationary, _double(i))
-                    and i.dst.free_elements == _free(i.moving, _double(i))
-                )
+                i.dst.partitions == _free(i.stationary, _double(i))
+                and i.dst.free_elements == _free(i.moving, _double(i))
             ),
             _SOURCE,
             fix="dst has as many partitions as stationary has columns, and as many columns as moving",
         ),
         rule(
             "MM05",
-            "a {i.stationary.dtype} stationary with a {i.moving.dtype} moving tile: float32 and tfloat32 go only "
-            "together",
+            "stationary {o[stationary]} with moving {o[moving]}: float32 and tfloat32 go only together",
             lambda i, t: (i.stationary.dtype.name in _WIDE) == (i.moving.dtype.name in _WIDE),
             _SOURCE,
             error=DTypeError,
@@ -131,7 +146,7 @@ class NcMatmul(Inst):
         ),
         rule(
             "MM06",
-            "the Tensor engine of {t.name} does not multiply {i.stationary.dtype} with {i.moving.dtype}",
+            "the Tensor engine of {t.name} does not multiply stationary {o[stationary]} with moving {o[moving]}",
             lambda i, t: (
                 {i.stationary.dtype, i.moving.dtype} <= t.matmul_dtypes
                 and {i.stationary.dtype.name, i.moving.dtype.name} != {"float8_e4m3", "float8_e4m3fn"}
@@ -152,36 +167,6 @@ class NcMatmul(Inst):
             fix="allocate dst as float32 and convert with nisa.tensor_copy",
         ),
         rule(
-            "MM08",
-            "dst '{i.dst.name}' takes {i.dst.free_bytes} bytes per partition; a matmul writes within one PSUM bank of "
-            "{t.psum_bank_bytes}",
-            lambda i, t: i.dst.free_bytes <= t.psum_bank_bytes,
-            _SOURCE,
-            error=PsumError,
-            until=3,
-            fix="tile the moving free dimension by 512",
-        ),
-        rule(
-            "MM09",
-            "perf_mode=double_row needs gen3 or later; the target is {t.name}",
-            lambda i, t: not _double(i),
-            _SOURCE,
-            error=GenerationError,
-            until=2,
-            fix="leave perf_mode out, or target trn2 or trn3",
-        ),
-        rule(
-            "MM10",
-            "perf_mode=double_row takes fp8 tiles with a first free dimension of 2, not {i.stationary.dtype} "
-            "{i.stationary.shape} and {i.moving.dtype} {i.moving.shape}",
-            lambda i, t: (
-                not _double(i) or (_layout(i) and i.stationary.dtype.name in _FP8 and i.moving.dtype.name in _FP8)
-            ),
-            _SOURCE,
-            error=DTypeError,
-            fix="lay the tiles out as (K, 2, columns) in float8_e4m3 or float8_e5m2",
-        ),
-        rule(
             "MM11",
             "tile_position={i.tile_position} with tile_size={i.tile_size} is not a part of the 128 x 128 array on "
             "{t.name}",
@@ -192,7 +177,7 @@ class NcMatmul(Inst):
         ),
         rule(
             "MM12",
-            "stationary {i.stationary.shape} does not fit tile_size={i.tile_size}",
+            "stationary {o[stationary]} does not fit tile_size={i.tile_size}",
             lambda i, t: (
                 len(i.tile_size) != 2
                 or (i.stationary.partitions <= i.tile_size[0] and _free(i.stationary, _double(i)) <= i.tile_size[1])
@@ -211,14 +196,14 @@ class NcMatmul(Inst):
         ),
         rule(
             "MM14",
-            "is_transpose needs a (K, K) identity as moving; it is {i.moving.shape}, stationary {i.stationary.shape}",
+            "is_transpose needs a (K, K) identity as moving; it is {o[moving]}, stationary is {o[stationary]}",
             lambda i, t: not i.is_transpose or i.moving.free_elements == i.moving.partitions,
             _SOURCE,
             fix="pass a square identity with as many rows as stationary has partitions",
         ),
         rule(
             "MM15",
-            "is_transpose overwrites dst; accumulate=True cannot be combined with it",
+            "is_transpose overwrites dst '{i.dst.name}'; accumulate=True cannot be combined with it",
             lambda i, t: not (i.is_transpose and i.accumulate is True),
             _SOURCE,
             error=PsumError,

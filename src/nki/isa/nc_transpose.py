@@ -45,6 +45,14 @@ class NcTranspose(Inst):
         *tiles("dst", "data"),
         *engines(_E.tensor, _E.vector),
         rule(
+            "NT03",
+            "data {o[data]} is larger than 128 x 128",
+            lambda i, t: i.data.free_elements <= 128,
+            _SOURCE,
+            error=ShapeError,
+            fix="transpose blocks of 128 x 128",
+        ),
+        rule(
             "NT01",
             "dst '{i.dst.name}' {i.dst.shape} is not data '{i.data.name}' {i.data.shape} transposed",
             lambda i, t: (i.dst.partitions, i.dst.free_elements) == (i.data.free_elements, i.data.partitions),
@@ -60,16 +68,9 @@ class NcTranspose(Inst):
             fix="allocate dst as {i.data.dtype} and convert with nisa.tensor_copy",
         ),
         rule(
-            "NT03",
-            "data {i.data.shape} is larger than 128 x 128",
-            lambda i, t: i.data.free_elements <= 128,
-            _SOURCE,
-            error=ShapeError,
-            fix="transpose blocks of 128 x 128",
-        ),
-        rule(
             "NT04",
-            "the Tensor engine reads sbuf and writes psum; here {i.data.buffer.value} and {i.dst.buffer.value}",
+            "the Tensor engine reads sbuf and writes psum; data '{i.data.name}' is in {i.data.buffer.value} and dst "
+            "'{i.dst.name}' in {i.dst.buffer.value}",
             lambda i, t: i.engine is not _E.tensor or _by_tensor(i),
             _SOURCE,
             error=MemoryRegionError,
@@ -77,7 +78,7 @@ class NcTranspose(Inst):
         ),
         rule(
             "NT05",
-            "the Vector engine transposes up to 32 x 32; data is {i.data.shape}",
+            "the Vector engine transposes up to 32 x 32; data is {o[data]}",
             lambda i, t: i.engine is not _E.vector or _small(i),
             _SOURCE,
             error=ShapeError,
@@ -85,7 +86,7 @@ class NcTranspose(Inst):
         ),
         rule(
             "NT06",
-            "no engine transposes {i.data.shape} from {i.data.buffer.value} to {i.dst.buffer.value}: more than 32 x 32 "
+            "no engine transposes data {o[data]} from {i.data.buffer.value} to {i.dst.buffer.value}: more than 32 x 32 "
             "goes from sbuf to psum",
             lambda i, t: i.engine is not _E.unknown or _small(i) or _by_tensor(i),
             _SOURCE,
@@ -111,6 +112,7 @@ class NcTranspose(Inst):
         dtype = draw.choice(COMPUTING)
         if draw.flag():
             rows, columns = draw.integer(1, 32), draw.integer(1, 32)
-            return cls(draw.tile(columns, rows, dtype), draw.tile(rows, columns, dtype, Buffer.psum))
+            to, source = (draw.choice((Buffer.sbuf, Buffer.psum)) for _ in range(2))
+            return cls(draw.tile(columns, rows, dtype, to), draw.tile(rows, columns, dtype, source))
         rows, columns = draw.partitions(), draw.choice((1, 7, 32, 96, 128))
         return cls(draw.tile(columns, rows, dtype, Buffer.psum), draw.tile(rows, columns, dtype))

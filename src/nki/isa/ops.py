@@ -33,8 +33,9 @@ class Op:
 
 OPS: Final = {
     name: Op(name, alu.TABLE.get(name), activations.ACTIVATIONS.get(name))
-    for name in dict.fromkeys([*alu.TABLE, *activations.ACTIVATIONS])
+    for name in dict.fromkeys([*alu.TABLE, *activations.ACTIVATIONS, "average"])
 }
+"""All operators by name. ``average`` is in neither table: only ``nisa.tensor_partition_reduce`` takes it."""
 
 
 def named(name: str) -> Op:

@@ -13,6 +13,7 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
 from nki.ir.inst import REGISTRY, Field, Inst
 from nki.ir.kernel import current
+from nki.ir.types import Access
 
 
 def function(cls: type[Inst]) -> Callable[..., None]:
@@ -85,7 +86,7 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
     def record_with_state(inst: Any) -> None:
         builder = current(what)
         if inst.uses_state:
-            lanes = inst.dst.shape[0] if hasattr(inst.dst, "shape") else 1
+            lanes = inst.dst.partitions if isinstance(inst.dst, Access) else 1  # what else it is, verify says
             setattr(inst, field, builder.state(register, float32, min(lanes, builder.target.partitions)))
         builder.emit(inst)
 

@@ -132,7 +132,11 @@ def same_elements(first: str, *others: str) -> Rule:
 
 
 def _listed(head: str, names: tuple[str, ...]) -> str:
-    return f"{head} " + ", ".join(f"{n} is {{i.{n}.shape}}" for n in names)
+    return f"{head} {_each(names)}"
+
+
+def _each(names: tuple[str, ...]) -> str:
+    return ", ".join(f"{n} is {{o[{n}]}}" for n in names)
 
 
 def column(name: str, like: str) -> Rule:
@@ -144,7 +148,7 @@ def column(name: str, like: str) -> Rule:
 
     return Rule(
         "CO01",
-        f"{name} has shape {{i.{name}.shape}}; a vector operand is ({{i.{like}.partitions}}, 1) like {like}",
+        f"{name} is {{o[{name}]}}; a vector operand has the shape ({{i.{like}.partitions}}, 1) of {like} {{o[{like}]}}",
         ok,
         "NKI reference, the instructions' Layout sections",
         fix=f"pass a number, or a tile of shape ({{i.{like}.partitions}}, 1)",
@@ -196,24 +200,23 @@ def engines(*allowed: engine) -> tuple[Rule, ...]:
     def reach(i: Any, t: Target) -> bool:
         return i.engine is not engine.gpsimd or all(a.buffer is not Buffer.psum for a in i.accesses())
 
-    return (
-        Rule(
-            "EN01",
-            "engine {i.engine.name} cannot run this instruction",
-            ok,
-            "NKI reference, the instructions' engine parameter",
-            EngineError,
-            f"use {words}, or leave engine out",
-        ),
-        Rule(
-            "EN02",
-            "the GpSimd engine cannot reach psum, where one of the operands is",
-            reach,
-            "NKI reference, nki.isa.tensor_copy",
-            EngineError,
-            "use nisa.engine.vector, or copy the operand to SBUF first",
-        ),
+    can_run = Rule(
+        "EN01",
+        "engine {i.engine.name} cannot run this instruction",
+        ok,
+        "NKI reference, the instructions' engine parameter",
+        EngineError,
+        f"use {words}, or leave engine out",
     )
+    reaches = Rule(
+        "EN02",
+        "the GpSimd engine cannot reach psum, where it would find {o[in psum]}",
+        reach,
+        "NKI reference, nki.isa.tensor_copy",
+        EngineError,
+        "use nisa.engine.vector, or copy the operand to SBUF first",
+    )
+    return (can_run, reaches) if engine.gpsimd in allowed else (can_run,)
 
 
 def alu_op(name: str, *, arithmetic: bool = False) -> tuple[Rule, ...]:
@@ -260,7 +263,7 @@ def bit_types(op: str, *names: str) -> Rule:
 
     return Rule(
         "DT01",
-        f"{op}={{i.{op}}} works on bit patterns: {', '.join(names)} must be integers of one width",
+        f"{op}={{i.{op}}} works on bit patterns of one width: {_each(names)}",
         ok,
         "NKI reference, the instructions' Data types sections",
         DTypeError,

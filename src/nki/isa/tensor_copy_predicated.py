@@ -46,7 +46,7 @@ class TensorCopyPredicated(Inst):
         ),
         rule(
             "CP02",
-            "src is {i.src.dtype}, dst '{i.dst.name}' is {i.dst.dtype}; they must be equal",
+            "src is {o[src]}, dst is {o[dst]}; their dtypes must be equal",
             lambda i, t: not isinstance(i.src, Tile) or i.src.dtype is i.dst.dtype,
             _SOURCE,
             error=DTypeError,

@@ -7,22 +7,26 @@ from typing import Any
 
 from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
-from nki.ir.algebra import Algebra
+from nki.ir.algebra import Algebra, reinterpreted
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa import alu, cost, enums
-from nki.isa.ops import OPS, AluOp
+from nki.isa.ops import OPS, AluOp, Op
 from nki.isa.rules import alu_op, bit_types, buffer, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
 _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.tensor_reduce"
+_ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
+"""What reduces over partitions."""
 
 
 def _axes(i: Any) -> tuple[int, ...]:
-    """The reduced dimensions, counted from the front, sorted."""
-    given = (i.axis,) if isinstance(i.axis, int) else i.axis
+    """The reduced dimensions, counted from the front, sorted; none if some are no integers."""
+    given = i.axis if isinstance(i.axis, tuple) else (i.axis,)
+    if any(type(a) is not int for a in given):
+        return ()
     return tuple(sorted(a + i.data.ndim if a < 0 else a for a in given))
 
 
@@ -34,6 +38,14 @@ def _trailing(i: Any) -> bool:
 def _kept(i: Any) -> int:
     """Results per partition."""
     return math.prod(i.data.shape[1 : i.data.ndim - len(_axes(i))])
+
+
+def _store(m: Algebra[Any], op: Op, dst: Tile, value: Any) -> None:
+    """Bit operators store their pattern, arithmetic is converted."""
+    if op.alu is not None and op.alu.bits:
+        m.store(reinterpreted(dst, value.dtype), value)
+    else:
+        m.store(dst, m.cast(value, dst.dtype))
 
 
 @instruction(engines=(_E.vector,))
@@ -97,7 +109,7 @@ class TensorReduce(Inst):
         value = m.reduce(self.op.name, m.load(self.data), _kept(self))
         if self.negate:
             value = m.alu("multiply", value, m.const(-1.0, _F32))
-        m.store(self.dst, m.cast(value, self.dst.dtype))
+        _store(m, self.op, self.dst, value)
 
     def cost(self, target: Target) -> Cost:
         fast = self.data.dtype.itemsize == 2 and self.dst.dtype.itemsize == 2 and self.op.name in ("add", "maximum")
@@ -122,8 +134,8 @@ class TensorReduce(Inst):
 class TensorPartitionReduce(Inst):
     """Fold ``data`` over its partitions into the one partition of ``dst``, on GpSimd.
 
-    ``op`` is add, maximum, bitwise_or or bitwise_and, computed in float32 (bit operators: on integers of one width),
-    lowest partition first. Both tiles are in SBUF.
+    ``op`` is add, average, maximum, bitwise_or or bitwise_and, computed in float32 (bit operators: on integers of one
+    width), lowest partition first; the average is the sum divided by the number of partitions. Both tiles are in SBUF.
     """
 
     dst: Out[Tile]
@@ -136,14 +148,13 @@ class TensorPartitionReduce(Inst):
         same_elements("dst", "data"),
         buffer("dst", Buffer.sbuf),
         buffer("data", Buffer.sbuf),
-        *alu_op("op"),
         rule(
             "PR01",
             "op={i.op} is not one that reduces over partitions",
-            lambda i, t: i.op.name in ("add", "maximum", "bitwise_or", "bitwise_and"),
+            lambda i, t: i.op.name in _ACROSS,
             "NKI reference, nki.isa.tensor_partition_reduce",
             error=OperatorError,
-            fix="use nl.add, nl.maximum, nl.bitwise_or or nl.bitwise_and; average is add followed by a multiply",
+            fix="use one of " + ", ".join(f"nl.{name}" for name in _ACROSS),
         ),
         rule(
             "PR02",
@@ -157,7 +168,12 @@ class TensorPartitionReduce(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        m.store(self.dst, m.cast(m.reduce_partitions(self.op.name, m.load(self.data)), self.dst.dtype))
+        if self.op.name == "average":
+            total = m.reduce_partitions("add", m.load(self.data))
+            value = m.alu("divide", total, m.const(float(self.data.partitions), _F32))
+        else:
+            value = m.reduce_partitions(self.op.name, m.load(self.data))
+        _store(m, self.op, self.dst, value)
 
     def cost(self, target: Target) -> Cost:
         return cost.guessed(150.0 + self.data.free_elements * 8, "GpSimd reads 16 partitions per processor")
@@ -165,6 +181,6 @@ class TensorPartitionReduce(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorPartitionReduce:
         free = draw.free()
-        op = OPS[draw.choice(("add", "maximum", "bitwise_or", "bitwise_and"))]
+        op = OPS[draw.choice(_ACROSS)]
         kinds = [d for d in INTEGERS if d.itemsize == 4] if op.alu is not None and op.alu.bits else list(FLOATS)
         return cls(draw.tile(1, free, draw.choice(kinds)), op, draw.tile(draw.partitions(), free, draw.choice(kinds)))

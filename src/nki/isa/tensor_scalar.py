@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import EngineError, OperatorError
-from nki.ir.algebra import Algebra
+from nki.base.errors import ArgumentError, EngineError, OperatorError
+from nki.ir.algebra import Algebra, reinterpreted
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
@@ -49,6 +49,14 @@ def _present(op: Op | None, operand: object) -> bool:
     return operand is not None or (op.alu is not None and op.alu.arity == 1)
 
 
+def _pattern(i: Any, op: Op | None, operand: Any) -> bool:
+    """A bit operator's number is whole and has the width of the elements, as a signed or an unsigned integer."""
+    if op is None or op.alu is None or not op.alu.bits or operand is None or isinstance(operand, Tile):
+        return True
+    width = 8 * i.data.dtype.itemsize
+    return -(1 << (width - 1)) <= operand < 1 << width and operand == int(operand)
+
+
 def _scalar_engine(i: Any) -> bool:
     """Operator pairs that the Scalar engine runs."""
     second = i.op1.name if i.op1 is not None else None
@@ -60,9 +68,9 @@ class TensorScalar(Inst):
     """``dst = (data <op0> operand0) <op1> operand1``, operands repeated along the free dimensions.
 
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
-    operator. Both operators are arithmetic (computed in float32, one rounding at the end) or both work on bits (integer
-    tiles of one width, Vector engine only). GpSimd runs only ``nl.rsqrt``; the Scalar engine (gen3 and later) multiply,
-    add, and multiply followed by add.
+    operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
+    (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). GpSimd runs only
+    ``nl.rsqrt``; the Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
     """
 
     dst: Out[Tile]
@@ -102,6 +110,14 @@ class TensorScalar(Inst):
             fix="pass the operand of each operator; leave op1 and operand1 out together",
         ),
         rule(
+            "TS05",
+            "bit operators run on the Vector engine only, not on {i.engine.name}",
+            lambda i, t: i.op0.alu is None or not i.op0.alu.bits or i.engine in (_E.unknown, _E.vector),
+            _SOURCE,
+            error=EngineError,
+            fix="leave engine out",
+        ),
+        rule(
             "TS03",
             "the Scalar engine does not run op0={i.op0}, op1={i.op1}",
             lambda i, t: i.engine is not _E.scalar or (t.generation >= 3 and _scalar_engine(i)),
@@ -118,12 +134,14 @@ class TensorScalar(Inst):
             fix="use nisa.engine.vector, or leave engine out",
         ),
         rule(
-            "TS05",
-            "bit operators run on the Vector engine only, not on {i.engine.name}",
-            lambda i, t: i.op0.alu is None or not i.op0.alu.bits or i.engine in (_E.unknown, _E.vector),
+            "TS06",
+            "operand0={i.operand0}, operand1={i.operand1}: a bit operator takes whole numbers that fit into "
+            "{i.data.dtype}, the dtype of data '{i.data.name}'",
+            lambda i, t: _pattern(i, i.op0, i.operand0) and _pattern(i, i.op1, i.operand1),
             _SOURCE,
-            error=EngineError,
-            fix="leave engine out",
+            error=ArgumentError,
+            fix="pass an integer of that width",
+            by_value=True,
         ),
         bit_types("op0", "dst", "data", "operand0", "operand1"),
         float_operand("operand0", "op0"),
@@ -135,7 +153,10 @@ class TensorScalar(Inst):
         value = _apply(m, self.op0, value, _operand(m, self.op0, self.operand0, self.data), self.reverse0)
         if self.op1 is not None:
             value = _apply(m, self.op1, value, _operand(m, self.op1, self.operand1, self.data), self.reverse1)
-        m.store(self.dst, m.cast(value, self.dst.dtype))
+        if self.op0.alu is not None and self.op0.alu.bits:
+            m.store(reinterpreted(self.dst, value.dtype), value)
+        else:
+            m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Cost:
         return cost.streaming(self.dst.free_elements, "tensor_scalar")

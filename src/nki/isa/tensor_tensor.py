@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import EngineError, MemoryRegionError
-from nki.ir.algebra import Algebra
+from nki.ir.algebra import Algebra, reinterpreted
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Buffer, In, Out, Tile
@@ -17,7 +17,9 @@ from nki.target.model import Target
 _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.tensor_tensor"
 _WORDS = ("int32", "uint32")
-_EXACT = ("add", "subtract", "multiply")
+_COMPARISONS = ("equal", "not_equal", "greater_equal", "greater", "less_equal", "less")
+_EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "abs_max", "abs_min", *_COMPARISONS)
+"""Operators that GpSimd computes on integers; on the logical ones float32 changes nothing."""
 
 
 @instruction(engines=(_E.vector, _E.gpsimd))
@@ -25,9 +27,10 @@ class TensorTensor(Inst):
     """``dst = data1 <op> data2``, element by element.
 
     All tiles have the same partitions and elements per partition; the inputs are not both in PSUM. Arithmetic operators
-    compute in float32, with one exception: add, subtract and multiply of tiles that are all int32 or uint32 run on
-    GpSimd in exact 32-bit integers that wrap, unless ``engine`` says Vector or a tile is in PSUM. Bit operators take
-    integers of one width. ``nl.power`` runs on GpSimd, so all its tiles are in SBUF.
+    compute in float32, with one exception: sums, products, extremes and comparisons of tiles that are all int32 or
+    uint32 run on GpSimd in exact integers, of which 32 bits are kept, unless ``engine`` says Vector or a tile is in
+    PSUM. Bit operators take integers of one width and store bits. ``nl.power`` runs on GpSimd, so all its tiles are in
+    SBUF.
     """
 
     dst: Out[Tile]
@@ -54,7 +57,7 @@ class TensorTensor(Inst):
         ),
         rule(
             "TT02",
-            "nl.power runs on GpSimd, which cannot reach psum, where one of the operands is",
+            "nl.power runs on GpSimd, which cannot reach psum, where it would find {o[in psum]}",
             lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for a in i.accesses()),
             _SOURCE,
             error=MemoryRegionError,
@@ -81,6 +84,9 @@ class TensorTensor(Inst):
         left, right = m.load(self.data1), m.load(self.data2)
         if self.exact_integers():
             m.store(self.dst, m.integer(self.op.name, left, right, self.dst.dtype))
+        elif self.op.alu is not None and self.op.alu.bits:
+            value = m.alu(self.op.name, left, right)
+            m.store(reinterpreted(self.dst, value.dtype), value)
         else:
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 

@@ -129,7 +129,9 @@ def bounds(
         size = np.abs(registers) + np.sum(np.abs(y), axis=1)
         slack = np.sum(reach, axis=1) + (y.shape[1] + 1) * 2.0**-24 * size
         total = registers + np.sum(y, axis=1)
-    return elements, verdict.around(total, slack, reduce_res, open_.any(axis=1))
+        finite = np.sum(np.where(np.isfinite(y), np.abs(y), 0.0), axis=1)
+        finite = finite + np.where(np.isfinite(registers), np.abs(registers), 0.0)
+    return elements, verdict.around(total, slack, reduce_res, open_.any(axis=1) | verdict.overflows(finite))
 
 
 def _f(*values: float) -> Array:

@@ -88,7 +88,6 @@ BINARY: Final[dict[str, Callable[[float, float], float]]] = {
     "logical_and": lambda x, y: float(x != 0 and y != 0),
     "logical_or": lambda x, y: float(x != 0 or y != 0),
     "logical_xor": lambda x, y: float((x != 0) != (y != 0)),
-    "bypass": lambda x, y: x,
 }
 UNARY: Final[dict[str, Callable[[float], float]]] = {
     "abs": abs,
@@ -98,6 +97,8 @@ UNARY: Final[dict[str, Callable[[float], float]]] = {
     "reciprocal": lambda x: divide(1.0, x),
     "negative": lambda x: -x,
     "logical_not": lambda x: float(x == 0),
+    # "Passes data through unchanged": its operand, and which side it is on, do not matter.
+    "bypass": lambda x: x,
 }
 BITVEC: Final[dict[str, Callable[[int, int], int]]] = {
     "bitwise_and": lambda x, y: x & y,

@@ -28,20 +28,22 @@ def _flat(tile: Array, perf_mode: str) -> Array:
     return values.reshape(values.shape[0], -1)
 
 
-def _product(dst: Array, stationary: Array, moving: Array, perf_mode: str, adds: bool) -> tuple[Array, Array]:
-    """Real sums and the error of a float32 evaluation in any order."""
+def _product(dst: Array, stationary: Array, moving: Array, perf_mode: str, adds: bool) -> tuple[Array, Array, Array]:
+    """Real sums, the error of a float32 evaluation in any order, and where it may overflow."""
     left, right = _flat(stationary, perf_mode), _flat(moving, perf_mode)
     with np.errstate(all="ignore"):
         total = np.zeros((left.shape[1], right.shape[1]))
-        size = np.zeros(total.shape)
+        size, finite = np.zeros(total.shape), np.zeros(total.shape)
         for k in range(left.shape[0]):
             term = np.outer(left[k], right[k])
             total, size = total + term, size + np.abs(term)
+            finite = finite + np.where(np.isfinite(term), np.abs(term), 0.0)
         if adds:
             before = numerics.read(rows(dst))
             total, size = total + before, size + np.abs(before)
+            finite = finite + np.where(np.isfinite(before), np.abs(before), 0.0)
         error = (left.shape[0] + 2) * 2.0**-24 * size
-    return total, np.where(np.isnan(error), np.inf, error)
+    return total, np.where(np.isnan(error), np.inf, error), verdict.overflows(finite)
 
 
 def _adds(accumulate: bool | None, written: bool) -> bool:
@@ -98,7 +100,8 @@ def bounds(
 ) -> verdict.Bounds | None:
     if is_transpose and target != "gen2":
         return None
-    return verdict.around(*_product(dst, stationary, moving, perf_mode, _adds(accumulate, written)), dst)
+    total, error, free = _product(dst, stationary, moving, perf_mode, _adds(accumulate, written))
+    return verdict.around(total, error, dst, free)
 
 
 _bf16, _e4, _e5 = ml_dtypes.bfloat16, ml_dtypes.float8_e4m3, ml_dtypes.float8_e5m2
@@ -108,7 +111,7 @@ _want = np.array([[6, 8, 2, 18], [8, 10, 2, 24]], np.float32)
 _seven = np.full((2, 4), 7, np.float32)
 _odd = np.array([[np.nan, np.inf], [-0.0, 1.0]], np.float32)
 VECTORS = [
-    ({"dst": _seven, "stationary": _left.astype(_bf16), "moving": _right.astype(_bf16)}, _want),
+    ({"dst": _seven, "stationary": _left.astype(_bf16), "moving": _right.astype(_bf16), "written": False}, _want),
     ({"dst": _seven, "stationary": _left, "moving": _right, "accumulate": True}, _want + 7),
     ({"dst": _seven, "stationary": _left, "moving": _right, "written": True}, _want + 7),
     ({"dst": _seven, "stationary": _left, "moving": _right, "written": True, "accumulate": False}, _want),

@@ -18,16 +18,17 @@ TOLERANCE = "add, average: partitions * 2**-24 * sum of magnitudes (any order of
 _SUMS = ("add", "average")
 
 
-def _sum(data: Array, op: str) -> tuple[Array, Array]:
-    """The real sum (or mean) over partitions and the error bound of a float32 sum in any order."""
+def _sum(data: Array, op: str) -> tuple[Array, Array, Array]:
+    """The real sum (or mean) over partitions, the error of a float32 sum in any order, and where it may overflow."""
     values = numerics.read(rows(data))
     count = values.shape[0]
     with np.errstate(all="ignore"):
         total = np.sum(values, axis=0)
         # Also room for the division, and for integers that float32 cannot hold (exact sums are right as well).
         error = (count + 2) * 2.0**-24 * np.sum(np.abs(values), axis=0)
+        finite = np.sum(np.where(np.isfinite(values), np.abs(values), 0.0), axis=0)
     scale = count if op == "average" else 1
-    return total / scale, error / scale
+    return total / scale, error / scale, verdict.overflows(finite)
 
 
 def oracle(dst: Array, *, op: str, data: Array, **_: Any) -> Array:
@@ -48,7 +49,10 @@ def oracle(dst: Array, *, op: str, data: Array, **_: Any) -> Array:
 
 
 def bounds(dst: Array, *, op: str, data: Array, **_: Any) -> verdict.Bounds | None:
-    return verdict.around(*_sum(data, op), dst) if op in _SUMS else None
+    if op not in _SUMS:
+        return None
+    total, error, free = _sum(data, op)
+    return verdict.around(total, error, dst, free)
 
 
 _tile = np.array([[1, -2], [3, 5], [5, 0]], np.float32)

@@ -1,8 +1,10 @@
 """nki.isa.tensor_scalar.
 
 Chosen where the reference is silent: the result of the first operator is rounded to float32 before the second (no
-fused multiply-add); unary operators ignore their operand and the reversal; shifting by 32 or more gives 0. The exact
-int32 address arithmetic that the page mentions without defining it (``tensor_scalar_addr``) is not modelled.
+fused multiply-add); unary operators ignore their operand and the reversal; shifting by the width or more gives 0; a bit
+operator's result has the width of the element ("bit patterns without any data type casting"), so that what the first
+shifts out does not come back in the second. The exact int32 address arithmetic that the page mentions without defining
+it (``tensor_scalar_addr``) is not modelled.
 """
 
 from __future__ import annotations
@@ -49,6 +51,7 @@ def oracle(
         for op, operand, reverse in steps:
             other = _bits_of(operand, bits)
             bits = alu.bitvec(op, other, bits) if reverse and op != "invert" else alu.bitvec(op, bits, other)
+            bits = alu.pattern(alu.store_pattern(bits, data.dtype))
         return alu.store_pattern(bits, dst.dtype).reshape(dst.shape)
     value = numerics.read(rows(data))
     for op, operand, reverse in steps:

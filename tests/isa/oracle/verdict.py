@@ -37,6 +37,14 @@ def around(values: Any, error: Any, dst: Array, free: Any = False) -> Bounds:
     return span(ends, dst, free)
 
 
+def overflows(sizes: Any) -> Any:
+    """Where a float32 sum of numbers with this total magnitude may leave the range on its way, in some order.
+
+    An infinity or a NaN is right there as well, whatever the real sum: magnitudes of infinite numbers do not count.
+    """
+    return np.asarray(sizes) > 3.4e38
+
+
 def span(candidates: Sequence[Array], dst: Array, free: Any = False) -> Bounds:
     """The interval from the smallest to the largest of several possible results, after the cast to ``dst``."""
     with np.errstate(all="ignore"):

@@ -113,14 +113,17 @@ def log(lanes: Lanes, x: Value) -> Value:
 
 
 def sin(lanes: Lanes, x: Value) -> Value:
-    """The sine for |x| <= 3.1455, NaN beyond: see SIN_LIMIT in ``nki.isa.activations``."""
+    """The sine for |x| <= 3.1455, a cubic around pi beyond: see SIN_LIMIT in ``nki.isa.activations``."""
     wide = lanes.widen(x)
     n, whole = lanes.round(wide, 1.0 / math.pi)
     r = lanes.fma(n, -_PI_LOW, lanes.fma(n, -math.pi, wide))
     positive = lanes.mul(r, lanes.polynomial(lanes.mul(r, r), table.SIN))
     flip = lanes.builder.shl(whole, lanes.integer(whole, 63))
     result = lanes.from_bits(F64, lanes.builder.xor(lanes.bits(positive), flip))
-    return lanes.narrow(lanes.select(lanes.compare("<=", lanes.abs(wide), SIN_LIMIT), result, math.nan))
+    past = lanes.sub(lanes.abs(wide), math.pi)
+    cubic = lanes.mul(past, lanes.fma(lanes.mul(past, past), 1.0 / 6.0, -1.0))
+    beyond = lanes.select(lanes.compare("<", wide, 0.0), lanes.neg(cubic), cubic)
+    return lanes.narrow(lanes.select(lanes.compare("<=", lanes.abs(wide), SIN_LIMIT), result, beyond))
 
 
 def arctan(lanes: Lanes, x: Value) -> Value:

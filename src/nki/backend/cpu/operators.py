@@ -128,8 +128,8 @@ def _fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
 def _mod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
     rest, zero = _fmod(b, x, y), constant(x.type, 0.0)
     signs = b.xor(b.fcmp_ordered("<", rest, zero), b.fcmp_ordered("<", y, zero))
-    other = b.and_(signs, b.fcmp_unordered("!=", rest, zero))
-    return b.select(other, b.fadd(rest, y), rest)
+    none = intrinsic(b, "copysign", x.type, [zero, y])
+    return b.select(b.fcmp_ordered("==", rest, zero), none, b.select(signs, b.fadd(rest, y), rest))
 
 
 def emit_bits(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:
@@ -153,9 +153,20 @@ def emit_bits(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.V
             raise KeyError(op)
 
 
-def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
-    """Wrapping 32-bit integer arithmetic."""
-    return {"add": b.add, "subtract": b.sub, "multiply": b.mul}[op](x, y)
+def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, signed: tuple[bool, bool]) -> ir.Value:
+    """Arithmetic and comparisons of 32-bit integers by value, for which 64 bits suffice; the low 32 bits."""
+    if op in ("add", "subtract", "multiply"):  # whose low bits depend on low bits only
+        return {"add": b.add, "subtract": b.sub, "multiply": b.mul}[op](x, y)
+    wide = like(x, ir.IntType(64))
+    one, two = ((b.sext if s else b.zext)(v, wide) for v, s in zip((x, y), signed, strict=True))
+    if op in _COMPARE or op == "not_equal":
+        return b.zext(b.icmp_signed(_COMPARE.get(op, "!="), one, two), x.type)
+    sizes = (one, two) if op in ("maximum", "minimum") else (_size(b, one), _size(b, two))
+    return b.select(b.icmp_signed(">" if op.endswith(("maximum", "_max")) else "<", *sizes), x, y)
+
+
+def _size(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
+    return b.select(b.icmp_signed("<", x, constant(x.type, 0)), b.neg(x), x)
 
 
 __all__ = ["ANY_ORDER", "F32", "STARTS", "constant", "emit_alu", "emit_bits", "emit_integer", "intrinsic", "like"]

@@ -81,7 +81,8 @@ class Row:
             case "alu":
                 return emit_alu(b, node.op, args[0], args[1] if len(args) > 1 else None)
             case "integer":
-                return emit_integer(b, node.op, args[0], args[1])
+                signed = (node.args[0].dtype.kind == "i", node.args[1].dtype.kind == "i")
+                return emit_integer(b, node.op, args[0], args[1], signed)
             case "act":
                 return emit(b, node.op, args[0])
             case "select":

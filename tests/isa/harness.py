@@ -1,0 +1,253 @@
+"""Kernels around instructions: every tile is filled from an input, the instruction runs, every tile is read back.
+
+So whatever an instruction does shows, also where it should not have written.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from nki.backend import reference
+from nki.backend.cpu.executable import Executable
+from nki.base.dtype import DType, float32, uint8
+from nki.base.errors import NkiError
+from nki.compiler import pipeline
+from nki.ir.inst import Inst, verify
+from nki.ir.kernel import Kernel
+from nki.ir.sample import Draw
+from nki.ir.text import show_inst
+from nki.ir.types import Access, Buffer, Role, Tensor, row_major
+from nki.isa.dma_copy import DmaCopy
+from nki.isa.tensor_copy import TensorCopy
+from nki.target import Target
+
+Array = np.ndarray[Any, Any]
+Random = np.random.Generator
+EXAMPLES = int(os.environ.get("NKI_TEST_EXAMPLES", "50"))
+SEED = os.environ.get("NKI_TEST_SEED", "0")
+"""Any text; ``random`` draws a new one for each run, and every failure names it."""
+if SEED == "random":
+    SEED = os.urandom(4).hex()
+
+
+def source(*what: object) -> random.Random:
+    """Choices that depend on the seed of the run and on what they are for."""
+    return random.Random("/".join(map(str, (SEED, *what))))
+
+
+# Contents
+
+SPECIAL = (
+    0.0,
+    -0.0,
+    np.inf,
+    -np.inf,
+    np.nan,
+    1e-42,
+    -1e-45,
+    3e38,
+    -3e38,
+    1.0,
+    -1.0,
+    0.5,
+    -1.5,
+    2.5,
+    255.5,
+    -128.5,
+    6e4,
+)
+
+
+def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:
+    """Random elements: numbers of everyday size, special values among them, or any bits at all."""
+    if dtype.kind == "b":
+        return rng.integers(0, 2, shape).astype(bool)
+    kind = rng.integers(0, 3)
+    if kind == 0 or not dtype.is_float:
+        words = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
+        if kind == 1 and dtype.itemsize > 1:
+            words[..., 1:] = 0  # small integers: products that fit, shifts that do something
+        return _stored(words.view(dtype.dtype).reshape(shape), dtype)
+    numbers = rng.standard_normal(shape) * rng.choice((1.0, 10.0, 1e-3))
+    if kind == 1:
+        numbers = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), numbers)
+    with np.errstate(all="ignore"):
+        return _stored(numbers.astype(np.float32).astype(dtype.dtype), dtype)
+
+
+def _stored(array: Array, dtype: DType) -> Array:
+    """tfloat32 is kept in float32 words whose low 13 bits are zero."""
+    return (array.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32) if dtype.name == "tfloat32" else array
+
+
+# Programs
+
+
+@dataclass
+class Program:
+    """A kernel around ``trials``; ``tensors`` holds theirs in the order of the kernel's inputs and outputs."""
+
+    kernel: Kernel
+    trials: tuple[Inst, ...]
+    tensors: tuple[Tensor, ...]
+
+    def fill(self, rng: Random) -> list[Array]:
+        """Random contents of every tensor."""
+        return [contents(t.dtype, t.shape, rng) for t in self.tensors]
+
+    def at(self, arrays: Sequence[Array], access: Access) -> Array:
+        """What ``access`` addresses in ``arrays``, which are inputs or outputs; a copy."""
+        return window(arrays[self.tensors.index(access.tensor)], access).copy().view(access.dtype.dtype)
+
+    def differences(self, one: Sequence[Array], two: Sequence[Array]) -> Iterator[str]:
+        """Where two runs differ by more than the payload of a NaN that an instruction wrote."""
+        for inst in self.trials:
+            for tensor in dict.fromkeys(a.tensor for _, a in inst.operands()):
+                index = self.tensors.index(tensor)
+                x, y = (_canonical(arrays[index], tensor, inst) for arrays in (one, two))
+                wrong = np.argwhere(x != y)
+                if len(wrong):
+                    at = tuple(int(i) for i in wrong[0])
+                    values = f"{one[index][at]!r} and {two[index][at]!r}"
+                    yield f"seed {SEED}: {len(wrong)} of {x.size} at {tensor.name}{list(at)}: {values}: {show_inst(inst)}"
+
+
+def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = ()) -> Program:
+    """A kernel that runs each instruction on tiles of its own, of which ``fresh`` ones are not filled before.
+
+    All tensors need different names.
+    """
+    tensors = tuple(dict.fromkeys(a.tensor for inst in trials for _, a in inst.operands()))
+    inputs = {t: Tensor(f"in_{t.name}", t.shape, t.dtype, Buffer.hbm, role="input") for t in tensors}
+    outputs = {t: Tensor(f"out_{t.name}", t.shape, t.dtype, Buffer.shared_hbm, role="output") for t in tensors}
+    stages = {t: Tensor(f"via_{t.name}", t.shape, t.dtype, Buffer.sbuf) for t in tensors if t.buffer is Buffer.psum}
+    body: list[Inst] = []
+    for inst in trials:
+        own = list(dict.fromkeys(a.tensor for _, a in inst.operands()))
+        for tensor in own:
+            if tensor in fresh:
+                continue
+            body.append(_copy(DmaCopy, stages.get(tensor, tensor), inputs[tensor]))
+            if tensor in stages:
+                body.append(_copy(TensorCopy, tensor, stages[tensor]))
+        body.append(inst)
+        for tensor in own:
+            if tensor in stages:
+                body.append(_copy(TensorCopy, stages[tensor], tensor))
+            body.append(_copy(DmaCopy, outputs[tensor], stages.get(tensor, tensor)))
+    every = (*inputs.values(), *outputs.values(), *tensors, *stages.values())
+    kernel = Kernel("trial", target.name, (), tuple(inputs.values()), tuple(outputs.values()), True, every, tuple(body))
+    return Program(pipeline.compile(None, {}, target, start=kernel), tuple(trials), tensors)
+
+
+def _copy(kind: Callable[..., Inst], dst: Tensor, src: Tensor) -> Inst:
+    return kind(Access.whole(dst), Access.whole(src))
+
+
+def run_native(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
+    """The kernel's outputs from compiled code. They start out as garbage that no instruction writes."""
+    outputs = [np.frombuffer(b"\xa5" * t.nbytes, t.dtype.dtype).reshape(t.shape).copy() for t in kernel.outputs]
+    given = [np.ascontiguousarray(a) for a in inputs]
+    Executable(kernel).launch([a.ctypes.data for a in (*given, *outputs)])
+    return outputs
+
+
+def run_reference(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
+    """The kernel's outputs from NumPy."""
+    return reference.run(kernel, [a.copy() for a in inputs])
+
+
+def window(array: Array, access: Access) -> Array:
+    """The words that ``access`` addresses in ``array``, as unsigned integers; a writable view."""
+    size = access.dtype.itemsize
+    words = array.reshape(-1).view(f"u{size}")[access.offset :]
+    return as_strided(words, access.shape, tuple(s * size for s in access.strides))
+
+
+def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
+    """The bytes of ``array`` with one NaN for all in what ``inst`` writes."""
+    made = array.copy()
+    for access in inst.writes():
+        if access.tensor is tensor and access.dtype.is_float:
+            words = window(made, access)
+            with np.errstate(all="ignore"):
+                missing = np.isnan(words.copy().view(access.dtype.dtype).astype(np.float32))
+            words[missing] = (1 << 8 * access.dtype.itemsize - 1) - 1
+    return made.view(f"u{tensor.dtype.itemsize}")
+
+
+# Trials
+
+
+def sample(cls: type[Inst], draw: Draw) -> Inst:
+    """A random instruction, with the engine's registers where it needs them."""
+    made: Any = cls.sample(draw)
+    if getattr(made, "uses_state", False):
+        registers = Tensor(f"r{draw.integer(0, 1 << 60)}", (draw.target.partitions, 1), float32, Buffer.register)
+        made.registers = Access(registers, 0, (made.dst.partitions, 1), (1, 1), float32)
+    return made
+
+
+def in_place(inst: Inst, draw: Draw) -> Inst | None:
+    """The same instruction with one of its inputs in exactly the place of its output; None if there is no such."""
+    outs = [a for f, a in inst.operands() if f.role is not Role.IN and f.name != "registers"]
+    changes = [
+        {f.name: Access(out.tensor, out.offset, out.shape, out.strides, out.dtype)}
+        for out in outs
+        for f, a in inst.operands()
+        if f.role is Role.IN and a.size == out.size
+    ]
+    draw.source.shuffle(changes)
+    return next((made for change in changes if (made := _legal(inst.replace(**change), draw.target))), None)
+
+
+def crowded(inst: Inst, draw: Draw) -> Inst | None:
+    """The same instruction with an output and all inputs of its memory at random places of one tensor.
+
+    Bytes then belong to several windows, in different orders and as different dtypes. None where nothing can overlap,
+    or where a dtype gives some bytes no meaning.
+    """
+    operands = {f.name: (f, a) for f, a in inst.operands() if f.name != "registers"}
+    if any(a.dtype.name in ("bool", "tfloat32") for _, a in operands.values()):
+        return None
+    written = draw.choice([name for name, (f, _) in operands.items() if f.role is not Role.IN])
+    out = operands[written][1]
+    hbm = inst.mnemonic == "dma_copy"  # from HBM to SBUF nothing overlaps: within HBM it may
+    chosen = {
+        name: a
+        for name, (f, a) in operands.items()
+        if name == written or (f.role is Role.IN and (hbm or a.buffer is out.buffer))
+    }
+    if len(chosen) < 2:
+        return None
+    place = {name: draw.choice((0, 0, 1, 2, 3, 8)) for name in chosen}
+    ends = [(place[n] + (a.size if hbm else a.free_elements)) * a.dtype.itemsize for n, a in chosen.items()]
+    width = -(-max(ends) // 4) * 4
+    shape = (width,) if hbm else (draw.target.partitions, width)
+    buffer = Buffer.hbm if hbm else out.buffer
+    pool = Tensor(f"pool{draw.integer(0, 1 << 60)}", shape, uint8, buffer)
+    changes = {name: _moved(a, pool, place[name], hbm) for name, a in chosen.items()}
+    return _legal(inst.replace(**changes), draw.target)
+
+
+def _moved(access: Access, pool: Tensor, place: int, hbm: bool) -> Access:
+    if hbm:
+        return Access(pool, place, access.shape, row_major(access.shape), access.dtype)
+    step = pool.free_size // access.dtype.itemsize
+    strides = (step, *row_major(access.shape)[1:])
+    return Access(pool, access.start_partition * step + place, access.shape, strides, access.dtype)
+
+
+def _legal(inst: Inst, target: Target) -> Inst | None:
+    try:
+        verify(inst, target, {})
+    except NkiError:
+        return None
+    return inst
