@@ -231,7 +231,7 @@ def _constant_key(name: str, given: Any, depth: int = 0) -> Any:
             f"argument '{name}' holds containers more than {_DEEPEST} deep, or itself", fix="pass flatter constants"
         )
     depth += 1
-    kind: type[Any] = type(given)
+    kind = cast("type[Any]", type(given))
     if callable(given) or kind.__module__.startswith("nki."):
         return _Same(given)
     value = given
@@ -244,7 +244,7 @@ def _constant_key(name: str, given: Any, depth: int = 0) -> Any:
         pairs = cast("Mapping[Any, Any]", value)
         return dict, tuple((_constant_key(name, k, depth), _constant_key(name, v, depth)) for k, v in pairs.items())
     if isinstance(value, np.generic):
-        return type(value), value.item()
+        return kind, cast("Any", value).item()
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):
         return type(value), _constant_key(name, fields, depth)

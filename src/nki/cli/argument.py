@@ -74,7 +74,7 @@ def _dtype(name: str, text: str) -> DType:
 
 
 def _constant(value: str, text: str) -> Any:
-    if value.startswith("nl.") and value[3:] in language.__all__:
+    if value.startswith("nl.") and not value.startswith("nl._") and hasattr(language, value[3:]):
         return getattr(language, value[3:])
     if value.lstrip("+-") in ("inf", "nan"):
         return float(value)

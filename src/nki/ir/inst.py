@@ -241,11 +241,13 @@ def _part(value: Any) -> Any:
     """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
     if isinstance(value, Access):
         return value.signature
-    return "#" if type(value) in (float, int) else None if value is None else type(value)
+    kind = cast("type[Any]", type(value))
+    return "#" if kind in (float, int) else None if value is None else kind
 
 
-def _whole(value: Any) -> Any:
-    return "#" if type(value) is int else type(value)
+def _integer(value: Any) -> Any:
+    kind = cast("type[Any]", type(value))
+    return "#" if kind is int else kind
 
 
 def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
@@ -260,7 +262,7 @@ def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
             parts.append(f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})")
         else:
             parts.append(f"self.{f.name}")
-    scope: dict[str, Any] = {"part": _part, "whole": _whole, "mnemonic": cls.mnemonic}
+    scope: dict[str, Any] = {"part": _part, "whole": _integer, "mnemonic": cls.mnemonic}
     exec(f"def signature(self):\n    return (mnemonic, {', '.join(parts)},)", scope)  # our own text: field names only
     return scope["signature"]
 

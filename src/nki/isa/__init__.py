@@ -56,4 +56,4 @@ __all__ = [
     "unknown_engine",
     "vector_engine",
     *_FUNCTIONS,
-]
+]  # pyright: ignore[reportUnsupportedDunderAll]  # editors read the stub beside this file

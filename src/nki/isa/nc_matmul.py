@@ -48,6 +48,14 @@ def _tiling_ok(i: Any, t: Target) -> bool:
     return all(s in sizes and p % s == 0 and p + s <= 128 for s, p in zip(i.tile_size, i.tile_position, strict=True))
 
 
+def _in_one_bank(dst: Access, t: Target) -> bool:
+    """Whether every partition's bytes lie in one PSUM bank, given that tensors in PSUM start at one."""
+    size = dst.dtype.itemsize
+    first = dst.offset % dst.partition_step
+    last = first + sum((n - 1) * step for n, step in zip(dst.shape[1:], dst.strides[1:], strict=True))
+    return first * size // t.psum_bank_bytes == last * size // t.psum_bank_bytes
+
+
 def row(tile: Access, index: int) -> Access:
     """``tile[:, index]``: one step along the first free dimension."""
     shape, strides = tile.shape, tile.strides
@@ -165,6 +173,16 @@ class NcMatmul(Inst):
             _SOURCE,
             error=PsumError,
             fix="allocate dst as float32 and convert with nisa.tensor_copy",
+        ),
+        rule(
+            "MM08",
+            "dst '{i.dst.name}' {i.dst.shape} from element {i.dst.offset} on crosses the end of a PSUM bank of "
+            "{t.psum_bank_bytes} bytes; a matmul writes within one",
+            lambda i, t: _in_one_bank(i.dst, t),
+            _SOURCE,
+            error=PsumError,
+            until=3,
+            fix="write windows of at most 512 float32 columns that start and end in the same bank",
         ),
         rule(
             "MM11",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable
 from enum import Enum
@@ -29,7 +30,8 @@ def function(cls: type[Inst]) -> Callable[..., None]:
         "plain": plain,
         "record": _record(cls),
     }
-    parameters, arguments = [], []
+    parameters: list[str] = []
+    arguments: list[str] = []
     for f in shown:
         scope[f"default_{f.name}"] = f.default
         parameters.append(f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}")
@@ -67,7 +69,7 @@ def freeze(value: Any) -> Any:
 def plain(value: Any) -> Any:
     """NumPy scalars as Python numbers. Raises :class:`ArgumentError` for a whole number that no register holds."""
     if isinstance(value, np.generic):
-        return value.item()
+        return cast(Any, value).item()
     if type(value) is int and not -(1 << 63) <= value < 1 << 64:
         raise ArgumentError(
             f"a whole number of {value.bit_length()} bits was passed; the largest has 64",
@@ -129,8 +131,7 @@ def _type_name(kind: type[Any]) -> str:
 
 
 if __name__ == "__main__":
-    import nki.isa  # noqa: F401  # declares everything
-
+    importlib.import_module("nki.isa")  # declares everything
     print(stub(), end="")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
@@ -24,7 +24,8 @@ _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
 
 def _axes(i: Any) -> tuple[int, ...]:
     """The reduced dimensions, counted from the front, sorted; none if some are no integers."""
-    given = i.axis if isinstance(i.axis, tuple) else (i.axis,)
+    axis: object = i.axis
+    given = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
     if any(type(a) is not int for a in given):
         return ()
     return tuple(sorted(a + i.data.ndim if a < 0 else a for a in given))
