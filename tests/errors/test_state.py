@@ -200,3 +200,71 @@ def test_a_kernel_called_while_another_is_compiled_on_arrays_of_its_own():
 
     assert np.array_equal(outer(data(1)), data(1))
     assert found[0].tobytes() == nki.simulate(inner)(data(0)).tobytes()
+
+
+SCALE = 2.0
+TABLE = {"scales": [1.0, 1.0]}
+ARRAY = np.ones(2, np.float32)
+
+
+class Settings:
+    scale = 1.0
+
+
+def multiply(tile, by):
+    nisa.tensor_scalar(tile, tile, nl.multiply, by * Settings.scale)
+
+
+def times(tile):
+    multiply(tile, SCALE)
+    for scale in TABLE["scales"]:
+        multiply(tile, scale)
+    multiply(tile, float(ARRAY[1]))
+
+
+@nki.jit
+def depends_on_globals(x):
+    tile = nl.load(x)
+    times(tile)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
+def test_values_from_outside_are_those_of_the_call(monkeypatch):
+    x = data(0)
+    depends_on_globals(x)
+    compiled = depends_on_globals._executables
+    assert len(compiled) == 1
+    before = next(iter(compiled.values()))
+    assert np.array_equal(depends_on_globals(x), x * 2)
+    assert next(iter(compiled.values())) is before, "compiled anew without a reason"
+    for change in (
+        lambda: monkeypatch.setitem(globals(), "SCALE", 3.0),
+        lambda: monkeypatch.setitem(TABLE, "scales", [*TABLE["scales"], 5.0]),
+        lambda: TABLE["scales"].append(0.5),
+        lambda: monkeypatch.setattr(Settings, "scale", 0.5),
+        lambda: ARRAY.fill(7.0),
+        lambda: monkeypatch.setitem(globals(), "multiply", lambda tile, by: None),
+        lambda: ARRAY.fill(1.0),
+        monkeypatch.undo,
+    ):
+        change()
+        assert depends_on_globals(x).tobytes() == nki.simulate(depends_on_globals)(x).tobytes()
+    assert np.array_equal(depends_on_globals(x), x * 2)
+
+
+def test_closure_variables_are_those_of_the_call():
+    amount = 1.0
+
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x)
+        nisa.tensor_scalar(tile, tile, nl.add, amount)
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, tile)
+        return out
+
+    x = data(0)
+    for amount in (1.0, 2.0, 2, 0.5, 1.0):
+        assert np.array_equal(kernel(x), x + np.float32(amount))

@@ -311,10 +311,10 @@ def partial_and_reduce():
 
 
 def shadowed_builtins():
-    def max(a, b):  # noqa: A001
+    def max(a, b):
         return ("mine", a, b)
 
-    len = lambda x: "length"  # noqa: A001
+    len = lambda x: "length"
     return max(1, 2), len([])
 
 
@@ -329,7 +329,7 @@ def identity():
 
 def annotations():
     x: int = 1
-    y: nowhere  # noqa: F821, F842
+    y: nowhere  # noqa: F821
 
     def typed(a: int, b: "missing" = 2) -> "unknown":  # noqa: F821
         return a + b

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from nki.backend import reference
 from nki.base.errors import (
     ArgumentError,
-    MemoryRegionError,
     CapacityError,
     InputWrittenError,
+    MemoryRegionError,
     NkiError,
     OutputUnwrittenError,
     PartitionError,

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import IndexRangeError, ViewError
 from nki.base.dtype import float32
+from nki.base.errors import IndexRangeError, ViewError
 from nki.ir.kernel import Builder, recording
 from nki.ir.types import Buffer
 from nki.language.tensor import NkiTensor, ds
@@ -189,7 +189,7 @@ def test_indices_are_never_clipped(size: int, start: int, stop: int, step: int) 
 def test_ds_is_never_clipped(size: int, start: int, count: int) -> None:
     tensor, numbers = storage((size, 2), Buffer.hbm)
     first = start + size if start < 0 else start
-    inside = 0 <= first and count > 0 and first + count <= size
+    inside = first >= 0 and count > 0 and first + count <= size
     if not inside:
         with pytest.raises(IndexRangeError):
             tensor[ds(start, count)]

@@ -103,9 +103,7 @@ class NkiTensor(Access):
         except TypeError:
             index = None
         if index is None:
-            shown = (
-                f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{repr(item):.40} ({type(item).__name__})"
-            )
+            shown = f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{item!r:.40} ({type(item).__name__})"
             raise IndexRangeError(
                 f"index {shown} into dimension {dim} of '{self.name}' {self.shape}",
                 fix="index with integers, slices, nl.ds(start, size) and …; not with arrays, None or tensors",
