@@ -7,13 +7,13 @@ import hashlib
 import importlib
 import inspect
 import os
+import re
 import tempfile
 import threading
 import warnings
 from collections.abc import Callable, Mapping
-from enum import Enum
 from pathlib import Path
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -24,10 +24,11 @@ from nki.base.dtype import DType
 from nki.base.errors import GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import eager, pipeline
+from nki.compiler.constants import Seen, constant_key, seen, unchanged
 from nki.frontend.call import invoke
 from nki.frontend.errors import NotAFunctionError
+from nki.frontend.outside import watching
 from nki.ir import artifact
-from nki.ir.kernel import Kernel as Program
 from nki.ir.kernel import is_recording
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
@@ -58,10 +59,14 @@ _RANK = {"nki.frameworks.jax": 2, "nki.frameworks.torch": 1}
 class Executable(native.Executable):
     """Native code that can also be written to, and read from, a ``.klir`` file."""
 
+    outside: tuple[Seen, ...] = ()
+    """What its Python code read beside the arguments: this executable is for just these values."""
+
     def artifact(self) -> Path:
         """The file that holds this kernel, in the cache folder; written once, named by its content."""
         data = artifact.dumps(self.kernel)
-        path = knobs.cache_folder() / "klir" / f"{self.name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
+        name = re.sub(r"\W", "_", self.name)
+        path = knobs.cache_folder() / "klir" / f"{name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
         if not path.exists():
             _write(path, data)
         return path.absolute()
@@ -143,7 +148,7 @@ class Kernel:
                 tensors.append(value)
                 key.append(adapter.map_framework_tensor(value))
             else:
-                key.append(_constant_key(name, value))
+                key.append(constant_key(name, value))
         return tuple(key), tensors
 
     def specs(self, arguments: Mapping[str, Any], adapter: TensorMap) -> dict[str, Any]:
@@ -162,16 +167,26 @@ class Kernel:
         arguments = self.bind(args, kwargs)
         key, tensors = self.key(arguments, adapter)
         found = self._executables.get(key)
-        if found is None:
+        if found is None or (found.outside and not unchanged(found.outside)):
             with self._lock:
                 found = self._executables.get(key)
-                if found is None:
-                    found = self._executables[key] = Executable(self._compile(arguments, adapter, pipeline.ignore))
+                if found is None or not unchanged(found.outside):
+                    found = self._executables[key] = self._compile(arguments, adapter, pipeline.ignore)
         return found, tensors
 
-    def _compile(self, arguments: Mapping[str, Any], adapter: TensorMap, observe: pipeline.Observe) -> Program:
+    def _compile(
+        self,
+        arguments: Mapping[str, Any],
+        adapter: TensorMap,
+        observe: pipeline.Observe,
+        progress: Callable[[int, int], None] | None = None,
+    ) -> Executable:
         specs = self.specs(arguments, adapter)
-        return pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+        with watching() as reads:
+            program = pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+        made = Executable(program, progress)
+        made.outside = seen(reads)
+        return made
 
     def compile(
         self,
@@ -187,8 +202,7 @@ class Kernel:
         try:
             adapter = adapter_for(args, kwargs)
             arguments = self.bind(args, kwargs)
-            program = self._compile(arguments, adapter, observe)
-            made = Executable(program, progress)
+            made = self._compile(arguments, adapter, observe, progress)
             self._executables[self.key(arguments, adapter)[0]] = made
         except NkiError as error:
             raise _brief(error)  # noqa: B904  # its cause is settled
@@ -222,55 +236,6 @@ def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
             fix="use kernel[1] or leave it out",
         )
     return degrees
-
-
-def _constant_key(name: str, given: Any, depth: int = 0) -> Any:
-    """A hashable stand-in for a compile-time argument, equal only for arguments that compile alike."""
-    if depth > _DEEPEST:
-        raise KernelArgumentError(
-            f"argument '{name}' holds containers more than {_DEEPEST} deep, or itself", fix="pass flatter constants"
-        )
-    depth += 1
-    kind = cast("type[Any]", type(given))
-    if callable(given) or kind.__module__.startswith("nki."):
-        return _Same(given)
-    value = given
-    if value is None or isinstance(value, bool | int | float | str | Enum | DType):
-        return type(value), repr(value) if isinstance(value, float) else value
-    if isinstance(value, list | tuple):
-        items = cast("tuple[Any, ...]", value)
-        return isinstance(value, list), tuple(_constant_key(name, v, depth) for v in items)
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[Any, Any]", value)
-        return dict, tuple((_constant_key(name, k, depth), _constant_key(name, v, depth)) for k, v in pairs.items())
-    if isinstance(value, np.generic):
-        return kind, cast("Any", value).item()
-    fields = getattr(value, "__dict__", None)
-    if fields is not None and not hasattr(value, "__array__"):
-        return type(value), _constant_key(name, fields, depth)
-    shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-    raise KernelArgumentError(
-        f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor "
-        "of the call's framework nor a constant to compile in",
-        fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, lists, "
-        "tuples, dicts and plain objects of them",
-    )
-
-
-_DEEPEST = 32
-
-
-class _Same:
-    """Equal only for the very same object, which it keeps alive."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and self.value is other.value
-
-    def __hash__(self) -> int:
-        return id(self.value)
 
 
 _adapters: dict[str, Adapter] = {}

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import ast
 import functools
 import types
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from nki.frontend.bytecode import compiled, marked, origin
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.check import check
 from nki.frontend.host import calls_back, is_host
+from nki.frontend.outside import note
 from nki.frontend.rewrite import HOOKS, rewrite
 
 
@@ -23,6 +25,7 @@ def compile_function(captured: Captured) -> types.FunctionType:
     gets no name of ours, and looking up a global keeps Python's fast path.
     """
     code = _code(captured)
+    note(captured.node, captured.globals, captured.code.co_freevars, tuple(captured.cells.values()))
     closure = tuple(captured.cells.get(name, _INVOKE) for name in code.co_freevars)
     function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
     function.__kwdefaults__ = captured.kwdefaults
@@ -44,6 +47,7 @@ def prepare(fn: types.FunctionType) -> types.FunctionType:
     if entry.rewritten is None:
         return fn
     cells = fn.__closure__ or ()
+    note(entry.node, fn.__globals__, code.co_freevars, cells)
     closure = tuple([cells[index] if index >= 0 else _INVOKE for index in entry.closure])
     function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
     if fn.__kwdefaults__ is not None:
@@ -92,6 +96,7 @@ class _Prepared:
     source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code whose id is its key
     module: int  # id of the globals that static names were looked up in; holding them would keep the code alive
     rewritten: types.CodeType | None  # None: a function of the host
+    node: ast.AST = field(default_factory=ast.Pass)  # as the user wrote it
     closure: tuple[int, ...] = ()  # for each closure variable of `rewritten` its place in the original, or -1: the hook
 
 
@@ -109,7 +114,8 @@ def _prepare_code(fn: types.FunctionType) -> _Prepared:
     check(captured, kernel=False)
     code = _code(captured)
     places = {name: index for index, name in enumerate(original.co_freevars)}
-    return _Prepared(source, id(fn.__globals__), code, tuple(places.get(name, -1) for name in code.co_freevars))
+    closure = tuple(places.get(name, -1) for name in code.co_freevars)
+    return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
 
 
 def _code(captured: Captured) -> types.CodeType:

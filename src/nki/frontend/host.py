@@ -31,15 +31,9 @@ def is_host(fn: object) -> bool:
         return _is_host_function(fn)
     if isinstance(fn, types.MethodType | functools.partial) or calls_back(fn):
         return False
-    if is_api(fn) or isinstance(fn, type):
-        return unwrap(fn) is fn
-    return isinstance(fn, _NATIVE)
-
-
-_NATIVE = (
-    types.BuiltinFunctionType, types.MethodWrapperType, types.MethodDescriptorType, types.WrapperDescriptorType,
-    types.ClassMethodDescriptorType,
-)  # fmt: skip
+    if not callable(fn) or unwrap(fn) is not fn:
+        return False
+    return isinstance(fn, type) or not isinstance(type(fn).__call__, types.FunctionType) or is_api(type(fn))
 
 
 def _is_host_function(fn: types.FunctionType) -> bool:

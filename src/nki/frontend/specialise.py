@@ -46,7 +46,8 @@ def specialise(
         try:
             result = function(**values)
         except Exception as error:
-            raise explain(error) from error.__cause__
+            explained = explain(error)
+            raise explained from explained.__cause__
     outputs = _outputs(captured, result, inputs)
     for tensor in outputs:
         tensor.role = "output"

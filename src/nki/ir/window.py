@@ -29,12 +29,14 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Reach]) -> None:
 
 
 def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Reach]) -> None:
-    form = (access.signature, access.tensor.shape, access.tensor.dtype.name, written)
+    tensor = access.tensor
+    form: tuple[Any, ...] = (access.signature, written)
+    if access.dtype is not tensor.dtype:
+        form = (*form, tensor.free_size, tensor.dtype.name)
     reach = known.get(form)
     if reach is None:
         reach = known[form] = _reach(access, written)
     below, beyond, within = reach
-    tensor = access.tensor
     if access.offset + below < 0 or (access.offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
         raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
     if tensor.buffer.on_chip and access.offset % access.partition_step + within >= access.partition_step:

@@ -25,7 +25,7 @@ _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
 def _axes(i: Any) -> tuple[int, ...]:
     """The reduced dimensions, counted from the front, sorted; none if some are no integers."""
     axis: object = i.axis
-    given = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
+    given: tuple[Any, ...] = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
     if any(type(a) is not int for a in given):
         return ()
     return tuple(sorted(a + i.data.ndim if a < 0 else a for a in given))

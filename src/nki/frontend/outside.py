@@ -1,0 +1,114 @@
+"""What the code of a kernel reads that is no argument: globals, closure variables, constants of modules and classes.
+
+A kernel is compiled with the values that these have, so whoever keeps compiled kernels must notice when they change.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import sys
+import threading
+import types
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nki.frontend.capture import is_api
+from nki.frontend.host import HOST_PACKAGES
+
+ABSENT: Any = object()
+"""What a name that is not bound reads as."""
+Read = Callable[[], Any]
+Scope = tuple[ast.AST, dict[str, Any], tuple[str, ...], tuple[types.CellType, ...]]
+"""A function as the user wrote it: syntax tree, globals, names and cells of closure variables."""
+
+
+class _Reached(threading.local):
+    def __init__(self) -> None:
+        self.scopes: dict[tuple[int, ...], Scope] | None = None
+
+
+_reached = _Reached()
+
+
+class watching:  # noqa: N801  # used like a function
+    """Context manager: gives a list; after the block it holds a way to read each thing that the kernels in it read."""
+
+    def __init__(self) -> None:
+        self.reads: list[Read] = []
+        self._outer: dict[tuple[int, ...], Scope] | None = None
+
+    def __enter__(self) -> list[Read]:
+        self._outer, _reached.scopes = _reached.scopes, {}
+        return self.reads
+
+    def __exit__(self, *exc: object) -> None:
+        scopes, _reached.scopes = _reached.scopes or {}, self._outer
+        found: dict[tuple[int, str], Read] = {}
+        for node, module, names, cells in scopes.values():
+            for key, read in _reads(node, module, dict(zip(names, cells, strict=True))):
+                found.setdefault(key, read)
+        self.reads.extend(found.values())
+
+
+def note(node: ast.AST, module: dict[str, Any], names: tuple[str, ...], cells: tuple[types.CellType, ...]) -> None:
+    """A function of these surroundings runs as a part of this thread's kernel."""
+    scopes = _reached.scopes
+    if scopes is not None:
+        scopes.setdefault((id(node), *map(id, cells)) if cells else (id(node),), (node, module, names, cells))
+
+
+def _reads(
+    node: ast.AST, module: dict[str, Any], cells: dict[str, types.CellType]
+) -> Iterator[tuple[tuple[int, str], Read]]:
+    for path in _paths(node):
+        name, *rest = path
+        if name in cells:
+            key, read = (id(cells[name]), ""), functools.partial(_of_cell, cells[name])
+        elif name in module:
+            key, read = (id(module), name), functools.partial(module.get, name, ABSENT)
+        else:
+            continue  # a local name or a built-in
+        value = read()
+        if not (isinstance(value, types.ModuleType) or is_api(value)):
+            yield key, read
+        for name in rest:
+            if not _is_users(value):
+                break
+            read = functools.partial(getattr, value, name, ABSENT)
+            yield (id(value), name), read
+            value = read()
+
+
+@functools.lru_cache(maxsize=1024)
+def _paths(node: ast.AST) -> frozenset[tuple[str, ...]]:
+    """The names, and the attributes behind them, that the code below ``node`` reads."""
+    return frozenset(
+        path for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute) and (path := _path(n))
+    )  # fmt: skip
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute) and (owner := _path(node.value)):
+        return (*owner, node.attr)
+    return ()
+
+
+def _of_cell(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+def _is_users(value: Any) -> bool:
+    """Whether ``value`` is a module or class in which a user may keep constants."""
+    if not isinstance(value, types.ModuleType | type) or is_api(value):
+        return False
+    home = (value.__name__ if isinstance(value, types.ModuleType) else value.__module__).partition(".")[0]
+    return home not in HOST_PACKAGES and home not in sys.stdlib_module_names
+
+
+__all__ = ["ABSENT", "Read", "note", "watching"]
