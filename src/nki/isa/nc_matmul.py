@@ -270,7 +270,7 @@ class NcMatmul(Inst):
         double = draw.target.generation >= 3 and first.name in _FP8 and second.name in _FP8 and draw.flag()
         shape = (2,) if double else ()
         return cls(
-            draw.tile(m, n, float32, Buffer.psum),
+            draw.block(m, (n,), float32, Buffer.psum),
             draw.block(k, (*shape, m), first),
             draw.block(k, (*shape, n), second),
             accumulate=draw.flag(),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from nki.isa.ops import OPS
 
-abs = OPS["abs"]
+abs = OPS["abs"]  # noqa: A001
 abs_max = OPS["abs_max"]
 abs_min = OPS["abs_min"]
 add = OPS["add"]
 arctan = OPS["arctan"]
+average = OPS["average"]
 bitwise_and = OPS["bitwise_and"]
 bitwise_or = OPS["bitwise_or"]
 bitwise_xor = OPS["bitwise_xor"]
@@ -65,6 +66,7 @@ __all__ = [
     "abs_min",
     "add",
     "arctan",
+    "average",
     "bitwise_and",
     "bitwise_or",
     "bitwise_xor",
