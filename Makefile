@@ -3,12 +3,14 @@
 PYTHON ?= python3
 VENV   ?= .venv
 JOBS   ?= auto
+K      ?= examples/rms_normalise.py
+ARGS   ?= --arg 128x512:float32
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types clean
+.PHONY: help demo test lint format types bench dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +32,12 @@ format: $(STAMP) ## rewrite the source the way lint wants it
 
 types: $(STAMP) ## pyright, strict, on src/
 	$(BIN)/pyright --pythonpath $(BIN)/python
+
+bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios within the run
+	$(BIN)/python -m benchmarks
+
+dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--arg …' for another
+	$(BIN)/nki dump $(K) $(ARGS)
 
 clean: ## remove the environment and everything generated
 	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis

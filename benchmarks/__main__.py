@@ -1,0 +1,47 @@
+"""All measurements in one table: ``python -m benchmarks [--runs N] [section ...]``.
+
+Ratios are within one run: each pair of times is the median of interleaved runs on one thread.
+"""
+
+from __future__ import annotations
+
+import os
+
+for _name in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
+    os.environ[_name] = "1"  # read when the libraries are imported
+os.environ["XLA_FLAGS"] = "--xla_cpu_multi_thread_eigen=false"
+
+import argparse
+import sys
+
+import torch
+
+from benchmarks import compiling, launching, matmul, model, primitives
+
+SECTIONS = {
+    "matmul": matmul.rows,
+    "primitives": primitives.rows,
+    "compiling": compiling.rows,
+    "launching": launching.rows,
+    "model": model.rows,
+}
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
+    parser.add_argument("sections", nargs="*", choices=[*SECTIONS, []], help="default: all")
+    parser.add_argument("--runs", type=int, default=40, help="interleaved runs per measurement")
+    options = parser.parse_args()
+    torch.set_num_threads(1)
+    print(f"| {'what':<44} | {'ours':>16} | {'theirs':>22} | {'ratio':>14} |")
+    print(f"|{'-' * 46}|{'-' * 17}:|{'-' * 23}:|{'-' * 15}:|")
+    with torch.inference_mode():
+        for name in options.sections or SECTIONS:
+            for row in SECTIONS[name](options.runs):
+                print(f"| {row.what:<44} | {row.ours:>16} | {row.theirs:>22} | {row.ratio:>14} |", flush=True)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
