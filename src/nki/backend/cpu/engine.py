@@ -86,9 +86,11 @@ class Engine:
         parsed.data_layout = str(machine.target_data)
         parsed.verify()
         tuning = binding.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
-        tuning.loop_vectorization = True
-        tuning.slp_vectorization = True
-        tuning.loop_interleaving = True
+        # Our code says itself what is a vector. LLVM would only turn scalar tails into more loops, at twice the time to
+        # compile, and sequential sums into gathers, which are slower than the scalar loads that they replace.
+        tuning.loop_vectorization = False
+        tuning.slp_vectorization = False
+        tuning.loop_interleaving = False
         builder = binding.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(parsed, builder)
         return parsed, machine

@@ -29,6 +29,8 @@ from nki.backend.cpu.rows import Row
 
 LANES_OF_CHAINS: Final = 16
 """Sequential folds that run side by side, so that one addition need not wait for the one before it."""
+SIDE_BY_SIDE: Final = 4
+"""Vectors of partial results in a fold of free order, for the same reason."""
 
 
 def fold(r: Routine, s: Fold) -> None:
@@ -147,26 +149,38 @@ def _fold_vectors(r: Routine, s: Fold, leaves: list[Leaf], outside: list[Loop], 
     b = r.b
     kind, wide = storage_type(s.place.dtype, 1), storage_type(s.place.dtype, r.lanes)
     last = inside[-1]
-    whole = last.count // r.lanes * r.lanes
+    side = min(SIDE_BY_SIDE, last.count // r.lanes)
+    wide_step = side * r.lanes
+    whole = last.count // wide_step * wide_step
+    vectors = last.count // r.lanes * r.lanes
 
     def one(position: Position) -> None:
-        total = r.variable(wide, _fold_start(s.op, wide))
+        totals = [r.variable(wide, _fold_start(s.op, wide)) for _ in range(side)]
         rest = r.variable(kind, _fold_start(s.op, kind))
 
         def line(moves: list[Position]) -> None:
             row = Row(r, leaves, last, moves[0])
             row.prepare(s.node)
 
-            def chunk(index: Value) -> None:
-                b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.node, index, r.lanes)), total)
+            def vector(at: Value, total: Value) -> None:
+                b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.node, at, r.lanes)), total)
 
-            r.count(whole, r.lanes, chunk)
-            for index in range(whole, last.count):
+            def chunk(index: Value) -> None:
+                for number, total in enumerate(totals):
+                    vector(b.add(index, ir.Constant(I64, number * r.lanes)), total)
+
+            r.count(whole, wide_step, chunk)
+            for index in range(whole, vectors, r.lanes):
+                vector(ir.Constant(I64, index), totals[0])
+            for index in range(vectors, last.count):
                 value = row.value(s.node, ir.Constant(I64, index), 1)
                 b.store(_combine(b, s.op, b.load(rest, typ=kind), value), rest)
 
         _fold_loops(r, inside[:-1], leaves, 0, [position], line)
-        result, lanes = b.load(rest, typ=kind), b.load(total, typ=wide)
+        lanes = b.load(totals[0], typ=wide)
+        for total in totals[1:]:
+            lanes = _combine(b, s.op, lanes, b.load(total, typ=wide))
+        result = b.load(rest, typ=kind)
         for lane in range(r.lanes):
             result = _combine(b, s.op, result, b.extract_element(lanes, ir.Constant(I32, lane)))
         b.store(result, position[0], align=s.place.dtype.itemsize)
