@@ -116,7 +116,8 @@ class Program:
                 if len(wrong):
                     at = tuple(int(i) for i in wrong[0])
                     values = f"{one[index][at]!r} and {two[index][at]!r}"
-                    yield f"seed {SEED}: {len(wrong)} of {x.size} at {tensor.name}{list(at)}: {values}: {show_inst(inst)}"
+                    where = f"{len(wrong)} of {x.size}, first at {tensor.name}{list(at)}"
+                    yield f"seed {SEED}: {where}: {values}: {show_inst(inst)}"
 
 
 def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = ()) -> Program:

@@ -1,4 +1,4 @@
-"""Every instruction against its second, independent formula in ``oracle/``: random samples and the published vectors."""
+"""Every instruction against its independent second formula in ``oracle/``: random samples and published vectors."""
 
 from __future__ import annotations
 

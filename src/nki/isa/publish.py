@@ -1,18 +1,16 @@
-"""Turn instruction declarations into the functions of ``nki.isa`` and into their type stub."""
+"""Turn instruction declarations into the functions of ``nki.isa``."""
 
 from __future__ import annotations
 
-import importlib
 import inspect
 from collections.abc import Callable
-from enum import Enum
 from typing import Any, cast
 
 import numpy as np
 
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
-from nki.ir.inst import REGISTRY, Field, Inst
+from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
 
@@ -95,44 +93,4 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
     return record_with_state if field else record
 
 
-_HEADER = '''"""The functions of ``nki.isa``. Generated from the declarations by ``python -m nki.isa.publish``."""
-
-from nki.ir.types import Access as Tile
-from nki.isa.enums import *
-from nki.isa.ops import Op
-'''
-
-
-def stub() -> str:
-    """The type stub of ``nki.isa``."""
-    parts = [_HEADER]
-    for cls in REGISTRY.values():
-        parameters = ", ".join(_parameter(f) for f in visible(cls))
-        doc = (inspect.getdoc(cls) or "").replace("\n", "\n    ")
-        parts.append(f'def {cls.mnemonic}({parameters}) -> None:\n    """{doc}"""\n')
-    parts.append("tensor_engine: engine\nvector_engine: engine\nscalar_engine: engine\ngpsimd_engine: engine\n")
-    parts.append("unknown_engine: engine\ndef get_nc_version() -> nc_version: ...\n")
-    return "\n".join(parts)
-
-
-def _parameter(f: Field) -> str:
-    names = [_type_name(t) for t in f.types]
-    kind = " | ".join(dict.fromkeys(names + (["None"] if f.optional else [])))
-    if f.default is inspect.Parameter.empty:
-        return f"{f.name}: {kind}"
-    shown = f"{type(f.default).__name__}.{f.default.name}" if isinstance(f.default, Enum) else "..."
-    return f"{f.name}: {kind} = {shown if not isinstance(f.default, bool | int | float | None) else f.default!r}"
-
-
-def _type_name(kind: type[Any]) -> str:
-    if kind is tuple:
-        return "tuple[object, ...] | list[object]"
-    return "Tile" if kind.__name__ == "Access" else kind.__name__
-
-
-if __name__ == "__main__":
-    importlib.import_module("nki.isa")  # declares everything
-    print(stub(), end="")
-
-
-__all__ = ["function", "stub", "visible"]
+__all__ = ["freeze", "function", "plain", "visible"]

@@ -97,7 +97,7 @@ def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTens
             f"nl.zeros: '{label}' would be in {made.buffer.value}, which no engine can fill",
             fix="fill an SBUF tile and copy it with nisa.dma_copy",
         )
-    _isa.memset(made, 0)  # type: ignore[attr-defined]
+    _isa.memset(made, 0)
     return made
 
 
@@ -110,7 +110,7 @@ def load(src: Any, dtype: Any = None) -> NkiTensor:
     label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
     shape = src.shape if src.ndim > 1 else (src.shape[0], 1)
     tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
-    _isa.dma_copy(tile, src)  # type: ignore[attr-defined]
+    _isa.dma_copy(tile, src)
     return tile
 
 
@@ -120,7 +120,7 @@ def store(dst: Any, value: NkiTensor) -> None:
         raise _BufferError(
             f"nl.store: dst {_described(dst)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
         )
-    _isa.dma_copy(dst, value)  # type: ignore[attr-defined]
+    _isa.dma_copy(dst, value)
 
 
 def _described(value: Any) -> str:

@@ -1,0 +1,79 @@
+"""The type stub of ``nki.isa``, so that editors and type checkers see the functions that are made at import.
+
+``python -m nki.isa.stub > src/nki/isa/__init__.pyi`` writes it anew; a test fails when it is not current.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import typing
+from enum import Enum
+from typing import Any, cast
+
+import nki.isa
+from nki.ir.inst import REGISTRY, Field, Inst
+from nki.ir.types import Access
+from nki.isa import enums
+from nki.isa.ops import Op
+from nki.isa.publish import visible
+
+_HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
+
+from collections.abc import Sequence as _Sequence
+
+from nki.ir.types import Access as _Tile
+'''
+_ENUMS = [name for name in nki.isa.__all__ if isinstance(getattr(enums, name, None), type)]
+_CONSTANTS = [name for name in nki.isa.__all__ if isinstance(getattr(nki.isa, name), enums.engine)]
+
+
+def stub() -> str:
+    """The text of ``__init__.pyi``."""
+    functions = [_function(cls) for cls in REGISTRY.values() if cls.public]
+    imports = [f"from nki.isa.enums import {name} as {name}" for name in _ENUMS]
+    # Parameters have the names of their types: within a signature the types go by another one.
+    aliases = [f"_{name} = {name}" for name in _ENUMS]
+    constants = [f"{name}: _engine" for name in _CONSTANTS]
+    names = "".join(f"    {name!r},\n".replace("'", '"') for name in sorted(nki.isa.__all__))
+    version = f"def get_nc_version() -> _nc_version:\n    {_docstring(nki.isa.get_nc_version)}\n"
+    parts = [
+        "\n".join(p) for p in (imports, ["from nki.isa.ops import Op as _Op", ""], [*aliases, ""], [*constants, ""])
+    ]
+    return _HEAD + "\n".join([*parts, version, *functions, f"__all__ = [\n{names}]\n"])
+
+
+def _function(cls: type[Inst]) -> str:
+    hints = typing.get_type_hints(cls)
+    parameters = "".join(f"    {_parameter(f, hints[f.name])},\n" for f in visible(cls))
+    return f"def {cls.mnemonic}(\n{parameters}) -> None:\n    {_docstring(cls)}\n"
+
+
+def _docstring(thing: Any) -> str:
+    text = (inspect.getdoc(thing) or "").replace("\n", "\n    ").replace("    \n", "\n")
+    return f'"""{text}{chr(10) + "    " if chr(10) in text else ""}"""'
+
+
+def _parameter(f: Field, hint: Any) -> str:
+    if f.default is inspect.Parameter.empty:
+        return f"{f.name}: {_type(hint)}"
+    shown = f"_{type(f.default).__name__}.{f.default.name}" if isinstance(f.default, Enum) else repr(f.default)
+    return f"{f.name}: {_type(hint)} = {'...' if isinstance(f.default, Op) else shown}"
+
+
+def _type(hint: Any) -> str:
+    """A field's type as a caller writes it: sequences in place of tuples, public names."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        # Between a number, a tile and None the order of a signature is the customary one.
+        return " | ".join(dict.fromkeys(_type(a) for a in arguments))
+    if origin is tuple:
+        return f"_Sequence[{_type(arguments[0])}]"
+    if hint is type(None):
+        return "None"
+    kind = cast("type[Any]", hint)
+    return {Access: "_Tile", Op: "_Op"}.get(kind) or (f"_{kind.__name__}" if issubclass(kind, Enum) else kind.__name__)
+
+
+if __name__ == "__main__":
+    print(stub(), end="")

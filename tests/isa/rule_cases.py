@@ -1,0 +1,411 @@
+"""The rules' test cases: one legal call of each instruction, and the nearest calls that break one of its rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import nki.isa as nisa
+import nki.language as nl
+from nki.base import dtype as dt
+from nki.ir.types import Access, Buffer, Tensor, row_major
+
+engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
+WORD = 2**31
+
+
+class Spec:
+    """A tile as a case describes it: its shape, and what is special about it."""
+
+    def __init__(self, *shape: int, dtype: str = "float32", at: int = 0, step: int = 1, buffer: str = "sbuf") -> None:
+        self.shape, self.dtype, self.at, self.step, self.buffer = shape, dtype, at, step, buffer
+
+    def but(self, **changes: Any) -> Spec:
+        """The same with another number of ``partitions``, another buffer, start partition, partition step or dtype."""
+        shape = (changes.pop("partitions", self.shape[0]), *self.shape[1:])
+        same = {"dtype": self.dtype, "at": self.at, "step": self.step, "buffer": self.buffer}
+        return Spec(*shape, **{**same, **changes})
+
+    def make(self, name: str) -> Access:
+        kind = dt.BY_NAME[self.dtype]
+        storage = (max(128, self.shape[0] * self.step), *self.shape[1:])
+        steps = row_major(storage)
+        tensor = Tensor(f"the_{name}", storage, kind, Buffer[self.buffer])
+        return Access(tensor, self.at * steps[0], self.shape, (steps[0] * self.step, *steps[1:]), kind)
+
+
+def tile(*shape: int, **more: Any) -> Spec:
+    return Spec(*shape, **more)
+
+
+def psum(*shape: int, **more: Any) -> Spec:
+    return Spec(*shape, buffer="psum", **more)
+
+
+def ints(*shape: int, dtype: str = "int32") -> Spec:
+    return Spec(*shape, dtype=dtype)
+
+
+# One legal call of each instruction, with every tile that it can have.
+LEGAL: dict[str, dict[str, Any]] = {
+    "activation": {
+        "dst": tile(4, 8),
+        "op": nl.exp,
+        "data": tile(4, 8),
+        "bias": tile(4, 1),
+        "scale": tile(4, 1),
+        "reduce_op": nl.add,
+        "reduce_res": tile(4, 1),
+        "reduce_cmd": nisa.reduce_cmd.reset_reduce,
+    },
+    "activation_reduce": {
+        "dst": tile(4, 8),
+        "op": nl.exp,
+        "data": tile(4, 8),
+        "reduce_op": nl.add,
+        "reduce_res": tile(4, 1),
+        "bias": tile(4, 1),
+        "scale": tile(4, 1),
+    },
+    "bn_stats": {"dst": tile(4, 6), "data": tile(4, 512)},
+    "bn_aggr": {"dst": tile(4, 2), "data": tile(4, 6)},
+    "dma_copy": {"dst": tile(4, 8), "src": tile(4, 8, buffer="hbm")},
+    "iota": {"dst": ints(4, 8), "pattern": [[1, 8]]},
+    "affine_select": {
+        "dst": tile(4, 8),
+        "pattern": [[1, 8]],
+        "channel_multiplier": 1,
+        "on_true_tile": tile(4, 8),
+        "on_false_value": 0.0,
+        "cmp_op": nl.greater,
+    },
+    "nc_matmul": {"dst": psum(16, 32), "stationary": tile(8, 16), "moving": tile(8, 32)},
+    "nc_transpose": {"dst": psum(8, 4), "data": tile(4, 8)},
+    "reciprocal": {"dst": tile(4, 8), "data": tile(4, 8)},
+    "tensor_copy": {"dst": tile(4, 8), "src": tile(4, 8)},
+    "memset": {"dst": tile(4, 8), "value": 1.5},
+    "tensor_copy_predicated": {"dst": tile(4, 8), "src": tile(4, 8), "predicate": ints(4, 8, dtype="uint8")},
+    "tensor_reduce": {"dst": tile(4, 1), "op": nl.add, "data": tile(4, 8), "axis": 1},
+    "tensor_partition_reduce": {"dst": tile(1, 8), "op": nl.add, "data": tile(4, 8)},
+    "tensor_scalar": {
+        "dst": tile(4, 8),
+        "data": tile(4, 8),
+        "op0": nl.multiply,
+        "operand0": tile(4, 1),
+        "op1": nl.add,
+        "operand1": tile(4, 1),
+    },
+    "scalar_tensor_tensor": {
+        "dst": tile(4, 8),
+        "data": tile(4, 8),
+        "op0": nl.multiply,
+        "operand0": tile(4, 1),
+        "op1": nl.add,
+        "operand1": tile(4, 8),
+    },
+    "tensor_tensor": {"dst": tile(4, 8), "data1": tile(4, 8), "data2": tile(4, 8), "op": nl.add},
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """``twin`` turns the legal call into another legal one, which ``broken`` breaks.
+
+    ``target`` is where it is broken; the twin is legal there or, where the target itself is the mistake, on
+    ``legal_on``. ``says``: what the message must contain besides, or in place of, the name of a tensor.
+    """
+
+    mnemonic: str
+    code: str
+    broken: dict[str, Any]
+    twin: dict[str, Any] = field(default_factory=dict)
+    target: str = "trn3"
+    legal_on: str = ""
+    says: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.mnemonic}-{self.code}-" + "-".join(self.broken)
+
+
+# Rules that many instructions share
+
+
+def shared_rules() -> Iterator[Case]:
+    for mnemonic, legal in LEGAL.items():
+        for name, spec in legal.items():
+            if isinstance(spec, Spec) and mnemonic != "dma_copy":
+                yield Case(mnemonic, "TL01", {name: spec.but(buffer="hbm")})
+                yield Case(mnemonic, "TL02", {name: spec.but(partitions=129)})
+                yield Case(mnemonic, "TL03", {name: spec.but(at=1)}, {name: spec.but(at=32)})
+                if spec.shape[0] > 1:
+                    yield Case(mnemonic, "TL04", {name: spec.but(step=2)})
+                else:
+                    yield Case(mnemonic, "TL04", {name: spec.but(partitions=2, step=2)})
+                yield Case(mnemonic, "TL05", {name: spec.but(dtype="float8_e4m3fn_x4")})
+
+
+def differing(mnemonic: str, *names: str) -> Iterator[Case]:
+    """Another number of partitions, of elements, for each tile that must be like the first."""
+    for name in names:
+        partitions, *free = LEGAL[mnemonic][name].shape
+        yield Case(mnemonic, "SP01", {name: LEGAL[mnemonic][name].but(partitions=partitions + 1)})
+        if free[0] > 1 and not mnemonic.startswith("bn") and mnemonic != "tensor_reduce":
+            kind = LEGAL[mnemonic][name].dtype
+            yield Case(
+                mnemonic,
+                "SE01",
+                {name: tile(partitions, free[0] + 1, dtype=kind)},
+                {name: tile(partitions, 2, 4, dtype=kind)},
+            )
+
+
+def columns(mnemonic: str, *names: str) -> Iterator[Case]:
+    for name in names:
+        yield Case(mnemonic, "CO01", {name: tile(5, 1)})
+        yield Case(mnemonic, "CO01", {name: tile(4, 2)})
+
+
+SHARED = [
+    *shared_rules(),
+    *differing("activation", "data"),
+    *columns("activation", "bias", "scale", "reduce_res"),
+    *differing("activation_reduce", "data"),
+    *columns("activation_reduce", "bias", "scale", "reduce_res"),
+    *differing("bn_stats", "data"),
+    *differing("bn_aggr", "data"),
+    *differing("affine_select", "on_true_tile"),
+    *differing("reciprocal", "data"),
+    *differing("tensor_copy", "src"),
+    *differing("tensor_copy_predicated", "src", "predicate"),
+    # Words for a number in place of a tile.
+    Case("tensor_copy_predicated", "SP01", {"predicate": ints(5, 8, dtype="uint8")}, {"src": 1.0}),
+    *differing("tensor_reduce", "data"),
+    *differing("tensor_scalar", "data"),
+    *columns("tensor_scalar", "operand0", "operand1"),
+    *differing("scalar_tensor_tensor", "operand1"),
+    *columns("scalar_tensor_tensor", "operand0"),
+    *differing("tensor_tensor", "data1", "data2"),
+    Case("tensor_partition_reduce", "SE01", {"data": tile(4, 9)}),
+]
+
+ENGINES = [
+    Case("tensor_tensor", "EN01", {"engine": engine.scalar}, {"engine": engine.gpsimd}, says="scalar"),
+    Case("tensor_tensor", "EN02", {"engine": engine.gpsimd}, {"data1": psum(4, 8), "engine": engine.vector}),
+    Case("tensor_scalar", "EN01", {"engine": engine.tensor}, {"engine": engine.scalar}, says="tensor"),
+    Case(
+        "tensor_scalar",
+        "EN02",
+        {"dst": psum(4, 8)},
+        {"op0": nl.rsqrt, "op1": None, "operand1": None, "engine": engine.gpsimd},
+    ),
+    Case("tensor_copy", "EN01", {"engine": engine.dma}, {"engine": engine.gpsimd}, says="dma"),
+    Case("tensor_copy", "EN02", {"src": psum(4, 8)}, {"engine": engine.gpsimd}),
+    Case("memset", "EN01", {"engine": engine.scalar}, {"engine": engine.gpsimd}, says="scalar"),
+    Case("memset", "EN02", {"dst": psum(4, 8)}, {"engine": engine.gpsimd}),
+    Case("nc_transpose", "EN01", {"engine": engine.gpsimd}, {"engine": engine.vector}, says="gpsimd"),
+]
+
+OPERATORS = [
+    Case("tensor_tensor", "OP01", {"op": nl.exp}, says="nl.exp"),
+    Case("tensor_tensor", "OP02", {}, {"op": nl.abs_max}, "trn2", "trn3", says="nl.abs_max"),
+    Case(
+        "tensor_tensor",
+        "DT01",
+        {"op": nl.bitwise_and, "dst": ints(4, 8), "data1": ints(4, 8), "data2": ints(4, 8, dtype="int16")},
+        {"op": nl.bitwise_and, "dst": ints(4, 8), "data1": ints(4, 8), "data2": ints(4, 8, dtype="uint32")},
+    ),
+    Case("tensor_scalar", "OP01", {"op0": nl.gelu}, says="nl.gelu"),
+    Case("tensor_scalar", "OP01", {"op1": nl.gelu}, says="nl.gelu"),
+    Case("tensor_scalar", "OP02", {}, {"op0": nl.abs_min}, "trn1", "trn3", says="nl.abs_min"),
+    Case("tensor_scalar", "OP02", {}, {"op1": nl.abs_min}, "trn2", "trn3", says="nl.abs_min"),
+    Case("scalar_tensor_tensor", "OP01", {"op0": nl.bitwise_and}, says="nl.bitwise_and"),
+    Case("scalar_tensor_tensor", "OP01", {"op1": nl.exp}, says="nl.exp"),
+    Case("scalar_tensor_tensor", "OP02", {}, {"op0": nl.abs_max}, "trn2", "trn3", says="nl.abs_max"),
+    Case("scalar_tensor_tensor", "OP02", {}, {"op1": nl.abs_max}, "trn1", "trn3", says="nl.abs_max"),
+    Case("tensor_reduce", "OP01", {"op": nl.tanh}, says="nl.tanh"),
+    Case("tensor_reduce", "OP02", {"op": nl.abs_max}, {"op": nl.maximum}, "trn2", says="nl.abs_max"),
+    Case("tensor_reduce", "DT01", {"data": tile(4, 8)}, {"op": nl.bitwise_or, "dst": ints(4, 1), "data": ints(4, 8)}),
+    Case(
+        "tensor_partition_reduce",
+        "DT01",
+        {"dst": tile(1, 8)},
+        {"op": nl.bitwise_or, "dst": ints(1, 8), "data": ints(4, 8)},
+    ),
+]
+
+# Rules of one instruction
+
+BITS = {
+    "dst": ints(4, 8),
+    "data": ints(4, 8),
+    "op0": nl.left_shift,
+    "operand0": 3,
+    "op1": nl.bitwise_and,
+    "operand1": 255,
+}
+DOUBLE = {
+    "stationary": tile(8, 2, 16, dtype="float8_e4m3"),
+    "moving": tile(8, 2, 32, dtype="float8_e5m2"),
+    "perf_mode": double_row,
+}
+SQUARE = {"dst": psum(16, 8), "moving": tile(8, 8), "is_transpose": True}
+ROWS = {"tile_size": (64, 128), "tile_position": (64, 0)}
+
+OWN = [
+    Case("activation", "AC01", {"op": nl.add}, says="nl.add"),
+    Case("activation", "AC02", {"op": nl.prelu}, {"op": nl.relu}, says="nl.prelu"),
+    Case("activation", "AC03", {"scale": tile(4, 1, dtype="bfloat16")}),
+    Case("activation", "AC04", {}, {"bias": 1.0}, "trn1", "trn2", says="bias=1.0"),
+    Case("activation", "AC05", {"bias": tile(4, 1, dtype="tfloat32")}, {"bias": tile(4, 1, dtype="bfloat16")}),
+    Case("activation", "AC06", {"reduce_op": nl.maximum}, says="nl.maximum"),
+    Case(
+        "activation",
+        "AC07",
+        {"reduce_cmd": nisa.reduce_cmd.reduce},
+        {"reduce_op": None, "reduce_cmd": nisa.reduce_cmd.idle},
+        says="reduce_cmd=reduce",
+    ),
+    Case("activation", "AC08", {"reduce_cmd": nisa.reduce_cmd.load_reduce}, says="load_reduce"),
+    Case("activation_reduce", "AC01", {"op": nl.maximum}, says="nl.maximum"),
+    Case("activation_reduce", "AC02", {"op": nl.prelu}, says="nl.prelu"),
+    Case("activation_reduce", "AC03", {"scale": tile(4, 1, dtype="float16")}),
+    Case("activation_reduce", "AC04", {"bias": 0.5}, {"scale": 2.0}, "trn1", says="bias=0.5"),
+    Case("activation_reduce", "AC05", {"bias": tile(4, 1, dtype="tfloat32")}),
+    Case("activation_reduce", "AC06", {"reduce_op": nl.multiply}, says="nl.multiply"),
+    Case("bn_stats", "BN01", {"data": tile(4, 513)}, says="512"),
+    Case("bn_stats", "BN02", {"dst": tile(4, 5)}, {"dst": tile(4, 2, 3)}),
+    Case("bn_aggr", "BN03", {"data": tile(4, 7)}, {"data": tile(4, 9)}, says="7"),
+    Case("bn_aggr", "BN04", {"dst": tile(4, 3)}),
+    Case("dma_copy", "DC01", {"dst": tile(4, 9)}, {"dst": tile(8, 4)}),
+    Case("dma_copy", "DC02", {"dst": psum(4, 8)}),
+    Case("dma_copy", "DC03", {}, {"dge_mode": nisa.dge_mode.hwdge}, "trn1", "trn2", says="trn1"),
+    Case(
+        "dma_copy",
+        "DC04",
+        {"engine": engine.vector},
+        {"dge_mode": nisa.dge_mode.hwdge, "engine": engine.sync},
+        says="vector",
+    ),
+    Case("dma_copy", "DC04", {"engine": engine.scalar}, says="scalar"),
+    Case("dma_copy", "DC05", {"dst": tile(4, 8, dtype="bfloat16")}, {"dge_mode": nisa.dge_mode.hwdge}, says="bfloat16"),
+    Case("dma_copy", "DC06", {"priority": 4}, {"priority": 3}, says="priority=4"),
+    Case("dma_copy", "DC07", {}, {"priority": 0}, "trn2", "trn3", says="trn2"),
+    Case(
+        "dma_copy",
+        "DC08",
+        {"dst": ints(4, 8)},
+        {n: tile(4, 8, dtype="float4_e2m1fn_x4") for n in ("dst", "src")},
+        says="int32",
+    ),
+    Case("iota", "BU01", {"dst": psum(4, 8)}),
+    Case("iota", "IO01", {"pattern": [[1, 2]] * 3 + [[1, 1]] * 2}, {"pattern": [[1, 2]] * 3 + [[1, 1]]}, says="1 to 4"),
+    Case("iota", "IO01", {"pattern": [[1, 8.0]]}, says="8.0"),
+    Case("iota", "IO02", {"pattern": [[1, 7]]}, {"pattern": [[4, 2], [1, 4]]}),
+    Case("iota", "IO03", {"offset": WORD}, {"offset": WORD - 1}, says=str(WORD)),
+    Case("affine_select", "BU01", {"dst": psum(4, 8)}),
+    Case("affine_select", "BU01", {"on_true_tile": psum(4, 8)}),
+    Case("affine_select", "IO01", {"pattern": []}, says="1 to 4"),
+    Case("affine_select", "IO02", {"pattern": [[1, 9]]}),
+    Case(
+        "affine_select", "IO03", {"channel_multiplier": -WORD - 1}, {"channel_multiplier": -WORD}, says=str(-WORD - 1)
+    ),
+    Case("affine_select", "AS01", {"cmp_op": nl.maximum}, {"cmp_op": nl.not_equal}, says="nl.maximum"),
+    Case("nc_matmul", "BU01", {"stationary": psum(8, 16)}),
+    Case("nc_matmul", "BU01", {"moving": psum(8, 32)}),
+    Case("nc_matmul", "BU01", {"dst": tile(16, 32)}),
+    Case("nc_matmul", "MM01", {"moving": tile(9, 32)}),
+    Case("nc_matmul", "MM02", {"stationary": tile(8, 129)}, {"stationary": tile(8, 128), "dst": psum(128, 32)}),
+    Case("nc_matmul", "MM03", {"moving": tile(8, 513)}, {"moving": tile(8, 512), "dst": psum(16, 512)}, "trn2"),
+    Case("nc_matmul", "MM04", {"dst": psum(32, 16)}),
+    Case("nc_matmul", "MM05", {"moving": tile(8, 32, dtype="bfloat16")}, {"moving": tile(8, 32, dtype="tfloat32")}),
+    Case("nc_matmul", "MM06", {"stationary": ints(8, 16, dtype="int8"), "moving": ints(8, 32, dtype="int8")}),
+    Case(
+        "nc_matmul",
+        "MM06",
+        {"moving": tile(8, 32, dtype="float8_e4m3fn")},
+        {"stationary": tile(8, 16, dtype="float8_e4m3"), "moving": tile(8, 32, dtype="float8_e5m2")},
+    ),
+    Case("nc_matmul", "MM07", {"dst": psum(16, 32, dtype="float16")}, {"dst": psum(16, 32, dtype="bfloat16")}),
+    Case("nc_matmul", "MM09", {}, DOUBLE, "trn1", "trn2", says="trn1"),
+    Case("nc_matmul", "MM10", {"moving": tile(8, 32, dtype="float8_e5m2")}, DOUBLE),
+    Case("nc_matmul", "MM10", {"moving": tile(8, 2, 32, dtype="bfloat16")}, DOUBLE),
+    Case("nc_matmul", "MM11", {"tile_position": (32, 0)}, ROWS, says="(32, 0)"),
+    Case("nc_matmul", "MM11", {"tile_position": ()}, ROWS, says="tile_position=()"),
+    Case("nc_matmul", "MM11", {}, {"tile_size": (32, 128), "tile_position": (96, 0)}, "trn1", "trn2", says="(32, 128)"),
+    Case(
+        "nc_matmul",
+        "MM12",
+        {"stationary": tile(65, 16), "moving": tile(65, 32)},
+        {**ROWS, "stationary": tile(64, 16), "moving": tile(64, 32)},
+    ),
+    Case("nc_matmul", "MM13", {"tile_size": (128, 64), "tile_position": (0, 64)}, DOUBLE, says="(128, 64)"),
+    Case("nc_matmul", "MM14", {"moving": tile(8, 32), "dst": psum(16, 32)}, SQUARE),
+    Case("nc_matmul", "MM15", {"accumulate": True}, SQUARE),
+    Case("nc_transpose", "NT01", {"dst": psum(4, 8)}),
+    Case("nc_transpose", "NT02", {"dst": psum(8, 4, dtype="bfloat16")}),
+    Case("nc_transpose", "NT03", {"data": tile(4, 129)}, {"data": tile(4, 128), "dst": psum(128, 4)}, says="128"),
+    Case("nc_transpose", "NT04", {"dst": tile(8, 4)}, {"engine": engine.tensor}, says="psum"),
+    Case(
+        "nc_transpose",
+        "NT05",
+        {"data": tile(4, 33), "dst": psum(33, 4)},
+        {"engine": engine.vector, "data": tile(4, 32), "dst": psum(32, 4)},
+        says="32 x 32",
+    ),
+    Case("nc_transpose", "NT06", {"dst": tile(33, 4)}, {"data": tile(4, 33), "dst": psum(33, 4)}, says="psum"),
+    Case("tensor_copy", "TC01", {}, {"engine": engine.scalar}, "trn1", "trn2", says="trn1"),
+    Case("memset", "MS01", {"value": 1.5}, {"dst": ints(4, 8), "value": 2.0}),
+    Case("memset", "MS01", {"value": 256}, {"dst": ints(4, 8, dtype="uint8"), "value": 255}),
+    Case("tensor_copy_predicated", "BU02", {"src": psum(4, 8)}, {"predicate": psum(4, 8, dtype="uint8")}),
+    Case("tensor_copy_predicated", "CP01", {"predicate": ints(4, 8, dtype="int8")}),
+    Case("tensor_copy_predicated", "CP02", {"src": tile(4, 8, dtype="bfloat16")}),
+    Case("tensor_reduce", "TR01", {"op": nl.divide}, {"op": nl.subtract}, says="nl.divide"),
+    Case("tensor_reduce", "TR02", {"axis": 0}, {"axis": -1}),
+    Case("tensor_reduce", "TR02", {"axis": 1}, {"data": tile(4, 8, 2), "dst": tile(4, 8), "axis": 2}),
+    Case("tensor_reduce", "TR03", {"axis": (1, 2)}, {"data": tile(4, 8, 2), "dst": tile(4, 8), "axis": 2}),
+    Case(
+        "tensor_reduce",
+        "TR04",
+        {"negate": True},
+        {"op": nl.bitwise_xor, "dst": ints(4, 1), "data": ints(4, 8)},
+        says="negate",
+    ),
+    Case("tensor_partition_reduce", "BU01", {"dst": psum(1, 8)}),
+    Case("tensor_partition_reduce", "BU01", {"data": psum(4, 8)}),
+    Case("tensor_partition_reduce", "PR01", {"op": nl.minimum}, {"op": nl.average}, says="nl.minimum"),
+    Case("tensor_partition_reduce", "PR02", {"dst": tile(2, 8)}),
+    Case("tensor_scalar", "TS01", {"op1": nl.bitwise_and}, says="nl.bitwise_and"),
+    Case("tensor_scalar", "TS02", {"operand1": None}, says="operand1=None"),
+    Case("tensor_scalar", "TS02", {"op0": nl.add}, {"op0": nl.abs, "operand0": None}, says="nl.add"),
+    Case("tensor_scalar", "TS03", {"op1": nl.subtract}, {"engine": engine.scalar}, "trn2", says="nl.subtract"),
+    Case("tensor_scalar", "TS03", {}, {"engine": engine.scalar}, "trn1", "trn2", says="Scalar"),
+    Case(
+        "tensor_scalar",
+        "TS04",
+        {"op0": nl.reciprocal},
+        {"op0": nl.rsqrt, "op1": None, "operand1": None, "engine": engine.gpsimd},
+        says="nl.reciprocal",
+    ),
+    Case("tensor_scalar", "TS05", {"engine": engine.scalar}, {**BITS, "engine": engine.vector}, says="scalar"),
+    Case("tensor_scalar", "TS06", {"operand1": 2.5}, {**BITS, "operand1": 2.0}),
+    Case(
+        "tensor_scalar",
+        "TS06",
+        {"operand0": 256},
+        {**BITS, "dst": ints(4, 8, dtype="int8"), "data": ints(4, 8, dtype="int8"), "operand0": 255},
+    ),
+    Case("tensor_scalar", "DT01", {"dst": tile(4, 8)}, BITS),
+    Case("tensor_scalar", "DT02", {"operand0": tile(4, 1, dtype="bfloat16")}),
+    Case("tensor_scalar", "DT02", {"operand1": ints(4, 1)}),
+    Case("scalar_tensor_tensor", "BU02", {"data": psum(4, 8)}, {"operand1": psum(4, 8)}),
+    Case("scalar_tensor_tensor", "ST01", {"op1": nl.square}, says="nl.square"),
+    Case("tensor_tensor", "BU02", {"data1": psum(4, 8)}, {"data2": psum(4, 8)}),
+    Case("tensor_tensor", "TT01", {"op": nl.square}, {"op": nl.multiply}, says="nl.square"),
+    Case("tensor_tensor", "TT02", {"dst": psum(4, 8)}, {"op": nl.power}),
+    Case(
+        "tensor_tensor", "TT03", {"engine": engine.vector}, {"op": nl.power, "engine": engine.gpsimd}, says="nl.power"
+    ),
+]
+
+CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN]

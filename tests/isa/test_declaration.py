@@ -1,0 +1,160 @@
+"""What a declaration must have, and that the public functions and their stub are what it says."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import nki.isa as nisa
+from nki import target
+from nki.base.errors import OutsideKernelError
+from nki.ir import inst as inst_module
+from nki.ir.inst import REGISTRY, Cost, Inst, instruction
+from nki.ir.sample import Draw
+from nki.ir.types import In, Out, Role, Tile
+from nki.isa.stub import stub
+
+from . import harness
+
+# The parameters of the NKI reference, in its order; "=" marks those with a default value.
+DOCUMENTED = {
+    "activation": "dst op data bias= scale= reduce_op= reduce_res= reduce_cmd= name=",
+    "activation_reduce": "dst op data reduce_op reduce_res bias= scale= name=",
+    "affine_select": "dst pattern channel_multiplier on_true_tile on_false_value cmp_op= offset= name=",
+    "bn_aggr": "dst data name=",
+    "bn_stats": "dst data name=",
+    "dma_copy": "dst src priority= oob_mode= dge_mode= engine= name=",
+    "iota": "dst pattern offset= channel_multiplier= name=",
+    "memset": "dst value engine= name=",
+    "nc_matmul": "dst stationary moving is_stationary_onezero= is_moving_onezero= is_transpose= accumulate= "
+    "tile_position= tile_size= perf_mode= name=",
+    "nc_transpose": "dst data engine= name=",
+    "reciprocal": "dst data name=",
+    "scalar_tensor_tensor": "dst data op0 operand0 op1 operand1 reverse0= reverse1= name=",
+    "tensor_copy": "dst src engine= name=",
+    "tensor_copy_predicated": "dst src predicate reverse_pred= name=",
+    "tensor_partition_reduce": "dst op data name=",
+    "tensor_reduce": "dst op data axis negate= keepdims= name=",
+    "tensor_scalar": "dst data op0 operand0 reverse0= op1= operand1= reverse1= engine= name=",
+    "tensor_tensor": "dst data1 data2 op engine= name=",
+}
+DEFAULTS = {
+    "scale": 1.0, "reduce_cmd": nisa.reduce_cmd.idle, "offset": 0, "channel_multiplier": 0,
+    "engine": nisa.engine.unknown,
+    "oob_mode": nisa.oob_mode.error, "dge_mode": nisa.dge_mode.unknown, "tile_position": (), "tile_size": (),
+    "perf_mode": nisa.matmul_perf_mode.none, "cmp_op": nisa.ops.OPS["equal"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("mnemonic", [name for name, cls in REGISTRY.items() if cls.public])
+def test_signature_is_the_documented_one(mnemonic: str) -> None:
+    parameters = inspect.signature(getattr(nisa, mnemonic)).parameters.values()
+    shown = " ".join(p.name + ("" if p.default is p.empty else "=") for p in parameters)
+    assert shown == DOCUMENTED[mnemonic]
+    for p in parameters:
+        if p.default is not p.empty:
+            # What has no entry is a switch that is off, or something that is left out.
+            assert p.default == DEFAULTS[p.name] if p.name in DEFAULTS else p.default in (None, False)
+
+
+def test_functions_say_what_they_are() -> None:
+    for mnemonic, cls in REGISTRY.items():
+        function = getattr(nisa, mnemonic)
+        assert (function.__name__, function.__module__) == (mnemonic, "nki.isa")
+        assert inspect.getdoc(cls) in function.__doc__
+        assert mnemonic in nisa.__all__
+
+
+def test_instructions_need_a_kernel() -> None:
+    with pytest.raises(OutsideKernelError, match=r"nisa\.memset was called outside a kernel"):
+        nisa.memset(None, 0)
+
+
+def test_stub_is_current() -> None:
+    """``python -m nki.isa.stub > src/nki/isa/__init__.pyi`` makes it so."""
+    committed = Path(nisa.__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+    assert committed == stub()
+
+
+# A whole declaration, and the same with one part missing at a time.
+
+
+def semantics(self: Any, m: Any) -> None:
+    m.store(self.dst, m.load(self.data))
+
+
+PARTS: dict[str, Any] = {
+    "__doc__": "Moves a tile.",
+    "__annotations__": {"dst": Out[Tile], "data": In[Tile]},
+    "rules": (),
+    "semantics": semantics,
+    "cost": lambda self, target: Cost(1.0, "guess", "a test"),
+    "sample": classmethod(lambda cls, draw: cls(draw.tile(1, 1, None), draw.tile(1, 1, None))),
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_registry(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inst_module, "REGISTRY", dict(REGISTRY))
+
+
+def declare(engines: tuple[Any, ...] = (nisa.engine.vector,), name: str = "MoveTile", **parts: Any) -> type[Inst]:
+    content = {key: value for key, value in {**PARTS, **parts}.items() if value is not None}
+    return instruction(engines=engines)(type(name, (Inst,), content))
+
+
+def test_a_whole_declaration_is_accepted() -> None:
+    made = declare()
+    assert inst_module.REGISTRY["move_tile"] is made
+    assert [(f.name, f.role) for f in made.fields] == [("dst", Role.OUT), ("data", Role.IN)]
+    assert "move_tile" not in REGISTRY
+
+
+@pytest.mark.parametrize("part", ["rules", "semantics", "cost", "sample"])
+def test_a_missing_part_is_an_error_at_import(part: str) -> None:
+    with pytest.raises(TypeError, match=f"MoveTile lacks: {part}"):
+        declare(**{part: None})
+
+
+@pytest.mark.parametrize("text", ["", "  \n "])
+def test_a_missing_docstring_is_an_error_at_import(text: str) -> None:
+    with pytest.raises(TypeError, match="MoveTile lacks: docstring"):
+        declare(__doc__=text)
+
+
+def test_missing_engines_are_an_error_at_import() -> None:
+    with pytest.raises(TypeError, match="MoveTile lacks: engines"):
+        declare(engines=())
+
+
+def test_all_that_is_missing_is_named() -> None:
+    with pytest.raises(TypeError, match="MoveTile lacks: rules, cost, docstring, engines"):
+        declare((), rules=None, cost=None, __doc__="")
+
+
+def test_inherited_parts_do_not_count() -> None:
+    base = declare()
+    with pytest.raises(TypeError, match="Other lacks: rules, semantics, cost, sample"):
+        instruction(engines=(nisa.engine.vector,))(type("Other", (base,), {"__doc__": "Moves too."}))
+
+
+def test_an_instruction_writes_something() -> None:
+    with pytest.raises(TypeError, match="MoveTile writes nothing"):
+        declare(__annotations__={"dst": In[Tile], "data": In[Tile]})
+
+
+def test_one_mnemonic_has_one_declaration() -> None:
+    with pytest.raises(TypeError, match="memset is declared twice"):
+        declare(name="Memset")
+
+
+def test_every_cost_says_where_it_is_from() -> None:
+    for mnemonic, cls in REGISTRY.items():
+        for generation in target.GENERATIONS:
+            draw = Draw(harness.source("cost", mnemonic), generation)
+            for _ in range(10):
+                cost = harness.sample(cls, draw).cost(generation)
+                assert cost.cycles > 0 and cost.kind in ("docs", "measured", "guess") and len(cost.source) > 10
