@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint format types bench dump clean
+.PHONY: help demo test nightly lint format types bench dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +21,10 @@ demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI
 
 test: lint types ## everything that CI checks: lint, types, all tests
 	$(BIN)/python -m pytest -n $(JOBS)
+
+nightly: $(STAMP) ## instructions on many random samples, with a seed that failures name (NKI_TEST_SEED=… repeats)
+	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
+	$(BIN)/python -m pytest -n $(JOBS) tests/isa
 
 lint: $(STAMP) ## rules and format of the source, by ruff
 	$(BIN)/ruff check .
