@@ -1,8 +1,12 @@
-"""What a user reads after a mistake: the whole text, at the user's line, natively and in the eager simulator alike."""
+"""What a user reads after a mistake: the whole text, at the user's line, natively and in the eager simulator alike.
+
+NKI_TEST_REWRITE=1 writes the present reports into the cases, for their author to read.
+"""
 
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -59,7 +63,11 @@ def test_the_report_is_exactly(case: Path, simulator: str, file: Path, monkeypat
     monkeypatch.setenv(ENVIRONMENT, "")  # some cases set it
     text, mark, expected = case.read_text(encoding="utf-8").partition(MARK)
     assert mark
-    assert report(text, file) == expected.rstrip("\n")
+    found = report(text, file)
+    if os.environ.get("NKI_TEST_REWRITE") and simulator == "0":
+        case.write_text(f"{text}{MARK}{found}\n", encoding="utf-8")
+        return
+    assert found == expected.rstrip("\n")
 
 
 def test_the_cases_cover_what_users_get_wrong() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -268,3 +268,38 @@ def test_closure_variables_are_those_of_the_call():
     x = data(0)
     for amount in (1.0, 2.0, 2, 0.5, 1.0):
         assert np.array_equal(kernel(x), x + np.float32(amount))
+
+
+class Pair(NamedTuple):
+    low: float
+    high: float
+
+
+class Riap(NamedTuple):
+    high: float
+    low: float
+
+
+@pytest.mark.parametrize(
+    "constants",
+    [
+        (Pair(1.0, 2.0), Riap(1.0, 2.0), Pair(1.0, 2.0)),
+        (Pair(1, 2), Pair(1.0, 2.0), Pair(True, 2)),
+        (Pair(0.0, 2.0), Pair(-0.0, 2.0)),
+        (Pair(float("nan"), 2.0), Pair(float("nan"), 2.0)),
+    ],
+    ids=["names", "types", "zeros", "nan"],
+)
+def test_constants_that_are_equal_and_mean_something_else(constants):
+    @nki.jit
+    def kernel(x, pair):
+        tile = nl.load(x)
+        nisa.tensor_scalar(tile, tile, nl.divide, float(pair.low), op1=nl.add, operand1=float(pair.high))
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, tile)
+        return out
+
+    for pair in constants:
+        with np.errstate(all="ignore"):
+            wanted = data(0) / np.float32(pair.low) + np.float32(pair.high)
+        assert np.array_equal(kernel(data(0), pair), wanted, equal_nan=True)

@@ -33,9 +33,12 @@ def constant_key(name: str, value: Any, depth: int = 0) -> Any:
         return type(items), tuple([constant_key(name, v, depth) for v in items])
     if isinstance(value, Mapping):
         pairs = cast("Mapping[Any, Any]", value)
-        return dict, tuple([(constant_key(name, k, depth), constant_key(name, v, depth)) for k, v in pairs.items()])
+        return type(pairs), tuple(
+            [(constant_key(name, k, depth), constant_key(name, v, depth)) for k, v in pairs.items()]
+        )
     if isinstance(value, np.generic):
-        return type(value), cast("Any", value).item()
+        number = cast("Any", value)
+        return type(number), number.item()
     if callable(value) or (hasattr(value, "__reduce__") and type(value).__module__.startswith("nki.")):
         return Same(value)
     fields = getattr(value, "__dict__", None)
