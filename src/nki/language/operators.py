@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nki.isa.ops import OPS
 
-abs = OPS["abs"]  # noqa: A001
+abs = OPS["abs"]
 abs_max = OPS["abs_max"]
 abs_min = OPS["abs_min"]
 add = OPS["add"]
