@@ -98,7 +98,7 @@ def run(model: Model, batch: Batch, measured: dict[str, Measured]) -> Array:
 
 
 def time_reference(model: Model, batch: Batch, runs: int) -> tuple[Array, float]:
-    """PyTorch's embeddings and its median time over `runs` passes, after one to warm up; on one thread, as kernels run."""
+    """PyTorch's embeddings and its median time over `runs` passes after one to warm up; on one thread, like kernels."""
     torch.set_num_threads(1)
     expected = reference.embed(model, batch).numpy()
     times: list[float] = []

@@ -28,7 +28,6 @@ def run(kernel: Kernel, target: Target) -> Kernel:
             verify(inst, target, known)
         except NkiError as error:
             raise error.at(inst.where.span, inst.where.stack) from None
-    legal(kernel)
     return kernel
 
 
