@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,10 @@ from nki.ir.kernel import Kernel
 from nki.ir.sample import Draw
 from nki.ir.text import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
+from nki.isa.activation import Activation
 from nki.isa.dma_copy import DmaCopy
+from nki.isa.enums import reduce_cmd
+from nki.isa.ops import OPS
 from nki.isa.tensor_copy import TensorCopy
 from nki.target import Target
 
@@ -99,8 +102,12 @@ class Program:
     tensors: tuple[Tensor, ...]
 
     def fill(self, rng: Random) -> list[Array]:
-        """Random contents of every tensor."""
-        return [contents(t.dtype, t.shape, rng) for t in self.tensors]
+        """Random contents of every tensor. Registers add up from +0 and never hold -0."""
+        made = [contents(t.dtype, t.shape, rng) for t in self.tensors]
+        return [
+            np.where(a == 0, 0, a) if t.buffer is Buffer.register else a
+            for t, a in zip(self.tensors, made, strict=True)
+        ]
 
     def at(self, arrays: Sequence[Array], access: Access) -> Array:
         """What ``access`` addresses in ``arrays``, which are inputs or outputs; a copy."""
@@ -128,28 +135,42 @@ def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = 
     tensors = tuple(dict.fromkeys(a.tensor for inst in trials for _, a in inst.operands()))
     inputs = {t: Tensor(f"in_{t.name}", t.shape, t.dtype, Buffer.hbm, role="input") for t in tensors}
     outputs = {t: Tensor(f"out_{t.name}", t.shape, t.dtype, Buffer.shared_hbm, role="output") for t in tensors}
-    stages = {t: Tensor(f"via_{t.name}", t.shape, t.dtype, Buffer.sbuf) for t in tensors if t.buffer is Buffer.psum}
+    # What a DMA cannot reach is copied by an engine from and to SBUF.
+    stages = {t: _stage(t) for t in tensors if not (t.buffer.is_hbm or t.buffer is Buffer.sbuf)}
     body: list[Inst] = []
     for inst in trials:
-        own = list(dict.fromkeys(a.tensor for _, a in inst.operands()))
-        for tensor in own:
-            if tensor in fresh:
-                continue
-            body.append(_copy(DmaCopy, stages.get(tensor, tensor), inputs[tensor]))
-            if tensor in stages:
-                body.append(_copy(TensorCopy, tensor, stages[tensor]))
+        own = {a.tensor: Access.whole(a.tensor) for _, a in inst.operands()}
+        for tensor, tile in own.items():
+            if tensor not in fresh:
+                body.append(DmaCopy(stages.get(tensor, tile), Access.whole(inputs[tensor])))
+                if tensor in stages:
+                    body.append(_moving(tile, stages[tensor]))
         body.append(inst)
-        for tensor in own:
+        for tensor, tile in own.items():
             if tensor in stages:
-                body.append(_copy(TensorCopy, stages[tensor], tensor))
-            body.append(_copy(DmaCopy, outputs[tensor], stages.get(tensor, tensor)))
-    every = (*inputs.values(), *outputs.values(), *tensors, *stages.values())
+                body.append(_moving(stages[tensor], tile))
+            body.append(DmaCopy(Access.whole(outputs[tensor]), stages.get(tensor, tile)))
+    every = (*inputs.values(), *outputs.values(), *tensors, *(a.tensor for a in stages.values()))
     kernel = Kernel("trial", target.name, (), tuple(inputs.values()), tuple(outputs.values()), True, every, tuple(body))
     return Program(pipeline.compile(None, {}, target, start=kernel), tuple(trials), tensors)
 
 
-def _copy(kind: Callable[..., Inst], dst: Tensor, src: Tensor) -> Inst:
-    return kind(Access.whole(dst), Access.whole(src))
+def _stage(tensor: Tensor) -> Access:
+    """A tile for the contents of ``tensor``: every second column of one, as what moves registers needs a spare tile."""
+    storage = Tensor(f"via_{tensor.name}", (*tensor.shape, 2), tensor.dtype, Buffer.sbuf)
+    return Access(storage, 0, tensor.shape, row_major(storage.shape)[:-1], tensor.dtype)
+
+
+def _moving(dst: Access, src: Access) -> Inst:
+    """An instruction that copies between PSUM or registers and the stage: registers by a sum with 0."""
+    if Buffer.register not in (dst.buffer, src.buffer):
+        return TensorCopy(dst, src)
+    fills = dst.buffer is Buffer.register
+    registers, stage = (dst, src) if fills else (src, dst)
+    spare = Access(stage.tensor, 1, stage.shape, stage.strides, stage.dtype)
+    command = reduce_cmd.reset_reduce if fills else reduce_cmd.idle
+    held = None if fills else stage
+    return Activation(spare, OPS["copy"], stage, None, 1.0, OPS["add"], held, command, registers=registers)
 
 
 def run_native(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:

@@ -18,21 +18,23 @@ WORD = 2**31
 class Spec:
     """A tile as a case describes it: its shape, and what is special about it."""
 
-    def __init__(self, *shape: int, dtype: str = "float32", at: int = 0, step: int = 1, buffer: str = "sbuf") -> None:
-        self.shape, self.dtype, self.at, self.step, self.buffer = shape, dtype, at, step, buffer
+    def __init__(self, *shape: int, dtype: str = "float32", buffer: str = "sbuf", **more: int) -> None:
+        self.shape, self.dtype, self.buffer, self.more = shape, dtype, buffer, more
 
     def but(self, **changes: Any) -> Spec:
-        """The same with another number of ``partitions``, another buffer, start partition, partition step or dtype."""
+        """The same with another number of ``partitions``, buffer or dtype, and what :meth:`make` takes."""
         shape = (changes.pop("partitions", self.shape[0]), *self.shape[1:])
-        same = {"dtype": self.dtype, "at": self.at, "step": self.step, "buffer": self.buffer}
-        return Spec(*shape, **{**same, **changes})
+        return Spec(*shape, **{"dtype": self.dtype, "buffer": self.buffer, **self.more, **changes})
 
     def make(self, name: str) -> Access:
+        """``at``: first partition; ``step``: between partitions; in each, ``skip`` elements of ``width`` precede it."""
+        at, step, skip = (self.more.get(k, default) for k, default in (("at", 0), ("step", 1), ("skip", 0)))
+        width = self.more.get("width", self.shape[-1])
         kind = dt.BY_NAME[self.dtype]
-        storage = (max(128, self.shape[0] * self.step), *self.shape[1:])
+        storage = (max(128, self.shape[0] * step), *self.shape[1:-1], width)
         steps = row_major(storage)
         tensor = Tensor(f"the_{name}", storage, kind, Buffer[self.buffer])
-        return Access(tensor, self.at * steps[0], self.shape, (steps[0] * self.step, *steps[1:]), kind)
+        return Access(tensor, at * steps[0] + skip, self.shape, (steps[0] * step, *steps[1:]), kind)
 
 
 def tile(*shape: int, **more: Any) -> Spec:
@@ -267,6 +269,21 @@ OWN = [
         says="reduce_cmd=reduce",
     ),
     Case("activation", "AC08", {"reduce_cmd": nisa.reduce_cmd.load_reduce}, says="load_reduce"),
+    Case(
+        "activation",
+        "AC09",
+        {"registers": tile(3, 1, buffer="register")},
+        {"registers": tile(4, 1, buffer="register")},
+        says="the_registers",
+    ),
+    Case("activation", "AC09", {"registers": None}, {"registers": tile(4, 1, buffer="register")}, says="registers"),
+    Case(
+        "activation_reduce",
+        "AC09",
+        {"registers": tile(4, 1, buffer="register", dtype="bfloat16")},
+        {"registers": None},
+        says="the_registers",
+    ),
     Case("activation_reduce", "AC01", {"op": nl.maximum}, says="nl.maximum"),
     Case("activation_reduce", "AC02", {"op": nl.prelu}, says="nl.prelu"),
     Case("activation_reduce", "AC03", {"scale": tile(4, 1, dtype="float16")}),
@@ -300,7 +317,7 @@ OWN = [
     ),
     Case("iota", "BU01", {"dst": psum(4, 8)}),
     Case("iota", "IO01", {"pattern": [[1, 2]] * 3 + [[1, 1]] * 2}, {"pattern": [[1, 2]] * 3 + [[1, 1]]}, says="1 to 4"),
-    Case("iota", "IO01", {"pattern": [[1, 8.0]]}, says="8.0"),
+    Case("iota", "IO01", {"pattern": [[1, 8, 1]]}, says="(1, 8, 1)"),
     Case("iota", "IO02", {"pattern": [[1, 7]]}, {"pattern": [[4, 2], [1, 4]]}),
     Case("iota", "IO03", {"offset": WORD}, {"offset": WORD - 1}, says=str(WORD)),
     Case("affine_select", "BU01", {"dst": psum(4, 8)}),
@@ -327,6 +344,13 @@ OWN = [
         {"stationary": tile(8, 16, dtype="float8_e4m3"), "moving": tile(8, 32, dtype="float8_e5m2")},
     ),
     Case("nc_matmul", "MM07", {"dst": psum(16, 32, dtype="float16")}, {"dst": psum(16, 32, dtype="bfloat16")}),
+    Case(
+        "nc_matmul",
+        "MM08",
+        {"dst": psum(16, 32, skip=481, width=600)},
+        {"dst": psum(16, 32, skip=480, width=600)},
+        "trn2",
+    ),
     Case("nc_matmul", "MM09", {}, DOUBLE, "trn1", "trn2", says="trn1"),
     Case("nc_matmul", "MM10", {"moving": tile(8, 32, dtype="float8_e5m2")}, DOUBLE),
     Case("nc_matmul", "MM10", {"moving": tile(8, 2, 32, dtype="bfloat16")}, DOUBLE),

@@ -26,17 +26,25 @@ def built(case: Case, changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value.make(name) if isinstance(value, Spec) else value for name, value in given.items()}
 
 
-def call(mnemonic: str, arguments: dict[str, Any], target: str) -> None:
-    with recording(Builder("kernel", targets.find(target))):
-        getattr(nisa, mnemonic)(**arguments)
+def call(mnemonic: str, arguments: dict[str, Any], target: str, *, after: dict[str, Any] | None = None) -> None:
+    """Record the instruction in a new kernel, there behind one with the arguments ``after``."""
+    with recording(Builder("kernel", targets.find(target))) as builder:
+        for given in (after, arguments):
+            if given is not None and "registers" in given:  # which the builder supplies to those who call the function
+                builder.emit(REGISTRY[mnemonic](**{name: freeze(value) for name, value in given.items()}))
+            elif given is not None:
+                getattr(nisa, mnemonic)(**given)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_rule(case: Case) -> None:
-    call(case.mnemonic, built(case, {}), case.legal_on or case.target)
-    arguments = built(case, case.broken)
+    legal, arguments = built(case, {}), built(case, case.broken)
+    call(case.mnemonic, legal, case.legal_on or case.target)
     with pytest.raises(NkiError) as caught:
         call(case.mnemonic, arguments, case.target)
+    if not case.legal_on:  # what one call passed, the next of its kind has to pass too
+        with pytest.raises(type(caught.value), match=case.code):
+            call(case.mnemonic, arguments, case.target, after=legal)
     error, rule = caught.value, first_broken(case)
     assert (error.rule, type(error)) == (case.code, rule.error)
     assert error.message.startswith(f"{case.mnemonic}: ") and "{" not in error.message + error.fix

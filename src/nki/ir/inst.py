@@ -43,7 +43,8 @@ class Rule:
 
     ``text`` and ``fix`` are formatted with ``i`` (the instruction), ``t`` (the target) and ``o`` (words for every
     argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum``). ``by_value`` marks rules that
-    look at immediate values, and so are checked for every instruction rather than once per signature.
+    look at what is not in the signature (immediate values, where in its tensor a window starts), and so are checked for
+    every instruction rather than once per signature.
     """
 
     code: str

@@ -146,9 +146,9 @@ def nc_matmul(
 
     ``stationary`` is (K, M) and ``moving`` (K, N) in SBUF with K and M at most 128; ``dst`` is (M, N), float32 (gen4:
     also bfloat16). N is at most 512 (gen4: what PSUM holds). Products accumulate in float32. ``accumulate`` True adds
-    to what ``dst`` holds, False overwrites it, None lets the compiler decide: the first write to a place overwrites,
-    later ones add. ``is_transpose`` moves the bits of ``stationary`` instead of multiplying; ``moving`` is then an
-    identity.
+    to what ``dst`` holds, False overwrites it, None lets the compiler decide: the first write to a place
+    overwrites, later ones add. ``is_transpose`` moves the bits of ``stationary`` instead of multiplying; ``moving`` is
+    then an identity.
     ``perf_mode=double_row`` (fp8, gen3 and later) contracts over partitions and a first free dimension of 2.
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
     """

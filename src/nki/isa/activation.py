@@ -108,7 +108,7 @@ def _registers_fit(i: Any) -> bool:
 
 _REGISTERS = rule(
     "AC09",
-    "registers={i.registers} are not the float32 registers, one a partition of dst, that the arguments call for",
+    "registers={o[registers]} are not the float32 registers, one a partition of dst, that the arguments call for",
     lambda i, t: _registers_fit(i),
     "this project: the builder supplies them, and a kernel in text form may have lost them",
     error=ArgumentError,

@@ -182,6 +182,7 @@ class NcMatmul(Inst):
             _SOURCE,
             error=PsumError,
             until=3,
+            by_value=True,
             fix="write windows of at most 512 float32 columns that start and end in the same bank",
         ),
         rule(

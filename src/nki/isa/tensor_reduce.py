@@ -71,7 +71,7 @@ class TensorReduce(Inst):
         *tiles("dst", "data"),
         rule(
             "TR02",
-            "axis={i.axis} of data {i.data.shape}: the reduced dimensions must be the last ones, without dimension 0",
+            "axis={i.axis} of data {o[data]}: the reduced dimensions must be the last ones, without dimension 0",
             lambda i, t: _trailing(i),
             _SOURCE,
             error=ShapeError,
@@ -89,8 +89,8 @@ class TensorReduce(Inst):
         ),
         rule(
             "TR03",
-            "dst '{i.dst.name}' {i.dst.shape} does not hold data {i.data.shape} reduced over axis={i.axis}",
-            lambda i, t: not _trailing(i) or i.dst.free_elements == _kept(i),
+            "dst {o[dst]} does not hold data {o[data]} reduced over axis={i.axis}",
+            lambda i, t: i.dst.free_elements == _kept(i),
             _SOURCE,
             error=ShapeError,
             fix="allocate dst with the dimensions that stay",
