@@ -17,6 +17,7 @@ from nki.ir.inst import REGISTRY, Inst, Rule
 from nki.isa.publish import visible
 
 _VALUE = re.compile(r"\{([it])\.([^}]*)\}")
+_OPERAND = re.compile(r"\{o\[([^\]]*)\]\}")
 
 
 def command(options: argparse.Namespace) -> int:
@@ -131,6 +132,7 @@ def _readable(text: str, operand: str) -> str:
     if operand:
         text = re.sub(rf"\b{operand}\b", "operand", text)
     text = _VALUE.sub(lambda m: f"<{'target.' if m[1] == 't' else ''}{m[2]}>", text)
+    text = _OPERAND.sub(r"<\1>", text)
     return text.replace("'<operand.name>' ", "").replace("{{", "{").replace("}}", "}")
 
 
