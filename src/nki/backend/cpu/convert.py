@@ -19,7 +19,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.emit import F32, I32, Builder, Value, constant
+from nki.backend.cpu.emit import F32, I32, Builder, Value, constant, intrinsic, like
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
@@ -81,7 +81,7 @@ def decode(b: Builder, raw: Value, dtype: DType) -> Value:
     """The float32 value(s) of ``raw``, which has a :func:`storage_type` of ``dtype``."""
     if dtype is dt.float32 or dtype is dt.tfloat32:
         return raw
-    value = _like(raw, F32)
+    value = like(raw, F32)
     if dtype is dt.bool_:
         return b.uitofp(b.icmp_unsigned("!=", raw, constant(raw.type, 0)), value)
     if dtype.is_integer:
@@ -89,7 +89,7 @@ def decode(b: Builder, raw: Value, dtype: DType) -> Value:
     if dtype is dt.float16:
         return b.fpext(raw, value)
     if dtype is dt.bfloat16:
-        word = b.zext(raw, _like(raw, I32))
+        word = b.zext(raw, like(raw, I32))
         return b.bitcast(b.shl(word, constant(word.type, 16)), value)
     if dtype in _SMALL:
         return _decode_small(b, raw, _SMALL[dtype])
@@ -101,36 +101,21 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
     if dtype is dt.float32:
         return value
     if dtype is dt.bool_:
-        return b.zext(b.fcmp_unordered("!=", value, constant(value.type, 0.0)), _like(value, I8))
+        return b.zext(b.fcmp_unordered("!=", value, constant(value.type, 0.0)), like(value, I8))
     if dtype.is_integer:
         return _encode_integer(b, value, dtype)
     if dtype is dt.float16:
-        return b.fptrunc(value, _like(value, F16))
+        return b.fptrunc(value, like(value, F16))
     if dtype is dt.bfloat16:
-        bits = b.bitcast(value, _like(value, I32))
-        return b.trunc(b.lshr(_round_bits(b, value, bits, 16), constant(bits.type, 16)), _like(value, I16))
+        bits = b.bitcast(value, like(value, I32))
+        return b.trunc(b.lshr(_round_bits(b, value, bits, 16), constant(bits.type, 16)), like(value, I16))
     if dtype is dt.tfloat32:
-        bits = b.bitcast(value, _like(value, I32))
+        bits = b.bitcast(value, like(value, I32))
         kept = b.and_(_round_bits(b, value, bits, 13), constant(bits.type, 0xFFFFE000))
         return b.bitcast(kept, value.type)
     if dtype in _SMALL:
         return _encode_small(b, value, _SMALL[dtype])
     raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
-
-
-def _like(value: Value, element: ir.Type) -> ir.Type:
-    """``element``, with as many lanes as ``value``."""
-    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
-
-
-def _rint(b: Builder, value: Value) -> Value:
-    """The nearest whole numbers, ties to even."""
-    kind = value.type
-    name = f"llvm.rint.v{kind.count}f32" if isinstance(kind, ir.VectorType) else "llvm.rint.f32"
-    found = b.module.globals.get(name)
-    if found is None:
-        found = ir.Function(b.module, ir.FunctionType(kind, [kind]), name)
-    return b.call(found, [value])
 
 
 def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
@@ -139,14 +124,16 @@ def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     # The largest whole float32 that fits: beyond 24 bits the bound itself is not one.
     top = high if bits < 32 else high + 1 - (1 << (bits - 24 - signed))
-    number = b.select(b.fcmp_ordered("ord", value, value), _rint(b, value), constant(value.type, 0.0))
+    number = b.select(
+        b.fcmp_ordered("ord", value, value), intrinsic(b, "rint", value.type, [value]), constant(value.type, 0.0)
+    )
     for relation, bound in (("<", low), (">", top)):
         limit = constant(value.type, float(bound))
         number = b.select(b.fcmp_ordered(relation, number, limit), limit, number)
     # Processors convert to nothing smaller than 32 bits.
-    whole = (b.fptosi if signed or bits < 32 else b.fptoui)(number, _like(value, I32))
+    whole = (b.fptosi if signed or bits < 32 else b.fptoui)(number, like(value, I32))
     if bits < 32:
-        return b.trunc(whole, _like(value, ir.IntType(bits)))
+        return b.trunc(whole, like(value, ir.IntType(bits)))
     over = b.fcmp_ordered(">", value, constant(value.type, float(top)))
     return b.select(over, constant(whole.type, high), whole)
 
@@ -164,8 +151,8 @@ def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
 
 
 def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
-    word = b.zext(raw, _like(raw, I32))
-    kind, value = word.type, _like(raw, F32)
+    word = b.zext(raw, like(raw, I32))
+    kind, value = word.type, like(raw, F32)
     code = b.and_(word, constant(kind, 0x7F))
     sign = b.shl(b.and_(word, constant(kind, 0x80)), constant(kind, 24))
     shifted = b.shl(code, constant(kind, _MANTISSA - small.mantissa))
@@ -186,7 +173,7 @@ def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
 
 
 def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
-    bits = b.bitcast(value, _like(value, I32))
+    bits = b.bitcast(value, like(value, I32))
     kind = bits.type
     magnitude = b.and_(bits, constant(kind, _ABS))
     sign = b.and_(b.lshr(bits, constant(kind, 24)), constant(kind, 0x80))
@@ -206,4 +193,4 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     overflow = constant(kind, small.overflow)
     code = b.select(b.icmp_unsigned(">", code, overflow), overflow, code)
     code = b.select(b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY)), constant(kind, small.nan), code)
-    return b.trunc(b.or_(code, sign), _like(value, I8))
+    return b.trunc(b.or_(code, sign), like(value, I8))

@@ -45,6 +45,22 @@ def constant(kind: Any, number: float) -> ir.Constant:
     return ir.Constant(kind, number)
 
 
+def like(value: Value, element: ir.Type) -> ir.Type:
+    """``element`` with as many lanes as ``value``."""
+    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
+
+
+def intrinsic(b: Builder, name: str, kind: ir.Type, args: list[Any]) -> Value:
+    """A call of ``llvm.NAME`` overloaded on ``kind``."""
+    lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
+    element = kind.element if isinstance(kind, ir.VectorType) else kind
+    full = f"llvm.{name}.{lanes}{'f64' if element == ir.DoubleType() else 'f32'}"
+    found = b.module.globals.get(full)
+    if found is None:
+        found = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
+    return b.call(found, args)
+
+
 def at_least(b: Builder, value: Value, bound: int | Value) -> Value:
     """``value >= bound``, signed."""
     return b.icmp_signed(">=", value, i64(bound) if isinstance(bound, int) else bound)

@@ -9,9 +9,10 @@ from llvmlite import ir
 
 from nki.backend.cpu.assign import settle
 from nki.backend.cpu.convert import storage_type
+from nki.backend.cpu.emit import constant
 from nki.backend.cpu.loops import Loop, boundaries, joined, nest
 from nki.backend.cpu.nodes import BIT_OPS, Fold
-from nki.backend.cpu.operators import ANY_ORDER, STARTS, constant, emit_alu, emit_bits
+from nki.backend.cpu.operators import ANY_ORDER, STARTS, emit_alu, emit_bits
 from nki.backend.cpu.routine import (
     I32,
     I64,

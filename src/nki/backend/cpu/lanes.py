@@ -13,6 +13,8 @@ from typing import Any, TypeAlias
 
 from llvmlite import ir
 
+from nki.backend.cpu.emit import constant
+
 F32 = ir.FloatType()
 F64 = ir.DoubleType()
 I1 = ir.IntType(1)
@@ -36,13 +38,6 @@ def rounded(element: ir.Type, number: float) -> float:
     return struct.unpack("f", struct.pack("f", number))[0] if element == F32 else number
 
 
-class _Splat(ir.Constant):
-    """A vector constant of equal elements, written in LLVM's short form: a list of 16 makes modules slow to parse."""
-
-    def _get_reference(self) -> str:
-        return f"splat ({self.constant[0]})"
-
-
 class Lanes:
     """Emits element-wise operations at ``builder`` for values with as many lanes as ``like`` has."""
 
@@ -55,10 +50,7 @@ class Lanes:
 
     def constant(self, element: ir.Type, number: float) -> Value:
         """``number`` in every lane."""
-        value = ir.Constant(element, rounded(element, number))
-        if self.count is None:
-            return value
-        return _Splat(self.type_of(element), value)
+        return constant(self.type_of(element), rounded(element, number))
 
     # Floating point. Both operands have one type; either may be a Python number.
 

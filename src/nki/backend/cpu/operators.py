@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.convert import F32
+from nki.backend.cpu.emit import constant, intrinsic, like
 from nki.backend.cpu.functions import emit_power
 
 F64: Final = ir.DoubleType()
@@ -34,29 +34,6 @@ STARTS: Final = {
 
 ANY_ORDER: Final = frozenset(STARTS) - {"add", "multiply"}
 """Folds whose result does not depend on the order of the elements."""
-
-
-def constant(kind: ir.Type, number: float) -> ir.Constant:
-    """``number`` in every lane of ``kind``."""
-    if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [ir.Constant(kind.element, number)] * kind.count)
-    return ir.Constant(kind, number)
-
-
-def like(value: ir.Value, element: ir.Type) -> ir.Type:
-    """``element`` with as many lanes as ``value``."""
-    return ir.VectorType(element, value.type.count) if isinstance(value.type, ir.VectorType) else element
-
-
-def intrinsic(b: ir.IRBuilder, name: str, kind: ir.Type, args: list[Any]) -> ir.Value:
-    """A call of ``llvm.NAME`` overloaded on ``kind``."""
-    lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
-    element = kind.element if isinstance(kind, ir.VectorType) else kind
-    full = f"llvm.{name}.{lanes}{'f64' if element == F64 else 'f32'}"
-    found = b.module.globals.get(full)
-    if found is None:
-        found = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
-    return b.call(found, args)
 
 
 def emit_alu(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:
@@ -167,6 +144,3 @@ def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, signed: tup
 
 def _size(b: ir.IRBuilder, x: ir.Value) -> ir.Value:
     return b.select(b.icmp_signed("<", x, constant(x.type, 0)), b.neg(x), x)
-
-
-__all__ = ["ANY_ORDER", "F32", "STARTS", "constant", "emit_alu", "emit_bits", "emit_integer", "intrinsic", "like"]

@@ -7,10 +7,11 @@ from typing import cast
 from llvmlite import ir
 
 from nki.backend.cpu.convert import decode, encode, storage_type
+from nki.backend.cpu.emit import constant
 from nki.backend.cpu.functions import emit
 from nki.backend.cpu.loops import Loop
 from nki.backend.cpu.nodes import BIT_OPS, Node, Place
-from nki.backend.cpu.operators import constant, emit_alu, emit_bits, emit_integer
+from nki.backend.cpu.operators import emit_alu, emit_bits, emit_integer
 from nki.backend.cpu.routine import I8, I32, I64, Builder, Leaf, Position, Routine, Value
 from nki.base import dtype as dt
 
