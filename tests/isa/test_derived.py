@@ -137,3 +137,25 @@ def test_registers_last_from_one_activation_to_the_next(number: int) -> None:
     noisy = rng.standard_normal((128, 40)).astype(np.float32)
     got, want = chain(noisy, commands, nl.gelu), nki.simulate(chain)(noisy, commands, nl.gelu)
     np.testing.assert_array_equal(got.view(np.uint32), want.view(np.uint32))
+
+
+@nki.jit
+def extremes(whole, real):
+    """The larger and the smaller of an integer and a float, and the larger of the float and 0."""
+    results = nl.ndarray((3, *real.shape), dtype=nl.float32, buffer=nl.shared_hbm)
+    left, right = nl.load(whole), nl.load(real)
+    for i, op in enumerate((nl.maximum, nl.minimum)):
+        out = nl.ndarray(real.shape, dtype=nl.float32)
+        nisa.tensor_tensor(out, left, right, op)
+        nisa.dma_copy(results[i], out)
+    nisa.tensor_scalar(out, right, nl.relu, None)
+    nisa.dma_copy(results[2], out)
+    return results
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16, 31])
+@pytest.mark.parametrize("pattern", [0x7FC00000, 0x7F800001, 0xFFB5A000, 0xFFFFFFFF])
+def test_quiet_and_signalling_nans_are_extremes_of_anything(width: int, pattern: int) -> None:
+    """Code for single numbers, which are what a row has behind its last vector, is not the code for vectors."""
+    real = np.full((1, width), pattern, np.uint32).view(np.float32)
+    assert np.isnan(extremes(np.full((1, width), 182, np.int32), real)).all()

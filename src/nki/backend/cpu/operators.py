@@ -51,7 +51,7 @@ def _unary(b: ir.IRBuilder, op: str, x: ir.Value) -> ir.Value:
         case "square":
             return b.fmul(x, x)
         case "relu":
-            return intrinsic(b, "maximum", x.type, [x, zero])
+            return _extreme(b, "maximum", x, zero)
         case "reciprocal":
             return b.fdiv(constant(x.type, 1.0), x)
         case "rsqrt":
@@ -81,7 +81,7 @@ def _binary(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
         case "divide":
             return b.fdiv(x, y)
         case "maximum" | "minimum":
-            return intrinsic(b, op, x.type, [x, y])
+            return _extreme(b, op, x, y)
         case "abs_max" | "abs_min":
             sizes = [intrinsic(b, "fabs", x.type, [v]) for v in (x, y)]
             return b.select(b.fcmp_ordered(">" if op == "abs_max" else "<", sizes[0], sizes[1]), x, y)
@@ -95,6 +95,18 @@ def _binary(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
             return _mod(b, x, y)
         case _:
             raise KeyError(op)
+
+
+def _extreme(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
+    """IEEE 754-2019 maximum or minimum.
+
+    For single numbers, where LLVM knows that one operand is not NaN (it was an integer, or is a constant), its x86 code
+    takes a signalling NaN of the other one for a number (seen in LLVM 22). So NaN is looked for by ourselves there.
+    """
+    found = intrinsic(b, op, x.type, [x, y])
+    if isinstance(x.type, ir.VectorType):
+        return found
+    return b.select(b.fcmp_unordered("uno", x, y), b.fadd(x, y), found)
 
 
 def _fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:
