@@ -91,4 +91,4 @@ def test_never_installed(checkout: Path, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_errors_carry_the_version() -> None:
-    assert version.__version__ in str(UnknownTargetError("no"))
+    assert version.version() in str(UnknownTargetError("no"))

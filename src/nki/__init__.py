@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from nki.base.errors import NkiError
-from nki.base.version import __version__
+from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiWarning
 from nki.frameworks.kernel import FrameworkKernel
 from nki.jit import Kernel, jit, simulate
+
+__version__: str
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return _version()
+    raise AttributeError(f"module 'nki' has no attribute {name!r}")
+
 
 __all__ = [
     "FrameworkKernel",

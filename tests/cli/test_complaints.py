@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from nki.base.version import __version__
+from nki.base.version import version
 from tests.cli.command import KERNELS, SHAPE, complaint, dumped
 
 
@@ -27,7 +27,7 @@ def test_error_of_a_kernel_as_json(file, nki):
     line = KERNELS.splitlines().index("    nisa.tensor_tensor(dst=t, data1=t, data2=t[:, 0:2], op=nl.add)") + 1
     assert error["code"] == "NKI-SH001" and error["rule"] == "SE01" and error["line"] == line
     assert Path(error["file"]).name == "kernels.py" and error["fix"].startswith("slice the tiles")
-    assert error["version"] == __version__
+    assert error["version"] == version()
 
 
 def test_several_errors_as_json(file, nki):

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from nki.base.version import __version__
+from nki.base.version import version
 from nki.cli import main
 from nki.compiler.pipeline import STAGES
 
@@ -35,7 +35,7 @@ finally:
 
 def test_module_and_version():
     run = run_python("-m", "nki", "--version")
-    assert run.returncode == 0 and run.stdout == f"open-nki {__version__}\n"
+    assert run.returncode == 0 and run.stdout == f"open-nki {version()}\n"
 
 
 def test_help_names_the_stages(nki, capsys):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from nki.base.source import Span, caret
-from nki.base.version import __version__
+from nki.base.version import version
 
 
 class NkiError(Exception):
@@ -50,7 +50,7 @@ class NkiError(Exception):
         lines.extend(f"  called from {place}" for place in reversed(self.stack))
         if self.fix:
             lines.append(f"  fix: {self.fix}")
-        lines.append(f"  (open-nki {__version__})")
+        lines.append(f"  (open-nki {version()})")
         return "\n".join(lines)
 
 

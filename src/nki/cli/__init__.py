@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from nki import target as targets
 from nki.base.errors import NkiError
-from nki.base.version import __version__
+from nki.base.version import version
 from nki.cli import argument, dump, explain, run, source
 from nki.cli.usage import UsageError
 from nki.compiler.pipeline import STAGES
@@ -69,7 +69,7 @@ def described(error: NkiError) -> dict[str, Any]:
         "line": span.line if span else None,
         "fix": error.fix,
         "rule": error.rule,
-        "version": __version__,
+        "version": version(),
     }
     if isinstance(error, KernelErrors):
         result["errors"] = [described(part) for part in error.errors]
@@ -86,7 +86,7 @@ def _complain(given: list[str], values: dict[str, Any], text: str) -> None:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(prog="nki", description="Run, inspect and explain NKI kernels on this machine.")
-    parser.add_argument("--version", action="version", version=f"open-nki {__version__}")
+    parser.add_argument("--version", action="version", version=f"open-nki {version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
 
     running = commands.add_parser("run", help="compile a kernel, run it and time it", description=_RUN)

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 from nki.base import knobs
-from nki.base.version import __version__
+from nki.base.version import version
 from nki.cli.argument import Array
 from nki.cli.progress import bar
 from nki.cli.usage import UsageError
@@ -127,7 +127,7 @@ def _report(outcome: Outcome) -> dict[str, Any]:
     return {
         "kernel": program.name,
         "target": program.target,
-        "version": __version__,
+        "version": version(),
         "executor": "simulator" if outcome.routines is None else "native",
         "instructions": len(program.body),
         "routines": outcome.routines,

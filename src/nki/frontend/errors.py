@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from nki.base.errors import NkiError
-from nki.base.version import __version__
+from nki.base.version import version
 
 
 class KernelErrors(NkiError):
@@ -18,10 +18,10 @@ class KernelErrors(NkiError):
         self.errors = tuple(errors)
 
     def __str__(self) -> str:
-        version = f"  (open-nki {__version__})"
-        parts = [str(error).removesuffix("\n" + version) for error in self.errors]
+        signature = f"  (open-nki {version()})"
+        parts = [str(error).removesuffix("\n" + signature) for error in self.errors]
         called = [f"  called from {place}" for place in reversed(self.stack)]
-        return "\n".join([f"[{self.code}] {self.message}", *(f"\n{part}" for part in parts), *called, version])
+        return "\n".join([f"[{self.code}] {self.message}", *(f"\n{part}" for part in parts), *called, signature])
 
 
 # Capturing

@@ -14,7 +14,7 @@ from typing import Any, cast
 import msgpack
 
 from nki.base.errors import ArtifactError, TextError
-from nki.base.version import __version__
+from nki.base.version import version
 from nki.ir.kernel import Kernel
 from nki.ir.text import parse, show
 
@@ -30,7 +30,7 @@ def dumps(kernel: Kernel) -> bytes:
     content = {
         "format": FORMAT,
         "version": VERSION,
-        "compiler": __version__,
+        "compiler": version(),
         "digest": hashlib.sha256(text).hexdigest(),
         "kernel": zlib.compress(text, 6),
     }
@@ -50,7 +50,7 @@ def loads(data: bytes, origin: str = "artifact") -> Kernel:
     if fields.get("version") != VERSION:
         raise ArtifactError(
             f"{origin} has format version {fields.get('version')} (by open-nki {fields.get('compiler')}); "
-            f"this is open-nki {__version__}, which reads version {VERSION}",
+            f"this is open-nki {version()}, which reads version {VERSION}",
             fix=fix,
         )
     packed = fields.get("kernel")

@@ -147,6 +147,10 @@ class Inst:
         fresh.where = self.where
         return fresh
 
+    def __repr__(self) -> str:
+        operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
+        return f"<{self.mnemonic} {operands}>"
+
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
@@ -189,7 +193,7 @@ def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[t
             missing.append("engines")
         if missing:
             raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
-        made = dataclass(eq=False)(cls)
+        made = dataclass(eq=False, repr=False, match_args=False)(cls)  # generated methods cost import time
         made.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         made.engines, made.public = engines, public
         made.fields = _fields(made)

@@ -11,7 +11,7 @@ from typing import Any
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, CapacityError, OutsideKernelError, PartitionError, ShapeError
 from nki.base.source import Where, here
-from nki.base.version import __version__
+from nki.base.version import version
 from nki.ir.inst import Inst, verify
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
 from nki.target.model import Target
@@ -36,7 +36,7 @@ class Kernel:
     sequence: bool
     tensors: tuple[Tensor, ...]
     body: tuple[Inst, ...]
-    version: str = __version__
+    version: str = field(default_factory=version)
 
     def with_body(self, body: list[Inst]) -> Kernel:
         """The same kernel with other instructions."""
