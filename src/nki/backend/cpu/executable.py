@@ -14,7 +14,7 @@ from nki.backend.cpu.plan import Plan, Progress, plan
 from nki.base import collector
 from nki.ir.kernel import Kernel
 
-_arenas: list[NDArray[np.uint8]] = []
+_arenas: list[tuple[NDArray[np.uint8], int]] = []
 """Memory of launches that ended, for the next ones: fresh pages are slow to touch, used ones are in the cache."""
 _KEPT = 4
 
@@ -44,16 +44,22 @@ class Executable:
 
         The interpreter lock is released while the kernel runs.
         """
-        arena = _take(self._bytes)
-        start = -(-arena.ctypes.data // 64) * 64
+        kept = _take(self._bytes)
+        start = kept[1]
         self._walk(self._table, self._rows, self._args, self._bases(start, start + self.plan.arena, *pointers))
         if len(_arenas) < _KEPT:
-            _arenas.append(arena)
+            _arenas.append(kept)
 
 
-def _take(nbytes: int) -> NDArray[np.uint8]:
+def _take(nbytes: int) -> tuple[NDArray[np.uint8], int]:
+    """At least ``nbytes`` of memory, and the address of its first whole cache line."""
     try:
-        arena = _arenas.pop()
+        kept = _arenas.pop()
     except IndexError:
-        return np.empty(nbytes, np.uint8)
-    return arena if arena.size >= nbytes else np.empty(nbytes, np.uint8)
+        return _new(nbytes)
+    return kept if kept[0].size >= nbytes else _new(nbytes)
+
+
+def _new(nbytes: int) -> tuple[NDArray[np.uint8], int]:
+    arena = np.empty(nbytes, np.uint8)
+    return arena, -(-arena.ctypes.data // 64) * 64

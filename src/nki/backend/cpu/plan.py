@@ -20,6 +20,7 @@ from nki.backend.cpu.codegen import emit_routine
 from nki.backend.cpu.coverage import unwritten
 from nki.backend.cpu.driver import fill_address
 from nki.backend.cpu.engine import engine
+from nki.backend.cpu.forward import forwarded
 from nki.backend.cpu.nodes import Aliases, lower
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
@@ -47,17 +48,22 @@ BATCH = 24
 
 @dataclass(slots=True)
 class Plan:
-    """What a launch needs: ``table`` rows are (routine, index of its first argument)."""
+    """What a launch needs: ``table`` rows are (routine, index of its first argument).
+
+    ``body`` is the instructions that run; rows that fill memory stand before and between theirs.
+    """
 
     table: NDArray[np.int64]
     args: NDArray[np.int64]
     arena: int
     scratch: int
     routines: int
+    body: list[Inst]
 
 
 def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
     """Lay out ``kernel`` and compile the routines that no kernel of this process has needed before."""
+    kernel = kernel.with_body(forwarded(kernel))
     keys = [(inst.key(), aliases(inst)) for inst in kernel.body]
     unique: dict[Key, Inst] = {}
     for key, inst in zip(keys, kernel.body, strict=True):
@@ -87,7 +93,7 @@ def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
         args.extend(_bits(float(number)) for number in inst.immediates())
     scratch = max((_routines[key].scratch for key in unique), default=0)
     table = np.array(rows, np.int64).reshape(-1, 2)
-    return Plan(table, np.array(args, np.int64), arena, scratch, len(unique))
+    return Plan(table, np.array(args, np.int64), arena, scratch, len(unique), list(kernel.body))
 
 
 def _bits(number: float) -> int:
@@ -215,7 +221,7 @@ def listing(kernel: Kernel, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``kernel`` uses, each once."""
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
-    for inst in kernel.body:
+    for inst in forwarded(kernel):
         key = (inst.key(), aliases(inst))
         if key not in seen:
             build(module, f"r{len(seen)}_{inst.mnemonic}", inst)

@@ -1,0 +1,149 @@
+"""Copies that native code leaves out, the ones that it must not, and that results stay those of the simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+X = np.random.default_rng(0).normal(size=(256, 192)).astype(np.float32)
+
+
+def out(*shape: int, dtype: Any = nl.float32) -> Any:
+    return nl.ndarray(shape, dtype, buffer=nl.shared_hbm)
+
+
+def tile(*shape: int, dtype: Any = nl.float32) -> Any:
+    return nl.ndarray(shape, dtype, buffer=nl.sbuf)
+
+
+def elementwise(x):
+    result = out(128, 64)
+    a, b = tile(128, 64), tile(128, 64)
+    nisa.dma_copy(a, x[128:256, 64:128])
+    nisa.activation(b, nl.square, a)
+    nisa.dma_copy(result, b)
+    return result
+
+
+def through(x):
+    result = out(128, 192)
+    a = tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.dma_copy(result, a)
+    return result
+
+
+def parts_of_a_tile(x):
+    result = out(128, 32)
+    a, b = tile(128, 3, 64), tile(128, 32)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_tensor(b, a[:, 1, 0:64:2], a[:, 2, 32:64], nl.add)
+    nisa.dma_copy(result, b)
+    return result
+
+
+def converted(x):
+    result = out(128, 192, dtype=nl.bfloat16)
+    a, b = tile(128, 192, dtype=nl.bfloat16), tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(b, a, nl.multiply, 3.0)
+    nisa.dma_copy(result, b)
+    return result
+
+
+def written_again(x):
+    result = out(128, 192)
+    a = tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(a[:, 0:64], a[:, 0:64], nl.add, 1.0)
+    nisa.dma_copy(result, a)
+    return result
+
+
+def written_in_parts(x):
+    result = out(128, 192)
+    a, b = tile(128, 192), tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.memset(b[:, 0:100], 2.0)  # the rest of b is never written, and the output shows it
+    nisa.tensor_copy(b[:, 50:150], a[:, 0:100])
+    nisa.dma_copy(result, b)
+    return result
+
+
+def interleaved(x):
+    """Two tiles go to overlapping windows of the output: the copies' order decides."""
+    result = out(128, 192)
+    a, b, c = tile(128, 192), tile(128, 128), tile(128, 128)
+    nisa.dma_copy(a, x[0:128])
+    nisa.dma_copy(result, a)
+    nisa.tensor_scalar(b, a[:, 0:128], nl.add, 1.0)
+    nisa.tensor_scalar(c, a[:, 64:192], nl.add, 2.0)
+    nisa.dma_copy(result[:, 0:128], c)
+    nisa.dma_copy(result[:, 64:192], b)
+    return result
+
+
+def read_back(x):
+    """The output is read between the write of the tile and its copy."""
+    result, other = out(128, 192), out(128, 192)
+    a, b, c = tile(128, 192), tile(128, 192), tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.dma_copy(result, a)
+    nisa.tensor_scalar(b, a, nl.multiply, 5.0)
+    nisa.dma_copy(c, result)
+    nisa.dma_copy(result, b)
+    nisa.tensor_scalar(c, c, nl.add, 0.5)
+    nisa.dma_copy(other, c)
+    return result, other
+
+
+def turned(x):
+    """The input is seen in another shape; the tile's rows are pieces of the input's rows."""
+    result = out(128, 3, 64)
+    a, b = tile(128, 192), tile(128, 3, 64)
+    nisa.dma_copy(a, x.reshape((2, 128, 192))[1])
+    nisa.tensor_copy(b, a)
+    nisa.dma_copy(result, b)
+    return result
+
+
+def wide_stationary(x):
+    result = out(128, 128)
+    a, b, c = tile(128, 128), nl.ndarray((128, 128), nl.float32, buffer=nl.psum), tile(128, 128)
+    nisa.dma_copy(a, x[0:128, 0:128])
+    nisa.nc_matmul(b, a, a)
+    nisa.tensor_copy(c, b)
+    nisa.dma_copy(result, c)
+    return result
+
+
+# The kernel, and how many of its DMA copies are left.
+CASES: list[tuple[Callable[..., Any], int]] = [
+    (elementwise, 0),
+    (through, 1),
+    (parts_of_a_tile, 0),
+    (converted, 2),
+    (written_again, 2),
+    (written_in_parts, 1),
+    (interleaved, 2),
+    (read_back, 4),
+    (turned, 0),
+    (wide_stationary, 1),
+]
+
+
+@pytest.mark.parametrize(("kernel", "left"), CASES, ids=[kernel.__name__ for kernel, _ in CASES])
+def test_copies_go_and_results_stay(kernel: Callable[..., Any], left: int) -> None:
+    made = nki.jit(kernel)
+    body = made.compile(X).plan.body
+    assert [inst.mnemonic for inst in body].count("dma_copy") == left
+    found, expected = made(X), nki.simulate(made)(X)
+    for one, two in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
+        assert np.array_equal(one.astype(np.float32), two.astype(np.float32), equal_nan=True)
