@@ -56,6 +56,11 @@ def report(text: str, file: Path) -> str:
     return re.sub(r" at 0x[0-9a-f]+", " at 0x…", shown.replace(str(file), "kernel.py"))
 
 
+# Python calls a tensor's method there by itself, and each version says otherwise which part of the line that was; the
+# cases show 3.11's.
+CARETS_OF_THE_INTERPRETER = {"tensor_as_condition", "tensor_iterated"}
+
+
 @pytest.mark.parametrize("simulator", ["0", "1"], ids=["native", "eager"])
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_the_report_is_exactly(case: Path, simulator: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -67,6 +72,8 @@ def test_the_report_is_exactly(case: Path, simulator: str, file: Path, monkeypat
     if os.environ.get("NKI_TEST_REWRITE") and simulator == "0":
         case.write_text(f"{text}{MARK}{found}\n", encoding="utf-8")
         return
+    if case.stem in CARETS_OF_THE_INTERPRETER and sys.version_info >= (3, 12):
+        found, expected = (re.sub(r"\n +\| +\^+", "", shown) for shown in (found, expected))
     assert found == expected.rstrip("\n")
 
 
