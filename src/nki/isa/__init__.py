@@ -3,26 +3,12 @@
 from __future__ import annotations
 
 import importlib as _importlib
+import pkgutil as _pkgutil
 
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
 from nki.isa import publish as _publish
 from nki.isa.enums import dge_mode, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
-
-_DECLARATIONS = (
-    "activation",
-    "bn",
-    "dma_copy",
-    "iota",
-    "nc_matmul",
-    "nc_transpose",
-    "reciprocal",
-    "tensor_copy",
-    "tensor_copy_predicated",
-    "tensor_reduce",
-    "tensor_scalar",
-    "tensor_tensor",
-)
 
 tensor_engine = engine.tensor
 vector_engine = engine.vector
@@ -36,8 +22,10 @@ def get_nc_version() -> nc_version:
     return nc_version(_current("nisa.get_nc_version").target.generation)
 
 
-for _name in _DECLARATIONS:
-    _importlib.import_module(f"nki.isa.{_name}")
+# Every file of this folder may declare instructions; importing it does. (The stub's generator is a program.)
+for _file in _pkgutil.iter_modules(__path__):
+    if _file.name != "stub":
+        _importlib.import_module(f"nki.isa.{_file.name}")
 # A function takes the place of the module of its name in this namespace, as users expect of nisa.activation.
 _FUNCTIONS = {_name: _publish.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}
 globals().update(_FUNCTIONS)
