@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from nki.base.errors import ArgumentError, GenerationError, NkiError, ShapeError
+from nki.base.errors import ArgumentError, NkiError, ShapeError
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
 from nki.ir.types import Access, Buffer, Immediate, Role
@@ -336,6 +336,3 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
         for rule in inst.rules:
             if rule.by_value:
                 rule.check(inst, target)
-
-
-__all__ = ["REGISTRY", "Cost", "Field", "GenerationError", "Inst", "Rule", "check_types", "instruction", "verify"]
