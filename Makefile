@@ -10,7 +10,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly lint format types bench dump clean
+.PHONY: help demo test nightly lint format types bench docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ types: $(STAMP) ## pyright, strict, on src/
 
 bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios within the run
 	$(BIN)/python -m benchmarks
+
+docs: $(STAMP) ## write docs/reference/ from the declarations
+	$(BIN)/python tools/reference.py
 
 dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--arg …' for another
 	$(BIN)/nki dump $(K) $(ARGS)

@@ -59,7 +59,7 @@ def activation_reduce(
 ) -> None:
     """``dst = op(data * scale + bias)`` and ``reduce_res`` = its sum over the free dimensions.
 
-    The same as :class:`Activation` with ``reduce_cmd=reset_reduce``; it leaves the sum in the reduction registers too.
+    The same as ``nisa.activation`` with ``reduce_cmd=reset_reduce``; it leaves the sum in the reduction registers too.
     """
 
 def bn_stats(
@@ -125,7 +125,7 @@ def affine_select(
 ) -> None:
     """``dst = on_true_tile`` where ``cmp_op(position, 0)`` holds, ``on_false_value`` elsewhere.
 
-    ``position`` is what :class:`Iota` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
+    ``position`` is what ``nisa.iota`` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
     SBUF; the false value is a float32 number.
     """
 

@@ -204,7 +204,7 @@ class Activation(Inst):
 class ActivationReduce(Inst):
     """``dst = op(data * scale + bias)`` and ``reduce_res`` = its sum over the free dimensions.
 
-    The same as :class:`Activation` with ``reduce_cmd=reset_reduce``; it leaves the sum in the reduction registers too.
+    The same as ``nisa.activation`` with ``reduce_cmd=reset_reduce``; it leaves the sum in the reduction registers too.
     """
 
     dst: Out[Tile]

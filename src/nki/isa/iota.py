@@ -105,7 +105,7 @@ class Iota(Inst):
 class AffineSelect(Inst):
     """``dst = on_true_tile`` where ``cmp_op(position, 0)`` holds, ``on_false_value`` elsewhere.
 
-    ``position`` is what :class:`Iota` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
+    ``position`` is what ``nisa.iota`` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
     SBUF; the false value is a float32 number.
     """
 

@@ -22,6 +22,7 @@ from nki.backend.cpu.driver import fill_address
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
 from nki.backend.cpu.nodes import Aliases, lower
+from nki.base.version import version
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.types import Access, Tensor
@@ -226,4 +227,5 @@ def listing(kernel: Kernel, assembly: bool) -> str:
         if key not in seen:
             build(module, f"r{len(seen)}_{inst.mnemonic}", inst)
             seen.add(key)
-    return engine().assembly(module) if assembly else engine().optimised_ir(module)
+    text = engine().assembly(module) if assembly else engine().optimised_ir(module)
+    return f"{'#' if assembly else ';'} open-nki {version()}, kernel {kernel.name}\n{text}"

@@ -1,0 +1,116 @@
+"""Write the reference pages in ``docs/reference/`` from the declarations: ``python tools/reference.py [FOLDER]``."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from nki import target
+from nki.base.errors import NkiError
+from nki.cli.explain import grouped
+from nki.ir.inst import REGISTRY, Inst
+from nki.isa.activations import ACTIVATIONS
+from nki.isa.alu import TABLE
+from nki.isa.publish import visible
+
+FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
+
+
+def cell(value: object) -> str:
+    """Text that stays inside its cell of a table."""
+    return str(value).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table in Markdown."""
+    names = list(head)
+    lines = [f"| {' | '.join(names)} |", f"|{'---|' * len(names)}"]
+    lines += [f"| {' | '.join(map(cell, row))} |" for row in rows]
+    return "\n".join(lines) + "\n"
+
+
+def instruction(cls: type[Inst]) -> str:
+    """One instruction: signature, meaning, engines and limits."""
+    parameters = [
+        f.name if f.default is inspect.Parameter.empty else f"{f.name}={getattr(f.default, 'name', f.default)}"
+        for f in visible(cls)
+    ]
+    rules = [
+        (r.rule.code, r.text, r.fix, _generations(r.rule.since, r.rule.until), r.rule.source) for r in grouped([cls])
+    ]
+    engines = ", ".join(engine.name for engine in cls.engines)
+    return "\n".join([
+        f"## nisa.{cls.mnemonic}\n",
+        f"```python\nnisa.{cls.mnemonic}({', '.join(parameters)})\n```\n",
+        f"{inspect.getdoc(cls)}\n",
+        f"Engines: {engines}.\n",
+        table(("rule", "what is reported", "fix", "on", "source"), rules),
+    ])  # fmt: skip
+
+
+def _generations(since: int, until: int) -> str:
+    return ", ".join(t.name for t in target.GENERATIONS if since <= t.generation <= until)
+
+
+def pages() -> dict[str, str]:
+    """File names and contents of all pages."""
+    shown = [cls for cls in REGISTRY.values() if cls.public]
+    names = ", ".join(f"[{c.mnemonic}](#nisa{c.mnemonic})" for c in shown)
+    instructions = [f"# Instructions\n\n{NOTE}\n{names}\n", *map(instruction, shown)]
+    errors = [
+        (code, cls.__name__, inspect.getdoc(cls) or "")
+        for code, cls in sorted(NkiError.registry.items())
+        if cls.__module__.startswith("nki.")
+    ]
+    alu = [
+        (f"nl.{r.name}", r.meaning, r.nan, "bits" if r.bits else "float32", "yes" if r.reduces else "", f"gen{r.since}")
+        for r in TABLE.values()
+    ]
+    functions = [(f"nl.{a.name}", a.formula, a.ulp, _ranges(a.valid), a.special) for a in ACTIVATIONS.values()]
+    targets = [
+        f"# Targets\n\n{NOTE}\nEvery number of the hardware, with its source; kind is docs, measured or guess.\n"
+    ]
+    for t in target.GENERATIONS:
+        facts = [(name, _short(f.value), f.unit, f.kind, f.source) for name, f in t.facts().items()]
+        targets.append(
+            f"## {t.name} ({', '.join(t.aliases)})\n\n{table(('fact', 'value', 'unit', 'kind', 'source'), facts)}"
+        )
+    operators = [
+        f"# Operators\n\n{NOTE}",
+        "## ALU operators\n",
+        table(("operator", "meaning", "NaN", "on", "reduces", "since"), alu),
+        "## Activation functions\n\nErrors are against float64, in units of the last place of float32.\n",
+        table(("function", "formula", "error", "valid input on hardware", "special values"), functions),
+    ]
+    return {
+        "instructions.md": "\n".join(instructions),
+        "operators.md": "\n".join(operators),
+        "errors.md": f"# Errors\n\n{NOTE}\n" + table(("code", "class", "meaning"), errors),
+        "targets.md": "\n".join(targets),
+    }
+
+
+def _ranges(valid: Iterable[tuple[float, float]]) -> str:
+    return ", ".join(f"[{low:g}, {high:g}]" for low, high in valid)
+
+
+def _short(value: object) -> str:
+    if isinstance(value, frozenset):
+        return ", ".join(sorted(map(str, value)))
+    if hasattr(value, "items"):
+        return ", ".join(f"{k}: {v}" for k, v in value.items())
+    return str(value)
+
+
+def main(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in pages().items():
+        (folder / name).write_text(text, encoding="utf-8")
+        print(folder / name)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else FOLDER)
