@@ -44,7 +44,7 @@ def instruction(cls: type[Inst]) -> str:
     engines = ", ".join(engine.name for engine in cls.engines)
     return "\n".join([
         f"## nisa.{cls.mnemonic}\n",
-        f"```python\nnisa.{cls.mnemonic}({', '.join(parameters)})\n```\n",
+        f"```text\nnisa.{cls.mnemonic}({', '.join(parameters)})\n```\n",
         f"{inspect.getdoc(cls)}\n",
         f"Engines: {engines}.\n",
         table(("rule", "what is reported", "fix", "on", "source"), rules),
