@@ -22,6 +22,7 @@ from nki.ir.algebra import column_of
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.types import Access, Tensor
+from nki.isa.alu import BITS
 
 Array = NDArray[Any]
 
@@ -115,7 +116,7 @@ class Reference:
         return Value(np.clip(value.array.astype(np.int64), info.min, info.max).astype(dtype.dtype), dtype)
 
     def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
-        if op in _BITS:
+        if op in BITS:
             return Value(_bits(op, left.array, None if right is None else right.array), left.dtype)
         x = to_float32(left.array, left.dtype)
         y = None if right is None else to_float32(right.array, right.dtype)
@@ -143,7 +144,7 @@ class Reference:
 
     def _fold(self, op: str, value: Value, shape: tuple[int, ...], axis: int) -> Value:
         """Fold ``axis`` of the value, seen as ``shape``, one element after the other."""
-        bits = op in _BITS
+        bits = op in BITS
         array = value.array if bits else to_float32(value.array, value.dtype)
         array = np.moveaxis(array.reshape(shape), axis, 0)
         with np.errstate(all="ignore"):
@@ -251,8 +252,6 @@ _ACCUMULATE: Final[Mapping[str, Callable[..., Array]]] = {
     "subtract": np.subtract.accumulate,
     "multiply": np.multiply.accumulate,
 }
-
-_BITS: Final = frozenset(("invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"))
 
 
 def _bits(op: str, x: Array, y: Array | None) -> Array:

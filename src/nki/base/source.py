@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import linecache
 import os
 import sys
@@ -43,12 +44,32 @@ def _package() -> str:
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
+Extent = tuple[int, int | None, int | None, int | None]
+"""First and last line, first and last column, as Python gives them: its columns count the bytes of UTF-8."""
+
+
+def span_of(file: str, extent: Extent, function: str) -> Span:
+    """The position in characters, as a caret counts; of what spans several lines only the first."""
+    line, end_line, column, end_column = extent
+    text = linecache.getline(file, line)
+    start = _characters(text, column or 0)
+    end = _characters(text, end_column) if end_line == line and end_column else 0
+    return Span(file, line, start, end, function)
+
+
+def _characters(text: str, byte: int) -> int:
+    return byte if text.isascii() else len(text.encode()[:byte].decode(errors="ignore"))
+
+
+def code_span(code: CodeType, offset: int, function: str) -> Span:
+    """The position of the instruction of ``code`` at byte ``offset``."""
+    line, end_line, column, end_column = next(itertools.islice(code.co_positions(), max(offset, 0) // 2, None))
+    return span_of(code.co_filename, (line or code.co_firstlineno, end_line, column, end_column), function)
+
+
 @functools.cache
-def _span(code: CodeType, instruction: int) -> Span:
-    for index, (line, _, column, end_column) in enumerate(code.co_positions()):
-        if index == instruction // 2:
-            return Span(code.co_filename, line or code.co_firstlineno, column or 0, end_column or 0, code.co_name)
-    return Span(code.co_filename, code.co_firstlineno, function=code.co_name)
+def _span(code: CodeType, offset: int) -> Span:
+    return code_span(code, offset, code.co_name)
 
 
 class Where:

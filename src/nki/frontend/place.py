@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.source import Span
+from nki.base.source import Span, code_span
 from nki.frontend.bytecode import origin
 from nki.frontend.capture import is_api
 from nki.frontend.errors import KernelAssertError, KernelPythonError, UnknownApiError, UnknownNameError
 from nki.frontend.lookup import did_you_mean, spelling
-from nki.frontend.position import asserted, code_span, node_span
+from nki.frontend.position import asserted, node_span
 
 
 def place(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:

@@ -214,7 +214,7 @@ def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[t
 
 def _fields(cls: type[Inst]) -> tuple[Field, ...]:
     hints = typing.get_type_hints(cls, include_extras=True)
-    return tuple(_field(f, hints[f.name]) for f in dataclasses.fields(cls))  # type: ignore[arg-type]
+    return tuple(_field(f, hints[f.name]) for f in dataclasses.fields(cast(Any, cls)))
 
 
 def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from nki.base.errors import PsumError
 from nki.ir.inst import Inst
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.window import byte_window
 
 Window = tuple[int, tuple[int, ...], tuple[int, ...], int]
 
@@ -19,7 +19,7 @@ class Written:
     """What a program has written to PSUM so far."""
 
     def __init__(self) -> None:
-        self._windows: dict[Tensor, dict[Window, None]] = {}
+        self._windows: dict[Tensor, dict[Window, Access]] = {}
         self._masks: dict[Tensor, NDArray[np.bool_]] = {}
 
     def resolve(self, inst: Inst) -> Inst:
@@ -48,9 +48,9 @@ class Written:
                 windows = self._windows.setdefault(access.tensor, {})
                 key = _window(access)
                 if key not in windows:
-                    windows[key] = None
+                    windows[key] = access
                     if access.tensor in self._masks:
-                        _view(self._masks[access.tensor], access)[...] = True
+                        byte_window(self._masks[access.tensor], access)[...] = True
 
     def _share(self, access: Access) -> float:
         windows = self._windows.get(access.tensor)
@@ -60,21 +60,11 @@ class Written:
             return 1.0
         if access.tensor not in self._masks:
             mask = np.zeros(access.tensor.nbytes, np.bool_)
-            for offset, shape, strides, size in windows:
-                _view_of(mask, offset, shape, strides, size)[...] = True
+            for written in windows.values():
+                byte_window(mask, written)[...] = True
             self._masks[access.tensor] = mask
-        return float(_view(self._masks[access.tensor], access).mean())
+        return float(byte_window(self._masks[access.tensor], access).mean())
 
 
 def _window(access: Access) -> Window:
     return access.offset, access.shape, access.strides, access.dtype.itemsize
-
-
-def _view(mask: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
-    return _view_of(mask, *_window(access))
-
-
-def _view_of(
-    mask: NDArray[np.bool_], offset: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int
-) -> NDArray[np.bool_]:
-    return as_strided(mask[offset * size :], (*shape, size), (*(s * size for s in strides), 1))

@@ -147,11 +147,6 @@ class Access:
         return self.offset // max(1, self.partition_step)
 
     @property
-    def free_bytes(self) -> int:
-        """Bytes per partition that the pattern addresses, were it dense."""
-        return self.free_elements * self.dtype.itemsize
-
-    @property
     def signature(self) -> tuple[Any, ...]:
         """All that rules and code depend on: everything but which tensor it is and where in it the window starts.
 

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
 from nki.base.errors import WindowError
 from nki.ir.inst import Inst
 from nki.ir.types import Access, Buffer, Role
@@ -74,6 +78,13 @@ def _once(access: Access) -> bool:
             return False
         reached += step * (count - 1)
     return True
+
+
+def byte_window(mask: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+    """The entries of ``mask``, one for each byte of the tensor, that belong to the bytes which ``access`` sees."""
+    size = access.dtype.itemsize
+    steps = (*(s * size for s in access.strides), 1)
+    return as_strided(mask[access.offset * size :], (*access.shape, size), steps)
 
 
 def _error(access: Access, what: str) -> WindowError:

@@ -9,15 +9,16 @@ true. The exact meaning of each primitive, which both executors implement bit fo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 
 @dataclass(frozen=True, slots=True)
 class AluRow:
     """One operator.
 
-    ``identity`` starts an empty reduction (None: there is none). ``reduces`` says that reductions take the operator.
-    ``since`` is the first generation that has it. ``nan`` says what a NaN operand does.
+    ``identity`` changes nothing that it is folded with (None: there is none); add's is -0, since -0 + x is x for a zero
+    of either sign. ``reduces`` says that reductions take the operator. ``since`` is the first generation that has it.
+    ``nan`` says what a NaN operand does.
     """
 
     name: str
@@ -27,7 +28,6 @@ class AluRow:
     nan: str
     identity: float | None = None
     reduces: bool = False
-    commutes: bool = False
     since: int = 2
 
 
@@ -35,37 +35,37 @@ _TABLE = "NKI reference, Supported Math Operators"
 _PROPAGATES, _COMPARES = "gives NaN", "compares false"
 
 
-def _f(name: str, arity: int, meaning: str, nan: str = _PROPAGATES, **more: object) -> AluRow:
-    return AluRow(name, arity, False, meaning, nan, **more)  # type: ignore[arg-type]
+def _f(name: str, arity: int, meaning: str, nan: str = _PROPAGATES, **more: Any) -> AluRow:
+    return AluRow(name, arity, False, meaning, nan, **more)
 
 
-def _b(name: str, arity: int, meaning: str, **more: object) -> AluRow:
-    return AluRow(name, arity, True, meaning, "no NaN: bits", **more)  # type: ignore[arg-type]
+def _b(name: str, arity: int, meaning: str, **more: Any) -> AluRow:
+    return AluRow(name, arity, True, meaning, "no NaN: bits", **more)
 
 
 TABLE: Final = {
     row.name: row
     for row in (
         _f("bypass", 1, "x", "kept"),
-        _f("add", 2, "x + y", identity=0.0, reduces=True, commutes=True),
-        _f("subtract", 2, "x - y", identity=None, reduces=True),
-        _f("multiply", 2, "x * y", identity=1.0, reduces=True, commutes=True),
+        _f("add", 2, "x + y", identity=-0.0, reduces=True),
+        _f("subtract", 2, "x - y", reduces=True),
+        _f("multiply", 2, "x * y", identity=1.0, reduces=True),
         _f("divide", 2, "x / y, IEEE"),
-        _f("maximum", 2, "IEEE 754-2019 maximum; -0 < +0", identity=float("-inf"), reduces=True, commutes=True),
-        _f("minimum", 2, "IEEE 754-2019 minimum; -0 < +0", identity=float("inf"), reduces=True, commutes=True),
+        _f("maximum", 2, "IEEE 754-2019 maximum; -0 < +0", identity=float("-inf"), reduces=True),
+        _f("minimum", 2, "IEEE 754-2019 minimum; -0 < +0", identity=float("inf"), reduces=True),
         _f("abs_max", 2, "x if |x| > |y| else y", "a NaN makes the comparison false: y", since=4),
         _f("abs_min", 2, "x if |x| < |y| else y", "a NaN makes the comparison false: y", since=4),
         _f("power", 2, "x to the y; compiled primitive shared by all executors"),
         _f("fmod", 2, "x - y * trunc(x / y), exact; sign of x"),
         _f("mod", 2, "fmod(x, y), plus y where that has the other sign than y; 0 with the sign of y"),
-        _f("equal", 2, "1.0 if x == y else 0.0", _COMPARES, commutes=True),
-        _f("not_equal", 2, "1.0 if x != y else 0.0", "is unequal", commutes=True),
+        _f("equal", 2, "1.0 if x == y else 0.0", _COMPARES),
+        _f("not_equal", 2, "1.0 if x != y else 0.0", "is unequal"),
         _f("greater_equal", 2, "1.0 if x >= y else 0.0", _COMPARES),
         _f("greater", 2, "1.0 if x > y else 0.0", _COMPARES),
         _f("less_equal", 2, "1.0 if x <= y else 0.0", _COMPARES),
         _f("less", 2, "1.0 if x < y else 0.0", _COMPARES),
-        _f("logical_and", 2, "1.0 if both are not zero", "counts as true", identity=1.0, reduces=True, commutes=True),
-        _f("logical_or", 2, "1.0 if one is not zero", "counts as true", identity=0.0, reduces=True, commutes=True),
+        _f("logical_and", 2, "1.0 if both are not zero", "counts as true", identity=1.0, reduces=True),
+        _f("logical_or", 2, "1.0 if one is not zero", "counts as true", identity=0.0, reduces=True),
         _f("logical_xor", 2, "1.0 if exactly one is not zero", "counts as true", identity=0.0, reduces=True),
         _f("logical_not", 1, "1.0 if x is zero", "counts as true"),
         _f("abs", 1, "x without its sign", "kept"),
@@ -74,11 +74,14 @@ TABLE: Final = {
         _f("rsqrt", 1, "float32(1 / sqrt(float64(x)))"),
         _f("reciprocal", 1, "1 / x, IEEE"),
         _b("invert", 1, "all bits flipped"),
-        _b("bitwise_and", 2, "x & y", identity=-1, reduces=True, commutes=True),
-        _b("bitwise_or", 2, "x | y", identity=0, reduces=True, commutes=True),
-        _b("bitwise_xor", 2, "x ^ y", identity=0, reduces=True, commutes=True),
+        _b("bitwise_and", 2, "x & y", identity=-1, reduces=True),
+        _b("bitwise_or", 2, "x | y", identity=0, reduces=True),
+        _b("bitwise_xor", 2, "x ^ y", identity=0, reduces=True),
         _b("left_shift", 2, "bits of x moved left by y, zeros enter; 0 for y outside 0 … width - 1"),
         _b("right_shift", 2, "bits of x moved right by y, zeros enter; 0 for y outside 0 … width - 1"),
     )
 }
 """All operators by name."""
+
+BITS: Final = frozenset(row.name for row in TABLE.values() if row.bits)
+"""The operators that work on stored bits."""

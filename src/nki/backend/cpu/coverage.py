@@ -7,10 +7,10 @@ same as the eager executor, whose memory is poisoned from the start.
 from __future__ import annotations
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
 
 from nki.ir.kernel import Kernel
 from nki.ir.types import Access, Tensor
+from nki.ir.window import byte_window
 
 
 class _Written:
@@ -24,9 +24,7 @@ class _Written:
     def _window(self, access: Access) -> np.ndarray:
         if self.mask is None:
             self.mask = np.zeros(self.size, np.bool_)
-        width = access.dtype.itemsize
-        steps = (*(s * width for s in access.strides), 1)
-        return as_strided(self.mask[access.offset * width :], (*access.shape, width), steps)
+        return byte_window(self.mask, access)
 
     def write(self, access: Access) -> None:
         if self.whole:

@@ -11,7 +11,7 @@ from nki.backend.cpu.assign import settle
 from nki.backend.cpu.convert import storage_type
 from nki.backend.cpu.emit import constant
 from nki.backend.cpu.loops import Loop, boundaries, joined, nest
-from nki.backend.cpu.nodes import BIT_OPS, Fold
+from nki.backend.cpu.nodes import Fold
 from nki.backend.cpu.operators import ANY_ORDER, STARTS, emit_alu, emit_bits
 from nki.backend.cpu.routine import (
     I32,
@@ -27,6 +27,7 @@ from nki.backend.cpu.routine import (
     row_step,
 )
 from nki.backend.cpu.rows import Row
+from nki.isa.alu import BITS
 
 LANES_OF_CHAINS: Final = 16
 """Sequential folds that run side by side, so that one addition need not wait for the one before it."""
@@ -241,7 +242,7 @@ def _across_chunk(
 
 
 def _combine(b: Builder, op: str, held: Value, value: Value) -> Value:
-    return emit_bits(b, op, held, value) if op in BIT_OPS else emit_alu(b, op, held, value)
+    return emit_bits(b, op, held, value) if op in BITS else emit_alu(b, op, held, value)
 
 
 def _fold_start(op: str, kind: ir.Type) -> ir.Constant:

@@ -117,9 +117,6 @@ class Lanes:
     def either(self, a: Value, b: Value) -> Value:
         return self.builder.or_(a, b)
 
-    def exclusive(self, a: Value, b: Value) -> Value:
-        return self.builder.xor(a, b)
-
     def negate(self, a: Value) -> Value:
         return self.builder.not_(a)
 

@@ -17,9 +17,9 @@ from nki.base.dtype import DType
 from nki.ir.algebra import column_of
 from nki.ir.inst import Inst
 from nki.ir.types import Access, Tensor
+from nki.isa.alu import BITS
 
 SCRATCH: Final = -1
-BIT_OPS: Final = frozenset(("invert", "bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"))
 Dims = tuple[tuple[int, int], ...]
 
 
@@ -160,8 +160,8 @@ class Lowering:
 
     def alu(self, op: str, left: Node, right: Node | None = None) -> Node:
         given = (left,) if right is None else (left, right)
-        args = given if op in BIT_OPS else tuple(self.cast(a, dt.float32) for a in given)
-        return _wide("alu", left.dtype if op in BIT_OPS else dt.float32, args, op)
+        args = given if op in BITS else tuple(self.cast(a, dt.float32) for a in given)
+        return _wide("alu", left.dtype if op in BITS else dt.float32, args, op)
 
     def integer(self, op: str, left: Node, right: Node, dtype: DType) -> Node:
         return _wide("integer", dtype, (left, right), op)
@@ -267,7 +267,7 @@ class Lowering:
         return place if len(place.dims) == 1 else self._place_of(self.real(node, copy=True))
 
     def _fold(self, op: str, value: Node, groups: int, across: bool) -> Node:
-        value = value if op in BIT_OPS else self.cast(value, dt.float32)
+        value = value if op in BITS else self.cast(value, dt.float32)
         # An expression is worth a vector loop of its own; a fold over partitions is one itself.
         inner = value.args[0] if value.kind == "cast" else value
         if inner.kind != "load" and not across:

@@ -12,24 +12,14 @@ from llvmlite import ir
 
 from nki.backend.cpu.emit import constant, intrinsic, like
 from nki.backend.cpu.functions import emit_power
+from nki.isa.alu import TABLE
 
 F64: Final = ir.DoubleType()
 
 _COMPARE: Final = {"equal": "==", "greater_equal": ">=", "greater": ">", "less_equal": "<=", "less": "<"}
 _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
 
-STARTS: Final = {
-    "add": -0.0,  # -0 + x is x, for a zero of either sign too
-    "multiply": 1.0,
-    "maximum": float("-inf"),
-    "minimum": float("inf"),
-    "logical_and": 1.0,
-    "logical_or": 0.0,
-    "logical_xor": 0.0,
-    "bitwise_and": -1,
-    "bitwise_or": 0,
-    "bitwise_xor": 0,
-}
+STARTS: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
 """What a fold can start from without changing its result; ``subtract`` has no such value."""
 
 ANY_ORDER: Final = frozenset(STARTS) - {"add", "multiply"}

@@ -10,10 +10,11 @@ from nki.backend.cpu.convert import decode, encode, storage_type
 from nki.backend.cpu.emit import constant
 from nki.backend.cpu.functions import emit
 from nki.backend.cpu.loops import Loop
-from nki.backend.cpu.nodes import BIT_OPS, Node, Place
+from nki.backend.cpu.nodes import Node, Place
 from nki.backend.cpu.operators import emit_alu, emit_bits, emit_integer
 from nki.backend.cpu.routine import I8, I32, I64, Builder, Leaf, Position, Routine, Value
 from nki.base import dtype as dt
+from nki.isa.alu import BITS
 
 
 class Row:
@@ -77,7 +78,7 @@ class Row:
                 return encode(b, decode(b, args[0], node.args[0].dtype), node.dtype)
             case "narrow":
                 return _narrow(b, args[0], node.dtype)
-            case "alu" if node.op in BIT_OPS:
+            case "alu" if node.op in BITS:
                 return emit_bits(b, node.op, args[0], args[1] if len(args) > 1 else None)
             case "alu":
                 return emit_alu(b, node.op, args[0], args[1] if len(args) > 1 else None)
