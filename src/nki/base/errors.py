@@ -219,6 +219,45 @@ class TensorOperatorError(NkiError):
     code = "NKI-TN003"
 
 
+# Run-time values
+
+
+class RegisterUseError(NkiError):
+    """Python computes with a register, or branches on it: its value exists only while the kernel runs."""
+
+    code = "NKI-RG001"
+
+
+class FrozenRegisterError(NkiError):
+    """A write to the register that counts a loop's iterations."""
+
+    code = "NKI-RG002"
+
+
+class DynamicLoopError(NkiError):
+    """A loop that runs on the device is left early, or is given bounds, a step or a body that it cannot have."""
+
+    code = "NKI-RG003"
+
+
+class DynamicIndexError(NkiError):
+    """A run-time index where the hardware takes none: a second one, on partitions, in a memory without them."""
+
+    code = "NKI-RG004"
+
+
+class OutOfBoundsError(NkiError):
+    """A run-time index led outside its tensor."""
+
+    code = "NKI-RG005"
+
+
+class LoopScopeError(NkiError):
+    """A tensor made inside the body of a run-time loop is used after the loop."""
+
+    code = "NKI-RG006"
+
+
 # Tensors of frameworks, and kernels inside their graphs
 
 

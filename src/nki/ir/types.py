@@ -19,7 +19,9 @@ from nki.base.source import Span
 
 
 class Buffer(Enum):
-    """The memories of a NeuronCore. ``register`` holds engine state that instructions pass on (one word a lane)."""
+    """The memories of a NeuronCore. ``register`` holds engine state that instructions pass on (one word a lane), and
+    the scalar registers of the sequencers (one word each).
+    """
 
     sbuf = "sbuf"
     psum = "psum"
@@ -85,22 +87,56 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(steps))
 
 
+class Reach(Enum):
+    """Which part of a window a run-time index moves."""
+
+    whole = "at"
+    """One index moves the window as a whole."""
+    rows = "rows"
+    """An index for each element of dimension 0, whose own step then means nothing."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dynamic:
+    """The part of an address that is known only when the kernel runs: ``step`` elements for each unit of the index.
+
+    ``source`` is where the index is found: one element of a register or tile, or a column with an element per row. An
+    index counts as unsigned, as hardware reads it; one that leads outside the tensor is out of bounds.
+    """
+
+    source: Access
+    step: int
+    reach: Reach = Reach.whole
+
+    @property
+    def signature(self) -> tuple[Any, ...]:
+        return (self.reach.value, self.step, self.source.signature)
+
+
 class Access:
     """A strided window of a tensor, counted in elements of ``dtype`` from the tensor's start.
 
-    On chip, dimension 0 runs over partitions. A step of 0 repeats an element (broadcast).
+    On chip, dimension 0 runs over partitions. A step of 0 repeats an element (broadcast). ``dynamic`` is an index that
+    is added at run time.
     """
 
-    __slots__ = ("_signature", "dtype", "offset", "shape", "strides", "tensor")
+    __slots__ = ("_signature", "dtype", "dynamic", "offset", "shape", "strides", "tensor")
 
     def __init__(
-        self, tensor: Tensor, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype: DType
+        self,
+        tensor: Tensor,
+        offset: int,
+        shape: tuple[int, ...],
+        strides: tuple[int, ...],
+        dtype: DType,
+        dynamic: Dynamic | None = None,
     ) -> None:
         self.tensor = tensor
         self.offset = offset
         self.shape = shape
         self.strides = strides
         self.dtype = dtype
+        self.dynamic = dynamic
         self._signature: tuple[Any, ...] | None = None
 
     @classmethod
@@ -155,7 +191,9 @@ class Access:
         if self._signature is None:
             buffer, step = self.tensor.buffer, self.partition_step
             start = self.offset // step if buffer.on_chip and step else 0
-            self._signature = (self.dtype.name, self.shape, self.strides, buffer.value, start, step)
+            signature = (self.dtype.name, self.shape, self.strides, buffer.value, start, step)
+            dynamic = self.dynamic
+            self._signature = signature if dynamic is None else (*signature, dynamic.signature)
         return self._signature
 
     def last(self) -> int:
@@ -171,19 +209,24 @@ class Access:
         return zip(self.strides, self.shape, strict=True)
 
     def same_place(self, other: Access) -> bool:
-        """Whether both windows touch the same elements in the same order."""
+        """Whether both windows are known to touch the same elements in the same order."""
         return (
             self.tensor is other.tensor
             and self.offset == other.offset
             and self.shape == other.shape
             and self.strides == other.strides
             and self.dtype is other.dtype
+            and self.dynamic is None is other.dynamic
         )
 
     def equals(self, other: Access) -> bool:
         """Whether both are the same window of tensors of the same name."""
-        mine = (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name)
-        return mine == (other.tensor.name, other.offset, other.shape, other.strides, other.dtype.name)
+        return self._form() == other._form()
+
+    def _form(self) -> tuple[Any, ...]:
+        dynamic = self.dynamic
+        index = None if dynamic is None else (dynamic.reach, dynamic.step, dynamic.source._form())
+        return (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name, index)
 
 
 class Role(Enum):
