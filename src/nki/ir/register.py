@@ -35,16 +35,16 @@ class VirtualRegister(Access):
 
     def __bool__(self) -> NoReturn:
         raise RegisterUseError(
-            f"register '{self.name}' used as a condition of `if`, `assert`, `not`, `and` or `or`, which are decided when "
-            "the kernel is compiled, before the register has a value",
-            fix="loop on it with nl.while_loop(register, body); to choose between values, compute both and take one with "
-            "nisa.tensor_copy_predicated",
+            f"register '{self.name}' used as a condition of `if`, `assert`, `not`, `and` or `or`, which are decided "
+            "when the kernel is compiled, before the register has a value",
+            fix="loop on it with nl.while_loop(register, body); to choose between values, compute both and take one "
+            "with nisa.tensor_copy_predicated",
         )
 
     def __index__(self) -> NoReturn:
         raise RegisterUseError(
             f"register '{self.name}' used as a number that is needed when the kernel is compiled",
-            fix="count with nl.fori_loop(0, register, body); index with t[register] or t.ap(..., scalar_offset=register)",
+            fix="count with nl.fori_loop(0, register, body); index with t[register] or t.ap(…, scalar_offset=register)",
         )
 
     def _refuse(self, sign: str) -> NoReturn:
