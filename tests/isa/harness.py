@@ -21,6 +21,8 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel
+from nki.ir.loop import touched
+from nki.ir.register import is_register
 from nki.ir.sample import Draw
 from nki.ir.text import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
@@ -28,6 +30,7 @@ from nki.isa.activation import Activation
 from nki.isa.dma_copy import DmaCopy
 from nki.isa.enums import reduce_cmd
 from nki.isa.ops import OPS
+from nki.isa.register import RegisterLoad, RegisterStore
 from nki.isa.tensor_copy import TensorCopy
 from nki.target import Target
 
@@ -116,7 +119,7 @@ class Program:
     def differences(self, one: Sequence[Array], two: Sequence[Array]) -> Iterator[str]:
         """Where two runs differ by more than the payload of a NaN that an instruction wrote."""
         for inst in self.trials:
-            for tensor in dict.fromkeys(a.tensor for _, a in inst.operands()):
+            for tensor in dict.fromkeys(a.tensor for a in touched(inst)):
                 index = self.tensors.index(tensor)
                 x, y = (_canonical(arrays[index], tensor, inst) for arrays in (one, two))
                 wrong = np.argwhere(x != y)
@@ -132,14 +135,14 @@ def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = 
 
     All tensors need different names.
     """
-    tensors = tuple(dict.fromkeys(a.tensor for inst in trials for _, a in inst.operands()))
+    tensors = tuple(dict.fromkeys(a.tensor for inst in trials for a in touched(inst)))
     inputs = {t: Tensor(f"in_{t.name}", t.shape, t.dtype, Buffer.hbm, role="input") for t in tensors}
     outputs = {t: Tensor(f"out_{t.name}", t.shape, t.dtype, Buffer.shared_hbm, role="output") for t in tensors}
     # What a DMA cannot reach is copied by an engine from and to SBUF.
     stages = {t: _stage(t) for t in tensors if not (t.buffer.is_hbm or t.buffer is Buffer.sbuf)}
     body: list[Inst] = []
     for inst in trials:
-        own = {a.tensor: Access.whole(a.tensor) for _, a in inst.operands()}
+        own = {a.tensor: Access.whole(a.tensor) for a in touched(inst)}
         for tensor, tile in own.items():
             if tensor not in fresh:
                 body.append(DmaCopy(stages.get(tensor, tile), Access.whole(inputs[tensor])))
@@ -165,6 +168,10 @@ def _moving(dst: Access, src: Access) -> Inst:
     """An instruction that copies between PSUM or registers and the stage: registers by a sum with 0."""
     if Buffer.register not in (dst.buffer, src.buffer):
         return TensorCopy(dst, src)
+    if is_register(dst):
+        return RegisterLoad(dst, src)
+    if is_register(src):
+        return RegisterStore(dst, src)
     fills = dst.buffer is Buffer.register
     registers, stage = (dst, src) if fills else (src, dst)
     spare = Access(stage.tensor, 1, stage.shape, stage.strides, stage.dtype)
@@ -197,7 +204,7 @@ def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
     """The bytes of ``array`` with one NaN for all in what ``inst`` writes."""
     made = array.copy()
     for access in inst.writes():
-        if access.tensor is tensor and access.dtype.is_float:
+        if access.tensor is tensor and access.dtype.is_float and access.dynamic is None:
             words = window(made, access)
             with np.errstate(all="ignore"):
                 missing = np.isnan(words.copy().view(access.dtype.dtype).astype(np.float32))

@@ -9,7 +9,8 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 from nki.base import dtype as dt
-from nki.ir.types import Access, Buffer, Tensor, row_major
+from nki.ir.register import VirtualRegister
+from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor, row_major
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
 WORD = 2**31
@@ -35,6 +36,27 @@ class Spec:
         steps = row_major(storage)
         tensor = Tensor(f"the_{name}", storage, kind, Buffer[self.buffer])
         return Access(tensor, at * steps[0] + skip, self.shape, (steps[0] * step, *steps[1:]), kind)
+
+
+class Register(Spec):
+    """A scalar register, which a loop may own."""
+
+    def __init__(self, *, frozen: bool = False) -> None:
+        super().__init__(1, 1)
+        self.frozen = frozen
+
+    def make(self, name: str) -> Access:
+        return VirtualRegister(Tensor(f"the_{name}", (1, 1), dt.int32, Buffer.register), self.frozen)
+
+
+class Indexed(Spec):
+    """A tile, or a tensor in HBM, each of whose rows has a run-time index."""
+
+    def make(self, name: str) -> Access:
+        made = super().make(name)
+        index = Spec(self.shape[0], 1, dtype="int32").make(f"{name}_index")
+        steps = Dynamic(index, made.strides[0], Reach.rows)
+        return Access(made.tensor, made.offset, made.shape, made.strides, made.dtype, steps)
 
 
 def tile(*shape: int, **more: Any) -> Spec:
@@ -85,6 +107,9 @@ LEGAL: dict[str, dict[str, Any]] = {
     "nc_matmul": {"dst": psum(16, 32), "stationary": tile(8, 16), "moving": tile(8, 32)},
     "nc_transpose": {"dst": psum(8, 4), "data": tile(4, 8)},
     "reciprocal": {"dst": tile(4, 8), "data": tile(4, 8)},
+    "register_load": {"dst": Register(), "src": ints(1, 1)},
+    "register_move": {"dst": Register(), "src": Register()},
+    "register_store": {"dst": ints(1, 1), "src": Register()},
     "tensor_copy": {"dst": tile(4, 8), "src": tile(4, 8)},
     "memset": {"dst": tile(4, 8), "value": 1.5},
     "tensor_copy_predicated": {"dst": tile(4, 8), "src": tile(4, 8), "predicate": ints(4, 8, dtype="uint8")},
@@ -136,7 +161,7 @@ class Case:
 def shared_rules() -> Iterator[Case]:
     for mnemonic, legal in LEGAL.items():
         for name, spec in legal.items():
-            if isinstance(spec, Spec) and mnemonic != "dma_copy":
+            if isinstance(spec, Spec) and mnemonic != "dma_copy" and not mnemonic.startswith("register"):
                 yield Case(mnemonic, "TL01", {name: spec.but(buffer="hbm")})
                 yield Case(mnemonic, "TL02", {name: spec.but(partitions=129)})
                 yield Case(mnemonic, "TL03", {name: spec.but(at=1)}, {name: spec.but(at=32)})
@@ -315,6 +340,34 @@ OWN = [
         {n: tile(4, 8, dtype="float4_e2m1fn_x4") for n in ("dst", "src")},
         says="int32",
     ),
+    Case(
+        "dma_copy",
+        "DC09",
+        {"dst": tile(2, 16)},
+        {"src": Indexed(4, 8, buffer="hbm")},
+    ),
+    Case(
+        "dma_copy",
+        "DC10",
+        {"dge_mode": nisa.dge_mode.hwdge},
+        {"src": Indexed(4, 8, buffer="hbm"), "dge_mode": nisa.dge_mode.swdge},
+        says="hwdge",
+    ),
+    Case("dma_copy", "DC11", {}, {"src": Indexed(4, 8, buffer="hbm")}, "trn1", "trn2", says="trn1"),
+    Case("dma_copy", "DC12", {"src": Indexed(4, 8)}, {"src": Indexed(4, 8, buffer="hbm")}),
+    Case("register_move", "RG01", {"dst": ints(1, 1)}),
+    Case("register_move", "RG02", {"dst": Register(frozen=True)}),
+    Case("register_move", "RG06", {"src": ints(1, 1)}),
+    Case("register_move", "RG07", {"src": 2 * WORD}, {"src": 2 * WORD - 1}, says="4294967296"),
+    Case("register_load", "RG01", {"dst": ints(1, 1)}),
+    Case("register_load", "RG02", {"dst": Register(frozen=True)}),
+    Case("register_load", "RG03", {"src": ints(1, 2)}),
+    Case("register_load", "RG04", {"src": psum(1, 1, dtype="int32")}, {"src": ints(1, 1, dtype="uint8")}),
+    Case("register_load", "RG05", {"src": tile(1, 1, dtype="bfloat16")}, {"src": tile(1, 1)}),
+    Case("register_store", "RG01", {"src": ints(1, 1)}),
+    Case("register_store", "RG03", {"dst": ints(2, 1)}),
+    Case("register_store", "RG04", {"dst": psum(1, 1, dtype="int32")}, {"dst": tile(1, 1, buffer="hbm")}),
+    Case("register_store", "RG05", {"dst": tile(1, 1, dtype="float16")}, {"dst": ints(1, 1, dtype="int16")}),
     Case("iota", "BU01", {"dst": psum(4, 8)}),
     Case("iota", "IO01", {"pattern": [[1, 2]] * 3 + [[1, 1]] * 2}, {"pattern": [[1, 2]] * 3 + [[1, 1]]}, says="1 to 4"),
     Case("iota", "IO01", {"pattern": [[1, 8, 1]]}, says="(1, 8, 1)"),

@@ -75,6 +75,11 @@ CANNOT_OVERLAP = {
     ("memset", "crowded"),
     ("nc_matmul", "in_place"),  # from SBUF into PSUM
     ("nc_matmul", "crowded"),
+    ("register_move", "crowded"),  # a register is a place of its own
+    ("register_load", "in_place"),
+    ("register_load", "crowded"),
+    ("register_store", "in_place"),
+    ("register_store", "crowded"),
     ("bn_stats", "in_place"),  # samples have no 6 elements, or not 2
     ("bn_aggr", "in_place"),
 }

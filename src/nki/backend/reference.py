@@ -6,7 +6,7 @@ executors agree to the bit; everything else here is NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -19,10 +19,13 @@ from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.dtype import DType
 from nki.ir.algebra import column_of
+from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
+from nki.ir.loop import Loop, Statement, While
 from nki.ir.types import Access, Tensor
 from nki.isa.alu import BITS
+from nki.isa.enums import oob_mode
 
 Array = NDArray[Any]
 
@@ -77,9 +80,63 @@ class Reference:
     def __init__(self, memory: Memory) -> None:
         self.memory = memory
 
+    def run(self, body: Iterable[Statement]) -> None:
+        """Run instructions and loops, one after the other."""
+        for statement in body:
+            if isinstance(statement, Inst):
+                self.execute(statement)
+            else:
+                for _ in self.rounds(statement):
+                    self.run(statement.body)
+
+    def rounds(self, loop: Loop) -> Iterator[None]:
+        """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
+        if isinstance(loop, While):
+            while self._word(loop.register):
+                yield
+            return
+        start, stop = (self._word(bound) if isinstance(bound, Access) else bound for bound in (loop.start, loop.stop))
+        for value in range(start, stop, loop.step):
+            self.memory.window(loop.register)[...] = value
+            yield
+
+    def _word(self, register: Access) -> int:
+        return int(self.memory.window(register).item())
+
     def execute(self, inst: Inst) -> None:
-        """Run one instruction."""
-        inst.semantics(self)
+        """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
+        if not inst.indices():
+            inst.semantics(self)
+            return
+        for row in by_rows(inst):
+            if moved := self._followed(row):
+                moved.semantics(self)
+
+    def _followed(self, inst: Inst) -> Inst | None:
+        """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped."""
+        windows = {f.name: access for f, access in inst.operands() if access.dynamic is not None}
+        found = {name: self.followed(access) for name, access in windows.items()}
+        for name, access in windows.items():
+            if found[name] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
+                raise out_of_bounds(inst, name, access, self.index(access))
+        complete = {name: access for name, access in found.items() if access is not None}
+        return inst.replace(**complete) if len(complete) == len(found) else None
+
+    def index(self, access: Access) -> int:
+        """The run-time index of ``access``, as hardware reads it: unsigned."""
+        assert access.dynamic is not None
+        source = access.dynamic.source
+        value = int(self.memory.window(source).item())
+        return value % (1 << 32)
+
+    def followed(self, access: Access) -> Access | None:
+        """``access`` where its run-time index puts it; None if that is outside its tensor."""
+        assert access.dynamic is not None
+        index = self.index(access)
+        if index > largest_index(access):
+            return None
+        offset = access.offset + index * access.dynamic.step
+        return Access(access.tensor, offset, access.shape, access.strides, access.dtype)
 
     def load(self, source: Access | float) -> Value:
         if not isinstance(source, Access):
@@ -278,6 +335,5 @@ def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         memory.bind(tensor, array)
     executor = Reference(memory)
-    for inst in kernel.body:
-        executor.execute(inst)
+    executor.run(kernel.body)
     return [memory.array(tensor) for tensor in kernel.outputs]

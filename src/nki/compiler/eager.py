@@ -5,7 +5,8 @@ So ``print(tile)`` shows values and a debugger stops between two instructions wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
 from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.kernel import Kernel, Observer
+from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.language.tensor import showing
@@ -25,6 +27,57 @@ from nki.passes import verify
 from nki.target.model import Target
 
 Array = NDArray[Any]
+_NO_MORE = object()
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """A loop whose body is being recorded: the rounds that are left, and whether this first one runs at all."""
+
+    left: Iterator[None]
+    runs: bool
+
+
+class _Execution(Observer):
+    """Carries out what is recorded. A loop's first round runs while its body is recorded, the others when it ends."""
+
+    def __init__(self, kernel: str, arrays: list[Array]) -> None:
+        self.kernel = kernel
+        self.memory = Memory()
+        self.executor = Reference(self.memory)
+        self.written = Written()
+        self.waiting = iter(arrays)
+        self.loops: list[_Rounds] = []
+        self.decided: dict[int, Inst] = {}
+        """By id of an instruction in a loop: the one that later rounds run."""
+
+    def made(self, tensor: Tensor) -> None:
+        self.written.made(tensor)
+        if tensor.role == "input":
+            self.memory.bind(tensor, next(self.waiting))
+
+    def emitted(self, inst: Inst) -> None:
+        verify.check_writes(inst, self.kernel)  # now: the input is the caller's own array
+        decided = self.written.resolve(inst)
+        self.written.note(decided)
+        if self.loops:
+            self.decided[id(inst)] = decided
+        if not self.loops or self.loops[-1].runs:
+            self.executor.execute(decided)
+
+    def entered(self, loop: Loop) -> None:
+        self.written.enter()
+        rounds = self.executor.rounds(loop)
+        runs = (not self.loops or self.loops[-1].runs) and next(rounds, _NO_MORE) is not _NO_MORE
+        self.loops.append(_Rounds(rounds, runs))
+
+    def left(self, loop: Loop) -> None:
+        self.written.leave(loop)
+        rounds = self.loops.pop()
+        if rounds.runs:
+            body = changed(loop.body, lambda inst: self.decided[id(inst)])
+            for _ in rounds.left:
+                self.executor.run(body)
 
 
 def run(
@@ -35,27 +88,20 @@ def run(
     grid: tuple[int, ...] = (),
 ) -> tuple[Kernel, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs."""
-    memory = Memory()
-    executor = Reference(memory)
-    written = Written()
-    waiting = iter(arrays)
-
-    def observe(made: Tensor | Inst) -> None:
-        if isinstance(made, Tensor):
-            if made.role == "input":
-                memory.bind(made, next(waiting))
-            return
-        verify.check_writes(made, fn.__name__)  # now: the input is the caller's own array
-        decided = written.resolve(made)
-        written.note(decided)
-        executor.execute(decided)
+    execution = _Execution(fn.__name__, arrays)
+    memory = execution.memory
 
     def values(access: Access) -> str:
+        if access.dynamic is not None:
+            followed = execution.executor.followed(access)
+            if followed is None:
+                return "out of bounds"
+            access = followed
         array = memory.window(access)
         shown = array if array.dtype.kind in "iub" else to_float32(array, access.dtype)
         return np.array2string(shown, threshold=200, precision=6)
 
     with showing(values):
-        kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observe=observe)
+        kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observer=execution)
     verify.legal(kernel)
     return kernel, [memory.array(tensor) for tensor in kernel.outputs]

@@ -14,7 +14,8 @@ from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.check import check
 from nki.frontend.host import calls_back, is_host
 from nki.frontend.outside import note
-from nki.frontend.rewrite import HOOKS, rewrite
+from nki.frontend.rewrite import CALL, HOOKS, WHILE, rewrite
+from nki.frontend.rounds import while_rounds
 
 
 def compile_function(captured: Captured) -> types.FunctionType:
@@ -26,7 +27,7 @@ def compile_function(captured: Captured) -> types.FunctionType:
     """
     code = _code(captured)
     note(captured.node, captured.globals, captured.code.co_freevars, tuple(captured.cells.values()))
-    closure = tuple(captured.cells.get(name, _INVOKE) for name in code.co_freevars)
+    closure = tuple(captured.cells[name] if name in captured.cells else _HOOKS[name] for name in code.co_freevars)
     function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
     function.__kwdefaults__ = captured.kwdefaults
     return function
@@ -48,7 +49,7 @@ def prepare(fn: types.FunctionType) -> types.FunctionType:
         return fn
     cells = fn.__closure__ or ()
     note(entry.node, fn.__globals__, code.co_freevars, cells)
-    closure = tuple([cells[index] if index >= 0 else _INVOKE for index in entry.closure])
+    closure = tuple([cells[place] if isinstance(place, int) else _HOOKS[place] for place in entry.closure])
     function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
     if fn.__kwdefaults__ is not None:
         function.__kwdefaults__ = fn.__kwdefaults__
@@ -97,11 +98,11 @@ class _Prepared:
     module: int  # id of the globals that static names were looked up in; holding them would keep the code alive
     rewritten: types.CodeType | None  # None: a function of the host
     node: ast.AST = field(default_factory=ast.Pass)  # as the user wrote it
-    closure: tuple[int, ...] = ()  # for each closure variable of `rewritten` its place in the original, or -1: the hook
+    closure: tuple[int | str, ...] = ()  # each closure variable of `rewritten`: its place in the original, or a hook
 
 
 _prepared: dict[int, _Prepared] = {}
-_INVOKE = types.CellType(invoke)
+_HOOKS = {CALL: types.CellType(invoke), WHILE: types.CellType(while_rounds)}
 
 
 def _prepare_code(fn: types.FunctionType) -> _Prepared:
@@ -114,7 +115,7 @@ def _prepare_code(fn: types.FunctionType) -> _Prepared:
     check(captured, kernel=False)
     code = _code(captured)
     places = {name: index for index, name in enumerate(original.co_freevars)}
-    closure = tuple(places.get(name, -1) for name in code.co_freevars)
+    closure = tuple(places.get(name, name) for name in code.co_freevars)
     return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
 
 

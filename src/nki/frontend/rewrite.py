@@ -1,30 +1,35 @@
-"""The few places of a kernel's syntax tree that mean something else than Python says: calls into user functions."""
+"""The few places of a kernel's syntax tree that mean something else than Python says: calls and ``while`` loops."""
 
 from __future__ import annotations
 
 import ast
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from nki.frontend.capture import Captured
 from nki.frontend.host import is_host
 from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
 
 CALL = "__nki_call__"
-HOOKS = (CALL,)
+WHILE = "__nki_while__"
+HOOKS = (CALL, WHILE)
+
+_REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
+"""Conditions of ``while`` that may turn out to be a register."""
 
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
 def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
-    """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``.
+    """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
+    ``for __nki_round__ in __nki_while__(lambda: x):``.
 
-    A call stays as it is where its callee is settled as NKI's own, a built-in or another host function. Positions are
-    kept; nodes that do not change are shared with the file's tree.
+    A call stays as it is where its callee is settled as NKI's own, a built-in or another host function; a loop, where
+    its condition cannot be a register. Positions are kept; nodes that do not change are shared with the file's tree.
     """
-    return _Calls(captured).changed(captured.node, frozenset())
+    return _Rewriting(captured).changed(captured.node, frozenset())
 
 
-class _Calls:
+class _Rewriting:
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
 
@@ -43,6 +48,8 @@ class _Calls:
         if isinstance(node, ast.Call) and not self._stays(node, local):
             hook = ast.copy_location(ast.Name(CALL, ast.Load()), node.func)
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
+        if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS):
+            return cast("_Node", _while(node))
         return node
 
     def _value(self, value: object, local: frozenset[str]) -> object:
@@ -57,3 +64,13 @@ class _Calls:
         # Closure variables may hold another function next time, and the rewritten code is shared between closures.
         callee = resolve(call.func, self.captured, local, closures=False)
         return callee is not UNKNOWN and is_host(callee)
+
+
+def _while(loop: ast.While) -> ast.For:
+    """The same loop over the rounds that its hook grants: as many as Python would, or one that the device repeats."""
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    condition = ast.copy_location(ast.Lambda(nothing, loop.test), loop.test)
+    hook = ast.copy_location(ast.Name(WHILE, ast.Load()), loop.test)
+    rounds = ast.copy_location(ast.Call(hook, [condition], []), loop.test)
+    turn = ast.copy_location(ast.Name("__nki_round__", ast.Store()), loop.test)
+    return ast.copy_location(ast.For(turn, rounds, loop.body, loop.orelse), loop)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from nki.base.errors import ReturnError
@@ -12,13 +12,10 @@ from nki.frontend.bytecode import FunctionNode
 from nki.frontend.call import compile_function
 from nki.frontend.capture import Captured
 from nki.frontend.place import explain
-from nki.ir.inst import Inst
-from nki.ir.kernel import Builder, Kernel, recording
+from nki.ir.kernel import Builder, Kernel, Observer, recording
 from nki.ir.types import Buffer, Tensor, TensorSpec
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
-
-Observe = Callable[[Tensor | Inst], None]
 
 
 def specialise(
@@ -27,13 +24,13 @@ def specialise(
     target: Target,
     *,
     grid: tuple[int, ...] = (),
-    observe: Observe | None = None,
+    observer: Observer | None = None,
 ) -> Kernel:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
-    ``observe`` sees every tensor and instruction as it is made. Errors carry the user's line and NKI call stack.
+    ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
-    builder = Builder(captured.name, target, grid, observe=observe)
+    builder = Builder(captured.name, target, grid, observer=observer)
     values: dict[str, Any] = dict(arguments)
     inputs: list[Tensor] = []
     for name, value in arguments.items():
@@ -45,6 +42,8 @@ def specialise(
     with recording(builder):
         try:
             result = function(**values)
+            if builder.failed is not None:
+                raise builder.failed
         except Exception as error:
             explained = explain(error)
             raise explained from explained.__cause__

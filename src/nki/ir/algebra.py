@@ -50,7 +50,7 @@ class Algebra(Protocol[V]):
         ...
 
     def integer(self, op: str, left: V, right: V, dtype: DType) -> V:
-        """A sum, product, extreme or comparison of 32-bit integers by value; ``dtype`` keeps its low 32 bits."""
+        """A sum, product, extreme or comparison of integers of up to 32 bits by value; ``dtype`` keeps 32 low bits."""
         ...
 
     def act(self, function: str, value: V) -> V:

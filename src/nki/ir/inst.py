@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from nki.base.errors import ArgumentError, NkiError, ShapeError
+from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, NkiError, ShapeError
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
-from nki.ir.types import Access, Buffer, Immediate, Role
+from nki.ir.register import is_register
+from nki.ir.types import Access, Buffer, Immediate, Reach, Role
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -87,6 +88,10 @@ class Inst:
     fields: ClassVar[tuple[Field, ...]]
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
+    scalar_registers: ClassVar[tuple[str, ...]] = ()
+    """The operands that are scalar registers."""
+    by_rows: ClassVar[bool] = False
+    """Whether an operand may have a run-time index for each row: the instruction then runs row by row."""
     where: Where = NOWHERE
     operand_names: ClassVar[tuple[str, ...]]
     read_names: ClassVar[tuple[str, ...]]
@@ -122,12 +127,16 @@ class Inst:
         return _present(self, self.operand_names)
 
     def reads(self) -> list[Access]:
-        """What the instruction reads."""
-        return _present(self, self.read_names)
+        """What the instruction reads, run-time indices of operands included."""
+        return [*_present(self, self.read_names), *self.indices()]
 
     def writes(self) -> list[Access]:
         """What the instruction writes."""
         return _present(self, self.write_names)
+
+    def indices(self) -> list[Access]:
+        """Where the run-time indices of its operands are found, in the order of the operands."""
+        return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 
     def immediates(self) -> list[float | int]:
         """The run-time numbers, in field order."""
@@ -314,6 +323,23 @@ def _hint(f: Field, value: Any) -> str:
     return f"see help(nki.isa) for what {f.name} takes"
 
 
+def check_registers(inst: Inst) -> None:
+    """Raise unless scalar registers, and an index for each row, stand only where ``inst`` takes them."""
+    for f, access in inst.operands():
+        if is_register(access) and f.name not in inst.scalar_registers:
+            raise MemoryRegionError(
+                f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
+                "nisa.register_… read",
+                fix="store it to a (1, 1) tile with nisa.register_store",
+            )
+        if access.dynamic is not None and access.dynamic.reach is Reach.rows and not inst.by_rows:
+            raise DynamicIndexError(
+                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
+                "follows",
+                fix="gather the rows into a tile with nisa.dma_copy first",
+            )
+
+
 def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> None:
     """Check types, generation and rules of ``inst``; signatures in ``known`` (which grows) passed before.
 
@@ -329,6 +355,7 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
         ) from None
     if seen is None:
         check_types(inst)
+        check_registers(inst)
         for rule in inst.rules:
             rule.check(inst, target)
         known[key] = seen = any(rule.by_value for rule in inst.rules)

@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from nki.base.dtype import DType
-from nki.base.errors import ArgumentError, CapacityError, OutsideKernelError, PartitionError, ShapeError
+from nki.base.dtype import DType, int32
+from nki.base.errors import (
+    ArgumentError,
+    CapacityError,
+    LoopScopeError,
+    NkiError,
+    OutsideKernelError,
+    PartitionError,
+    ShapeError,
+)
 from nki.base.source import Where, here
 from nki.base.version import version
 from nki.ir.inst import Inst, verify
+from nki.ir.loop import Loop, Statement, declared, instructions
+from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
 from nki.target.model import Target
 
@@ -22,10 +32,10 @@ MAX_DIMS = 5
 
 @dataclass(slots=True)
 class Kernel:
-    """A straight-line program over tensors for one target.
+    """A program over tensors for one target: instructions, and loops that run on the device.
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence`` says that the kernel returned a tuple
-    or list. ``tensors`` holds every tensor, inputs first, in the order in which they were made.
+    or list. ``tensors`` holds every tensor, inputs first, in the order in which they were made; those of loops last.
     """
 
     name: str
@@ -35,12 +45,16 @@ class Kernel:
     outputs: tuple[Tensor, ...]
     sequence: bool
     tensors: tuple[Tensor, ...]
-    body: tuple[Inst, ...]
+    body: tuple[Statement, ...]
     version: str = field(default_factory=version)
 
-    def with_body(self, body: list[Inst]) -> Kernel:
+    def with_body(self, body: Sequence[Statement]) -> Kernel:
         """The same kernel with other instructions."""
         return replace(self, body=tuple(body))
+
+    def instructions(self) -> Iterator[Inst]:
+        """All instructions, those of loops where they stand."""
+        return instructions(self.body)
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in self.inputs)
@@ -61,23 +75,54 @@ class Kernel:
         return (self.name, self.target, self.grid, inputs, outputs, self.sequence, tensors, self.body, self.version)
 
 
+class Observer:
+    """What watches a kernel being recorded; this one does nothing. The eager simulator runs what it sees."""
+
+    def made(self, tensor: Tensor) -> None:
+        """``tensor`` was allocated."""
+
+    def emitted(self, inst: Inst) -> None:
+        """``inst`` was recorded."""
+
+    def entered(self, loop: Loop) -> None:
+        """The body of ``loop`` begins; it has none yet."""
+
+    def left(self, loop: Loop) -> None:
+        """The body of ``loop`` is complete."""
+
+
+@dataclass(slots=True)
+class _Around:
+    """What the builder goes back to when a loop's body ends."""
+
+    loop: Loop
+    body: list[Statement]
+    tensors: list[Tensor]
+
+
 @dataclass(slots=True)
 class Builder:
-    """Records tensors and instructions of one kernel as they are made.
+    """Records tensors, instructions and loops of one kernel as they are made.
 
-    ``observe`` sees every tensor or instruction right after it was recorded; the eager simulator runs them there.
+    ``observer`` sees everything right after it was recorded. ``failed`` is a mistake that was noticed where nothing
+    can be raised; the next thing that is recorded raises it.
     """
 
     name: str
     target: Target
     grid: tuple[int, ...] = ()
     program: int = 0
-    observe: Callable[[Tensor | Inst], None] | None = None
+    observer: Observer | None = None
     tensors: list[Tensor] = field(default_factory=list[Tensor])
-    body: list[Inst] = field(default_factory=list[Inst])
+    body: list[Statement] = field(default_factory=list[Statement])
+    failed: NkiError | None = None
+    ordered: int = 0
+    """How many ``nl.no_reorder`` blocks are open."""
     _names: dict[str, int] = field(default_factory=dict[str, int])
     _known: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    _around: list[_Around] = field(default_factory=list[_Around])
+    _ended: dict[Tensor, Loop] = field(default_factory=dict[Tensor, Loop])
 
     def tensor(
         self,
@@ -91,34 +136,94 @@ class Builder:
         where: Where | None = None,
     ) -> Tensor:
         """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it."""
+        if self.failed is not None:
+            raise self.failed
         check_tensor(name, shape, dtype, buffer, address, self.target)
+        made = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
+        self.tensors.append(made)
+        if self.observer is not None:
+            self.observer.made(made)
+        return made
+
+    def _unique(self, name: str) -> str:
         unique = name
         while unique in self._names:
             self._names[name] += 1
             unique = f"{name}.{self._names[name]}"
         self._names[unique] = 0
-        made = Tensor(unique, shape, dtype, buffer, address, role, where.span if where else None)
-        self.tensors.append(made)
-        if self.observe is not None:
-            self.observe(made)
-        return made
+        return unique
+
+    def register(self, name: str, where: Where, *, frozen: bool = False) -> VirtualRegister:
+        """A new scalar register."""
+        return VirtualRegister(self.tensor(name, (1, 1), int32, Buffer.register, where=where), frozen)
 
     def emit(self, inst: Inst) -> None:
         """Verify and record ``inst`` at the user's current line."""
         inst.where = here("specialise.py")
         verify(inst, self.target, self._known)
+        if self.failed is not None:
+            raise self.failed
+        if self._ended:
+            self._check_scope([*inst.accesses(), *inst.indices()])
         self.body.append(inst)
-        if self.observe is not None:
-            self.observe(inst)
+        if self.observer is not None:
+            self.observer.emitted(inst)
+
+    def open(self, loop: Loop) -> None:
+        """What is recorded from now on is the body of ``loop``, until :meth:`close`."""
+        if self.failed is not None:
+            raise self.failed
+        self._check_scope([loop.register, *loop.reads()])
+        self._around.append(_Around(loop, self.body, self.tensors))
+        self.body, self.tensors = [], []
+        if self.observer is not None:
+            self.observer.entered(loop)
+
+    def close(self) -> Loop:
+        """End the body of the innermost open loop and record the loop."""
+        around = self._around.pop()
+        loop = replace(around.loop, body=tuple(self.body), tensors=tuple(self.tensors))
+        self._ended.update(dict.fromkeys(self.tensors, loop))
+        self.body, self.tensors = around.body, around.tensors
+        self.body.append(loop)
+        if self.observer is not None:
+            self.observer.left(loop)
+        return loop
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the body of a loop is being recorded."""
+        return bool(self._around)
 
     def state(self, name: str, dtype: DType, lanes: int) -> Access:
         """The engine's own register file ``name``, one word a lane, its first ``lanes`` lanes."""
         if name not in self._state:
-            self._state[name] = self.tensor(name, (self.target.partitions, 1), dtype, Buffer.register)
+            made = Tensor(self._unique(name), (self.target.partitions, 1), dtype, Buffer.register)
+            outermost = self._around[0].tensors if self._around else self.tensors  # engines outlive loops
+            outermost.append(made)
+            if self.observer is not None:
+                self.observer.made(made)
+            self._state[name] = made
         return Access(self._state[name], 0, (lanes, 1), (1, 1), dtype)
+
+    def _check_scope(self, accesses: list[Access]) -> None:
+        """Raise unless every tensor still exists: what a loop's body made ends with the loop."""
+        for access in accesses:
+            loop = self._ended.get(access.tensor)
+            if loop is not None:
+                raise LoopScopeError(
+                    f"'{access.name}' is used after the run-time loop in whose body it was made"
+                    + (f" (line {loop.where.span.line})" if loop.where.span else "")
+                    + ": the loop may never have run",
+                    fix="make it before the loop",
+                )
 
     def finish(self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool) -> Kernel:
         """The recorded kernel."""
+        if self.failed is not None:
+            raise self.failed
+        for tensor in outputs:
+            self._check_scope([Access.whole(tensor)])
         return Kernel(
             self.name,
             self.target.name,
@@ -126,7 +231,7 @@ class Builder:
             tuple(inputs),
             tuple(outputs),
             sequence,
-            tuple(self.tensors),
+            (*self.tensors, *declared(self.body)),
             tuple(self.body),
         )
 

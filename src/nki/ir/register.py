@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
+from nki.base.dtype import int32
 from nki.base.errors import RegisterUseError
 from nki.ir.types import Access, Buffer, Tensor
 
@@ -56,8 +57,10 @@ class VirtualRegister(Access):
 
 
 def is_register(value: Any) -> bool:
-    """Whether an operand is a scalar register (engine state has a word for each lane and is none)."""
-    return isinstance(value, Access) and value.buffer is Buffer.register and value.tensor.shape == (1, 1)
+    """Whether an operand is a scalar register (an engine's reduction registers are floats and are none)."""
+    if not isinstance(value, Access) or value.buffer is not Buffer.register:
+        return False
+    return value.dtype is int32 and value.tensor.shape == (1, 1)
 
 
 def _refusing(sign: str) -> Any:

@@ -86,6 +86,11 @@ class Draw:
         storage = Tensor("registers", (self.target.partitions, 1), dt.float32, Buffer.register)
         return Access(storage, 0, (partitions, 1), (1, 1), dt.float32)
 
+    def register(self) -> Access:
+        """A scalar register."""
+        self._made += 1
+        return Access.whole(Tensor(f"r{self._made}", (1, 1), dt.int32, Buffer.register))
+
     def scalar(self, partitions: int) -> float | Access:
         """A number or a float32 vector operand."""
         return self.number() if self.flag() else self.column(partitions)

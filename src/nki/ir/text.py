@@ -5,11 +5,19 @@
       tensor c : shared_hbm float32[256,512]
       tensor a_tile : sbuf float32[128,512] at=(0, 2048)
       dma_copy dst=a_tile[0 | 512x128, 1x512] src=a[0 | 512x128, 1x512] engine=unknown  # "add.py":14
+      for i = 0 to n step 2 {  # "add.py":15
+        tensor b_tile : sbuf float32[128,512]
+        dma_copy dst=b_tile[0 | 512x128, 1x512] src=b[0 | 512x128, 1x512 at 512*i[0 | 1x1, 1x1]]
+      }
+      while more {
+      }
       return c
     }
 
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
-bytes as another type. A tensor whose name is no plain word has it in quotes. ``parse(show(kernel)) == kernel``.
+bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
+has an index of its own. A tensor whose name is no plain word has it in quotes. Bounds of loops are numbers or
+registers. What a loop declares exists in it alone. ``parse(show(kernel)) == kernel``.
 
 Parsing never evaluates anything, and proves nothing but the form: whether the kernel is legal is for stage ``verify``.
 """
@@ -18,15 +26,18 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 from typing import Any, cast
 
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
-from nki.base.source import Noted, Span
-from nki.ir.inst import REGISTRY, Field, Inst
+from nki.base.source import Noted, Span, Where
+from nki.ir.inst import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.loop import For, Loop, Statement, While, declared
+from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
 
 
 def show(kernel: Kernel) -> str:
@@ -35,11 +46,31 @@ def show(kernel: Kernel) -> str:
     lines = [
         f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)} {{"
     ]
-    lines.extend("  " + _tensor(t) for t in kernel.tensors)
-    lines.extend("  " + show_inst(i) for i in kernel.body)
+    inner = set(declared(kernel.body))
+    lines.extend("  " + _tensor(t) for t in kernel.tensors if t not in inner)
+    lines.extend(_statements(kernel.body, "  "))
     names = ", ".join(_name(t) for t in kernel.outputs)
     lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
     return "\n".join(lines) + "\n}\n"
+
+
+def _statements(body: tuple[Statement, ...], indent: str) -> Iterator[str]:
+    for statement in body:
+        if isinstance(statement, Inst):
+            yield indent + show_inst(statement)
+            continue
+        yield f"{indent}{_head(statement)} {{{_source(statement.where)}"
+        yield from (f"{indent}  {_tensor(t)}" for t in statement.tensors)
+        yield from _statements(statement.body, indent + "  ")
+        yield indent + "}"
+
+
+def _head(loop: Loop) -> str:
+    register = _name(loop.register.tensor)
+    if isinstance(loop, While):
+        return f"while {register}"
+    start, stop = (_name(b.tensor) if isinstance(b, Access) else str(b) for b in (loop.start, loop.stop))
+    return f"for {register} = {start} to {stop} step {loop.step}"
 
 
 def show_inst(inst: Inst) -> str:
@@ -50,10 +81,12 @@ def show_inst(inst: Inst) -> str:
         if value is f.default or (type(value) is type(f.default) and value == f.default):
             continue
         parts.append(f"{f.name}={_value(value)}")
-    span = inst.where.span
-    if span is not None:
-        parts.append(f" # {json.dumps(span.file)}:{span.line}")
-    return " ".join(parts)
+    return " ".join(parts) + _source(inst.where)
+
+
+def _source(where: Where) -> str:
+    span = where.span
+    return f"  # {json.dumps(span.file)}:{span.line}" if span is not None else ""
 
 
 def _tensor(t: Tensor) -> str:
@@ -71,7 +104,9 @@ def _value(value: Any) -> str:
     if isinstance(value, Access):
         window = ", ".join(f"{s}x{n}" for s, n in value.pattern())
         kind = "" if value.dtype is value.tensor.dtype else f" as {value.dtype.name}"
-        return f"{_name(value.tensor)}[{value.offset} | {window}{kind}]"
+        dynamic = value.dynamic
+        index = "" if dynamic is None else f" {dynamic.reach.value} {dynamic.step}*{_value(dynamic.source)}"
+        return f"{_name(value.tensor)}[{value.offset} | {window}{kind}{index}]"
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
         return "(" + ", ".join(map(_value, items)) + ("," if len(items) == 1 else "") + ")"
@@ -87,7 +122,10 @@ _NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
 _HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
 _DECLARE = re.compile(rf"(input|output|tensor) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?$")
-_OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]]*?)(?: as (\w+))?\]")
+_FOR = re.compile(rf"for {_NAME} = (?:(-?\d+)|{_NAME}) to (?:(-?\d+)|{_NAME}) step (\d+) \{{")
+_WHILE = re.compile(rf"while {_NAME} \{{")
+_OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
+_INDEX = re.compile(r" (at|rows) (\d+)\*")
 _STEP = re.compile(r"(-?\d+)x(\d+)")
 _OUTPUTS = re.compile(rf"return (?:\(((?:{_NAME}, )*{_NAME})?\)|{_NAME})$")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
@@ -96,6 +134,8 @@ _SOURCE = re.compile(rf"# ({_QUOTED}):(\d{{1,9}})")
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _DIGITS = 20
 """Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
+_NESTED = 32
+"""Loops within loops."""
 _DEPTH = 8
 """Parentheses within parentheses: no argument has more than two."""
 
@@ -115,6 +155,8 @@ class _Parser:
         self.lines = text.splitlines()
         self.number = 0
         self.tensors: dict[str, Tensor] = {}
+        """Those that can be named here, in the order in which they were declared."""
+        self.names: set[str] = set()
 
     def fail(self, why: str) -> TextError:
         line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
@@ -135,12 +177,7 @@ class _Parser:
         head = _HEAD.match(self.next())
         if head is None:
             raise self.fail('expected kernel "name" target=… grid=… version=… {')
-        body: list[Inst] = []
-        while not (line := self.next()).startswith("return "):
-            if line.startswith(("input ", "output ", "tensor ")):
-                self.declare(line)
-            else:
-                body.append(self.instruction(line))
+        body, line = self.body("return ")
         returned = _OUTPUTS.match(line)
         if returned is None:
             raise self.fail("expected return tensor, or return (tensor, …)")
@@ -156,10 +193,47 @@ class _Parser:
             tuple(t for t in self.tensors.values() if t.role == "input"),
             tuple(outputs),
             sequence,
-            tuple(self.tensors.values()),
+            (*self.tensors.values(), *declared(body)),
             tuple(body),
             self.string(head[4]),
         )
+
+    def body(self, end: str, depth: int = 0) -> tuple[list[Statement], str]:
+        """Statements up to a line that begins with ``end``; and that line."""
+        body: list[Statement] = []
+        while not (line := self.next()).startswith(end):
+            if line.startswith(("input ", "output ", "tensor ")):
+                self.declare(line)
+            elif found := _FOR.match(line):
+                start, stop = (self.bound(found[i], found[i + 1]) for i in (2, 4))
+                loop = For(self.register(found[1]), start, stop, self.whole(found[6]), where=self.where(line, found))
+                body.append(self.looping(loop, depth))
+            elif found := _WHILE.match(line):
+                body.append(self.looping(While(self.register(found[1]), where=self.where(line, found)), depth))
+            else:
+                body.append(self.instruction(line))
+        return body, line
+
+    def looping(self, loop: Loop, depth: int) -> Loop:
+        """``loop`` with the body that follows. What the body declares is not known behind it."""
+        if depth >= _NESTED:
+            raise self.fail(f"more than {_NESTED} loops in one another")
+        outside = set(self.tensors)
+        body, _ = self.body("}", depth + 1)
+        tensors = tuple(self.tensors.pop(name) for name in list(self.tensors) if name not in outside)
+        return replace(loop, body=tuple(body), tensors=tensors)
+
+    def bound(self, number: str | None, name: str | None) -> int | Access:
+        return self.whole(number) if number else self.register(name or "")
+
+    def register(self, name: str) -> Access:
+        return Access.whole(self.tensor(name))
+
+    def where(self, line: str, found: re.Match[str]) -> Where:
+        if self.origin:
+            return Noted(Span(self.origin, self.number))
+        source = _SOURCE.search(line, found.end())
+        return Noted(Span(self.string(source[1]), int(source[2]))) if source else NOWHERE
 
     def end(self) -> None:
         """Nothing but comments may follow."""
@@ -184,8 +258,9 @@ class _Parser:
         if found is None or found[3] not in Buffer.__members__ or found[4] not in BY_NAME:
             raise self.fail("not a tensor declaration")
         name = self.name(found[2])
-        if name in self.tensors:
+        if name in self.names:
             raise self.fail(f"tensor {name} is declared twice")
+        self.names.add(name)
         shape = tuple(self.whole(n) for n in found[5].split(",") if n)
         address = (self.whole(found[6]), self.whole(found[7])) if found[6] else None
         role = "" if found[1] == "tensor" else found[1]
@@ -230,7 +305,7 @@ class _Parser:
         if line.startswith("(", at) and depth < _DEPTH:
             return self.sequence(line, at, f, depth + 1)
         if found := _OPERAND.match(line, at):
-            return self.operand(found), found.end()
+            return self.operand(line, found, depth)
         if found := _STRING.match(line, at):
             return self.string(found[0]), found.end()
         if found := _NUMBER.match(line, at):
@@ -253,7 +328,7 @@ class _Parser:
                 raise self.fail("expected , or )")
         return tuple(items), at + 1
 
-    def operand(self, found: re.Match[str]) -> Access:
+    def operand(self, line: str, found: re.Match[str], depth: int) -> tuple[Access, int]:
         parts = [_STEP.fullmatch(part) for part in found[3].split(", ")]
         window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
         if len(window) < len(parts):
@@ -264,8 +339,22 @@ class _Parser:
             if found[4] not in BY_NAME:
                 raise self.fail(f"unknown dtype {found[4]}")
             dtype = BY_NAME[found[4]]
+        at, dynamic = found.end(), None
+        if line[at - 1] != "]":
+            dynamic, at = self.index(line, at, depth)
         steps, counts = tuple(step for step, _ in window), tuple(count for _, count in window)
-        return Access(tensor, self.whole(found[2]), counts, steps, dtype)
+        return Access(tensor, self.whole(found[2]), counts, steps, dtype, dynamic), at
+
+    def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
+        """The run-time index of an operand, up to and with the operand's closing bracket."""
+        head = _INDEX.match(line, at)
+        source = _OPERAND.match(line, head.end()) if head is not None and depth < _DEPTH else None
+        if head is None or source is None:
+            raise self.fail("a run-time index reads at step*tensor[…] or rows step*tensor[…]")
+        access, at = self.operand(line, source, depth + 1)
+        if not line.startswith("]", at):
+            raise self.fail("expected ] after a run-time index")
+        return Dynamic(access, self.whole(head[2]), Reach(head[1])), at + 1
 
     def word(self, word: str, f: Field) -> Any:
         if word in ("True", "False", "None"):

@@ -13,26 +13,46 @@ from numpy.typing import NDArray
 
 from nki.base.errors import WindowError
 from nki.ir.inst import Inst
-from nki.ir.types import Access, Buffer, Role
+from nki.ir.register import is_register
+from nki.ir.types import Access, Buffer, Reach, Role
 
 FIX = "compare with the output of `nki dump`"
-Reach = tuple[int, int, int]
+Extent = tuple[int, int, int]
 """By how many elements a window reaches below and beyond its first element, and beyond it within a partition."""
 
 
-def check_windows(inst: Inst, known: dict[tuple[Any, ...], Reach]) -> None:
+def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
     """Raise :class:`WindowError` unless every operand stays inside its tensor and what is written is written once.
 
     ``known`` grows: what depends on a window's form alone is checked once for each form.
     """
     state = getattr(inst, "state", ("",))[0]
     for f, access in inst.operands():
-        if (access.buffer is Buffer.register) is not (f.name == state):
+        held = f.name == state or (f.name in inst.scalar_registers and is_register(access))
+        if (access.buffer is Buffer.register) is not held:
             raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
         _check(access, f.role is not Role.IN, known)
+        if access.dynamic is not None:
+            _check(access.dynamic.source, False, known)
+            check_dynamic(access, inst)
 
 
-def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Reach]) -> None:
+def check_dynamic(access: Access, inst: Inst) -> None:
+    """Raise unless the run-time index of ``access`` is one that ``inst`` can follow."""
+    dynamic = access.dynamic
+    assert dynamic is not None
+    source, rows = dynamic.source, dynamic.reach is Reach.rows
+    if not source.dtype.is_integer or source.dynamic is not None or source.dtype.itemsize > 4:
+        raise _error(source, "is no run-time index: that is one integer, or a column of them")
+    if source.buffer is not Buffer.sbuf and not is_register(source):
+        raise _error(source, "is a run-time index outside sbuf and the registers")
+    if source.size != (access.shape[0] if rows else 1) or dynamic.step < 1:
+        raise _error(access, f"takes {source.size} run-time indices in steps of {dynamic.step}")
+    if rows and not (inst.by_rows and access.buffer.is_hbm):
+        raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
+
+
+def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Extent]) -> None:
     tensor = access.tensor
     form: tuple[Any, ...] = (access.signature, written)
     if access.dtype is not tensor.dtype:
@@ -47,9 +67,11 @@ def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Reach]) -
         raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
 
 
-def _reach(access: Access, written: bool) -> Reach:
-    """What :data:`Reach` says, after the checks that depend on the window's form alone."""
+def _reach(access: Access, written: bool) -> Extent:
+    """What :data:`Extent` says, after the checks that depend on the window's form alone."""
     tensor, shape, strides = access.tensor, access.shape, access.strides
+    if access.dynamic is not None and access.dynamic.reach is Reach.rows:
+        strides = (0, *strides[1:])
     if not shape or min(shape) < 1:
         raise _error(access, "has a dimension without elements")
     free = list(zip(shape, strides, strict=True))
@@ -67,13 +89,17 @@ def _reach(access: Access, written: bool) -> Reach:
     if written and not _once(access):
         raise _error(access, "is written and touches an element more than once")
     within = sum((n - 1) * s for n, s in free)
-    return access.first() - access.offset, access.last() - access.offset, within
+    ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends), within
 
 
 def _once(access: Access) -> bool:
     """Whether each dimension steps over all that the shorter steps reach, so that no element is met twice."""
+    dims = list(access.pattern())
+    if access.dynamic is not None and access.dynamic.reach is Reach.rows:
+        del dims[0]  # where the rows lie is known when the kernel runs
     reached = 0
-    for step, count in sorted((abs(s), n) for s, n in access.pattern() if n > 1):
+    for step, count in sorted((abs(s), n) for s, n in dims if n > 1):
         if step <= reached:
             return False
         reached += step * (count - 1)

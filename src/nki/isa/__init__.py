@@ -7,6 +7,7 @@ import pkgutil as _pkgutil
 
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
+from nki.ir.register import VirtualRegister
 from nki.isa import publish as _publish
 from nki.isa.enums import dge_mode, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
 
@@ -26,11 +27,14 @@ def get_nc_version() -> nc_version:
 for _file in _pkgutil.iter_modules(__path__):
     if _file.name != "stub":
         _importlib.import_module(f"nki.isa.{_file.name}")
+from nki.isa.register import register_alloc  # noqa: E402  # it needs no name before the loop above
+
 # A function takes the place of the module of its name in this namespace, as users expect of nisa.activation.
 _FUNCTIONS = {_name: _publish.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}
 globals().update(_FUNCTIONS)
 
 __all__ = [
+    "VirtualRegister",
     "dge_mode",
     "engine",
     "get_nc_version",
@@ -39,6 +43,7 @@ __all__ = [
     "nc_version",
     "oob_mode",
     "reduce_cmd",
+    "register_alloc",
     "scalar_engine",
     "tensor_engine",
     "unknown_engine",

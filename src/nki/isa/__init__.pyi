@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence as _Sequence
 
+from nki.ir.register import VirtualRegister as VirtualRegister
+from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
 from nki.isa.enums import dge_mode as dge_mode
 from nki.isa.enums import engine as engine
@@ -26,6 +28,12 @@ vector_engine: _engine
 
 def get_nc_version() -> _nc_version:
     """The NeuronCore generation that the running kernel is compiled for."""
+
+def register_alloc(x: int | _VirtualRegister | _Tile | None = None) -> _VirtualRegister:
+    """A new register: empty (None), holding the whole number ``x``, or a copy of a register or of one element.
+
+    A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
+    """
 
 def activation(
     dst: _Tile,
@@ -96,8 +104,12 @@ def dma_copy(
     """Copy ``src`` to ``dst`` with the DMA engines, between HBM and SBUF or within either.
 
     Both have the same number of elements; shapes may differ, elements keep their row-major order. Where dtypes differ,
-    each element passes through float32. ``priority`` (0, most urgent, to 3) is a hint of gen4; ``dge_mode``,
-    ``engine`` and ``oob_mode`` choose how descriptors are made and what an index outside the tensor does.
+    each element passes through float32. ``priority`` (0, most urgent, to 3) is a hint of gen4; ``dge_mode`` and
+    ``engine`` choose how descriptors are made.
+
+    ``dst`` and ``src`` may have a run-time index, for all of it or (HBM tensors) one for each row; then both have as
+    many rows, which are copied one after the other. A row whose index leads outside its tensor is an error, or is left
+    out with ``oob_mode=nisa.oob_mode.skip``.
     """
 
 def iota(
@@ -173,6 +185,28 @@ def reciprocal(
     name: str | None = None,
 ) -> None:
     """``dst = 1 / data``, element by element, in float32 on the Vector engine (correctly rounded)."""
+
+def register_move(
+    dst: _Tile,
+    src: int | _Tile,
+) -> None:
+    """``dst = src``: a whole number of 32 bits, or what another register holds."""
+
+def register_load(
+    dst: _Tile,
+    src: _Tile,
+) -> None:
+    """``dst = src``: one element of a tensor in SBUF or HBM.
+
+    Integers narrower than the register keep their value. Of a float32 the register holds the bits, which as a loop
+    bound or an index would be read as an integer.
+    """
+
+def register_store(
+    dst: _Tile,
+    src: _Tile,
+) -> None:
+    """``dst = src``: the register's low bits, as many as an element of ``dst`` in SBUF or HBM has."""
 
 def tensor_copy(
     dst: _Tile,
@@ -291,6 +325,7 @@ def tensor_tensor(
     """
 
 __all__ = [
+    "VirtualRegister",
     "activation",
     "activation_reduce",
     "affine_select",
@@ -310,6 +345,10 @@ __all__ = [
     "oob_mode",
     "reciprocal",
     "reduce_cmd",
+    "register_alloc",
+    "register_load",
+    "register_move",
+    "register_store",
     "scalar_engine",
     "scalar_tensor_tensor",
     "tensor_copy",

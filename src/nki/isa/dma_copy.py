@@ -8,7 +8,7 @@ from nki.base.errors import ArgumentError, DTypeError, EngineError, GenerationEr
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
-from nki.ir.types import Buffer, In, Out, Tile
+from nki.ir.types import Access, Buffer, In, Out, Reach, Tile
 from nki.isa import enums
 from nki.isa.rules import rule
 from nki.target.model import Target
@@ -16,13 +16,25 @@ from nki.target.model import Target
 _SOURCE = "NKI reference, nki.isa.dma_copy"
 
 
+def _rows_of(a: Access) -> bool:
+    return a.dynamic is not None and a.dynamic.reach is Reach.rows
+
+
+def _by_rows(i: Any) -> bool:
+    return _rows_of(i.dst) or _rows_of(i.src)
+
+
 @instruction(engines=(enums.engine.dma,))
 class DmaCopy(Inst):
     """Copy ``src`` to ``dst`` with the DMA engines, between HBM and SBUF or within either.
 
     Both have the same number of elements; shapes may differ, elements keep their row-major order. Where dtypes differ,
-    each element passes through float32. ``priority`` (0, most urgent, to 3) is a hint of gen4; ``dge_mode``,
-    ``engine`` and ``oob_mode`` choose how descriptors are made and what an index outside the tensor does.
+    each element passes through float32. ``priority`` (0, most urgent, to 3) is a hint of gen4; ``dge_mode`` and
+    ``engine`` choose how descriptors are made.
+
+    ``dst`` and ``src`` may have a run-time index, for all of it or (HBM tensors) one for each row; then both have as
+    many rows, which are copied one after the other. A row whose index leads outside its tensor is an error, or is left
+    out with ``oob_mode=nisa.oob_mode.skip``.
     """
 
     dst: Out[Tile]
@@ -33,6 +45,7 @@ class DmaCopy(Inst):
     engine: enums.engine = enums.engine.unknown
     name: str | None = None
 
+    by_rows = True
     rules = (
         rule(
             "DC01",
@@ -103,6 +116,39 @@ class DmaCopy(Inst):
             _SOURCE,
             error=DTypeError,
             fix="copy between tensors of one dtype",
+        ),
+        rule(
+            "DC09",
+            "dst is {o[dst]}, src is {o[src]}: with an index for each row, both have as many rows",
+            lambda i, t: not _by_rows(i) or i.dst.shape[0] == i.src.shape[0],
+            "Access-pattern guide, vector dynamic access",
+            error=ShapeError,
+            fix="reshape the other side, so that its first dimension is the number of indices",
+        ),
+        rule(
+            "DC10",
+            "dge_mode={i.dge_mode.name} cannot follow an index for each row; only software on GpSimd can",
+            lambda i, t: not _by_rows(i) or i.dge_mode in (enums.dge_mode.unknown, enums.dge_mode.swdge),
+            "Descriptor generation guide, how access patterns affect the mode",
+            error=ArgumentError,
+            fix="leave dge_mode out, or pass nisa.dge_mode.swdge",
+        ),
+        rule(
+            "DC11",
+            "{t.name} has no DMA with an index for each row",
+            lambda i, t: not _by_rows(i),
+            "Descriptor generation guide, mode selection summary (indirect: NeuronCore-v3 and newer)",
+            error=GenerationError,
+            until=2,
+            fix="loop over the rows with one index each, or target trn2 or trn3",
+        ),
+        rule(
+            "DC12",
+            "{o[dst]} or {o[src]} has an index for each row; only tensors in HBM can be addressed so",
+            lambda i, t: all(a.buffer.is_hbm for a in i.accesses() if _rows_of(a)),
+            "NKI reference, nki.isa.dma_copy",
+            error=MemoryRegionError,
+            fix="copy the tensor to HBM first",
         ),
     )
 

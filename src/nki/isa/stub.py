@@ -17,11 +17,14 @@ from nki.ir.types import Access
 from nki.isa import enums
 from nki.isa.ops import Op
 from nki.isa.publish import visible
+from nki.isa.register import register_alloc
 
 _HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
 
 from collections.abc import Sequence as _Sequence
 
+from nki.ir.register import VirtualRegister as VirtualRegister
+from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
 '''
 _ENUMS = [name for name in nki.isa.__all__ if isinstance(getattr(enums, name, None), type)]
@@ -37,10 +40,12 @@ def stub() -> str:
     constants = [f"{name}: _engine" for name in _CONSTANTS]
     names = "".join(f"    {name!r},\n".replace("'", '"') for name in sorted(nki.isa.__all__))
     version = f"def get_nc_version() -> _nc_version:\n    {_docstring(nki.isa.get_nc_version)}\n"
+    alloc = "x: int | _VirtualRegister | _Tile | None = None"
+    registers = f"def register_alloc({alloc}) -> _VirtualRegister:\n    {_docstring(register_alloc)}\n"
     parts = [
         "\n".join(p) for p in (imports, ["from nki.isa.ops import Op as _Op", ""], [*aliases, ""], [*constants, ""])
     ]
-    return _HEAD + "\n".join([*parts, version, *functions, f"__all__ = [\n{names}]\n"])
+    return _HEAD + "\n".join([*parts, version, registers, *functions, f"__all__ = [\n{names}]\n"])
 
 
 def _function(cls: type[Inst]) -> str:

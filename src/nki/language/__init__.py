@@ -30,12 +30,13 @@ from nki.base.dtype import (
 )
 from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
+from nki.base.naming import assigned_name as _assigned_name
 from nki.base.source import here as _here
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language import operators as _operators
-from nki.language.naming import assigned_name as _assigned_name
+from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.operators import *  # noqa: F403
 from nki.language.tensor import NkiTensor, ds
 
@@ -268,10 +269,50 @@ class _TileSize:
 tile_size = _TileSize()
 
 __all__ = [
-    "MemoryRegion", "NKIObject", "NkiTensor", "affine_range", "bfloat16", "bool_", "ds", "float4_e2m1fn_x4",
-    "float8_e4m3", "float8_e4m3fn", "float8_e4m3fn_x4", "float8_e5m2", "float8_e5m2_x4", "float8_e8m0fnu", "float16",
-    "float32", "hbm", "int8", "int16", "int32", "is_hbm", "is_on_chip", "is_psum", "is_sbuf", "load", "ndarray",
-    "num_programs", "private_hbm", "program_id", "program_ndim", "psum", "sbuf", "sequential_range", "shared_hbm",
-    "static_range", "store", "tfloat32", "tile_size", "uint8", "uint16", "uint32", "zeros",
+    "MemoryRegion",
+    "NKIObject",
+    "NkiTensor",
+    "affine_range",
+    "bfloat16",
+    "bool_",
+    "ds",
+    "dynamic_range",
+    "float4_e2m1fn_x4",
+    "float8_e4m3",
+    "float8_e4m3fn",
+    "float8_e4m3fn_x4",
+    "float8_e5m2",
+    "float8_e5m2_x4",
+    "float8_e8m0fnu",
+    "float16",
+    "float32",
+    "fori_loop",
+    "hbm",
+    "int8",
+    "int16",
+    "int32",
+    "is_hbm",
+    "is_on_chip",
+    "is_psum",
+    "is_sbuf",
+    "load",
+    "ndarray",
+    "num_programs",
+    "private_hbm",
+    "program_id",
+    "program_ndim",
+    "psum",
+    "sbuf",
+    "sequential_range",
+    "shared_hbm",
+    "static_range",
+    "store",
+    "tfloat32",
+    "tile_size",
+    "uint8",
+    "uint16",
+    "uint32",
+    "while_loop",
+    "zeros",
 ]  # fmt: skip
 __all__ += _operators.__all__

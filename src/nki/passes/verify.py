@@ -10,8 +10,10 @@ from typing import Any
 from nki.base.errors import InputWrittenError, NkiError, OutputUnwrittenError, StructureError
 from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel, check_tensor
+from nki.ir.loop import For, While, instructions, loops
+from nki.ir.register import is_register
 from nki.ir.types import Tensor
-from nki.ir.window import Reach, check_windows
+from nki.ir.window import Extent, check_windows
 from nki.target.model import Target
 
 
@@ -20,9 +22,10 @@ def run(kernel: Kernel, target: Target) -> Kernel:
     for tensor in kernel.tensors:
         check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
     _structure(kernel)
+    _loops(kernel)
     known: dict[tuple[Any, ...], bool] = {}
-    windows: dict[tuple[Any, ...], Reach] = {}
-    for inst in kernel.body:
+    windows: dict[tuple[Any, ...], Extent] = {}
+    for inst in kernel.instructions():
         try:
             check_windows(inst, windows)
             verify(inst, target, known)
@@ -46,6 +49,23 @@ def _structure(kernel: Kernel) -> None:
         raise StructureError(f"kernel {kernel.name!r} has grid {kernel.grid}; this version runs one core", fix=fix)
 
 
+def _loops(kernel: Kernel) -> None:
+    """Loops count in registers of their own, by steps that end."""
+    fix = "compare with the output of `nki dump`"
+    for loop in loops(kernel.body):
+        names = [r.name for r in (loop.register, *loop.reads()) if not is_register(r)]
+        if names:
+            raise StructureError(f"'{names[0]}' controls a loop and is no register", fix=fix).at(loop.where.span)
+        if isinstance(loop, While):
+            continue
+        inside = [a for inst in instructions(loop.body) for a in inst.writes()]
+        inside += [inner.register for inner in loops(loop.body) if isinstance(inner, For)]
+        if loop.step < 1 or any(a.tensor is loop.register.tensor for a in inside):
+            raise StructureError(
+                f"the loop over '{loop.register.name}' has step {loop.step}, or writes its own register", fix=fix
+            ).at(loop.where.span)
+
+
 def check_writes(inst: Inst, kernel: str) -> None:
     """Raise :class:`InputWrittenError` if ``inst`` writes to an input of the kernel of that name."""
     for access in inst.writes():
@@ -59,7 +79,7 @@ def check_writes(inst: Inst, kernel: str) -> None:
 def legal(kernel: Kernel) -> None:
     """Inputs are only read; every output is written somewhere."""
     written: set[Tensor] = set()
-    for inst in kernel.body:
+    for inst in kernel.instructions():
         check_writes(inst, kernel.name)
         written.update(access.tensor for access in inst.writes())
     for tensor in kernel.outputs:

@@ -7,21 +7,29 @@ from llvmlite import ir
 from nki.backend.cpu import gemm
 from nki.backend.cpu.assign import assign
 from nki.backend.cpu.folds import fold
-from nki.backend.cpu.nodes import Fold, Gemm, Lowering
+from nki.backend.cpu.nodes import Aliases, Fold, Gemm, lower
 from nki.backend.cpu.routine import I64, Routine
+from nki.ir.dynamic import by_rows
+from nki.ir.inst import Inst
 
 
-def emit_routine(module: ir.Module, name: str, lowering: Lowering, operands: int, lanes: int) -> None:
-    """Add the function ``name`` to ``module``: what ``lowering`` says, with vectors of ``lanes`` floats."""
-    routine = Routine(module, name, lowering, operands, lanes)
-    for statement in lowering.statements:
-        if isinstance(statement, Gemm):
-            _gemm(routine, statement)
-        elif isinstance(statement, Fold):
-            fold(routine, statement)
-        else:
-            assign(routine, statement)
+def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lanes: int) -> int:
+    """Add the function ``name`` to ``module``: what ``inst`` does, with vectors of ``lanes`` floats.
+
+    Gives the bytes of scratch memory that it needs. An instruction with an index for each row becomes a loop over them.
+    """
+    lowering = lower(next(by_rows(inst)), aliases)
+    routine = Routine(module, name, lowering, inst, lanes)
+    with routine.rows():
+        for statement in lowering.statements:
+            if isinstance(statement, Gemm):
+                _gemm(routine, statement)
+            elif isinstance(statement, Fold):
+                fold(routine, statement)
+            else:
+                assign(routine, statement)
     routine.b.ret_void()
+    return lowering.scratch
 
 
 def _gemm(r: Routine, s: Gemm) -> None:

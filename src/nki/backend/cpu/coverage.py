@@ -6,9 +6,14 @@ same as the eager executor, whose memory is poisoned from the start.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from copy import copy
+
 import numpy as np
 
+from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
+from nki.ir.loop import For, Loop, Statement
 from nki.ir.types import Access, Tensor
 from nki.ir.window import byte_window
 
@@ -43,27 +48,63 @@ class _Written:
             self.whole = True
         return self.whole
 
+    def copy(self) -> _Written:
+        made = copy(self)
+        made.mask = None if self.mask is None else self.mask.copy()
+        return made
+
+
+class _Search:
+    """Goes through a program in order; ``found`` are the tensors that it reads where it may not have written."""
+
+    def __init__(self, ignored: set[Tensor]) -> None:
+        self.ignored = ignored
+        self.found: set[Tensor] = set()
+        self.written: dict[Tensor, _Written] = {}
+
+    def body(self, statements: Sequence[Statement]) -> None:
+        for statement in statements:
+            for access in statement.reads():
+                self.read(access)
+            if isinstance(statement, Inst):
+                for access in statement.writes():
+                    self.write(access)
+            else:
+                self.loop(statement)
+
+    def loop(self, loop: Loop) -> None:
+        """What the body writes counts afterwards only if it is known to have run."""
+        before = self.written
+        self.written = {tensor: state.copy() for tensor, state in before.items()}
+        if isinstance(loop, For):
+            self.write(loop.register)
+        self.body(loop.body)
+        if not loop.runs():
+            self.written = before
+
+    def read(self, access: Access) -> None:
+        tensor = access.tensor
+        if tensor in self.ignored or tensor in self.found:
+            return
+        state = self.written.get(tensor)
+        if state is None or not (state.covers(access) if access.dynamic is None else state.complete()):
+            self.found.add(tensor)
+
+    def write(self, access: Access) -> None:
+        """A window that a run-time index moves may be anywhere, and so covers nothing for certain."""
+        tensor = access.tensor
+        if tensor in self.ignored or tensor in self.found or access.dynamic is not None:
+            return
+        if tensor not in self.written:
+            self.written[tensor] = _Written(tensor)
+        self.written[tensor].write(access)
+
+    def complete(self, tensor: Tensor) -> bool:
+        return tensor in self.ignored or (tensor in self.written and self.written[tensor].complete())
+
 
 def unwritten(kernel: Kernel) -> set[Tensor]:
     """The tensors of ``kernel``, inputs aside, that need filling."""
-    inputs = set(kernel.inputs)
-    written: dict[Tensor, _Written] = {}
-    found: set[Tensor] = set()
-    for inst in kernel.body:
-        for access in inst.reads():
-            tensor = access.tensor
-            if tensor in inputs or tensor in found:
-                continue
-            state = written.get(tensor)
-            if state is None or not state.covers(access):
-                found.add(tensor)
-        for access in inst.writes():
-            tensor = access.tensor
-            if tensor not in inputs and tensor not in found:
-                if tensor not in written:
-                    written[tensor] = _Written(tensor)
-                written[tensor].write(access)
-    for tensor in kernel.outputs:
-        if tensor not in inputs and (tensor not in written or not written[tensor].complete()):
-            found.add(tensor)
-    return found
+    search = _Search(set(kernel.inputs))
+    search.body(kernel.body)
+    return search.found | {tensor for tensor in kernel.outputs if not search.complete(tensor)}

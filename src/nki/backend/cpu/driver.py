@@ -1,4 +1,7 @@
-"""The two native routines that no instruction owns: the walk over a table, and filling memory with a pattern."""
+"""The native routines that no instruction owns: the walk over a table, loops over a part of it, and filling memory.
+
+Every routine gets ``bases``, whose first entries are the same in every launch: see the slots below.
+"""
 
 # llvmlite ships no type information.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -19,12 +22,23 @@ I8: Final = ir.IntType(8)
 I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
 VOID: Final = ir.VoidType()
+I32: Final = ir.IntType(32)
+
+ARENA: Final = 0
+SCRATCH: Final = 1
+STATUS: Final = 2
+"""Three words: 1 + the number of the instruction whose run-time index was out of bounds, its operand, the index."""
+TABLE: Final = 3
+ARGS: Final = 4
+FIRST_IO: Final = 5
 
 
 @cache
 def _addresses() -> dict[str, int]:
     module = ir.Module("nki_driver")
-    _add_walk(module)
+    walked = _add_walk(module)
+    _add_for(module, walked)
+    _add_while(module, walked)
     _add_fill(module)
     return engine().compile(module)
 
@@ -39,6 +53,19 @@ def walk() -> Callable[[int, int, int, Any], None]:
 def fill_address() -> int:
     """A routine whose arguments are a place, a number of bytes and an 8-byte pattern."""
     return _addresses()["nki_fill"]
+
+
+def for_address() -> int:
+    """A routine that walks rows repeatedly, counting in a register.
+
+    Its arguments are the places of the register, the first value and the end, then step, first row, number of rows.
+    """
+    return _addresses()["nki_for"]
+
+
+def while_address() -> int:
+    """A routine that walks rows as long as a register is not 0: its place, first row, number of rows."""
+    return _addresses()["nki_while"]
 
 
 def _element(b: Any, base: Any, index: Any, kind: ir.Type, size: int = 8) -> Any:
@@ -62,7 +89,7 @@ def _count(b: Any, function: ir.Function, stop: Any, body: Callable[[Any], None]
     b.position_at_end(done)
 
 
-def _add_walk(module: ir.Module) -> None:
+def _add_walk(module: ir.Module) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_walk")
     table, rows, args, bases = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
@@ -76,6 +103,72 @@ def _add_walk(module: ir.Module) -> None:
 
     _count(b, function, rows, row)
     b.ret_void()
+    return function
+
+
+def _place(b: Any, bases: Any, args: Any, first: int) -> Any:
+    """The address that two arguments give: a base and an offset from it in bytes."""
+    slot, offset = (_element(b, args, ir.Constant(I64, first + i), I64) for i in range(2))
+    return b.gep(_element(b, bases, slot, POINTER), [offset], source_etype=I8)
+
+
+def _looping(
+    b: Any,
+    bases: Any,
+    walked: ir.Function,
+    rows: tuple[Any, Any],
+    condition: Callable[[], Any],
+    step: Callable[[], None],
+) -> None:
+    """Walk ``rows`` (the first, how many) and ``step``, as long as ``condition`` holds and nothing went wrong."""
+    table, args, status = (_element(b, bases, ir.Constant(I64, slot), POINTER) for slot in (TABLE, ARGS, STATUS))
+    first = b.gep(table, [b.mul(rows[0], ir.Constant(I64, 16))], source_etype=I8)
+    head, inside, done = (b.append_basic_block(n) for n in ("head", "inside", "done"))
+    b.branch(head)
+    b.position_at_end(head)
+    well = b.icmp_signed("==", b.load(status, typ=I64), ir.Constant(I64, 0))
+    b.cbranch(b.and_(condition(), well), inside, done)
+    b.position_at_end(inside)
+    b.call(walked, [first, rows[1], args, bases])
+    step()
+    b.branch(head)
+    b.position_at_end(done)
+    b.ret_void()
+
+
+def _add_for(module: ir.Module, walked: ir.Function) -> None:
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_for")
+    bases, args = function.args
+    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+    register = _place(b, bases, args, 0)
+    start, stop = (b.sext(b.load(_place(b, bases, args, i), typ=I32), I64) for i in (2, 4))
+    step, first, rows = (_element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8))
+    counter = b.alloca(I64)
+    b.store(start, counter)
+
+    def condition() -> Any:
+        value = b.load(counter, typ=I64)
+        going = b.icmp_signed("<", value, stop)
+        b.store(b.select(going, b.trunc(value, I32), b.load(register, typ=I32)), register)
+        return going
+
+    def advance() -> None:
+        b.store(b.add(b.load(counter, typ=I64), step), counter)
+
+    _looping(b, bases, walked, (first, rows), condition, advance)
+
+
+def _add_while(module: ir.Module, walked: ir.Function) -> None:
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_while")
+    bases, args = function.args
+    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+    register = _place(b, bases, args, 0)
+    first, rows = (_element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
+
+    def condition() -> Any:
+        return b.icmp_signed("!=", b.load(register, typ=I32), ir.Constant(I32, 0))
+
+    _looping(b, bases, walked, (first, rows), condition, lambda: None)
 
 
 def _add_fill(module: ir.Module) -> None:

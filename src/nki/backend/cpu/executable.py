@@ -5,18 +5,21 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
+from typing import Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.backend.cpu.driver import walk
+from nki.backend.cpu.driver import FIRST_IO, walk
 from nki.backend.cpu.plan import Plan, Progress, plan
 from nki.base import collector
+from nki.ir.dynamic import out_of_bounds
 from nki.ir.kernel import Kernel
 
 _arenas: list[tuple[NDArray[np.uint8], int]] = []
 """Memory of launches that ended, for the next ones: fresh pages are slow to touch, used ones are in the cache."""
 _KEPT = 4
+_word: Final = ctypes.c_int64.from_address
 
 
 class Executable:
@@ -33,22 +36,34 @@ class Executable:
             self.plan: Plan = plan(kernel, progress)
         self._walk = walk()
         self._table = self.plan.table.ctypes.data
-        self._rows = len(self.plan.table)
+        self._rows = self.plan.rows
         self._args = self.plan.args.ctypes.data
-        self._bytes = self.plan.arena + self.plan.scratch + 64
-        self._bases = ctypes.c_int64 * (2 + len(self.inputs) + len(self.outputs))
+        self._status = -(-(self.plan.arena + self.plan.scratch) // 64) * 64
+        self._bytes = self._status + 2 * 64
+        self._bases = ctypes.c_int64 * (FIRST_IO + len(self.inputs) + len(self.outputs))
         self.compile_seconds = time.perf_counter() - started
 
     def launch(self, pointers: Sequence[int]) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of its spec's size.
 
-        The interpreter lock is released while the kernel runs.
+        The interpreter lock is released while the kernel runs. Raises :class:`OutOfBoundsError` if a run-time index led
+        outside its tensor: outputs are then incomplete.
         """
         kept = _take(self._bytes)
-        start = kept[1]
-        self._walk(self._table, self._rows, self._args, self._bases(start, start + self.plan.arena, *pointers))
+        start, plan, table, args = kept[1], self.plan, self._table, self._args
+        status = start + self._status
+        ctypes.memset(status, 0, 24)
+        self._walk(table, self._rows, args, self._bases(start, start + plan.arena, status, table, args, *pointers))
+        wrong = _word(status).value
+        if wrong:
+            self._raise(wrong, _word(status + 8).value, _word(status + 16).value)
         if len(_arenas) < _KEPT:
             _arenas.append(kept)
+
+    def _raise(self, site: int, operand: int, index: int) -> NoReturn:
+        inst = self.plan.sites[site - 1]
+        f, access = [(f, a) for f, a in inst.operands() if a.dynamic is not None][operand]
+        raise out_of_bounds(inst, f.name, access, index)
 
 
 def _take(nbytes: int) -> tuple[NDArray[np.uint8], int]:

@@ -7,7 +7,8 @@ DMA go, where nothing can tell the difference:
 - a tile whose only reader is a copy to an output: its writers write the output, provided that one of them writes all
   of the tile and that nobody touches that output in between.
 
-A copy that converts stays, and one whose window cannot be followed through the other's strides.
+A copy that converts stays, and one whose window cannot be followed through the other's strides; so does everything that
+loops touch, or run-time indices.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 from nki.backend.cpu.nodes import merged
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
+from nki.ir.loop import Statement, touched
 from nki.ir.types import Access, Buffer, Tensor, row_major
 
 
@@ -29,18 +31,24 @@ class _Uses:
     reads: list[int] = field(default_factory=list[int])
 
 
-def forwarded(kernel: Kernel) -> list[Inst]:
-    """The instructions of ``kernel`` without the copies that can go."""
-    body: list[Inst | None] = list(kernel.body)
+def forwarded(kernel: Kernel) -> list[Statement]:
+    """The statements of ``kernel`` without the copies that can go."""
+    body: list[Statement | None] = list(kernel.body)
     uses: dict[Tensor, _Uses] = {}
+    fixed: set[Tensor] = set()
     for position, inst in enumerate(kernel.body):
+        if not isinstance(inst, Inst):
+            fixed.update(access.tensor for access in touched(inst))
+            continue
+        fixed.update(index.tensor for index in inst.indices())
+        fixed.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
         for access in inst.reads():
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
         for access in inst.writes():
             uses.setdefault(access.tensor, _Uses()).writes.append(position)
-    inputs, outputs = set(kernel.inputs), set(kernel.outputs)
+    inputs, outputs = set(kernel.inputs), set(kernel.outputs) - fixed
     for tensor, use in uses.items():
-        if tensor.buffer is not Buffer.sbuf:
+        if tensor.buffer is not Buffer.sbuf or tensor in fixed:
             continue
         if not use.writes or not use.reads or use.writes[-1] >= use.reads[0]:
             continue
@@ -48,19 +56,19 @@ def forwarded(kernel: Kernel) -> list[Inst]:
             continue
         if len(use.reads) == 1:
             _write_directly(body, tensor, use, outputs, uses)
-    return [inst for inst in body if inst is not None]
+    return [statement for statement in body if statement is not None]
 
 
-def _copy(inst: Inst | None, tile: Tensor, other: str, mine: str) -> Access | None:
+def _copy(inst: Statement | None, tile: Tensor, other: str, mine: str) -> Access | None:
     """The window on the other side of a DMA that moves all of ``tile`` unchanged."""
-    if inst is None or inst.mnemonic != "dma_copy":
+    if not isinstance(inst, Inst) or inst.mnemonic != "dma_copy" or inst.indices():
         return None
     there, here = getattr(inst, other), getattr(inst, mine)
     whole = here.tensor is tile and here.size == tile.elements and here.strides == row_major(here.shape)
     return there if whole and here.dtype is tile.dtype is there.dtype is there.tensor.dtype else None
 
 
-def _read_directly(body: list[Inst | None], tile: Tensor, use: _Uses, inputs: set[Tensor]) -> bool:
+def _read_directly(body: list[Statement | None], tile: Tensor, use: _Uses, inputs: set[Tensor]) -> bool:
     """Take out the load of ``tile`` if its readers can do without; whether it went."""
     source = _copy(body[use.writes[0]], tile, "src", "dst")
     if source is None or source.tensor not in inputs or not _redirect(body, use.reads, tile, source):
@@ -70,15 +78,15 @@ def _read_directly(body: list[Inst | None], tile: Tensor, use: _Uses, inputs: se
 
 
 def _write_directly(
-    body: list[Inst | None], tile: Tensor, use: _Uses, outputs: set[Tensor], uses: dict[Tensor, _Uses]
+    body: list[Statement | None], tile: Tensor, use: _Uses, outputs: set[Tensor], uses: dict[Tensor, _Uses]
 ) -> None:
     """Take out the store of ``tile`` if its writers can do without."""
     last = use.reads[0]
     target = _copy(body[last], tile, "dst", "src")
     if target is None or target.tensor not in outputs:
         return
-    touched = uses[target.tensor]
-    if any(use.writes[0] <= position < last for position in (*touched.writes, *touched.reads)):
+    others = uses[target.tensor]
+    if any(use.writes[0] <= position < last for position in (*others.writes, *others.reads)):
         return
     if not any(_fills(body[position], tile) for position in use.writes):
         return
@@ -86,18 +94,18 @@ def _write_directly(
         body[last] = None
 
 
-def _fills(inst: Inst | None, tile: Tensor) -> bool:
+def _fills(inst: Statement | None, tile: Tensor) -> bool:
     """Whether one write of ``inst`` covers all of ``tile``: a window writes no element twice."""
-    return inst is not None and any(a.tensor is tile and a.size == tile.elements for a in inst.writes())
+    return isinstance(inst, Inst) and any(a.tensor is tile and a.size == tile.elements for a in inst.writes())
 
 
-def _redirect(body: list[Inst | None], positions: list[int], tile: Tensor, there: Access) -> bool:
+def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, there: Access) -> bool:
     """Let the instructions at ``positions`` use ``there`` in place of ``tile``; False, and no change, if one cannot."""
     changed: dict[int, Inst] = {}
     follow = _follower(there)
     for position in dict.fromkeys(positions):
         inst = body[position]
-        if inst is None:
+        if not isinstance(inst, Inst):
             return False
         replaced: dict[str, Access] = {}
         for f, access in inst.operands():

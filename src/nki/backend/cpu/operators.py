@@ -133,7 +133,8 @@ def emit_bits(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.V
 
 
 def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, signed: tuple[bool, bool]) -> ir.Value:
-    """Arithmetic and comparisons of 32-bit integers by value, for which 64 bits suffice; the low 32 bits."""
+    """Arithmetic and comparisons of up to 32-bit integers by value, for which 64 bits suffice; the low 32 bits."""
+    x, y = (_word(b, v, s) for v, s in zip((x, y), signed, strict=True))
     if op in ("add", "subtract", "multiply"):  # whose low bits depend on low bits only
         return {"add": b.add, "subtract": b.sub, "multiply": b.mul}[op](x, y)
     wide = like(x, ir.IntType(64))
@@ -142,6 +143,11 @@ def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, signed: tup
         return b.zext(b.icmp_signed(_COMPARE.get(op, "!="), one, two), x.type)
     sizes = (one, two) if op in ("maximum", "minimum") else (_size(b, one), _size(b, two))
     return b.select(b.icmp_signed(">" if op.endswith(("maximum", "_max")) else "<", *sizes), x, y)
+
+
+def _word(b: ir.IRBuilder, x: ir.Value, signed: bool) -> ir.Value:
+    kind = like(x, ir.IntType(32))
+    return x if x.type == kind else (b.sext if signed else b.zext)(x, kind)
 
 
 def _size(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

@@ -1,5 +1,6 @@
 """A kernel as a table that native code walks: one routine per instruction signature, one row per instruction.
 
+A loop is a row, too, whose routine walks the rows of its body; those stand behind the rows of what surrounds it.
 Memory on chip and internal HBM become one arena; tensors whose lives do not meet share its bytes, which also keeps a
 long unrolled loop in the processor's cache.
 """
@@ -18,16 +19,17 @@ from numpy.typing import NDArray
 
 from nki.backend.cpu.codegen import emit_routine
 from nki.backend.cpu.coverage import unwritten
-from nki.backend.cpu.driver import fill_address
+from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, fill_address, for_address, while_address
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
-from nki.backend.cpu.nodes import Aliases, lower
+from nki.backend.cpu.nodes import Aliases
 from nki.base.version import version
+from nki.ir.dynamic import largest_index
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
+from nki.ir.loop import Loop, Statement, While, instructions, touched
 from nki.ir.types import Access, Tensor
 
-ARENA, FIRST_IO = 0, 2
 ALIGN = 64
 Progress = Callable[[int, int], None]
 Key = tuple[Any, ...]
@@ -49,62 +51,127 @@ BATCH = 24
 
 @dataclass(slots=True)
 class Plan:
-    """What a launch needs: ``table`` rows are (routine, index of its first argument).
+    """What a launch needs: rows of ``table`` are (routine, index of its first argument); it walks the first ``rows``.
 
-    ``body`` is the instructions that run; rows that fill memory stand before and between theirs.
+    ``body`` is what runs; rows that fill memory stand before and between its rows. ``sites`` are the instructions that
+    may find a run-time index out of bounds.
     """
 
     table: NDArray[np.int64]
     args: NDArray[np.int64]
+    rows: int
     arena: int
     scratch: int
     routines: int
-    body: list[Inst]
+    body: list[Statement]
+    sites: list[Inst]
 
 
 def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
     """Lay out ``kernel`` and compile the routines that no kernel of this process has needed before."""
     kernel = kernel.with_body(forwarded(kernel))
-    keys = [(inst.key(), aliases(inst)) for inst in kernel.body]
     unique: dict[Key, Inst] = {}
-    for key, inst in zip(keys, kernel.body, strict=True):
+    keys: dict[int, Key] = {}
+    for inst in kernel.instructions():
+        key = keys[id(inst)] = (inst.key(), aliases(inst))
         unique.setdefault(key, inst)
     _compile({k: i for k, i in unique.items() if k not in _routines}, progress)
-    fills = unwritten(kernel)
     places, arena = _places(kernel)
-    rows: list[int] = []
-    args: list[int] = []
-    for tensor in kernel.outputs:
-        if tensor in fills:
-            _fill(tensor, places, rows, args)
-    fills.difference_update(kernel.outputs)
-    for key, inst in zip(keys, kernel.body, strict=True):
+    layout = _Layout(places, keys, unwritten(kernel))
+    layout.main(kernel)
+    scratch = max((_routines[key].scratch for key in unique), default=0)
+    table = np.array(layout.rows, np.int64).reshape(-1, 2)
+    args = np.array(layout.args, np.int64)
+    return Plan(table, args, layout.first, arena, scratch, len(unique), list(kernel.body), layout.sites)
+
+
+class _Layout:
+    """Writes the rows of a table and their arguments."""
+
+    def __init__(self, places: dict[Tensor, tuple[int, int]], keys: dict[int, Key], fills: set[Tensor]) -> None:
+        self.places = places
+        self.keys = keys
+        self.fills = fills
+        self.rows: list[int] = []
+        self.args: list[int] = []
+        self.sites: list[Inst] = []
+        self.first = 0
+        self.waiting: list[tuple[Loop, int]] = []
+        """Loops whose bodies are still to be laid out, and where their arguments say so."""
+
+    def main(self, kernel: Kernel) -> None:
+        """All rows: those of the kernel's own statements first, then those of loops' bodies."""
+        for tensor in kernel.outputs:
+            self.fill(tensor)
+        for statement in kernel.body:
+            if self.fills:
+                for access in touched(statement):
+                    self.fill(access.tensor)
+            self.statement(statement)
+        self.first = len(self.rows) // 2
+        while self.waiting:
+            loop, at = self.waiting.pop(0)
+            begin = len(self.rows) // 2
+            for statement in loop.body:
+                self.statement(statement)
+            self.args[at : at + 2] = [begin, len(self.rows) // 2 - begin]
+
+    def fill(self, tensor: Tensor) -> None:
+        """Fill ``tensor`` now if it needs it and was not yet."""
+        if tensor in self.fills:
+            self.fills.discard(tensor)
+            pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
+            self.rows += [fill_address(), len(self.args)]
+            self.args += [*self.places[tensor], tensor.nbytes, int.from_bytes(pattern, "little", signed=True)]
+
+    def statement(self, statement: Statement) -> None:
+        if isinstance(statement, Inst):
+            self.instruction(statement)
+        else:
+            self.loop(statement)
+
+    def instruction(self, inst: Inst) -> None:
+        args = self.args
+        self.rows.append(_routines[self.keys[id(inst)]].address)
+        self.rows.append(len(args))
         operands = inst.accesses()
-        if fills:
-            for access in operands:
-                if access.tensor in fills:
-                    fills.discard(access.tensor)
-                    _fill(access.tensor, places, rows, args)
-        rows.append(_routines[key].address)
-        rows.append(len(args))
+        dynamic = False
         for access in operands:
-            base, start = places[access.tensor]
+            base, start = self.places[access.tensor]
             args.append(base)
             args.append(start + access.offset * access.dtype.itemsize)
+            dynamic = dynamic or access.dynamic is not None
+        if dynamic:
+            for access in operands:
+                if access.dynamic is not None:
+                    args += [*self.place(access.dynamic.source), largest_index(access)]
+            self.sites.append(inst)
+            args.append(len(self.sites))
         args.extend(_bits(float(number)) for number in inst.immediates())
-    scratch = max((_routines[key].scratch for key in unique), default=0)
-    table = np.array(rows, np.int64).reshape(-1, 2)
-    return Plan(table, np.array(args, np.int64), arena, scratch, len(unique), list(kernel.body))
+
+    def loop(self, loop: Loop) -> None:
+        literal = len(self.args)
+        self.args += [] if isinstance(loop, While) else [b for b in (loop.start, loop.stop) if isinstance(b, int)]
+        self.rows += [while_address() if isinstance(loop, While) else for_address(), len(self.args)]
+        self.args += self.place(loop.register)
+        if not isinstance(loop, While):
+            for bound in (loop.start, loop.stop):
+                if isinstance(bound, Access):
+                    self.args += self.place(bound)
+                else:
+                    self.args += [ARGS, 8 * literal]
+                    literal += 1
+            self.args.append(loop.step)
+        self.waiting.append((loop, len(self.args)))
+        self.args += [0, 0]
+
+    def place(self, access: Access) -> list[int]:
+        base, start = self.places[access.tensor]
+        return [base, start + access.offset * access.dtype.itemsize]
 
 
 def _bits(number: float) -> int:
     return struct.unpack("<q", struct.pack("<d", number))[0]
-
-
-def _fill(tensor: Tensor, places: dict[Tensor, tuple[int, int]], rows: list[int], args: list[int]) -> None:
-    pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
-    rows += [fill_address(), len(args)]
-    args += [*places[tensor], tensor.nbytes, int.from_bytes(pattern, "little", signed=True)]
 
 
 def aliases(inst: Inst) -> Aliases:
@@ -123,6 +190,8 @@ def aliases(inst: Inst) -> Aliases:
 
 def _overlap(one: Access, two: Access) -> bool:
     """Whether two windows of one tensor may share an element: judged by partitions and by the bytes within them."""
+    if one.dynamic is not None or two.dynamic is not None:
+        return True
     if one.buffer.is_hbm:
         return _meets(_span(one, 0, one.offset), _span(two, 0, two.offset))
     first, second = divmod(one.offset, one.partition_step), divmod(two.offset, two.partition_step)
@@ -154,9 +223,7 @@ def _meets(one: tuple[int, int], two: tuple[int, int]) -> bool:
 
 def build(module: ir.Module, name: str, inst: Inst) -> int:
     """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
-    lowering = lower(inst, aliases(inst))
-    emit_routine(module, name, lowering, len(inst.accesses()), engine().vector_width)
-    return lowering.scratch
+    return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
 
 
 def _compile(missing: dict[Key, Inst], progress: Progress | None) -> None:
@@ -201,13 +268,13 @@ def _places(kernel: Kernel) -> tuple[dict[Tensor, tuple[int, int]], int]:
     for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs)):
         places.setdefault(tensor, (FIRST_IO + slot, 0))
     last: dict[Tensor, int] = {}
-    for index, inst in enumerate(kernel.body):
-        for access in inst.accesses():
+    for index, statement in enumerate(kernel.body):
+        for access in touched(statement):
             last[access.tensor] = index
     arena = _Arena()
     blocks: dict[Tensor, tuple[int, int]] = {}
-    for index, inst in enumerate(kernel.body):
-        tensors = {access.tensor: None for access in inst.accesses()}
+    for index, statement in enumerate(kernel.body):
+        tensors = {access.tensor: None for access in touched(statement)}
         for tensor in tensors:
             if tensor not in places:
                 blocks[tensor] = arena.take(tensor.nbytes)
@@ -222,7 +289,7 @@ def listing(kernel: Kernel, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``kernel`` uses, each once."""
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
-    for inst in forwarded(kernel):
+    for inst in instructions(forwarded(kernel)):
         key = (inst.key(), aliases(inst))
         if key not in seen:
             build(module, f"r{len(seen)}_{inst.mnemonic}", inst)

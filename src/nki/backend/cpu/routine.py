@@ -1,29 +1,34 @@
 """The frame of a native routine: its arguments, and loop nests that move one address per access pattern.
 
 A routine is ``void f(i8** bases, i64* args)``. ``args`` holds a pair (index into ``bases``, byte offset) for each
-operand, then the instruction's run-time numbers as bits of doubles; ``bases[1]`` is scratch memory. Element addresses
-were proved to lie inside their tensors when the access was made, so the code checks nothing.
+operand; for each operand with a run-time index the pair of that index and the largest legal value, then the number of
+the instruction for the error; then the instruction's run-time numbers as bits of doubles. Element addresses were proved
+to lie inside their tensors when the access was made, so the code checks nothing but run-time indices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from llvmlite import ir
 
+from nki.backend.cpu import driver
 from nki.backend.cpu.loops import Loop, boundaries, joined, nest
 from nki.backend.cpu.nodes import SCRATCH, Lowering, Node, Param, Place
 from nki.backend.cpu.operators import F64
+from nki.ir.inst import Inst
+from nki.ir.types import Access, Reach
+from nki.isa.enums import oob_mode
 
 I8: Final = ir.IntType(8)
 I32: Final = ir.IntType(32)
 I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
 ROUTINE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
-SCRATCH_BASE: Final = 1
 
 Builder = Any
 Value = Any
@@ -41,19 +46,111 @@ Position = dict[int, Value]
 """Where the leaves of a nest are, by their index: an address; for an iota, its value so far."""
 
 
+class Addressing:
+    """Where the arguments of an instruction's routine stand, and how its operands move from row to row."""
+
+    def __init__(self, inst: Inst) -> None:
+        operands = inst.accesses()
+        self._slots = [slot for slot, access in enumerate(operands) if access.dynamic is not None]
+        self._first = 2 * len(operands)
+        self.dynamic = bool(self._slots)
+        self.site = self._first + 3 * len(self._slots)
+        self.immediates = self.site + self.dynamic
+        self.skips = getattr(inst, "oob_mode", None) is oob_mode.skip
+        rows = [a.shape[0] for a in operands if a.dynamic is not None and a.dynamic.reach is Reach.rows]
+        self.rows = max(rows, default=1)
+
+    def place(self, slot: int) -> int:
+        """The first argument of operand ``slot``'s index: a base, an offset, then the largest index that is legal."""
+        return self._first + 3 * self._slots.index(slot)
+
+    def order(self, slot: int) -> Value:
+        """The number of operand ``slot`` among those with a run-time index."""
+        return ir.Constant(I64, self._slots.index(slot))
+
+
 class Routine:
     """A native function under construction."""
 
-    def __init__(self, module: ir.Module, name: str, lowering: Lowering, operands: int, lanes: int) -> None:
+    def __init__(self, module: ir.Module, name: str, lowering: Lowering, inst: Inst, lanes: int) -> None:
         self.function = ir.Function(module, ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.lowering = lowering
-        self.operands = operands
+        self.operands = inst.accesses()
         self.lanes = lanes
         self.bases, self.args = self.function.args
-        self.pointers = {slot: self.pointer(slot) for slot in range(operands)}
+        self.addressing = Addressing(inst)
+        self.pointers = {slot: self.pointer(slot) for slot in range(len(self.operands))}
         if lowering.scratch:
-            self.pointers[SCRATCH] = self.base(ir.Constant(I64, SCRATCH_BASE))
+            self.pointers[SCRATCH] = self.base(ir.Constant(I64, driver.SCRATCH))
+
+    @contextmanager
+    def rows(self) -> Generator[None]:
+        """Code for each row of an instruction that goes row by row, else for all of it, with ``pointers`` moved there.
+
+        Where an index leads out of bounds, the row is skipped, or the routine notes that and ends.
+        """
+        b, addressing = self.b, self.addressing
+        if not addressing.dynamic:
+            yield
+            return
+        ends = b.append_basic_block("ends")
+        head, following = b.append_basic_block("row"), b.append_basic_block("next_row")
+        before = b.block
+        b.branch(head)
+        b.position_at_end(head)
+        number = b.phi(I64)
+        number.add_incoming(ir.Constant(I64, 0), before)
+        still = dict(self.pointers)
+        for slot, access in enumerate(self.operands):
+            self.pointers[slot] = self._moved(slot, access, number, following, ends)
+        yield
+        b.branch(following)
+        b.position_at_end(following)
+        after = b.add(number, ir.Constant(I64, 1))
+        number.add_incoming(after, b.block)
+        b.cbranch(b.icmp_signed("<", after, ir.Constant(I64, addressing.rows)), head, ends)
+        b.position_at_end(ends)
+        self.pointers.update(still)
+
+    def _moved(self, slot: int, access: Access, number: Value, following: Value, ends: Value) -> Value:
+        """Where operand ``slot`` is in row ``number``, its run-time index included."""
+        dynamic, b = access.dynamic, self.b
+        own = dynamic is not None and dynamic.reach is Reach.rows
+        pointer = self.pointers[slot]
+        if self.addressing.rows > 1 and not own:
+            step = access.strides[0] * access.dtype.itemsize
+            pointer = self.move(pointer, b.mul(number, ir.Constant(I64, step)))
+        if dynamic is None:
+            return pointer
+        place = self.addressing.place(slot)
+        source = dynamic.source
+        at = self.move(self.base(self.argument(place)), self.argument(place + 1))
+        if own:
+            at = self.move(at, b.mul(number, ir.Constant(I64, source.strides[0] * source.dtype.itemsize)))
+        word = b.load(at, typ=ir.IntType(8 * source.dtype.itemsize), align=source.dtype.itemsize)
+        if source.dtype.itemsize < 4:
+            word = b.sext(word, I32) if source.dtype.kind == "i" else b.zext(word, I32)
+        index = b.zext(word, I64)
+        fits, outside = b.append_basic_block("fits"), b.append_basic_block("outside")
+        b.cbranch(b.icmp_signed("<=", index, self.argument(place + 2)), fits, outside)
+        b.position_at_end(outside)
+        if self.addressing.skips:
+            b.branch(following)
+        else:
+            self._note_outside((self.argument(self.addressing.site), self.addressing.order(slot), index))
+            b.branch(ends)
+        b.position_at_end(fits)
+        return self.move(pointer, b.mul(index, ir.Constant(I64, dynamic.step * access.dtype.itemsize)))
+
+    def _note_outside(self, words: tuple[Value, Value, Value]) -> None:
+        """Keep ``words`` as the launch's error, unless it has one."""
+        b = self.b
+        status = self.base(ir.Constant(I64, driver.STATUS))
+        first = b.icmp_signed("==", b.load(status, typ=I64, align=8), ir.Constant(I64, 0))
+        for offset, value in reversed(list(enumerate(words))):
+            place = self.move(status, ir.Constant(I64, 8 * offset))
+            b.store(b.select(first, value, b.load(place, typ=I64, align=8)), place, align=8)
 
     def argument(self, index: int, kind: ir.Type = I64) -> Value:
         place = self.b.gep(self.args, [ir.Constant(I64, 8 * index)], source_etype=I8)
@@ -72,7 +169,7 @@ class Routine:
     def number(self, value: Any) -> Value:
         """A run-time or compile-time number as a double."""
         if isinstance(value, Param):
-            return self.argument(2 * self.operands + value.index, F64)
+            return self.argument(self.addressing.immediates + value.index, F64)
         return ir.Constant(F64, float(value))
 
     def integer(self, value: Any) -> Value:
@@ -86,7 +183,7 @@ class Routine:
     def scratch_like(self, like: Place) -> Place:
         place = self.lowering.new_place(like.rows, like.columns, like.dtype)
         if SCRATCH not in self.pointers:
-            self.pointers[SCRATCH] = self.base(ir.Constant(I64, SCRATCH_BASE))
+            self.pointers[SCRATCH] = self.base(ir.Constant(I64, driver.SCRATCH))
         return place
 
     def nest(self, leaves: list[Leaf], rows: int, columns: int) -> list[Loop] | None:

@@ -1,4 +1,4 @@
-"""The variable that a call's result is assigned to, read from the bytecode after the call."""
+"""The variable that a call's result is assigned to, or loops in, read from the bytecode after the call."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import CodeType
 
 from nki.base.source import Where
 
+_LOOPS = ("GET_ITER", "FOR_ITER")  # between the call in `for name in call():` and its name
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")
 
 
@@ -20,6 +21,8 @@ def _targets(code: CodeType) -> dict[int, str]:
         if instruction.opname in _STORES and call >= 0:
             # While a call runs, the frame points somewhere between the call and its last cache entry.
             found.update(dict.fromkeys(range(call, instruction.offset, 2), str(instruction.argval)))
+        if instruction.opname in _LOOPS:
+            continue
         call = instruction.offset if instruction.opname.startswith("CALL") else -1
     return found
 

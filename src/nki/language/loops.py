@@ -1,0 +1,158 @@
+"""Loops that run on the device: ``nl.dynamic_range``, ``nl.fori_loop`` and ``nl.while_loop``."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nki.base.errors import DynamicLoopError
+from nki.base.naming import assigned_name
+from nki.base.source import Where, here
+from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.call import invoke
+from nki.frontend.rounds import one_round
+from nki.ir.kernel import Builder, current
+from nki.ir.loop import For, While
+from nki.ir.register import VirtualRegister
+from nki.isa.register import RegisterMove
+
+Bound = int | VirtualRegister
+WORD = range(-(1 << 31), 1 << 31)
+
+
+def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> DynamicRange:
+    """A loop that runs on the device: ``for i in nl.dynamic_range(start, stop, step):``.
+
+    ``start`` and ``stop`` are integers or registers, read once when the loop begins; with one argument it is ``stop``.
+    ``step`` is an integer of at least 1. The body is compiled once, and ``i`` is a register that only the loop writes.
+    Deprecated since NKI 0.6: use :func:`fori_loop`. Raises :class:`DynamicLoopError` for other bounds.
+    """
+    low, high = (0, start) if stop is None else (start, stop)
+    where = here("specialise.py")
+    _check_free(current("nl.dynamic_range"), "nl.dynamic_range")
+    if where.span is not None:
+        text = "`nl.dynamic_range` is deprecated since NKI 0.6: use nl.fori_loop(start, stop, body)"
+        warn_at(where.span, text, NkiDeprecationWarning)
+    return DynamicRange(_bound("start", low), _bound("stop", high), _step(step), where)
+
+
+class DynamicRange:
+    """What :func:`dynamic_range` gives to a ``for`` loop."""
+
+    def __init__(self, start: Bound, stop: Bound, step: int, where: Where) -> None:
+        self.start = start
+        self.stop = stop
+        self.step = step
+        self.where = where
+
+    def __iter__(self) -> Iterator[VirtualRegister]:
+        builder = current("nl.dynamic_range")
+        register = builder.register(assigned_name(self.where, "i"), self.where, frozen=True)
+        return one_round(builder, For(register, self.start, self.stop, self.step, where=self.where), register)
+
+
+def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], None], step: int = 1) -> None:
+    """Run ``body_fun(i)`` on the device for ``i`` from ``lower`` to ``upper`` (exclusive) in steps of ``step``.
+
+    Bounds are integers or registers, read once when the loop begins; ``step`` is an integer of at least 1. The body is
+    compiled once; ``i`` is a register for it to read, in ``t[i]`` or ``t.ap(..., scalar_offset=i)``. It returns nothing
+    and hands results on in tensors made before the loop. Raises :class:`DynamicLoopError` otherwise.
+    """
+    where = here("specialise.py")
+    builder = current("nl.fori_loop")
+    _check_free(builder, "nl.fori_loop")
+    low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
+    register = builder.register(_parameter(body_fun), where, frozen=True)
+    builder.open(For(register, low, high, pace, where=where))
+    result = invoke(body_fun, register)
+    if result is not None:
+        raise DynamicLoopError(
+            f"nl.fori_loop: the body returns {_shown(result)}, which has nowhere to go",
+            fix="write results to a tensor that was made before the loop",
+        )
+    builder.close()
+
+
+def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], VirtualRegister]) -> None:
+    """Run ``body_fun(r)`` on the device as long as ``r`` is not 0; ``r`` begins as ``init``, then is what it returned.
+
+    Asked before each round, so the body may never run. It gets a copy of the register, which it may write and return.
+    Raises :class:`DynamicLoopError` when ``init`` or the result is no register.
+    """
+    where = here("specialise.py")
+    builder = current("nl.while_loop")
+    _check_free(builder, "nl.while_loop")
+    if not isinstance(init, VirtualRegister):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
+        raise DynamicLoopError(
+            f"nl.while_loop: init is {_shown(init)} and not a register",
+            fix="make one with nisa.register_alloc, and load it with nisa.register_load",
+        )
+    condition = builder.register("condition", where)
+    builder.emit(RegisterMove(condition, init))
+    builder.open(While(condition, where=where))
+    value = builder.register(_parameter(body_fun), where)
+    builder.emit(RegisterMove(value, condition))
+    result = invoke(body_fun, value)
+    if not isinstance(result, VirtualRegister):
+        raise DynamicLoopError(
+            f"nl.while_loop: the body returns {_shown(result)} and not the register to test next",
+            fix="end it with `return register`",
+        )
+    builder.emit(RegisterMove(condition, result))
+    builder.close()
+
+
+def _bound(name: str, value: Any) -> Bound:
+    if isinstance(value, VirtualRegister):
+        return value
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise DynamicLoopError(
+            f"a run-time loop has {name}={_shown(value)}: bounds are integers or registers",
+            fix="load the element of a tensor into a register with nisa.register_load",
+        ) from None
+    if number not in WORD:
+        raise DynamicLoopError(
+            f"a run-time loop has {name}={number}, which does not fit into the 32 bits of a register",
+            fix="count to 2**31 - 1 at most",
+        )
+    return number
+
+
+def _step(value: Any) -> int:
+    try:
+        step = 0 if isinstance(value, VirtualRegister) else operator.index(value)
+    except TypeError:
+        step = 0
+    if step < 1:
+        raise DynamicLoopError(
+            f"a run-time loop has step={_shown(value)}: the step is an integer of at least 1, part of the loop's "
+            "instruction",
+            fix="count upwards in a fixed step",
+        )
+    return step
+
+
+def _shown(value: Any) -> str:
+    return f"{value!r:.40} ({type(value).__name__})"
+
+
+def _parameter(body: Any) -> str:
+    """The name under which the body knows its register."""
+    code = getattr(getattr(body, "__func__", body), "__code__", None)
+    names: tuple[str, ...] = code.co_varnames[: code.co_argcount] if code is not None else ()
+    own = [name for name in names if name != "self"]
+    return own[0] if own else "i"
+
+
+def _check_free(builder: Builder, what: str) -> None:
+    if builder.ordered:
+        raise DynamicLoopError(
+            f"{what} inside `with nl.no_reorder():`, which cannot hold a run-time loop",
+            fix="put the `with` block inside the loop's body",
+        )
+
+
+__all__ = ["dynamic_range", "fori_loop", "while_loop"]
