@@ -22,6 +22,8 @@ import nki.language as nl
 from nki.base.errors import NkiError
 from nki.target import ENVIRONMENT
 
+pytestmark = pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
+
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 MARK = "-----\n"
 

@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+import nki.isa  # noqa: F401  # declares the instructions
 from nki.backend import reference
 from nki.backend.cpu.executable import Executable
 from nki.base.dtype import DType, float32, uint8
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
-from nki.ir.inst import Inst, verify
+from nki.ir.inst import REGISTRY, Inst, verify
 from nki.ir.kernel import Kernel
 from nki.ir.loop import touched
 from nki.ir.register import is_register
@@ -36,6 +37,8 @@ from nki.target import Target
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator
+WRITING = [name for name, cls in REGISTRY.items() if cls.write_names]
+"""The instructions that write tensors: all but ``device_print``."""
 EXAMPLES = int(os.environ.get("NKI_TEST_EXAMPLES", "50"))
 SEED = os.environ.get("NKI_TEST_SEED", "0")
 """Any text; ``random`` draws a new one for each run, and every failure names it."""

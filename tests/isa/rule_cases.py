@@ -94,6 +94,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "bn_stats": {"dst": tile(4, 6), "data": tile(4, 512)},
     "bn_aggr": {"dst": tile(4, 2), "data": tile(4, 6)},
+    "device_print": {"prefix": "text", "src": tile(4, 8)},
     "dma_copy": {"dst": tile(4, 8), "src": tile(4, 8, buffer="hbm")},
     "iota": {"dst": ints(4, 8), "pattern": [[1, 8]]},
     "affine_select": {
@@ -161,7 +162,7 @@ class Case:
 def shared_rules() -> Iterator[Case]:
     for mnemonic, legal in LEGAL.items():
         for name, spec in legal.items():
-            if isinstance(spec, Spec) and mnemonic != "dma_copy" and not mnemonic.startswith("register"):
+            if isinstance(spec, Spec) and mnemonic != "dma_copy" and not mnemonic.startswith(("register", "device")):
                 yield Case(mnemonic, "TL01", {name: spec.but(buffer="hbm")})
                 yield Case(mnemonic, "TL02", {name: spec.but(partitions=129)})
                 yield Case(mnemonic, "TL03", {name: spec.but(at=1)}, {name: spec.but(at=32)})
@@ -355,6 +356,8 @@ OWN = [
     ),
     Case("dma_copy", "DC11", {}, {"src": Indexed(4, 8, buffer="hbm")}, "trn1", "trn2", says="trn1"),
     Case("dma_copy", "DC12", {"src": Indexed(4, 8)}, {"src": Indexed(4, 8, buffer="hbm")}),
+    Case("device_print", "DP01", {"src": psum(4, 8)}),
+    Case("device_print", "DP02", {"prefix": ""}, says="prefix"),
     Case("register_move", "RG01", {"dst": ints(1, 1)}),
     Case("register_move", "RG02", {"dst": Register(frozen=True)}),
     Case("register_move", "RG06", {"src": ints(1, 1)}),

@@ -65,6 +65,8 @@ def test_signature_is_the_documented_one(mnemonic: str) -> None:
 
 def test_functions_say_what_they_are() -> None:
     for mnemonic, cls in REGISTRY.items():
+        if not cls.public:
+            continue
         function = getattr(nisa, mnemonic)
         assert (function.__name__, function.__module__) == (mnemonic, "nki.isa")
         assert inspect.getdoc(cls) in function.__doc__

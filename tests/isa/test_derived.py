@@ -55,7 +55,7 @@ def test_native_code_is_the_reference(mnemonic: str, generation: Target) -> None
 
 
 @pytest.mark.parametrize("arrange", [harness.in_place, harness.crowded], ids=lambda f: f.__name__)
-@INSTRUCTIONS
+@pytest.mark.parametrize("mnemonic", harness.WRITING)
 def test_reads_come_before_writes(mnemonic: str, arrange: Callable[[Inst, Draw], Inst | None]) -> None:
     generation = target.GEN4
     draw = draws(generation, mnemonic, arrange.__name__)

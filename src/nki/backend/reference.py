@@ -18,6 +18,7 @@ from nki.backend.cpu import apply, gemm
 from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.dtype import DType
+from nki.base.printing import device_print
 from nki.ir.algebra import column_of
 from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
 from nki.ir.inst import Inst
@@ -238,6 +239,9 @@ class Reference:
 
     def strided(self, value: Value, start: int, step: int) -> Value:
         return Value(value.array[:, start::step], value.dtype)
+
+    def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
+        device_print(prefix, value.array.reshape(shape), value.dtype)
 
     def column(self, target: Access, index: int) -> Access:
         return column_of(target, index)

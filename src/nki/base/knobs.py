@@ -22,3 +22,9 @@ def cache_folder() -> Path:
     if chosen:
         return Path(chosen)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "open-nki"
+
+
+def debug_output_folder() -> Path | None:
+    """``NEURON_RT_DEBUG_OUTPUT_DIR``: where ``nl.device_print`` also writes the tensors that it prints."""
+    chosen = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
+    return Path(chosen) if chosen else None

@@ -9,11 +9,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
 from nki.backend.reference import Memory, Reference
-from nki.base.convert import to_float32
+from nki.base.printing import text_of
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
@@ -97,9 +96,7 @@ def run(
             if followed is None:
                 return "out of bounds"
             access = followed
-        array = memory.window(access)
-        shown = array if array.dtype.kind in "iub" else to_float32(array, access.dtype)
-        return np.array2string(shown, threshold=200, precision=6)
+        return text_of(memory.window(access), access.dtype)
 
     with showing(values):
         kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observer=execution)

@@ -44,14 +44,17 @@ def one_round(builder: Builder, loop: Loop, value: Any) -> Iterator[Any]:
 
 
 def _left_early(frame: Any, loop: Loop) -> DynamicLoopError:
-    mark = origin(frame.f_code)
-    span: Span | None = loop.where.span
-    if mark is not None:
-        span = code_span(frame.f_code, frame.f_lasti, mark.function)
+    spans: list[Span] = []
+    while frame is not None:
+        mark = origin(frame.f_code)
+        if mark is not None:
+            spans.append(code_span(frame.f_code, frame.f_lasti, mark.function))
+        frame = frame.f_back
     line = f" of line {loop.where.span.line}" if loop.where.span else ""
     return DynamicLoopError(
         f"the run-time loop{line} is left here: how often it runs is decided on the device, which cannot leave early",
         fix="make the number of rounds a register and compute it before; or loop with nl.while_loop on a register that "
         "the body sets to 0",
-        span=span,
+        span=spans[0] if spans else loop.where.span,
+        stack=tuple(reversed(spans[1:])),
     )

@@ -44,7 +44,11 @@ def specialise(
             result = function(**values)
             if builder.failed is not None:
                 raise builder.failed
+        except Warning:  # raised by a filter that the user has set; it is what it says
+            raise
         except Exception as error:
+            if error is builder.failed:  # which knows its place: what raised it now only came later
+                raise
             explained = explain(error)
             raise explained from explained.__cause__
     outputs = _outputs(captured, result, inputs)

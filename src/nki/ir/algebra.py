@@ -85,6 +85,10 @@ class Algebra(Protocol[V]):
         """Every ``step``-th element of each partition from ``start``."""
         ...
 
+    def show(self, prefix: str, value: V, shape: tuple[int, ...]) -> None:
+        """Print the elements of ``value``, in row-major order of ``shape``, as ``nl.device_print`` does."""
+        ...
+
     def column(self, target: Access, index: int) -> Access:
         """The part of ``target`` that holds element ``index`` of each partition."""
         ...

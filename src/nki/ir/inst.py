@@ -188,8 +188,10 @@ C = TypeVar("C", bound=Inst)
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(field,))
-def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[type[C]], type[C]]:
-    """Register an instruction declaration.
+def instruction(
+    *, engines: tuple[Any, ...], public: bool = True, effects: bool = False
+) -> Callable[[type[C]], type[C]]:
+    """Register an instruction declaration. ``effects``: it is there for what it does besides writing tensors.
 
     A class without a docstring, operands, ``rules``, ``semantics``, ``cost`` or ``sample`` is refused at import.
     """
@@ -210,7 +212,7 @@ def instruction(*, engines: tuple[Any, ...], public: bool = True) -> Callable[[t
         made.read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
         made.write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
         made.immediate_names = tuple(f.name for f in made.fields if f.immediate)
-        if not made.write_names:
+        if not made.write_names and not effects:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
         setattr(made, "signature", _signature_function(made))  # noqa: B010  # takes the place of the method
         if made.mnemonic in REGISTRY:

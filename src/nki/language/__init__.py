@@ -35,6 +35,7 @@ from nki.base.source import here as _here
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
+from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.operators import *  # noqa: F403
@@ -122,6 +123,15 @@ def store(dst: Any, value: NkiTensor) -> None:
             f"nl.store: dst {_described(dst)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
         )
     _isa.dma_copy(dst, value)
+
+
+def device_print(print_prefix: str, tensor: Any) -> None:
+    """Print ``tensor``, in SBUF or HBM, or a register, whenever the kernel gets here; in a loop, every round.
+
+    A line with the prefix, the core and the number of the print goes to standard output, then the values. With
+    ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, ``<folder>/<prefix>/core_<core>/<iteration>/tensor.npy`` is written as well.
+    """
+    _current("nl.device_print").emit(_DevicePrint(print_prefix, tensor))
 
 
 def _described(value: Any) -> str:
@@ -275,6 +285,7 @@ __all__ = [
     "affine_range",
     "bfloat16",
     "bool_",
+    "device_print",
     "ds",
     "dynamic_range",
     "float4_e2m1fn_x4",

@@ -15,6 +15,7 @@ from nki.frontend.rounds import one_round
 from nki.ir.kernel import Builder, current
 from nki.ir.loop import For, While
 from nki.ir.register import VirtualRegister
+from nki.ir.types import Access
 from nki.isa.register import RegisterMove
 
 Bound = int | VirtualRegister
@@ -136,6 +137,10 @@ def _step(value: Any) -> int:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, VirtualRegister):
+        return f"register '{value.name}'"
+    if isinstance(value, Access):
+        return f"tensor '{value.name}' {value.shape}"
     return f"{value!r:.40} ({type(value).__name__})"
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nki.backend.cpu import gemm
+from nki.backend.cpu import gemm, printing
 from nki.backend.cpu.assign import assign
 from nki.backend.cpu.folds import fold
-from nki.backend.cpu.nodes import Aliases, Fold, Gemm, lower
+from nki.backend.cpu.nodes import Aliases, Fold, Gemm, Show, lower
 from nki.backend.cpu.routine import I64, Routine
 from nki.ir.dynamic import by_rows
 from nki.ir.inst import Inst
@@ -26,6 +26,9 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
                 _gemm(routine, statement)
             elif isinstance(statement, Fold):
                 fold(routine, statement)
+            elif isinstance(statement, Show):
+                number = printing.number(statement.prefix, statement.shape, statement.place.dtype)
+                routine.call(printing.address(), [routine.start(statement.place), ir.Constant(I64, number)])
             else:
                 assign(routine, statement)
     routine.b.ret_void()

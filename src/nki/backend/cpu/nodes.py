@@ -98,7 +98,16 @@ class Gemm:
     accumulate: bool
 
 
-Statement = Assign | Fold | Gemm
+@dataclass(slots=True)
+class Show:
+    """Print the dense elements at ``place`` as a tensor of ``shape``."""
+
+    place: Place
+    prefix: str
+    shape: tuple[int, ...]
+
+
+Statement = Assign | Fold | Gemm | Show
 
 
 def merged(pattern: Iterator[tuple[int, int]]) -> Dims:
@@ -202,6 +211,9 @@ class Lowering:
         first = place.start + start * inner * place.dtype.itemsize
         cut = Place(place.base, first, place.rows, place.row_step, ((inner * step, kept),), place.dtype)
         return Node("load", value.dtype, place.rows, kept, place=cut)
+
+    def show(self, prefix: str, value: Node, shape: tuple[int, ...]) -> None:
+        self.statements.append(Show(self._place_of(self.real(value, copy=True)), prefix, shape))
 
     def column(self, target: Access, index: int) -> Access:
         return column_of(target, index)
@@ -337,6 +349,8 @@ def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[i
     late: set[int] = set()
     written: set[int] = set()
     for statement in statements:
+        if isinstance(statement, Show):
+            continue
         target = statement.place
         reads = (
             [statement.left, statement.right]
