@@ -31,7 +31,7 @@ def number(prefix: str, shape: tuple[int, ...], dtype: DType) -> int:
 
 def _print(address: int, index: int) -> None:
     prefix, shape, dtype = _shown[index]
-    memory = (ctypes.c_uint8 * (math.prod(shape) * dtype.itemsize)).from_address(address)
+    memory = ctypes.string_at(address, math.prod(shape) * dtype.itemsize)
     printing.device_print(prefix, np.frombuffer(memory, dtype.dtype).reshape(shape), dtype)
 
 
