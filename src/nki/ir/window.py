@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nki.base.errors import WindowError
 from nki.ir.inst import Inst
-from nki.ir.types import Access, Buffer, Role
+from nki.ir.types import Access, Buffer
 
 FIX = "compare with the output of `nki dump`"
 Reach = tuple[int, int, int]
@@ -21,7 +21,7 @@ Reach = tuple[int, int, int]
 
 
 def check_windows(inst: Inst, known: dict[tuple[Any, ...], Reach]) -> None:
-    """Raise :class:`WindowError` unless every operand stays inside its tensor and what is written is written once.
+    """Raise :class:`WindowError` unless every operand stays inside its tensor.
 
     ``known`` grows: what depends on a window's form alone is checked once for each form.
     """
@@ -29,17 +29,17 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Reach]) -> None:
     for f, access in inst.operands():
         if (access.buffer is Buffer.register) is not (f.name == state):
             raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
-        _check(access, f.role is not Role.IN, known)
+        _check(access, known)
 
 
-def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Reach]) -> None:
+def _check(access: Access, known: dict[tuple[Any, ...], Reach]) -> None:
     tensor = access.tensor
-    form: tuple[Any, ...] = (access.signature, written)
+    form = access.signature
     if access.dtype is not tensor.dtype:
         form = (*form, tensor.free_size, tensor.dtype.name)
     reach = known.get(form)
     if reach is None:
-        reach = known[form] = _reach(access, written)
+        reach = known[form] = _reach(access)
     below, beyond, within = reach
     if access.offset + below < 0 or (access.offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
         raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
@@ -47,7 +47,7 @@ def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Reach]) -
         raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
 
 
-def _reach(access: Access, written: bool) -> Reach:
+def _reach(access: Access) -> Reach:
     """What :data:`Reach` says, after the checks that depend on the window's form alone."""
     tensor, shape, strides = access.tensor, access.shape, access.strides
     if not shape or min(shape) < 1:
@@ -64,20 +64,8 @@ def _reach(access: Access, written: bool) -> Reach:
             raise _error(access, f"moves by {step} elements from partition to partition of {access.partition_step}")
         if any(s < 0 for _, s in free):
             raise _error(access, "goes backwards within a partition")
-    if written and not _once(access):
-        raise _error(access, "is written and touches an element more than once")
     within = sum((n - 1) * s for n, s in free)
     return access.first() - access.offset, access.last() - access.offset, within
-
-
-def _once(access: Access) -> bool:
-    """Whether each dimension steps over all that the shorter steps reach, so that no element is met twice."""
-    reached = 0
-    for step, count in sorted((abs(s), n) for s, n in access.pattern() if n > 1):
-        if step <= reached:
-            return False
-        reached += step * (count - 1)
-    return True
 
 
 def byte_window(mask: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:

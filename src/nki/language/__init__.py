@@ -35,9 +35,10 @@ from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.language import operators as _operators
+from nki.language.indexing import ds
 from nki.language.naming import assigned_name as _assigned_name
 from nki.language.operators import *  # noqa: F403
-from nki.language.tensor import NkiTensor, ds
+from nki.language.tensor import NkiTensor
 
 sbuf = MemoryRegion.sbuf
 psum = MemoryRegion.psum
