@@ -164,10 +164,9 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
         if span is not None:
             warn_at(
                 span,
-                f"ap(offset={start}) on a view of '{t.name}' {t.shape} that itself starts at element {inherited}: the "
-                f"access starts at element {start} of the storage, as the language guide says; the API reference adds "
-                f"the view's own offset, which would be {inherited + start}. To be clear, call ap on the whole tensor, "
-                "or leave offset out to start where the view does",
+                f"ap(offset=…) on a view of '{t.name}' that does not start at element 0 of its storage: the offset "
+                "counts from the start of the storage (NKI language guide), not from the start of the view (as the API "
+                "reference has it). Call ap on the whole tensor, or leave offset out to start where the view does",
             )
     return start
 
