@@ -20,6 +20,7 @@ from nki.base.errors import (
     StructureError,
     UnknownTargetError,
     WindowError,
+    WriteOverlapError,
 )
 from nki.compiler import pipeline
 from nki.ir import text
@@ -83,13 +84,6 @@ REFUSED = [
     # Shapes.
     ("memset dst=t[0 | 32x0, 1x32] value=0.0", "a dimension without elements"),
     ("memset dst=t[0 | 1x32] value=0.0", "at least (partitions, elements)"),
-    # Writing twice to one place.
-    ("memset dst=t[0 | 0x64, 1x32] value=0.0", "more than once"),
-    ("memset dst=t[0 | 32x64, 0x32] value=0.0", "more than once"),
-    ("memset dst=t[0 | 32x64, 1x4, 2x4] value=0.0", "more than once"),
-    ("dma_copy dst=c[0 | 0x64, 1x32] src=t[0 | 32x64, 1x32]", "more than once"),
-    ("dma_copy dst=c[0 | 31x64, 1x32] src=t[0 | 32x64, 1x32]", "more than once"),
-    ("tensor_copy_predicated dst=t[0 | 32x64, 0x3] src=1.0 predicate=line[0 | 3x64, 1x3]", "more than once"),
     # Engine state is no tile.
     ("memset dst=state[0 | 1x64, 1x1] value=0.0", "is in register"),
     ("dma_copy dst=t[0 | 32x64, 1x1] src=state[0 | 1x64, 1x1]", "is in register"),
@@ -102,6 +96,23 @@ def test_windows(line: str, why: str) -> None:
     with pytest.raises((WindowError, ShapeError)) as caught:
         accept(with_line(line))
     assert why in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "memset dst=t[0 | 0x64, 1x32] value=0.0",
+        "memset dst=t[0 | 32x64, 0x32] value=0.0",
+        "memset dst=t[0 | 32x64, 1x4, 2x4] value=0.0",
+        "dma_copy dst=c[0 | 0x64, 1x32] src=t[0 | 32x64, 1x32]",
+        "dma_copy dst=c[0 | 31x64, 1x32] src=t[0 | 32x64, 1x32]",
+        "tensor_copy_predicated dst=t[0 | 32x64, 0x3] src=1.0 predicate=line[0 | 3x64, 1x3]",
+    ],
+)
+def test_windows_that_write_twice_to_one_place(line: str) -> None:
+    with pytest.raises(WriteOverlapError) as caught:
+        accept(with_line(line))
+    assert "more than once" in caught.value.message
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from nki.base.dtype import float32
 from nki.base.errors import IndexRangeError, ViewError
 from nki.ir.kernel import Builder, recording
 from nki.ir.types import Buffer
-from nki.language.tensor import NkiTensor, ds
+from nki.language.indexing import ds
+from nki.language.tensor import NkiTensor
 from nki.target import GEN3
 
 Array = np.ndarray[Any, Any]

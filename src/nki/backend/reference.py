@@ -64,15 +64,14 @@ class Memory:
 
     def window(self, access: Access) -> Array:
         """A writable view of what ``access`` addresses, in the shape of the access."""
-        flat = self.array(access.tensor).reshape(-1)
-        if access.dtype.dtype != flat.dtype:
-            flat = flat.view(access.dtype.dtype)
         size = access.dtype.itemsize
         steps = tuple(s * size for s in access.strides)
         # The window was checked to lie inside the tensor when it was made. It is taken on plain words: NumPy does not
-        # stride over types that it did not define itself.
-        words = flat.view(f"u{size}")[access.offset :]
-        return as_strided(words, access.shape, steps).view(flat.dtype)
+        # stride over types that it did not define itself. The tensor's bytes need not be a whole number of words.
+        flat = self.array(access.tensor).reshape(-1).view(np.uint8)
+        start = access.offset * size
+        words = flat[start : start + (flat.size - start) // size * size].view(f"u{size}")
+        return as_strided(words, access.shape, steps).view(access.dtype.dtype)
 
 
 class Reference:

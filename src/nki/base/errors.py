@@ -219,6 +219,12 @@ class TensorOperatorError(NkiError):
     code = "NKI-TN003"
 
 
+class WriteOverlapError(NkiError):
+    """An instruction writes through a view that names an element more than once."""
+
+    code = "NKI-TN004"
+
+
 # Run-time values
 
 
@@ -256,6 +262,12 @@ class LoopScopeError(NkiError):
     """A tensor made inside the body of a run-time loop is used after the loop."""
 
     code = "NKI-RG006"
+
+
+class UnsupportedIndirectionError(NkiError):
+    """A view of a kind that the target has and this version cannot run."""
+
+    code = "NKI-RG007"
 
 
 # Tensors of frameworks, and kernels inside their graphs

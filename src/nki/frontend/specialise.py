@@ -89,14 +89,22 @@ def _outputs(captured: Captured, result: Any, inputs: list[Tensor]) -> list[Tens
             raise ReturnError(
                 f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once", span=span
             )
-        if item.offset != 0 or item.shape != tensor.shape:
+        if not _is_all(item):
+            other = f" with steps {item.strides} as {item.dtype}" if item.shape == tensor.shape else ""
             raise ReturnError(
-                f"kernel {name!r} returns a view {item.shape} of '{tensor.name}' {tensor.shape}",
-                fix=f"allocate the output as {item.shape}, or return all of '{tensor.name}'",
+                f"kernel {name!r} returns a view {item.shape}{other} of '{tensor.name}' {tensor.shape}",
+                fix=f"copy the view to an output {item.shape} with nisa.dma_copy, or return all of '{tensor.name}'",
                 span=tensor.span,
             )
         outputs.append(tensor)
     return outputs
+
+
+def _is_all(view: NkiTensor) -> bool:
+    """Whether a view is its whole tensor, element for element."""
+    tensor = view.tensor
+    same = view.shape == tensor.shape and view.dtype is tensor.dtype
+    return same and view.offset == 0 and view.is_contiguous() and not view.is_indirect()
 
 
 def _return_span(captured: Captured) -> Span:

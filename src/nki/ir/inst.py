@@ -11,7 +11,14 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, NkiError, ShapeError
+from nki.base.errors import (
+    ArgumentError,
+    DynamicIndexError,
+    MemoryRegionError,
+    NkiError,
+    ShapeError,
+    WriteOverlapError,
+)
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
 from nki.ir.register import is_register
@@ -342,6 +349,18 @@ def check_registers(inst: Inst) -> None:
             )
 
 
+def _check_written(inst: Inst) -> None:
+    """Raise :class:`WriteOverlapError` when a place that ``inst`` writes is there twice: which value stays is open."""
+    for written in inst.writes():
+        if written.repeats():
+            raise WriteOverlapError(
+                f"{inst.mnemonic}: writes '{written.name}' through a view of shape {written.shape} with steps "
+                f"{written.strides}, which names an element more than once",
+                fix="write through a view without broadcast dimensions or overlapping steps, and repeat elements where "
+                "they are read",
+            )
+
+
 def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> None:
     """Check types, generation and rules of ``inst``; signatures in ``known`` (which grows) passed before.
 
@@ -358,6 +377,7 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
     if seen is None:
         check_types(inst)
         check_registers(inst)
+        _check_written(inst)
         for rule in inst.rules:
             rule.check(inst, target)
         known[key] = seen = any(rule.by_value for rule in inst.rules)

@@ -204,6 +204,12 @@ class Access:
         """Offset of the nearest element that the window touches."""
         return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
 
+    def repeats(self) -> bool:
+        """Whether two places of the window are one element of the tensor; rows chosen at run time count as apart."""
+        apart = self.dynamic is not None and self.dynamic.reach is Reach.rows
+        steps = sorted(((abs(s), n) for s, n in list(self.pattern())[apart:] if n > 1), reverse=True)
+        return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
+
     def pattern(self) -> Iterator[tuple[int, int]]:
         """``(step, count)`` per dimension."""
         return zip(self.strides, self.shape, strict=True)
@@ -227,6 +233,19 @@ class Access:
         dynamic = self.dynamic
         index = None if dynamic is None else (dynamic.reach, dynamic.step, dynamic.source._form())
         return (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name, index)
+
+
+def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
+    """Whether steps, longest first, lead back from ``away`` elements, some of them taken (``moved``: before these)."""
+    if not steps:
+        return False
+    (step, count), rest = steps[0], steps[1:]
+    if not rest:
+        return moved and away % step == 0 and abs(away) // step < count
+    reach = sum(s * (n - 1) for s, n in rest)
+    least = max(1 - count, -((reach + away) // step)) if moved else 0  # the first step taken goes forward
+    most = min(count - 1, (reach - away) // step)
+    return any(_meets(rest, away + n * step, moved or n != 0) for n in range(least, most + 1))
 
 
 class Role(Enum):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nki.base.errors import WindowError
 from nki.ir.inst import Inst
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Reach, Role
+from nki.ir.types import Access, Buffer, Reach
 
 FIX = "compare with the output of `nki dump`"
 Extent = tuple[int, int, int]
@@ -22,7 +22,7 @@ Extent = tuple[int, int, int]
 
 
 def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
-    """Raise :class:`WindowError` unless every operand stays inside its tensor and what is written is written once.
+    """Raise :class:`WindowError` unless every operand stays inside its tensor.
 
     ``known`` grows: what depends on a window's form alone is checked once for each form.
     """
@@ -31,9 +31,9 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
         held = f.name == state or (f.name in inst.scalar_registers and is_register(access))
         if (access.buffer is Buffer.register) is not held:
             raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
-        _check(access, f.role is not Role.IN, known)
+        _check(access, known)
         if access.dynamic is not None:
-            _check(access.dynamic.source, False, known)
+            _check(access.dynamic.source, known)
             check_dynamic(access, inst)
 
 
@@ -52,14 +52,14 @@ def check_dynamic(access: Access, inst: Inst) -> None:
         raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
 
 
-def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Extent]) -> None:
+def _check(access: Access, known: dict[tuple[Any, ...], Extent]) -> None:
     tensor = access.tensor
-    form: tuple[Any, ...] = (access.signature, written)
+    form = access.signature
     if access.dtype is not tensor.dtype:
         form = (*form, tensor.free_size, tensor.dtype.name)
     reach = known.get(form)
     if reach is None:
-        reach = known[form] = _reach(access, written)
+        reach = known[form] = _reach(access)
     below, beyond, within = reach
     if access.offset + below < 0 or (access.offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
         raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
@@ -67,7 +67,7 @@ def _check(access: Access, written: bool, known: dict[tuple[Any, ...], Extent]) 
         raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
 
 
-def _reach(access: Access, written: bool) -> Extent:
+def _reach(access: Access) -> Extent:
     """What :data:`Extent` says, after the checks that depend on the window's form alone."""
     tensor, shape, strides = access.tensor, access.shape, access.strides
     if access.dynamic is not None and access.dynamic.reach is Reach.rows:
@@ -86,24 +86,9 @@ def _reach(access: Access, written: bool) -> Extent:
             raise _error(access, f"moves by {step} elements from partition to partition of {access.partition_step}")
         if any(s < 0 for _, s in free):
             raise _error(access, "goes backwards within a partition")
-    if written and not _once(access):
-        raise _error(access, "is written and touches an element more than once")
     within = sum((n - 1) * s for n, s in free)
     ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends), within
-
-
-def _once(access: Access) -> bool:
-    """Whether each dimension steps over all that the shorter steps reach, so that no element is met twice."""
-    dims = list(access.pattern())
-    if access.dynamic is not None and access.dynamic.reach is Reach.rows:
-        del dims[0]  # where the rows lie is known when the kernel runs
-    reached = 0
-    for step, count in sorted((abs(s), n) for s, n in dims if n > 1):
-        if step <= reached:
-            return False
-        reached += step * (count - 1)
-    return True
 
 
 def byte_window(mask: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:

@@ -37,9 +37,10 @@ from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
+from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.operators import *  # noqa: F403
-from nki.language.tensor import NkiTensor, ds
+from nki.language.tensor import NkiTensor
 
 sbuf = MemoryRegion.sbuf
 psum = MemoryRegion.psum

@@ -1,37 +1,29 @@
-"""``NkiTensor``: what a kernel holds in its hands, a view of storage that indexing narrows without copying."""
+"""``NkiTensor``: what a kernel holds in its hands, a view of storage. Nothing that makes another view copies elements.
+
+The methods say what a view is; ``indexing``, ``shaping``, ``rearranging``, ``patterns`` and ``dynamic`` make it.
+"""
 
 from __future__ import annotations
 
-import math
-import operator
 import threading
 from collections.abc import Callable
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 
-from nki.base.errors import IndexRangeError, TensorOperatorError, ViewError
+from nki.base.dtype import DType
+from nki.base.errors import TensorOperatorError
+from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Tensor, row_major
-
-Index = int | slice | Any
-
-
-class ds:
-    """``nl.ds(start, size)``: the slice ``start : start + size``."""
-
-    __slots__ = ("size", "start")
-
-    def __init__(self, start: int, size: int) -> None:
-        self.start = start
-        self.size = size
-
-    def __repr__(self) -> str:
-        return f"nl.ds({self.start}, {self.size})"
+from nki.language import dynamic, indexing, patterns, rearranging, shaping
 
 
 class NkiTensor(Access):
     """A tensor of a kernel: ``shape``, ``dtype``, ``buffer``, ``name``, ``strides`` and ``offset`` (in elements).
 
-    On chip, dimension 0 is the partition: indexing it with an integer keeps it with size 1, and a view keeps at least
-    two dimensions. In HBM an integer index removes its dimension. Indices are checked: nothing is clipped.
+    Element ``(i, j, …)`` is the one at ``offset + i * strides[0] + j * strides[1] + …`` of the storage, which all views
+    of a tensor share. On chip, dimension 0 is the partition: no view moves, merges or removes it, and a view keeps at
+    least two dimensions. In HBM dimension 0 is like the others. Negative dimensions count from the last. A view that
+    the layout does not allow raises :class:`ViewError`, an index outside the tensor :class:`IndexRangeError`, and an
+    index known only at run time, where there can be none, :class:`DynamicIndexError`; nothing is clipped.
     """
 
     __slots__ = ()
@@ -43,158 +35,131 @@ class NkiTensor(Access):
 
     def __repr__(self) -> str:
         text = f"NkiTensor {self.name} {self.dtype}{list(self.shape)} in {self.buffer.value}"
+        if self.dynamic is not None:
+            return f"{text} at {self.dynamic.source.name}"
         shown = values(self)
         return f"{text}\n{shown}" if shown else text
 
-    def __getitem__(self, key: Index | tuple[Index, ...]) -> NkiTensor:
-        keys = cast(tuple[Index, ...], key) if isinstance(key, tuple) else (key,)
-        given, shape, strides = len(keys), self.shape, self.strides
-        at = next((i for i, item in enumerate(keys) if item is Ellipsis), None)
-        if at is not None:
-            keys = keys[:at] + (slice(None),) * (len(shape) - given + 1) + keys[at + 1 :]
-            given = len(keys)
-        if given > len(shape):
-            raise IndexRangeError(
-                f"'{self.name}' of shape {shape} has {len(shape)} dimensions; {given} indices were given",
-                fix="give at most one index per dimension",
-            )
-        offset = self.offset
-        sizes: list[int] = []
-        steps: list[int] = []
-        on_chip = self.tensor.buffer.on_chip
-        for dim, item in enumerate(keys):
-            size = shape[dim]
-            if type(item) is slice and item.step is None:
-                start, stop = item.start, item.stop
-                if start is None and stop is None:
-                    sizes.append(size)
-                    steps.append(strides[dim])
-                    continue
-                if type(start) is int and type(stop) is int and 0 <= start < stop <= size:
-                    count, step = stop - start, 1
-                else:
-                    start, count, step = self._slice(dim, item)
-            elif type(item) is int:
-                start, count, step = self._select(dim, item), 0, 1
-            else:
-                start, count, step = self._other(dim, item)
-            offset += start * strides[dim]
-            if count:
-                sizes.append(count)
-                steps.append(strides[dim] * step)
-            elif dim == 0 and on_chip:
-                sizes.append(1)
-                steps.append(strides[0])
-        sizes.extend(shape[given:])
-        steps.extend(strides[given:])
-        if len(sizes) < 1 + on_chip:
-            sizes.append(1)
-            steps.append(1)
-        return NkiTensor(self.tensor, offset, tuple(sizes), tuple(steps), self.dtype)
+    __getitem__ = indexing.index
 
-    def _other(self, dim: int, item: Any) -> tuple[int, int, int]:
-        """The slow cases of an index: start, number of elements (0 for a plain index), step."""
-        if isinstance(item, slice):
-            return self._slice(dim, cast(slice, item))
-        if isinstance(item, ds):
-            return self._window(dim, item)
-        try:
-            index = None if isinstance(item, bool) else operator.index(item)
-        except TypeError:
-            index = None
-        if index is None:
-            shown = f"tensor '{item.name}'" if isinstance(item, NkiTensor) else f"{item!r:.40} ({type(item).__name__})"
-            raise IndexRangeError(
-                f"index {shown} into dimension {dim} of '{self.name}' {self.shape}",
-                fix="index with integers, slices, nl.ds(start, size) and …; not with arrays, None or tensors",
-            )
-        return self._select(dim, index), 0, 1
+    def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
+        """Elements ``start`` to ``end`` (exclusive) of dimension ``dim``, every ``step``-th.
 
-    def _window(self, dim: int, item: ds) -> tuple[int, int, int]:
-        size = self.shape[dim]
-        try:
-            start, count = operator.index(item.start), operator.index(item.size)
-        except TypeError:
-            raise IndexRangeError(
-                f"{item!r} of dimension {dim} of '{self.name}' {self.shape} has a bound that is no integer",
-                fix="slice with integers known at compile time",
-            ) from None
-        first = start + size if start < 0 else start
-        if count < 1 or not 0 <= first <= size - count:
-            raise IndexRangeError(
-                f"{item!r} of dimension {dim} of '{self.name}' {self.shape} is empty or leaves the dimension, which "
-                f"has size {size}",
-                fix=f"keep start + size <= {size}, and size at least 1",
-            )
-        return first, count, 1
+        ``0 <= start < end <= shape[dim]`` and ``step >= 1``; not dimension 0 of a view that a column of indices chose.
+        """
+        return indexing.slice_of(self, dim, start, end, step)
 
-    def _select(self, dim: int, index: int) -> int:
-        size = self.shape[dim]
-        if not -size <= index < size:
-            raise IndexRangeError(
-                f"index {index} is outside dimension {dim} of '{self.name}' {self.shape}, which has size {size}",
-                fix=f"use an index from 0 to {size - 1}",
-            )
-        return index + size if index < 0 else index
+    def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
+        """Element ``index`` of dimension ``dim``, which goes (on chip as in ``t[…]``: dimension 0 stays, with size 1).
 
-    def _slice(self, dim: int, item: slice) -> tuple[int, int, int]:
-        size = self.shape[dim]
-        try:
-            step = 1 if item.step is None else operator.index(item.step)
-            start = 0 if item.start is None else operator.index(item.start)
-            stop = size if item.stop is None else operator.index(item.stop)
-        except TypeError:
-            raise IndexRangeError(
-                f"slice {_shown(item)} of dimension {dim} of '{self.name}' {self.shape} has a bound that is no integer",
-                fix="slice with integers known at compile time",
-            ) from None
-        start, stop = (start + size if start < 0 else start), (stop + size if stop < 0 else stop)
-        if step < 1 or not (0 <= start < stop <= size):
-            raise IndexRangeError(
-                f"slice {_shown(item)} of dimension {dim} of '{self.name}' {self.shape} "
-                + (f"has step {step}" if step < 1 else f"is empty or leaves the dimension, which has size {size}"),
-                fix=f"keep 0 <= start < stop <= {size}, for example with min(stop, {size}), and a positive step",
-            )
-        return start, -(-(stop - start) // step), step
+        ``index`` is an integer from 0, or is found at run time in a register or a (1, 1) integer tile in SBUF. A view
+        has one run-time index, and on chip it does not choose partitions.
+        """
+        return indexing.select(self, dim, index)
 
-    def __setitem__(self, key: Index, value: object) -> NoReturn:
+    def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
+        """Row ``vector_offset[p]`` as row ``p``, for each of the P rows of the column: (P, the other dimensions).
+
+        Only in HBM and of dimension 0; ``vector_offset`` is a (P, 1) integer tile in SBUF. The rows lie where the
+        indices say, so ``strides[0]`` is 0 and dimension 0 stays as it is in views of the result.
+        """
+        return dynamic.vector_select(self, dim, vector_offset)
+
+    def permute(self, dims: tuple[int, ...]) -> NkiTensor:
+        """The dimensions in another order: the ``i``-th is ``dims[i]``. On chip, dimension 0 stays first."""
+        return shaping.permute(self, dims)
+
+    def broadcast(self, dim: int, size: int) -> NkiTensor:
+        """Dimension ``dim``, which has size 1, repeated ``size`` times. Not the partitions on chip."""
+        return shaping.broadcast(self, dim, size)
+
+    def expand_dim(self, dim: int) -> NkiTensor:
+        """A new dimension of size 1 at position ``dim``: 0 to ``ndim``, on chip from 1."""
+        return shaping.expand_dim(self, dim)
+
+    def squeeze_dim(self, dim: int) -> NkiTensor:
+        """Dimension ``dim``, which has size 1, removed. On chip not dimension 0, and two dimensions remain."""
+        return shaping.squeeze_dim(self, dim)
+
+    def reshape(self, *sizes: Any, shape: Any = None) -> NkiTensor:
+        """The same elements in row-major order in another shape, given as a tuple or as several integers.
+
+        On chip dimension 0 keeps its size. Raises :class:`ViewError` for another number of elements, or a layout that
+        would need a copy.
+        """
+        given = sizes if shape is None else (*sizes, shape)
+        return shaping.reshape(self, given[0] if len(given) == 1 else given)
+
+    def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
+        """Dimension ``dim`` split into dimensions of ``shape``, of which one may be -1. Not the partitions on chip."""
+        return shaping.reshape_dim(self, dim, shape)
+
+    def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
+        """Dimensions ``start_dim`` to ``end_dim``, both included, merged; they must be contiguous among themselves."""
+        return shaping.flatten_dims(self, start_dim, end_dim)
+
+    def rearrange(
+        self, src_pattern: tuple[Any, ...], dst_pattern: tuple[Any, ...], fixed_sizes: dict[str, int] | None = None
+    ) -> NkiTensor:
+        """Dimensions by name, in a new order: ``t.rearrange(("p", ("h", "w")), ("p", "w", "h"), {"h": 4})``.
+
+        A tuple in ``src_pattern`` splits a dimension, all sizes but one being in ``fixed_sizes``; one in
+        ``dst_pattern`` merges dimensions, which must be contiguous among themselves.
+        """
+        return rearranging.rearrange(self, src_pattern, dst_pattern, fixed_sizes)
+
+    def view(self, dtype: Any) -> NkiTensor:
+        """The same bytes as elements of ``dtype``; the last dimension grows or shrinks with the element's size.
+
+        For another element size the last dimension must be contiguous, its bytes a multiple of the new size, start and
+        steps too, and no index is added at run time.
+        """
+        return patterns.view(self, dtype)
+
+    reinterpret_cast = view
+
+    def ap(
+        self,
+        pattern: Any,
+        offset: int | None = None,
+        scalar_offset: NkiTensor | VirtualRegister | None = None,
+        vector_offset: NkiTensor | None = None,
+        indirect_dim: int = 0,
+        dtype: DType | None = None,
+    ) -> NkiTensor:
+        """The elements of the storage that ``pattern`` names: ``[[step, count], …]``, outermost dimension first.
+
+        Steps, counts and ``offset`` are in elements of ``dtype`` (by default the view's own), and count from the start
+        of the storage, whatever the view: only its offset is inherited, when ``offset`` is None. On chip the first pair
+        is the partitions: its step is the number of elements in a partition of the storage (any for one partition);
+        the others stay within it, and there are at most five. The element at run-time index 0 must be inside.
+
+        ``scalar_offset``: a register or (1, 1) tile, an index into dimension ``indirect_dim`` of this view (not of the
+        pattern) that is added to the start. ``vector_offset``: a (P, 1) tile, which gives each of the P rows its index
+        into dimension 0, in HBM only; the step of the first pair is ignored.
+        """
+        return patterns.ap(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
+
+    def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
+        """Columns of the tile at the free offsets in ``index`` (gen4). This version cannot run it, and says so."""
+        return dynamic.indirect(self, index, num_elem)
+
+    def get_pattern(self) -> list[list[int]]:
+        """``[[step, count], …]`` of the view's dimensions, as ``ap`` takes it."""
+        return patterns.get_pattern(self)
+
+    def is_contiguous(self) -> bool:
+        """Whether the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+        return shaping.is_contiguous(self)
+
+    def is_indirect(self) -> bool:
+        """Whether an index known only at run time is part of the view's address."""
+        return self.dynamic is not None
+
+    def __setitem__(self, key: Any, value: object) -> NoReturn:
         raise TensorOperatorError(
             f"assignment into '{self.name}'", fix="write with an instruction: nisa.tensor_copy(dst=t[…], src=…)"
         )
-
-    def reshape(self, *shape: Any) -> NkiTensor:
-        """The same elements in another shape, without copying. On chip dimension 0 must stay.
-
-        Raises :class:`ViewError` for another number of elements or a layout that would need a copy.
-        """
-        given: Any = shape
-        if len(shape) == 1 and isinstance(shape[0], tuple | list):
-            given = cast("tuple[Any, ...]", shape[0])
-        try:
-            wanted = tuple(operator.index(n) for n in given)
-        except TypeError:
-            raise ViewError(f"reshape of '{self.name}' to {given!r}", fix="pass integers: the new sizes") from None
-        if any(n < 1 for n in wanted):
-            raise ViewError(f"reshape of '{self.name}' to {wanted}: a size is below 1", fix="write every size out")
-        total = math.prod(wanted)
-        if total != self.size:
-            raise ViewError(
-                f"'{self.name}' of shape {self.shape} has {self.size} elements; shape {wanted} has {total}",
-                fix="choose sizes whose product stays the same",
-            )
-        if self.buffer.on_chip and (len(wanted) < 2 or wanted[0] != self.shape[0]):
-            raise ViewError(
-                f"reshape of '{self.name}' from {self.shape} to {wanted} would change its partitions",
-                fix=f"keep dimension 0 at {self.shape[0]} and at least two dimensions",
-            )
-        first = 1 if self.buffer.on_chip else 0
-        strides = _restride(self.shape[first:], self.strides[first:], wanted[first:])
-        if strides is None:
-            raise ViewError(
-                f"'{self.name}' of shape {self.shape} and strides {self.strides} cannot become {wanted} without a copy",
-                fix="reshape the whole tensor before slicing it, or copy the slice to a tile of its own",
-            )
-        return NkiTensor(self.tensor, self.offset, wanted, (*self.strides[:first], *strides), self.dtype)
 
     def __len__(self) -> int:
         return self.shape[0]
@@ -251,35 +216,6 @@ for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
     setattr(NkiTensor, f"__{_name}__", _refusing(_sign))
 
 
-def _shown(item: slice) -> str:
-    parts = [item.start, item.stop] + ([item.step] if item.step is not None else [])
-    return ":".join("" if p is None else str(p) for p in parts)
-
-
-def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
-    """Strides of a view of ``shape``/``strides`` seen as ``wanted``; None when there are none."""
-    runs: list[list[int]] = []  # [elements, step] of each dense run, outermost first
-    for size, step in zip(shape, strides, strict=True):
-        if size == 1:
-            continue
-        if runs and runs[-1][1] == size * step:
-            runs[-1] = [runs[-1][0] * size, step]
-        else:
-            runs.append([size, step])
-    result: list[int] = []
-    for size in reversed(wanted):
-        if size == 1:
-            result.append(1)
-            continue
-        while runs and runs[-1][0] == 1:
-            runs.pop()
-        if not runs or runs[-1][0] % size:
-            return None
-        result.append(runs[-1][1])
-        runs[-1] = [runs[-1][0] // size, runs[-1][1] * size]
-    return tuple(reversed(result))
-
-
 class _Viewers(threading.local):
     def __init__(self) -> None:
         self.stack: list[Callable[[Access], str]] = []
@@ -306,4 +242,4 @@ class showing:
         _viewers.stack.pop()
 
 
-__all__ = ["NkiTensor", "ds", "showing", "values"]
+__all__ = ["NkiTensor", "showing", "values"]

@@ -1,0 +1,172 @@
+"""Indices that exist only when the kernel runs: where they may come from, and what they may choose.
+
+Limits: NKI language guide and access-pattern guide. One run-time index a view; on chip never the partition; an index
+for each row only in HBM, on dimension 0.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar
+
+from nki.base.errors import (
+    DynamicIndexError,
+    GenerationError,
+    IndexRangeError,
+    NkiError,
+    UnsupportedIndirectionError,
+    ViewError,
+)
+from nki.ir.kernel import current
+from nki.ir.register import is_register
+from nki.ir.types import Access, Buffer, Dynamic, Reach
+
+T = TypeVar("T", bound=Access)
+_GENERATION = 4
+_GROUPS = (16, 32)
+
+
+def one_index(t: Access, dim: int, source: Access) -> Access:
+    """``source`` as an index of dimension ``dim`` of ``t``, after checks: one integer in SBUF or in a register."""
+    if source.size != 1:
+        raise IndexRangeError(
+            f"index '{source.name}' {source.shape} into dimension {dim} of '{t.name}' {t.shape} is not one element",
+            fix="index with one element, such as index[0:1, 0:1]; for an index per row use "
+            "t.vector_select(0, column), with t in HBM",
+        )
+    _check_source(t, dim, source)
+    if dim == 0 and t.buffer.on_chip:
+        raise DynamicIndexError(
+            f"run-time index '{source.name}' into dimension 0 of '{t.name}' {t.shape} in {t.buffer.value}, the "
+            "partitions: engines reach partitions that are known when the kernel is compiled",
+            fix="index a free dimension, or keep the data in HBM and let nisa.dma_copy fetch the row",
+        )
+    return source
+
+
+def _check_source(t: Access, dim: int, source: Access) -> None:
+    into = f"into dimension {dim} of '{t.name}' {t.shape}"
+    if not source.dtype.is_integer:
+        raise IndexRangeError(
+            f"index '{source.name}' {into} is {source.dtype}: an index is an integer",
+            fix="copy it into an int32 tile with nisa.tensor_copy, which rounds, and index with that",
+        )
+    if source.buffer is not Buffer.sbuf and not is_register(source):
+        how = "nisa.dma_copy" if source.buffer.is_hbm else "nisa.tensor_copy"
+        raise IndexRangeError(
+            f"index '{source.name}' {into} is in {source.buffer.value}: indices are read from SBUF or from registers",
+            fix=f"copy it to a tile in SBUF with {how}",
+        )
+    if source.dynamic is not None:
+        raise DynamicIndexError(
+            f"index '{source.name}' {into} is itself found at a run-time index, that of '{source.dynamic.source.name}'",
+            fix="copy the index to a tile of its own first",
+        )
+
+
+def second_index(t: Access, present: Dynamic) -> NkiError:
+    """The error of a view that would have two run-time indices."""
+    return DynamicIndexError(
+        f"'{t.name}' {t.shape} is already indexed at run time by '{present.source.name}'; a view has one such index",
+        fix="compute one index from both in a (1, 1) tile, or copy in two steps; t.is_indirect() tells such views",
+    )
+
+
+def column_index(t: Access, dim: int, column: Any, what: str) -> Access:
+    """``column`` as the indices of the rows of ``t``, after checks: one integer per partition of SBUF."""
+    if not isinstance(column, Access):
+        raise IndexRangeError(
+            f"{what}: the indices of the rows of '{t.name}' {t.shape} are {column!r:.40} ({type(column).__name__}), "
+            "not a tensor",
+            fix="pass a (rows, 1) integer tile in SBUF",
+        )
+    if t.buffer.on_chip:
+        raise DynamicIndexError(
+            f"{what}: an index per row of '{t.name}' {t.shape} in {t.buffer.value}: only tensors in HBM take one",
+            fix="gather from HBM with nisa.dma_copy",
+        )
+    if dim != 0:
+        raise DynamicIndexError(
+            f"{what}: an index per row on dimension {dim} of '{t.name}' {t.shape}; only dimension 0 takes one",
+            fix="use dimension 0 of a reshape, or of a permuted view, that brings the indexed dimension first",
+        )
+    if is_register(column) or column.free_elements != 1:
+        raise IndexRangeError(
+            f"{what}: indices '{column.name}' {column.shape} are not one element per partition",
+            fix="pass a column of (rows, 1), such as indices[:, 0:1]",
+        )
+    _check_source(t, dim, column)
+    if t.dynamic is not None:
+        raise second_index(t, t.dynamic)
+    return column
+
+
+def vector_select(t: T, dim: int, vector_offset: Any) -> T:
+    """``t`` with dimension 0 replaced by the rows whose indices are in the column ``vector_offset``."""
+    column = column_index(t, dim, vector_offset, "vector_select")
+    dynamic = Dynamic(column, t.strides[0], Reach.rows)
+    shape, strides = (column.shape[0], *t.shape[1:]), (0, *t.strides[1:])
+    return t.__class__(t.tensor, t.offset, shape, strides, t.dtype, dynamic)
+
+
+def rows_of(t: Access) -> bool:
+    """Whether dimension 0 of ``t`` is chosen row by row at run time."""
+    return t.dynamic is not None and t.dynamic.reach is Reach.rows
+
+
+def keep_first(t: Access, what: str) -> None:
+    """Raise unless dimension 0 of ``t`` may change its place or size: ``what`` would do so."""
+    if t.buffer.on_chip:
+        raise ViewError(
+            f"{what} of '{t.name}' {t.shape} in {t.buffer.value} would change dimension 0, the partitions",
+            fix="change only the other dimensions; nisa.nc_transpose and nisa.dma_copy move data between partitions",
+        )
+    if rows_of(t):
+        raise DynamicIndexError(
+            f"{what} of '{t.name}' {t.shape} would change dimension 0, whose rows are chosen at run time",
+            fix="change the shape first, and choose the rows last",
+        )
+
+
+def indirect(t: T, index: Any, num_elem: Any = None) -> T:
+    """Columns of ``t`` at the free offsets in ``index``: checked, and refused because this version cannot run it."""
+    target = current("NkiTensor.indirect").target
+    if target.generation < _GENERATION:
+        raise GenerationError(
+            f"indirect view of '{t.name}' {t.shape}: tensor indirection needs gen{_GENERATION}; {target.name} has none",
+            fix="target trn3, or gather in HBM with t.vector_select(0, indices)",
+        )
+    if not t.buffer.on_chip or t.dynamic is not None:
+        place = "already has a run-time index" if t.dynamic is not None else f"is in {t.buffer.value}"
+        raise DynamicIndexError(
+            f"indirect view of '{t.name}' {t.shape}, which {place}",
+            fix="take a plain tile in SBUF or PSUM, of which columns are to be chosen",
+        )
+    if not isinstance(index, Access) or index.buffer is not Buffer.sbuf or not index.dtype.is_integer:
+        raise IndexRangeError(
+            f"indirect view of '{t.name}' {t.shape}: the offsets are not an integer tile in SBUF",
+            fix=f"pass a tile of shape ({t.shape[0]}, columns)",
+        )
+    if index.ndim != 2 or index.shape[0] != t.shape[0]:
+        raise ViewError(
+            f"indirect view of '{t.name}' {t.shape}: offsets '{index.name}' {index.shape} do not have its partitions",
+            fix=f"pass a tile of shape ({t.shape[0]}, columns); offset i is read from partition i % group of column "
+            f"i // group, with groups of {_GROUPS[0]} partitions ({_GROUPS[1]} on the tensor engine)",
+        )
+    try:
+        count = index.size if num_elem is None else operator.index(num_elem)
+    except TypeError:
+        count = 0
+    if not 1 <= count <= index.size:
+        raise ViewError(
+            f"indirect view of '{t.name}' {t.shape}: num_elem={num_elem!r} of {index.size} offsets in '{index.name}'",
+            fix=f"pass an integer from 1 to {index.size}, or leave num_elem out",
+        )
+    raise UnsupportedIndirectionError(
+        f"indirect view of '{t.name}' {t.shape} with {count} offsets from '{index.name}': this version cannot run "
+        "tensor indirection",
+        fix="gather in HBM: t.vector_select(0, indices), read by nisa.dma_copy",
+    )
+
+
+__all__ = ["column_index", "indirect", "keep_first", "one_index", "rows_of", "second_index", "vector_select"]

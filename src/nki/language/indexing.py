@@ -1,0 +1,237 @@
+"""Indexing: ``t[…]``, ``t.slice`` and ``t.select``. Nothing is clipped; errors are raised where the index is."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar, cast
+
+from nki.base.errors import DynamicIndexError, IndexRangeError
+from nki.ir.types import Access, Dynamic, Reach
+from nki.language.dynamic import one_index, second_index
+
+T = TypeVar("T", bound=Access)
+Index = int | slice | Any
+Run = tuple[int, int, int, Access | None]
+"""What an index takes of a dimension: start, number of elements (0: the dimension goes), step, run-time index."""
+
+
+class ds:
+    """``nl.ds(start, size)``: the slice ``start : start + size``.
+
+    ``start`` may be a register or a (1, 1) integer tile in SBUF: then the slice begins where it says at run time.
+    """
+
+    __slots__ = ("size", "start")
+
+    def __init__(self, start: Any, size: int) -> None:
+        self.start = start
+        self.size = size
+
+    def __repr__(self) -> str:
+        start = self.start.name if isinstance(self.start, Access) else self.start
+        return f"nl.ds({start}, {self.size})"
+
+
+def index(t: T, key: Index | tuple[Index, ...]) -> T:
+    """The part of the tensor that ``key`` names: integers, slices, ``nl.ds``, ``…`` and one index known at run time.
+
+    On chip an integer keeps dimension 0, with size 1, and at least two dimensions remain; in HBM an integer removes its
+    dimension. A register, or a (1, 1) integer tile in SBUF, chooses an element when the kernel runs; on chip it cannot
+    choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
+    """
+    keys = cast(tuple[Index, ...], key) if isinstance(key, tuple) else (key,)
+    given, shape, strides = len(keys), t.shape, t.strides
+    for item in keys:
+        if item is Ellipsis:
+            keys = _spread(keys, len(shape))
+            given = len(keys)
+            break
+    if given > len(shape):
+        raise IndexRangeError(
+            f"'{t.name}' of shape {shape} has {len(shape)} dimensions; {given} indices were given",
+            fix="give at most one index per dimension",
+        )
+    dynamic = t.dynamic
+    if dynamic is not None and keys:
+        _rows_stay(t, keys[0])
+    offset = t.offset
+    sizes: list[int] = []
+    steps: list[int] = []
+    on_chip = t.tensor.buffer.on_chip
+    for dim, item in enumerate(keys):
+        size = shape[dim]
+        if type(item) is slice and item.step is None:
+            start, stop = item.start, item.stop
+            if start is None and stop is None:
+                sizes.append(size)
+                steps.append(strides[dim])
+                continue
+            if type(start) is int and type(stop) is int and 0 <= start < stop <= size:
+                count, step = stop - start, 1
+            else:
+                start, count, step = _slice(t, dim, item)
+        elif type(item) is int:
+            start, count, step = _select(t, dim, item), 0, 1
+        else:
+            start, count, step, source = _other(t, dim, item)
+            if source is not None:
+                if dynamic is not None:
+                    raise second_index(t, dynamic)
+                dynamic = Dynamic(source, strides[dim])
+        offset += start * strides[dim]
+        if count:
+            sizes.append(count)
+            steps.append(strides[dim] * step)
+        elif dim == 0 and on_chip:
+            sizes.append(1)
+            steps.append(strides[0])
+    sizes.extend(shape[given:])
+    steps.extend(strides[given:])
+    if len(sizes) < 1 + on_chip:
+        sizes.append(1)
+        steps.append(1)
+    return t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic)
+
+
+def _spread(keys: tuple[Index, ...], dimensions: int) -> tuple[Index, ...]:
+    """``keys`` with whole slices in place of the first ``…``."""
+    at = next(i for i, item in enumerate(keys) if item is Ellipsis)
+    return keys[:at] + (slice(None),) * (dimensions - len(keys) + 1) + keys[at + 1 :]
+
+
+def slice_of(t: T, dim: int, start: int, end: int, step: int = 1) -> T:
+    """``t`` with elements ``start`` to ``end`` (exclusive) of dimension ``dim``, every ``step``-th."""
+    at = dimension(t, dim, "slice")
+    taken = slice(start, end, step)
+    if any(_negative(bound) for bound in (start, end)):
+        raise IndexRangeError(
+            f"slice {_shown(taken)} of dimension {at} of '{t.name}' {t.shape} counts from the end; .slice() takes "
+            f"bounds from 0 to {t.shape[at]}",
+            fix="write t[…], which takes negative bounds, or add the dimension's size",
+        )
+    return index(t, (slice(None),) * at + (taken,))
+
+
+def select(t: T, dim: int, at: Any) -> T:
+    """``t`` at element ``at`` of dimension ``dim``, which goes: an integer, or an index known at run time."""
+    where = dimension(t, dim, "select")
+    if at is Ellipsis or isinstance(at, slice | ds):
+        raise IndexRangeError(
+            f"select of dimension {where} of '{t.name}' {t.shape} got {at!r}, not one index", fix="use t[…] for slices"
+        )
+    if _negative(at):
+        raise IndexRangeError(
+            f"index {at} of dimension {where} of '{t.name}' {t.shape} counts from the end; .select() takes 0 to "
+            f"{t.shape[where] - 1}",
+            fix="write t[…], which takes negative indices, or add the dimension's size",
+        )
+    return index(t, (slice(None),) * where + (at,))
+
+
+def dimension(t: Access, dim: Any, what: str, count: int | None = None) -> int:
+    """``dim`` from 0, after checking that it is one of ``count`` (else the tensor's) dimensions."""
+    limit = t.ndim if count is None else count
+    try:
+        at = operator.index(dim)
+    except TypeError:
+        at = limit
+    if not -limit <= at < limit:
+        raise IndexRangeError(
+            f"{what}: dimension {dim!r} of '{t.name}' {t.shape}, which has {t.ndim} dimensions",
+            fix=f"use a dimension from 0 to {limit - 1}, or from -{limit} to -1",
+        )
+    return at + limit if at < 0 else at
+
+
+def _negative(bound: Any) -> bool:
+    return not isinstance(bound, Access) and hasattr(bound, "__index__") and operator.index(bound) < 0
+
+
+def _rows_stay(t: Access, first: Any) -> None:
+    """Of a view whose rows are chosen at run time, an index takes them all."""
+    rows = t.dynamic is not None and t.dynamic.reach is Reach.rows
+    if rows and not (isinstance(first, slice) and _slice(t, 0, cast(slice, first)) == (0, t.shape[0], 1)):
+        raise DynamicIndexError(
+            f"dimension 0 of '{t.name}' {t.shape} is indexed, whose {t.shape[0]} rows are chosen at run time",
+            fix="slice the column of indices before using it, and index the other dimensions: t[:, …]",
+        )
+
+
+def _other(t: Access, dim: int, item: Any) -> Run:
+    """The slow cases of an index."""
+    if isinstance(item, slice):
+        return (*_slice(t, dim, cast(slice, item)), None)
+    if isinstance(item, ds):
+        return _window(t, dim, item)
+    if isinstance(item, Access):
+        return 0, 0, 1, one_index(t, dim, item)
+    try:
+        at = None if isinstance(item, bool) else operator.index(item)
+    except TypeError:
+        at = None
+    if at is None:
+        raise IndexRangeError(
+            f"index {item!r:.40} ({type(item).__name__}) into dimension {dim} of '{t.name}' {t.shape}",
+            fix="index with integers, slices, nl.ds(start, size), … and registers; not with arrays or None",
+        )
+    return _select(t, dim, at), 0, 1, None
+
+
+def _window(t: Access, dim: int, item: ds) -> Run:
+    size = t.shape[dim]
+    moving: Access | None = item.start if isinstance(item.start, Access) else None
+    try:
+        start = 0 if moving is not None else operator.index(cast(Any, item.start))
+        count = operator.index(item.size)
+    except TypeError:
+        raise IndexRangeError(
+            f"{item!r} of dimension {dim} of '{t.name}' {t.shape} has a bound that is no integer",
+            fix="slice with integers known at compile time; only the start may be a register or a (1, 1) tile",
+        ) from None
+    first = start + size if start < 0 else start
+    if count < 1 or not 0 <= first <= size - count:
+        raise IndexRangeError(
+            f"{item!r} of dimension {dim} of '{t.name}' {t.shape} is empty or leaves the dimension, which has size "
+            f"{size}",
+            fix=f"keep start + size <= {size}, and size at least 1",
+        )
+    return first, count, 1, None if moving is None else one_index(t, dim, moving)
+
+
+def _select(t: Access, dim: int, at: int) -> int:
+    size = t.shape[dim]
+    if not -size <= at < size:
+        raise IndexRangeError(
+            f"index {at} is outside dimension {dim} of '{t.name}' {t.shape}, which has size {size}",
+            fix=f"use an index from 0 to {size - 1}",
+        )
+    return at + size if at < 0 else at
+
+
+def _slice(t: Access, dim: int, item: slice) -> tuple[int, int, int]:
+    size = t.shape[dim]
+    try:
+        step = 1 if item.step is None else operator.index(item.step)
+        start = 0 if item.start is None else operator.index(item.start)
+        stop = size if item.stop is None else operator.index(item.stop)
+    except TypeError:
+        raise IndexRangeError(
+            f"slice {_shown(item)} of dimension {dim} of '{t.name}' {t.shape} has a bound that is no integer",
+            fix="slice with integers known at compile time; nl.ds(start, size) takes a start known at run time",
+        ) from None
+    start, stop = (start + size if start < 0 else start), (stop + size if stop < 0 else stop)
+    if step < 1 or not (0 <= start < stop <= size):
+        raise IndexRangeError(
+            f"slice {_shown(item)} of dimension {dim} of '{t.name}' {t.shape} "
+            + (f"has step {step}" if step < 1 else f"is empty or leaves the dimension, which has size {size}"),
+            fix=f"keep 0 <= start < stop <= {size}, for example with min(stop, {size}), and a positive step",
+        )
+    return start, -(-(stop - start) // step), step
+
+
+def _shown(item: slice) -> str:
+    parts = [item.start, item.stop] + ([item.step] if item.step is not None else [])
+    return ":".join("" if p is None else p.name if isinstance(p, Access) else str(p) for p in parts)
+
+
+__all__ = ["Index", "dimension", "ds", "index", "select", "slice_of"]

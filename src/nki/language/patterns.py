@@ -1,0 +1,244 @@
+"""Views that name memory itself: access patterns (``ap``) and other element types (``view``).
+
+Limits: NKI access-pattern guide. A pattern is ``[[step, count], …]``, outermost first, in elements of the view's dtype.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, TypeVar, cast
+
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.base.errors import DynamicIndexError, IndexRangeError, ViewError
+from nki.base.source import here
+from nki.base.warning import warn_at
+from nki.ir.kernel import MAX_DIMS
+from nki.ir.types import Access, Dynamic, Reach
+from nki.language.dynamic import column_index, one_index
+from nki.language.indexing import dimension
+
+T = TypeVar("T", bound=Access)
+
+
+def ap(
+    t: T, pattern: Any, offset: Any, scalar_offset: Any, vector_offset: Any, indirect_dim: int, dtype: DType | None
+) -> T:
+    """The elements of the storage of ``t`` at ``offset + index_0 * step_0 + index_1 * step_1 + …``."""
+    kind = t.dtype if dtype is None else dt.of(dtype)
+    pairs = _pairs(t, pattern)
+    given = _shown(pairs)
+    if t.dynamic is not None:
+        raise DynamicIndexError(
+            f"ap on a view of '{t.name}' that is indexed at run time by '{t.dynamic.source.name}': ap addresses "
+            "storage, and the index would be lost",
+            fix="call ap on the tensor itself, with scalar_offset= or vector_offset=",
+        )
+    start = _start(t, offset, kind)
+    dynamic = None
+    if scalar_offset is not None and vector_offset is not None:
+        raise DynamicIndexError(
+            f"ap on '{t.name}' {t.shape} with scalar_offset and vector_offset; a view has one run-time index",
+            fix="pass one of the two",
+        )
+    if vector_offset is not None:
+        column = column_index(t, dimension(t, indirect_dim, "ap"), vector_offset, "ap")
+        if column.shape[0] != pairs[0][1]:
+            raise ViewError(
+                f"ap on '{t.name}' {t.shape}: pattern {given} has {pairs[0][1]} rows, and vector_offset "
+                f"'{column.name}' {column.shape} has {column.shape[0]} indices",
+                fix=f"make the first count {column.shape[0]}, or slice the indices: {column.name}[0:{pairs[0][1]}]",
+            )
+        dynamic = Dynamic(column, _index_step(t, 0, kind), Reach.rows)
+        pairs[0] = (0, pairs[0][1])
+    elif scalar_offset is not None:
+        dim = dimension(t, indirect_dim, "ap")
+        if not isinstance(scalar_offset, Access):
+            raise IndexRangeError(
+                f"ap on '{t.name}' {t.shape}: scalar_offset={scalar_offset!r:.40} ({type(scalar_offset).__name__}) is "
+                "neither a register nor a (1, 1) tile",
+                fix="add an offset that is known when the kernel is compiled to offset=",
+            )
+        dynamic = Dynamic(one_index(t, dim, scalar_offset), _index_step(t, dim, kind))
+    if t.buffer.on_chip:
+        _check_partitions(t, pairs, given, start, kind)
+    _check_extent(t, pairs, given, start, kind)
+    shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
+    return t.__class__(t.tensor, start, shape, strides, kind, dynamic)
+
+
+def view(t: T, dtype: Any) -> T:
+    """The bytes of ``t`` as elements of ``dtype``; the last dimension's size follows the sizes of the types."""
+    kind = dt.of(dtype)
+    old, new = t.dtype.itemsize, kind.itemsize
+    if old == new:
+        return t.__class__(t.tensor, t.offset, t.shape, t.strides, kind, t.dynamic)
+    what = f"view of '{t.name}' {t.shape} {t.dtype} as {kind}"
+    if t.dynamic is not None:
+        raise DynamicIndexError(
+            f"{what}: it is indexed at run time, in elements of {old} bytes; those of {kind} have {new}",
+            fix="view the tensor first, and index it then",
+        )
+    last = t.shape[-1]
+    if last != 1 and t.strides[-1] != 1:
+        raise ViewError(
+            f"{what}: its last dimension is not contiguous, its elements lie {t.strides[-1]} apart",
+            fix="view the tensor before slicing or permuting it, or copy it to a tile of its own",
+        )
+    if new < old:
+        ratio = old // new
+        strides = (*(s * ratio for s in t.strides[:-1]), 1)
+        return t.__class__(t.tensor, t.offset * ratio, (*t.shape[:-1], last * ratio), strides, kind)
+    ratio = new // old
+    if last % ratio:
+        raise ViewError(
+            f"{what}: an element takes {ratio} of its last dimension, which has {last}",
+            fix=f"make the last dimension a multiple of {ratio}",
+        )
+    _check_storage(t, kind)
+    uneven = [s for s, n in zip(t.strides[:-1], t.shape[:-1], strict=True) if n > 1 and s % ratio]
+    if t.offset % ratio or uneven:
+        place = f"starts at element {t.offset}" if t.offset % ratio else f"steps by {uneven[0]} elements"
+        raise ViewError(
+            f"{what}: it {place} of its storage, which is no multiple of {ratio}",
+            fix=f"start and step at multiples of {ratio} elements",
+        )
+    strides = (*(s // ratio for s in t.strides[:-1]), 1)
+    return t.__class__(t.tensor, t.offset // ratio, (*t.shape[:-1], last // ratio), strides, kind)
+
+
+def get_pattern(t: Access) -> list[list[int]]:
+    """``[[step, count], …]`` of the dimensions, outermost first; the caller may change it."""
+    return [[step, count] for step, count in t.pattern()]
+
+
+def _pairs(t: Access, pattern: Any) -> list[tuple[int, int]]:
+    """``pattern`` as pairs of a step and a count, after the checks that depend on it alone."""
+    entries = list(cast("list[Any]", pattern)) if isinstance(pattern, tuple | list) else []
+    pairs: list[tuple[int, int]] = []
+    for entry in entries:
+        try:
+            step, count = entry
+            pairs.append((operator.index(step), operator.index(count)))
+        except (TypeError, ValueError):
+            raise ViewError(
+                f"ap on '{t.name}' {t.shape}: {entry!r} in the pattern is not a pair of integers [step, count]",
+                fix=_EXAMPLE,
+            ) from None
+    if not pairs:
+        raise ViewError(f"ap on '{t.name}' {t.shape}: pattern {pattern!r:.60} is no list of pairs", fix=_EXAMPLE)
+    for step, count in pairs:
+        if step < 0 or count < 1:
+            raise ViewError(
+                f"ap on '{t.name}' {t.shape}: [{step}, {count}] in pattern {_shown(pairs)} "
+                + (f"steps backwards by {-step}" if step < 0 else f"has {count} elements"),
+                fix="use steps of at least 0 and counts of at least 1",
+            )
+    return pairs
+
+
+_EXAMPLE = "pass a list of pairs, outermost dimension first, such as [[64, 128], [1, 64]]"
+
+
+def _start(t: Access, offset: Any, kind: DType) -> int:
+    """Where the pattern starts: ``offset`` from the start of the storage, or where the view itself starts."""
+    size = kind.itemsize
+    inherited, rest = divmod(t.offset * t.dtype.itemsize, size)
+    if offset is None:
+        if rest:
+            raise ViewError(
+                f"ap on '{t.name}' {t.shape} {t.dtype}: the view starts at byte {t.offset * t.dtype.itemsize} of its "
+                f"storage, which is no multiple of the {size} bytes of {kind}",
+                fix=f"pass offset=, in elements of {kind} from the start of the storage",
+            )
+        return inherited
+    try:
+        start = operator.index(offset)
+    except TypeError:
+        raise ViewError(
+            f"ap on '{t.name}' {t.shape}: offset={offset!r:.40} ({type(offset).__name__}) is no integer",
+            fix="pass an offset known when the kernel is compiled; scalar_offset= takes one known at run time",
+        ) from None
+    if t.offset:
+        span = here("specialise.py").span
+        if span is not None:
+            warn_at(
+                span,
+                f"ap(offset=…) on a view of '{t.name}' that does not start at element 0 of its storage: the offset "
+                "counts from the start of the storage (NKI language guide), not from the start of the view (as the API "
+                "reference has it). Call ap on the whole tensor, or leave offset out to start where the view does",
+            )
+    return start
+
+
+def _index_step(t: Access, dim: int, kind: DType) -> int:
+    """What an index on dimension ``dim`` of ``t`` moves by, in elements of ``kind``."""
+    step, rest = divmod(t.strides[dim] * t.dtype.itemsize, kind.itemsize)
+    if rest:
+        raise ViewError(
+            f"ap on '{t.name}' {t.shape} {t.dtype} as {kind}: an index into dimension {dim} moves by "
+            f"{t.strides[dim] * t.dtype.itemsize} bytes, which is no multiple of {kind.itemsize}",
+            fix="index an outer dimension, or leave dtype out",
+        )
+    return step
+
+
+def _check_storage(t: Access, kind: DType) -> None:
+    """A partition on chip holds whole elements of ``kind``."""
+    size = t.tensor.free_size * t.tensor.dtype.itemsize
+    if t.buffer.on_chip and size % kind.itemsize:
+        raise ViewError(
+            f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} as {kind}: a partition of its storage has {size} bytes, "
+            f"which is no multiple of {kind.itemsize}",
+            fix=f"allocate its partitions with a multiple of {kind.itemsize} bytes",
+        )
+
+
+def _check_partitions(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> None:
+    """On chip a pattern is the same in neighbouring partitions, and stays in each."""
+    _check_storage(t, kind)
+    storage = f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} in {t.buffer.value}"
+    if not 2 <= len(pairs) <= MAX_DIMS:
+        raise ViewError(
+            f"ap on {storage}: pattern {given} has {len(pairs)} dimensions; on chip it has 2 to {MAX_DIMS}, and "
+            "the first is the partitions",
+            fix="append [1, 1]"
+            if len(pairs) < 2
+            else "merge dimensions that are contiguous, or use several instructions",
+        )
+    free = t.tensor.free_size * t.tensor.dtype.itemsize // kind.itemsize
+    step, count = pairs[0]
+    if count == 1:
+        pairs[0] = (free, 1)
+    elif step != free:
+        raise ViewError(
+            f"ap on {storage}: pattern {given} steps {step} elements from partition to partition; a partition of "
+            f"the storage has {free} {kind} elements, and engines read neighbouring partitions",
+            fix=f"make the first pair [{free}, {count}]",
+        )
+    within = start % free + sum((n - 1) * s for s, n in pairs[1:])
+    if start >= 0 and within >= free:
+        raise ViewError(
+            f"ap on {storage}: pattern {given} at {start} reaches element {within} of a partition, which has "
+            f"{free} {kind} elements",
+            fix=f"keep the furthest element of the free dimensions below {free}",
+        )
+
+
+def _check_extent(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> None:
+    """The pattern stays in the storage; where an index is added at run time, it does with index 0."""
+    total = t.tensor.nbytes // kind.itemsize
+    furthest = start + sum((n - 1) * s for s, n in pairs)
+    if start < 0 or furthest >= total:
+        raise IndexRangeError(
+            f"ap on '{t.name}' {t.tensor.shape} {t.tensor.dtype}: pattern {given} at {start} reaches from element "
+            f"{start} to {furthest}; the storage has {total} {kind} elements",
+            fix=f"keep the offset at least 0, and offset plus all (count - 1) * step below {total}",
+        )
+
+
+def _shown(pairs: list[tuple[int, int]]) -> str:
+    return str([list(pair) for pair in pairs])
+
+
+__all__ = ["ap", "get_pattern", "view"]

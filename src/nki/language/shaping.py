@@ -1,0 +1,215 @@
+"""Views of the same elements in another shape or order. Nothing is copied: what would need a copy is refused."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Any, TypeVar, cast
+
+from nki.base.errors import DynamicIndexError, ViewError
+from nki.ir.types import Access
+from nki.language.dynamic import keep_first, rows_of
+from nki.language.indexing import dimension
+
+T = TypeVar("T", bound=Access)
+
+
+def _seen(t: T, shape: tuple[int, ...], strides: tuple[int, ...]) -> T:
+    return t.__class__(t.tensor, t.offset, shape, strides, t.dtype, t.dynamic)
+
+
+def permute(t: T, dims: Any) -> T:
+    """Dimension ``i`` of the result is dimension ``dims[i]``."""
+    given = tuple(cast("list[Any]", dims)) if isinstance(dims, tuple | list) else (dims,)
+    order = [dimension(t, dim, "permute") for dim in given]
+    if sorted(order) != list(range(t.ndim)):
+        raise ViewError(
+            f"permute of '{t.name}' {t.shape} by {given}, which does not name each of its {t.ndim} dimensions once",
+            fix=f"pass a tuple with 0 to {t.ndim - 1} in the order that you need",
+        )
+    if order[0] != 0:
+        keep_first(t, f"permute by {given}")
+    return _seen(t, tuple(t.shape[dim] for dim in order), tuple(t.strides[dim] for dim in order))
+
+
+def broadcast(t: T, dim: int, size: int) -> T:
+    """Dimension ``dim``, of size 1, repeated ``size`` times."""
+    at = dimension(t, dim, "broadcast")
+    count = _sizes(t, "broadcast", (size,))[0]
+    if t.shape[at] != 1:
+        raise ViewError(
+            f"broadcast of dimension {at} of '{t.name}' {t.shape}, which has size {t.shape[at]}, to {count}",
+            fix="only a dimension of size 1 is repeated: select one element of it, or t.expand_dim a new one",
+        )
+    if at == 0:
+        keep_first(t, f"broadcast to {count}")
+    return _seen(t, _put(t.shape, at, count), _put(t.strides, at, 0))
+
+
+def expand_dim(t: T, dim: int) -> T:
+    """A new dimension of size 1 before dimension ``dim``; the last place is ``t.ndim``."""
+    at = dimension(t, dim, "expand_dim", t.ndim + 1)
+    if at == 0:
+        keep_first(t, "expand_dim")
+    step = t.strides[at] * t.shape[at] if at < t.ndim else 1
+    return _seen(t, _put(t.shape, at, 1, 0), _put(t.strides, at, step, 0))
+
+
+def squeeze_dim(t: T, dim: int) -> T:
+    """Dimension ``dim``, of size 1, removed."""
+    at = dimension(t, dim, "squeeze_dim")
+    if t.shape[at] != 1:
+        raise ViewError(
+            f"squeeze_dim of dimension {at} of '{t.name}' {t.shape}, which has size {t.shape[at]}",
+            fix=f"only a dimension of size 1 can go; t.select({at}, index) takes one element of it",
+        )
+    if at == 0:
+        keep_first(t, "squeeze_dim")
+    least = 1 + t.buffer.on_chip
+    if t.ndim == least:
+        raise ViewError(
+            f"squeeze_dim of '{t.name}' {t.shape} in {t.buffer.value} would leave {least - 1} dimensions; it keeps at "
+            f"least {least}",
+            fix="leave the dimension in place: instructions take it as it is",
+        )
+    return _seen(t, t.shape[:at] + t.shape[at + 1 :], t.strides[:at] + t.strides[at + 1 :])
+
+
+def reshape(t: T, given: Any) -> T:
+    """The same elements, in row-major order, in another shape."""
+    wanted = _sizes(t, "reshape", given)
+    if math.prod(wanted) != t.size or not wanted:
+        raise ViewError(
+            f"'{t.name}' of shape {t.shape} has {t.size} elements; shape {wanted} has {math.prod(wanted)}"
+            + ("" if wanted else " and no dimension"),
+            fix="choose sizes whose product stays the same",
+        )
+    on_chip = t.buffer.on_chip
+    if on_chip and (len(wanted) < 2 or wanted[0] != t.shape[0]):
+        raise ViewError(
+            f"reshape of '{t.name}' from {t.shape} to {wanted} would change its partitions",
+            fix=f"keep dimension 0 at {t.shape[0]} and at least two dimensions",
+        )
+    if rows_of(t) and wanted[0] != t.shape[0]:
+        raise DynamicIndexError(
+            f"reshape of '{t.name}' from {t.shape} to {wanted} would change dimension 0, whose rows are chosen at run "
+            "time",
+            fix=f"keep dimension 0 at {t.shape[0]}",
+        )
+    first = 1 if on_chip or rows_of(t) else 0
+    strides = _restride(t.shape[first:], t.strides[first:], wanted[first:])
+    if strides is None:
+        raise ViewError(
+            f"'{t.name}' of shape {t.shape} and strides {t.strides} cannot become {wanted} without a copy",
+            fix="reshape the whole tensor before slicing it, or copy the slice to a tile of its own",
+        )
+    return _seen(t, wanted, (*t.strides[:first], *strides))
+
+
+def reshape_dim(t: T, dim: int, shape: Any) -> T:
+    """Dimension ``dim`` split into dimensions of ``shape``, one of which may be -1: what the others leave."""
+    at = dimension(t, dim, "reshape_dim")
+    size = t.shape[at]
+    wanted = _sizes(t, "reshape_dim", shape, least=-1)
+    open_ = [i for i, n in enumerate(wanted) if n == -1]
+    if 0 in wanted or len(open_) > 1 or not wanted:
+        raise ViewError(
+            f"reshape_dim of dimension {at} of '{t.name}' {t.shape} into {wanted}",
+            fix="pass sizes of at least 1; one of them may be -1, which stands for what the others leave",
+        )
+    known = math.prod(n for n in wanted if n != -1)
+    if open_ and size % known == 0:
+        wanted = _put(wanted, open_[0], size // known)
+    if math.prod(wanted) != size:
+        raise ViewError(
+            f"reshape_dim of dimension {at} of '{t.name}' {t.shape} into {wanted}: it has {size} elements, and the "
+            f"sizes {'do not divide that' if open_ else f'make {known}'}",
+            fix=f"choose sizes whose product is {size}",
+        )
+    if at == 0 and wanted[0] != size:
+        keep_first(t, f"reshape_dim into {wanted}")
+    strides = [t.strides[at]]
+    for n in reversed(wanted[1:]):
+        strides.append(strides[-1] * n)
+    return _seen(
+        t, t.shape[:at] + wanted + t.shape[at + 1 :], t.strides[:at] + tuple(reversed(strides)) + t.strides[at + 1 :]
+    )
+
+
+def flatten_dims(t: T, start_dim: int, end_dim: int) -> T:
+    """Dimensions ``start_dim`` to ``end_dim``, both included, merged into one."""
+    start, end = dimension(t, start_dim, "flatten_dims"), dimension(t, end_dim, "flatten_dims")
+    if start > end:
+        raise ViewError(
+            f"flatten_dims of '{t.name}' {t.shape} from dimension {start} to {end}: the first comes after the last",
+            fix=f"write flatten_dims({end}, {start})",
+        )
+    if start == 0:
+        keep_first(t, f"flatten_dims({start}, {end})")
+    last = end + 1
+    merged = math.prod(t.shape[start:last])
+    step = _restride(t.shape[start:last], t.strides[start:last], (merged,))
+    if step is None:
+        raise ViewError(
+            f"flatten_dims({start}, {end}) of '{t.name}' of shape {t.shape} and strides {t.strides}: the dimensions "
+            "are not contiguous in memory",
+            fix="flatten before slicing or permuting, or copy to a tile of its own",
+        )
+    return _seen(t, (*t.shape[:start], merged, *t.shape[last:]), (*t.strides[:start], *step, *t.strides[last:]))
+
+
+def is_contiguous(t: Access) -> bool:
+    """Whether the elements lie one behind the other, in row-major order; on chip, those of a partition."""
+    step = 1
+    for size, stride in reversed(list(zip(t.shape, t.strides, strict=True))[t.buffer.on_chip :]):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
+def _sizes(t: Access, what: str, given: Any, least: int = 1) -> tuple[int, ...]:
+    """``given`` as sizes of dimensions."""
+    items = cast("tuple[Any, ...]", given) if isinstance(given, tuple | list) else (given,)
+    try:
+        wanted = tuple(operator.index(n) for n in items)
+    except TypeError:
+        raise ViewError(f"{what} of '{t.name}' to {given!r}", fix="pass integers: the new sizes") from None
+    if any(n < least for n in wanted):
+        raise ViewError(f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1", fix="write every size out")
+    return wanted
+
+
+def _put(items: tuple[int, ...], at: int, item: int, instead: int = 1) -> tuple[int, ...]:
+    return (*items[:at], item, *items[at + instead :])
+
+
+def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides of a view of ``shape``/``strides`` seen as ``wanted``; None when there are none."""
+    runs: list[list[int]] = []  # [elements, step] of each dense run, outermost first
+    for size, step in zip(shape, strides, strict=True):
+        if size == 1:
+            continue
+        if runs and runs[-1][1] == size * step:
+            runs[-1] = [runs[-1][0] * size, step]
+        else:
+            runs.append([size, step])
+    result: list[int] = []
+    beyond = 1  # what a dimension of size 1 steps by: all that lies inside it
+    for size in reversed(wanted):
+        if size == 1:
+            result.append(beyond)
+            continue
+        while runs and runs[-1][0] == 1:
+            runs.pop()
+        if not runs or runs[-1][0] % size:
+            return None
+        result.append(runs[-1][1])
+        beyond = runs[-1][1] * size
+        runs[-1] = [runs[-1][0] // size, beyond]
+    return tuple(reversed(result))
+
+
+__all__ = [
+    "broadcast", "expand_dim", "flatten_dims", "is_contiguous", "permute", "reshape", "reshape_dim", "squeeze_dim",
+]  # fmt: skip
