@@ -386,7 +386,8 @@ def test_unwritten_memory_is_poison() -> None:
 
 def test_the_simulator_shows_the_first_round(capsys: pytest.CaptureFixture[str]) -> None:
     nki.simulate(shown)(whole(3))
-    assert capsys.readouterr().out.count("[[1]]") == 1
+    out = capsys.readouterr().out
+    assert out.count("[[1]]") == 1 and "VirtualRegister i = 0" in out
 
 
 @nki.jit
@@ -396,7 +397,7 @@ def shown(rounds):
 
     def body(i):
         nisa.tensor_scalar(count, count, nl.add, 1)
-        print(count)
+        print(count, i)
 
     nl.fori_loop(0, loaded(rounds), body)
     nisa.dma_copy(results, count)

@@ -21,7 +21,7 @@ from nki.ir.kernel import Kernel, Observer
 from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
-from nki.language.tensor import showing
+from nki.ir.viewing import showing
 from nki.passes import verify
 from nki.target.model import Target
 

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 from nki.base.dtype import int32
 from nki.base.errors import RegisterUseError
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.viewing import values
 
 
 class VirtualRegister(Access):
@@ -24,7 +25,8 @@ class VirtualRegister(Access):
         self.frozen = frozen
 
     def __repr__(self) -> str:
-        return f"VirtualRegister {self.name}"
+        shown = values(self).strip("[]")
+        return f"VirtualRegister {self.name}" + (f" = {shown}" if shown else "")
 
     def __eq__(self, other: object) -> bool:
         """Identity with another register or None; a comparison with a number would need its value."""

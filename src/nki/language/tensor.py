@@ -5,14 +5,13 @@ The methods say what a view is; ``indexing``, ``shaping``, ``rearranging``, ``pa
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from nki.base.dtype import DType
 from nki.base.errors import TensorOperatorError
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Tensor, row_major
+from nki.ir.viewing import values
 from nki.language import dynamic, indexing, patterns, rearranging, shaping
 
 
@@ -216,30 +215,4 @@ for _name, _sign in {"lt": "<", "le": "<=", "gt": ">", "ge": ">="}.items():
     setattr(NkiTensor, f"__{_name}__", _refusing(_sign))
 
 
-class _Viewers(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[Callable[[Access], str]] = []
-
-
-_viewers = _Viewers()
-
-
-def values(tensor: Access) -> str:
-    """The contents of ``tensor`` as text while this thread's eager simulator runs, else nothing."""
-    return _viewers.stack[-1](tensor) if _viewers.stack else ""
-
-
-class showing:
-    """Context manager: ``viewer`` shows the values of tensors that this thread prints."""
-
-    def __init__(self, viewer: Callable[[Access], str]) -> None:
-        self.viewer = viewer
-
-    def __enter__(self) -> None:
-        _viewers.stack.append(self.viewer)
-
-    def __exit__(self, *exc: object) -> None:
-        _viewers.stack.pop()
-
-
-__all__ = ["NkiTensor", "showing", "values"]
+__all__ = ["NkiTensor"]
