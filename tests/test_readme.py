@@ -23,3 +23,22 @@ def test_first_kernel(tmp_path: Path) -> None:
     assert label == "largest deviation from NumPy"
     # Values reach 5; the sum of 512 squares, rsqrt and two products cost a few units in the last place of float32.
     assert 0 <= float(deviation) < 5e-6
+
+
+LANGUAGE = README.parent / "docs" / "language.md"
+USE = """
+import numpy as np
+
+x = np.arange(40, dtype=np.float32).reshape(10, 4)
+for rows in range(11):
+    for run in (add_up, nki.simulate(add_up)):
+        np.testing.assert_array_equal(run(x, np.array([[rows]], np.int32)), x[:rows].sum(axis=0, keepdims=True))
+"""
+
+
+def test_the_loop_of_the_language_page(tmp_path: Path) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```$", LANGUAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    imports = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n"
+    file = tmp_path / "loop.py"
+    file.write_text(imports + program + USE, encoding="utf-8")
+    subprocess.run([sys.executable, "-W", "error", str(file)], cwd=tmp_path, check=True)
