@@ -7,7 +7,7 @@ import ast
 from nki.base.errors import NkiError
 from nki.base.warning import NkiWarning, warn_at
 from nki.frontend.capture import Captured
-from nki.frontend.names import resolve
+from nki.frontend.names import dictionaries, resolve
 
 
 class Findings:
@@ -16,7 +16,8 @@ class Findings:
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
         self.errors: list[NkiError] = []
-        self.statements: set[ast.expr] = set()  # expressions whose value nobody uses
+        self.users: dict[ast.expr, ast.stmt] = {}  # statements around expressions that are their whole value
+        self.dictionaries = dictionaries(captured.node)
         self.unknown: set[str] = set()  # names that have been reported once
         self.branches = 0  # how many conditions and functions stand between the function's first line and this node
 

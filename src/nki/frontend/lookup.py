@@ -11,7 +11,16 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from nki.base.errors import NkiError
-from nki.frontend.beta1 import NAMESPACE, REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, RESULT
+from nki.base.warning import NkiDeprecationWarning
+from nki.frontend.beta1 import (
+    NAMESPACE,
+    REMOVED,
+    REMOVED_ATTRIBUTES,
+    REMOVED_KEYWORDS,
+    REMOVED_PARAMETERS,
+    SWAPPED,
+    result_fix,
+)
 from nki.frontend.capture import is_api, unwrap
 from nki.frontend.errors import (
     CallArgumentError,
@@ -22,6 +31,7 @@ from nki.frontend.errors import (
 )
 from nki.frontend.findings import Findings
 from nki.frontend.names import UNKNOWN
+from nki.frontend.purity import check_change
 
 CUSTOMARY: Final = {
     "math": "import math",
@@ -84,50 +94,58 @@ def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
     if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
         message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
         found.report(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
-    elif callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
+        return True
+    check_change(found, node, callee, local)
+    if callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
         try:
             signature = inspect.signature(callee)
         except (TypeError, ValueError):
             return True  # native code that does not tell
-        _check_arguments(found, node, signature)
+        _check_arguments(found, node, callee, signature)
     return True
 
 
-def _check_arguments(found: Findings, node: ast.Call, signature: inspect.Signature) -> None:
+def _check_arguments(found: Findings, node: ast.Call, callee: object, signature: inspect.Signature) -> None:
     parameters = signature.parameters
     kinds = {parameter.kind for parameter in parameters.values()}
-    name = ast.unparse(node.func)
-    reported = len(found.errors)
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        for keyword in node.keywords:
-            if keyword.arg is not None and keyword.arg not in parameters:
-                _report_keyword(found, keyword, keyword.arg, name, list(parameters))
-    if len(found.errors) > reported or _has_stars(node):
+    written = ast.unparse(node.func)
+    full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
+    known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in parameters]
+    for keyword in node.keywords:
+        if keyword not in known:
+            _report_keyword(found, keyword, full, written, list(parameters))
+    if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
     try:
-        signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+        signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in known if keyword.arg})
     except TypeError as misfit:
-        if "dst" in parameters and node not in found.statements and not any(k.arg == "dst" for k in node.keywords):
-            message = f"`{name}` returns no result: it writes to `dst`, its first argument"
-            found.report(RemovedApiError, node, message, RESULT.format(name=name))
-        else:
-            written = f"{name}{signature.replace(return_annotation=inspect.Signature.empty)}"
-            found.report(CallArgumentError, node, f"`{name}`: {misfit}", f"it is called as `{written}`")
+        user = found.users.get(node)
+        if "dst" in parameters and not isinstance(user, ast.Expr) and not any(k.arg == "dst" for k in known):
+            message = f"`{written}` returns no result: it writes to `dst`, its first argument"
+            found.report(RemovedApiError, node, message, result_fix(node, known, user, full))
+        elif known == node.keywords:
+            takes = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
+            found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{takes}`")
+        return
+    if full in SWAPPED and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
+        message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
+        found.warn(node, message, NkiDeprecationWarning)
 
 
-def _report_keyword(found: Findings, node: ast.keyword, keyword: str, name: str, parameters: list[str]) -> None:
-    removed = REMOVED_KEYWORDS.get(keyword)
+def _first_word(node: ast.expr) -> str:
+    return node.id.partition("_")[0] if isinstance(node, ast.Name) else ""
+
+
+def _report_keyword(found: Findings, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
+    keyword = node.arg or ""
+    removed = REMOVED_PARAMETERS.get(f"{full}.{keyword}") or REMOVED_KEYWORDS.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
-    message = f"`{name}` no longer takes `{keyword}`" if removed else f"`{name}` takes no `{keyword}`"
+    message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
     found.report(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
 
 
 def _takes(parameters: list[str]) -> str:
     return f"it takes {', '.join(parameters)}" if parameters else "it takes no arguments"
-
-
-def _has_stars(node: ast.Call) -> bool:
-    return any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords)
 
 
 def _is_settled(owner: object) -> bool:
