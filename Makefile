@@ -40,8 +40,8 @@ types: $(STAMP) ## pyright, strict, on src/
 bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios within the run
 	$(BIN)/python -m benchmarks
 
-docs: $(STAMP) ## write docs/reference/ from the declarations
-	$(BIN)/python tools/reference.py
+docs: $(STAMP) ## write docs/reference/ and docs/errors.md from the declarations and the tests
+	$(BIN)/python -m tools.reference
 
 dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--arg …' for another
 	$(BIN)/nki dump $(K) $(ARGS)

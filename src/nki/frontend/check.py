@@ -35,7 +35,7 @@ from nki.frontend.errors import (
 from nki.frontend.findings import Findings
 from nki.frontend.lookup import check_attribute, check_call, check_name
 from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names
-from nki.frontend.purity import check_targets
+from nki.frontend.purity import check_targets, targets
 
 
 def check(captured: Captured, *, kernel: bool = True) -> Captured:
@@ -200,7 +200,7 @@ def _assignment(found: Findings, node: ast.Assign | ast.AugAssign | ast.AnnAssig
 
 def _literal_key(found: Findings, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> None:
     """``d[1] = x`` where all that is ever assigned to ``d`` is dictionaries."""
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+    for target in targets(node):
         match target:
             case ast.Subscript(value=ast.Name(id=name), slice=key) if name in found.dictionaries:
                 _dict_key(found, key)

@@ -30,11 +30,16 @@ Assigning = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For | ast.comprehen
 
 def check_targets(found: Findings, node: Assigning, local: frozenset[str]) -> bool:
     """Items and attributes of what lies outside cannot be assigned to."""
-    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
-        for part in _parts(target):
-            if isinstance(part, ast.Subscript | ast.Attribute):
-                _report(found, part, part.value, f"assigns to `{ast.unparse(part):.60}`", local)
+    for part in targets(node):
+        if isinstance(part, ast.Subscript | ast.Attribute):
+            _report(found, part, part.value, f"assigns to `{ast.unparse(part):.60}`", local)
     return True
+
+
+def targets(node: Assigning) -> Iterator[ast.expr]:
+    """The single names, items and attributes that ``node`` assigns to."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        yield from _parts(target)
 
 
 def check_change(found: Findings, node: ast.Call, callee: object, local: frozenset[str]) -> None:
