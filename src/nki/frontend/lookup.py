@@ -53,7 +53,8 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
         return True
     captured, name = found.captured, node.id
     if name in captured.cells or name in captured.globals or hasattr(builtins, name):
-        if _is_beta1(found.resolve(node, local)):
+        if name not in found.unknown and _is_beta1(found.resolve(node, local)):
+            found.unknown.add(name)
             message = f"`{name}` comes from `neuronxcc`, which kernels can no longer use"
             found.report(RemovedApiError, node, message, NAMESPACE)
     elif name not in found.unknown:
@@ -61,10 +62,7 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
         message = f"name `{name}` is not defined"
         closures = {cell: captured.closure(cell) for cell in captured.cells}
         fix = spelling(name, {**captured.globals, **closures}, local)
-        if found.branches:  # which may be there for another version or configuration, and never run
-            found.warn(node, f"{message}, which is an error if this line is reached: {fix}")
-        else:
-            found.report(UnknownNameError, node, message, fix)
+        found.doubt(UnknownNameError, node, message, fix)
     return True
 
 
@@ -84,7 +82,7 @@ def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str])
     else:
         prefix = ast.unparse(node.value)
         fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
-        found.report(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
+        found.doubt(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
 
 
@@ -141,7 +139,7 @@ def _report_keyword(found: Findings, node: ast.keyword, full: str, written: str,
     removed = REMOVED_PARAMETERS.get(f"{full}.{keyword}") or REMOVED_KEYWORDS.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
-    found.report(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
+    found.doubt(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
 
 
 def _takes(parameters: list[str]) -> str:

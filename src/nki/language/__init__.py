@@ -174,6 +174,10 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
     return affine_range(start, stop, step)
 
 
+range = range
+"""Python's own: real kernels write ``nl.range``."""
+
+
 class no_reorder:
     """``with nl.no_reorder():`` keeps the instructions of the block in program order.
 
@@ -347,6 +351,7 @@ __all__ = [
     "program_id",
     "program_ndim",
     "psum",
+    "range",
     "sbuf",
     "sequential_range",
     "shared_hbm",
