@@ -8,7 +8,7 @@ import difflib
 import inspect
 import types
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from nki.base.errors import NkiError
 from nki.base.warning import NkiDeprecationWarning
@@ -109,8 +109,12 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     written = ast.unparse(node.func)
     full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
     known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in parameters]
+    ignored = leftover(node, callee)
     for keyword in node.keywords:
-        if keyword not in known:
+        if keyword is ignored:
+            message = f"`{written}` takes no `dtype`: {REMOVED_KEYWORDS['dtype']}"
+            found.warn(keyword, message, NkiDeprecationWarning)
+        elif keyword not in known:
             _report_keyword(found, keyword, full, written, list(parameters))
     if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
@@ -128,6 +132,25 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     if full in SWAPPED and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
         message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
         found.warn(node, message, NkiDeprecationWarning)
+
+
+def leftover(call: ast.Call, callee: Any) -> ast.keyword | None:
+    """The ``dtype`` that a call of an instruction passes besides its destination: NKI 0.2 let it be, and so do we."""
+    for keyword in call.keywords:
+        if keyword.arg == "dtype" and is_api(callee) and isinstance(callee, types.FunctionType):
+            signature = inspect.signature(callee)
+            rest = {k.arg: k.value for k in call.keywords if k.arg and k is not keyword}
+            if (
+                "dst" in signature.parameters
+                and "dtype" not in signature.parameters
+                and len(rest) + 1 == len(call.keywords)
+            ):
+                try:
+                    signature.bind(*call.args, **rest)
+                except TypeError:
+                    return None
+                return keyword
+    return None
 
 
 def _first_word(node: ast.expr) -> str:
