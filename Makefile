@@ -22,9 +22,9 @@ demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI
 test: lint types ## everything that CI checks: lint, types, all tests
 	$(BIN)/python -m pytest -n $(JOBS)
 
-nightly: $(STAMP) ## instructions on many random samples, with a seed that failures name (NKI_TEST_SEED=… repeats)
+nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
-	$(BIN)/python -m pytest -n $(JOBS) tests/isa
+	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend
 
 lint: $(STAMP) ## rules and format of the source, by ruff
 	$(BIN)/ruff check .

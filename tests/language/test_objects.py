@@ -15,7 +15,6 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import NkiError
 from nki.compiler.constants import constant_key
 from nki.language.objects import copied
 
