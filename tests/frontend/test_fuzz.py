@@ -9,7 +9,6 @@ import ast
 import importlib.util
 import inspect
 import os
-import random
 import signal
 import sys
 import warnings
@@ -25,13 +24,13 @@ from nki.compiler import pipeline
 from nki.frontend.errors import KernelErrors
 from nki.ir.types import TensorSpec
 from nki.target import find
+from tests.isa.harness import SEED, source
 
 from . import valid
 from .mutation import functions, mutated
 
 PARTS = 10
 MUTANTS = 20 * int(os.environ.get("NKI_TEST_EXAMPLES", "25"))
-SEED = os.environ.get("NKI_TEST_SEED", "0")
 TREE = ast.parse(Path(valid.__file__).read_text(encoding="utf-8"))
 KERNELS = list(functions(TREE, [kernel.func.__name__ for kernel in valid.KERNELS]))
 HELPERS = list(functions(TREE, ["finished", "doubled"]))
@@ -59,7 +58,7 @@ def limited(seconds: float) -> Iterator[None]:
 
 def mutant(number: int) -> tuple[str, str] | None:
     """The text of a changed module and the name of its kernel; None where Python itself would refuse the text."""
-    draw = random.Random(f"{SEED}/{number}")
+    draw = source("mutant", number)
     body = list(TREE.body)
     at, kernel = draw.choice(KERNELS)
     where, what = draw.choice(HELPERS) if draw.random() < 0.1 else (at, kernel)
