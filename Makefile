@@ -22,9 +22,9 @@ demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI
 test: lint types ## everything that CI checks: lint, types, all tests
 	$(BIN)/python -m pytest -n $(JOBS)
 
-nightly: $(STAMP) ## instructions on many random samples, with a seed that failures name (NKI_TEST_SEED=… repeats)
+nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
-	$(BIN)/python -m pytest -n $(JOBS) tests/isa
+	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend
 
 lint: $(STAMP) ## rules and format of the source, by ruff
 	$(BIN)/ruff check .
@@ -40,8 +40,8 @@ types: $(STAMP) ## pyright, strict, on src/
 bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios within the run
 	$(BIN)/python -m benchmarks
 
-docs: $(STAMP) ## write docs/reference/ from the declarations
-	$(BIN)/python tools/reference.py
+docs: $(STAMP) ## write docs/reference/ and docs/errors.md from the declarations and the tests
+	$(BIN)/python -m tools.reference
 
 dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--arg …' for another
 	$(BIN)/nki dump $(K) $(ARGS)

@@ -1,4 +1,7 @@
-"""Write the reference pages in ``docs/reference/`` from the declarations: ``python tools/reference.py [FOLDER]``."""
+"""Write what is generated from the declarations and the golden reports: ``python -m tools.reference [FOLDER]``.
+
+That is ``docs/reference/``, ``docs/errors.md``, and the examples that ``nki explain`` shows.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,15 @@ from pathlib import Path
 
 from nki import target
 from nki.base.errors import NkiError
-from nki.cli.explain import grouped
+from nki.cli.explain import MARK, grouped
 from nki.ir.inst import REGISTRY, Inst
 from nki.isa.activations import ACTIVATIONS
 from nki.isa.alu import TABLE
 from nki.isa.publish import visible
+from tests.errors.golden import MARK as REPORT
+from tests.errors.golden import Golden, golden
 
-FOLDER = Path(__file__).parent.parent / "docs" / "reference"
+FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
 
 
@@ -60,11 +65,6 @@ def pages() -> dict[str, str]:
     shown = [cls for cls in REGISTRY.values() if cls.public]
     names = ", ".join(f"[{c.mnemonic}](#nisa{c.mnemonic})" for c in shown)
     instructions = [f"# Instructions\n\n{NOTE}\n{names}\n", *map(instruction, shown)]
-    errors = [
-        (code, cls.__name__, inspect.getdoc(cls) or "")
-        for code, cls in sorted(NkiError.registry.items())
-        if cls.__module__.startswith("nki.")
-    ]
     alu = [
         (f"nl.{r.name}", r.meaning, r.nan, "bits" if r.bits else "float32", "yes" if r.reduces else "", f"gen{r.since}")
         for r in TABLE.values()
@@ -85,12 +85,41 @@ def pages() -> dict[str, str]:
         "## Activation functions\n\nErrors are against float64, in units of the last place of float32.\n",
         table(("function", "formula", "error", "valid input on hardware", "special values"), functions),
     ]
+    shortest = examples()
     return {
-        "instructions.md": "\n".join(instructions),
-        "operators.md": "\n".join(operators),
-        "errors.md": f"# Errors\n\n{NOTE}\n" + table(("code", "class", "meaning"), errors),
-        "targets.md": "\n".join(targets),
+        "docs/reference/instructions.md": "\n".join(instructions),
+        "docs/reference/operators.md": "\n".join(operators),
+        "docs/reference/targets.md": "\n".join(targets),
+        "docs/errors.md": errors(shortest),
+        "src/nki/cli/examples.txt": "".join(
+            f"{MARK}{code}\n{case.program}{REPORT}{case.report}" for code, case in sorted(shortest.items())
+        ),
     }
+
+
+def examples() -> dict[str, Golden]:
+    """For each error code the shortest of the programs that make this mistake, and no other if there is such a one."""
+    found: dict[str, Golden] = {}
+    for case in sorted(golden(), key=lambda c: (len(c.codes), not c.program.isascii(), len(c.program + c.report))):
+        for code in case.codes:
+            found.setdefault(code, case)
+    return found
+
+
+def errors(shortest: dict[str, Golden]) -> str:
+    """The page of all errors."""
+    parts = [
+        f"# Errors\n\n{NOTE}\n<!-- fmt: off -->\n\n"
+        "Every report of a mistake begins with its code; `nki explain CODE` shows what stands here.\n"
+        "The examples are the shortest golden reports of the tests; `nl` and `nisa` are imported there.\n"
+    ]
+    for code, cls in sorted(NkiError.registry.items()):
+        if cls.__module__.startswith("nki."):
+            parts.append(f"## {code}: {cls.__name__}\n\n{inspect.getdoc(cls)}\n")
+            if code in shortest:
+                case = shortest[code]
+                parts.append(f"```python\n{case.program.strip()}\n```\n\n```text\n{case.report.strip()}\n```\n")
+    return "\n".join(parts)
 
 
 def _ranges(valid: Iterable[tuple[float, float]]) -> str:
@@ -106,8 +135,8 @@ def _short(value: object) -> str:
 
 
 def main(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     for name, text in pages().items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
         print(folder / name)
 

@@ -44,6 +44,12 @@ def test_error_lists_its_rules_and_an_error_report_can_be_pasted(nki):
     assert nki("explain", "[NKI-SH002/TL02]").out == nki("explain", "tl02").out
 
 
+def test_errors_show_a_golden_report(nki):
+    shown = nki("explain", "NKI-FE016").out
+    assert "\n  del " in shown or "\n      del " in shown
+    assert "[NKI-FE016] NKI has no `del`" in shown and "\n    fix: use `pop`" in shown
+
+
 def test_all_topics_are_listed(nki):
     shown = nki("explain").out
     for name in (*NkiError.registry, *(n for n, cls in REGISTRY.items() if cls.public)):

@@ -19,12 +19,17 @@ float32 = "float32"
 def exp(x, dtype=None): return ("exp", x)
 def ndarray(shape, dtype, buffer=sbuf, name="", address=None): return [shape, dtype]
 def affine_range(start, stop=None, step=1): return range(start) if stop is None else range(start, stop, step)
+class no_reorder:
+    def __enter__(self): pass
+    def __exit__(self, *exc): pass
 def fail(): raise ValueError("from inside")
 """
 
 ISA = """
 LOG = []
 def tensor_copy(dst, src, engine=None, name=None): LOG.append((dst, src))
+def nc_matmul(dst, stationary, moving, is_moving_onezero=False): LOG.append((dst, stationary, moving))
+def nc_stream_shuffle(dst, src, shuffle_mask): LOG.append((dst, src))
 def tensor_tensor(dst, data1, data2, op, engine=None, name=None): LOG.append((dst, data1, data2, op))
 """
 

@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
+from importlib import resources
 
 from nki import isa
 from nki.base.errors import NkiError
@@ -16,6 +17,8 @@ from nki.cli.usage import UsageError, nearest
 from nki.ir.inst import REGISTRY, Inst, Rule
 from nki.isa.publish import visible
 
+MARK = "=== "
+"""What each entry of ``examples.txt`` begins with."""
 _VALUE = re.compile(r"\{([it])\.([^}]*)\}")
 _OPERAND = re.compile(r"\{o\[([^\]]*)\]\}")
 
@@ -54,13 +57,22 @@ def about(topic: str) -> str:
 
 
 def error(cls: type[NkiError]) -> str:
-    """An error class: what it means, and the rules that raise it."""
+    """An error class: what it means, the rules that raise it, and a program that makes the mistake."""
     lines = [f"{cls.code}: {cls.__name__}", "", inspect.getdoc(cls) or ""]
     raised = [r for r in grouped(c for _, c in _public()) if r.rule.error is cls]
     if raised:
         lines += ["", "rules that report it (nki explain RULE says more)"]
         lines += [_wrapped(f"{r.rule.code}  {r.text}") for r in sorted(raised, key=lambda r: r.rule.code)]
+    if example := examples().get(cls.code):
+        lines += ["", "example", *(f"  {line}".rstrip() for line in example.splitlines())]
     return "\n".join(lines)
+
+
+def examples() -> dict[str, str]:
+    """For each error code a program and the report on it."""
+    written = resources.files("nki.cli").joinpath("examples.txt").read_text(encoding="utf-8")
+    entries = (entry.partition("\n") for entry in written.split(MARK)[1:])
+    return {code: example for code, _, example in entries}
 
 
 def rules(code: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from types import MethodType
 from typing import Any, cast
 
 import numpy as np
@@ -12,6 +13,7 @@ import numpy as np
 from nki.base.dtype import DType
 from nki.base.errors import KernelArgumentError
 from nki.frontend.outside import ABSENT, Read
+from nki.language.objects import is_structure
 
 _DEEPEST = 32
 
@@ -39,7 +41,11 @@ def constant_key(name: str, value: Any, depth: int = 0) -> Any:
     if isinstance(value, np.generic):
         number = cast("Any", value)
         return type(number), number.item()
-    if callable(value) or (hasattr(value, "__reduce__") and type(value).__module__.startswith("nki.")):
+    if isinstance(value, MethodType) and is_structure(value.__self__):
+        return Same(value.__func__), constant_key(name, value.__self__, depth)
+    if callable(value) and not is_structure(value):
+        return Same(value)
+    if hasattr(value, "__reduce__") and type(value).__module__.startswith("nki."):
         return Same(value)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):

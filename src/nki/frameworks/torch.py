@@ -17,12 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import torch
 from torch._C import _len_torch_dispatch_stack
-from torch._C._functorch import is_gradtrackingtensor, peek_interpreter_stack
+from torch._C._functorch import is_batchedtensor, is_gradtrackingtensor, peek_interpreter_stack
 from torch.autograd import forward_ad
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from nki.base import dtype as dtypes
 from nki.base.errors import (
+    EagerTraceError,
     NotBatchableError,
     NotDifferentiableError,
     OutputDTypeError,
@@ -130,6 +131,11 @@ class TorchAdapter(TorchTensors, Adapter):
         if torch.is_grad_enabled() and t.requires_grad:
             raise _not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
+        if is_batchedtensor(t):
+            raise EagerTraceError(
+                "the eager simulator needs values, and inside torch.vmap there are none",
+                fix="call it outside torch.vmap",
+            )
         # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy.
         return t.detach().resolve_neg().contiguous().view(torch.uint8).numpy().view(dtype).reshape(t.shape)
 

@@ -6,6 +6,7 @@ A name counts as removed only where the module does not have it.
 
 from __future__ import annotations
 
+import ast
 from typing import Final
 
 _SLICES = (
@@ -62,8 +63,49 @@ REMOVED_KEYWORDS: Final[dict[str, str]] = {
 }
 """Keywords that calls into ``nki.isa`` and ``nki.language`` took."""
 
-RESULT = "allocate the destination first and pass it: `{name}(dst=tile, ...)`"
-"""For calls of ``nki.isa`` that expect a result; ``{name}`` is the function as the kernel spells it."""
+REMOVED_PARAMETERS: Final[dict[str, str]] = {
+    "nki.isa.affine_select.pred": (
+        "write the condition as `pattern=[[step, count], …], offset=…, channel_multiplier=…, cmp_op=…`: it holds where "
+        "offset + partition * channel_multiplier + the steps compares so with 0"
+    ),
+    "nki.isa.dma_copy.dst_rmw_op": "use `nisa.dma_compute(dst, [src], reduce_op)`",
+    "nki.isa.iota.expr": "write the numbers as `pattern=[[step, count], …], offset=…, channel_multiplier=…`",
+    "nki.isa.memset.shape": "allocate the tile first: `t = nl.ndarray(shape, dtype, buffer=nl.sbuf)`; pass it as `dst`",
+    "nki.isa.nc_matmul.is_moving_zero": "it is called `is_moving_onezero`",
+    "nki.isa.nc_matmul.psumAccumulateFlag": "use `accumulate`: True, False, or None to accumulate after a first write",
+    "nki.isa.register_move.imm": "it is called `src`",
+    "nki.isa.sendrecv.use_gpsimd_dma": "use `dma_engine=nisa.dma_engine.gpsimd_dma`",
+}
+"""Parameters that single functions had, by full name."""
+
+SWAPPED: Final = frozenset({"nki.isa.nc_stream_shuffle"})
+"""Functions that took the source before the destination."""
+
+_IN_PSUM: Final = frozenset({"nki.isa.nc_matmul", "nki.isa.nc_transpose"})
+
+
+def result_fix(call: ast.Call, keywords: list[ast.keyword], user: ast.stmt | None, full: str) -> str:
+    """How to write a call of ``nki.isa`` whose result a statement uses, as Beta 1 had it.
+
+    ``keywords``: those of the call that its function still has. ``full``: the function's full name.
+    """
+    buffer = "nl.psum" if full in _IN_PSUM else "nl.sbuf"
+    match user:
+        case ast.Assign(targets=[ast.Subscript() as target]):
+            return f"write `{_with_destination(call, keywords, target)}`"
+        case ast.AugAssign(target=target, op=ast.Add()) if full == "nki.isa.nc_matmul":
+            return f"write `{_with_destination(call, keywords, target)}`: calls with the same tile in PSUM accumulate"
+        case ast.Assign(targets=[ast.Name() as target]):
+            made = f"`{target.id} = nl.ndarray(shape, dtype, buffer={buffer})`"
+            return f"allocate the destination and pass it: {made}, then `{_with_destination(call, keywords, target)}`"
+        case _:
+            name = ast.unparse(call.func)
+            return f"allocate the destination first and pass it: `{name}(dst=tile, ...)`"
+
+
+def _with_destination(call: ast.Call, keywords: list[ast.keyword], target: ast.expr) -> str:
+    return ast.unparse(ast.Call(func=call.func, args=[target, *call.args], keywords=keywords))
+
 
 NAMESPACE = "import it from the new package: `import nki`, `import nki.language as nl`, `import nki.isa as nisa`"
 """For anything of ``neuronxcc`` inside a kernel."""

@@ -34,7 +34,8 @@ from nki.frontend.errors import (
 )
 from nki.frontend.findings import Findings
 from nki.frontend.lookup import check_attribute, check_call, check_name
-from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, bound_names
+from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names
+from nki.frontend.purity import check_targets, targets
 
 
 def check(captured: Captured, *, kernel: bool = True) -> Captured:
@@ -110,7 +111,11 @@ _TYPES = _refuse(SyntaxNotInNkiError, "NKI has no generic functions or type alia
 _TEMPLATE = _refuse(SyntaxNotInNkiError, "NKI has no template strings", "use an f-string")
 _YIELD = _refuse(GeneratorError, "NKI has no generators", "build a list and return it")
 _ASYNC = _refuse(AsyncError, "NKI has no `async` and `await`", "call functions plainly: a kernel runs in order")
-_WITH = _refuse(WithError, "NKI has no `with` blocks", "call what the block needs before and after it")
+_WITH = _refuse(
+    WithError,
+    "NKI has no `with` blocks, except `with nl.no_reorder():`",
+    "call what it does before and after",
+)
 _TRY = _refuse(
     TryError, "NKI has no exceptions to catch", "test beforehand with `if`; an error always ends the compilation"
 )
@@ -182,7 +187,37 @@ def _is_none(node: ast.expr) -> bool:
 
 
 def _expression(found: Findings, node: ast.Expr, _local: frozenset[str]) -> bool:
-    found.statements.add(node.value)
+    found.users[node.value] = node
+    return True
+
+
+def _assignment(found: Findings, node: ast.Assign | ast.AugAssign | ast.AnnAssign, local: frozenset[str]) -> bool:
+    if node.value is not None:
+        found.users[node.value] = node
+    _literal_key(found, node)
+    return check_targets(found, node, local)
+
+
+def _literal_key(found: Findings, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> None:
+    """``d[1] = x`` where all that is ever assigned to ``d`` is dictionaries."""
+    for target in targets(node):
+        match target:
+            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in found.dictionaries:
+                _dict_key(found, key)
+            case _:
+                pass
+
+
+def _with(found: Findings, node: ast.With, local: frozenset[str]) -> bool:
+    for item in node.items:
+        called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
+        value = found.resolve(called, local)
+        if value is UNKNOWN or not is_api(value) or getattr(value, "__name__", "") != "no_reorder":
+            return _WITH(found, node, local)
+        if called is item.context_expr:
+            found.report(WithError, called, f"`{ast.unparse(called)}` is not called", "write `with nl.no_reorder():`")
+        if item.optional_vars is not None:
+            found.report(WithError, item.optional_vars, "`no_reorder` gives nothing to name", "leave `as …` out")
     return True
 
 
@@ -216,15 +251,15 @@ _ROWS: Final[dict[str, Row]] = {
     "ClassDef": _CLASS,
     "Return": _accept,
     "Delete": _DELETE,
-    "Assign": _accept,
+    "Assign": _assignment,
     "TypeAlias": _TYPES,
-    "AugAssign": _accept,
-    "AnnAssign": _accept,
-    "For": _accept,
+    "AugAssign": _assignment,
+    "AnnAssign": _assignment,
+    "For": check_targets,
     "AsyncFor": _ASYNC,
     "While": _accept,
     "If": _accept,
-    "With": _WITH,
+    "With": _with,
     "AsyncWith": _ASYNC,
     "Match": _MATCH,
     "Raise": _RAISE,
@@ -276,12 +311,12 @@ _ROWS: Final[dict[str, Row]] = {
     **dict.fromkeys(("Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"), _accept),
     "Del": _DELETE,
     # Parts
-    "comprehension": _accept,
+    "comprehension": check_targets,
     "arguments": _accept,
     "arg": _accept,
     "keyword": _accept,
     "alias": _IMPORT,
-    "withitem": _WITH,
+    "withitem": _accept,
     "ExceptHandler": _TRY,
     "match_case": _MATCH,
     "MatchValue": _MATCH,

@@ -150,6 +150,12 @@ class HostBuiltinError(NkiError):
     code = "NKI-FE026"
 
 
+class OutsideChangedError(NkiError):
+    """A change of something outside the kernel, through a global or a closure variable: ``TABLE["a"] = 1``."""
+
+    code = "NKI-FE027"
+
+
 # Names and calls
 
 

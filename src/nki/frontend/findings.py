@@ -7,7 +7,7 @@ import ast
 from nki.base.errors import NkiError
 from nki.base.warning import NkiWarning, warn_at
 from nki.frontend.capture import Captured
-from nki.frontend.names import resolve
+from nki.frontend.names import dictionaries, resolve
 
 
 class Findings:
@@ -16,13 +16,21 @@ class Findings:
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
         self.errors: list[NkiError] = []
-        self.statements: set[ast.expr] = set()  # expressions whose value nobody uses
-        self.unknown: set[str] = set()  # names that have been reported once
+        self.users: dict[ast.expr, ast.stmt] = {}  # statements around expressions that are their whole value
+        self.dictionaries = dictionaries(captured.node)
+        self.unknown: set[str] = set()  # names that have been reported, each once
         self.branches = 0  # how many conditions and functions stand between the function's first line and this node
 
     def report(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
         """Keep an error at ``node``; they are raised together at the end."""
         self.errors.append(error(message, fix=fix, span=self.captured.span(node)))
+
+    def doubt(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
+        """An error if ``node`` is sure to run; else a warning, for it may be there for another version of NKI only."""
+        if self.branches:
+            self.warn(node, f"{message}, which is an error if this line is reached: {fix}")
+        else:
+            self.report(error, node, message, fix)
 
     def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning) -> None:
         """Warn at ``node``, now."""

@@ -8,10 +8,19 @@ import difflib
 import inspect
 import types
 from collections.abc import Iterable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from nki.base.errors import NkiError
-from nki.frontend.beta1 import NAMESPACE, REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, RESULT
+from nki.base.warning import NkiDeprecationWarning
+from nki.frontend.beta1 import (
+    NAMESPACE,
+    REMOVED,
+    REMOVED_ATTRIBUTES,
+    REMOVED_KEYWORDS,
+    REMOVED_PARAMETERS,
+    SWAPPED,
+    result_fix,
+)
 from nki.frontend.capture import is_api, unwrap
 from nki.frontend.errors import (
     CallArgumentError,
@@ -22,6 +31,7 @@ from nki.frontend.errors import (
 )
 from nki.frontend.findings import Findings
 from nki.frontend.names import UNKNOWN
+from nki.frontend.purity import check_change
 
 CUSTOMARY: Final = {
     "math": "import math",
@@ -43,7 +53,8 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
         return True
     captured, name = found.captured, node.id
     if name in captured.cells or name in captured.globals or hasattr(builtins, name):
-        if _is_beta1(found.resolve(node, local)):
+        if name not in found.unknown and _is_beta1(found.resolve(node, local)):
+            found.unknown.add(name)
             message = f"`{name}` comes from `neuronxcc`, which kernels can no longer use"
             found.report(RemovedApiError, node, message, NAMESPACE)
     elif name not in found.unknown:
@@ -51,10 +62,7 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
         message = f"name `{name}` is not defined"
         closures = {cell: captured.closure(cell) for cell in captured.cells}
         fix = spelling(name, {**captured.globals, **closures}, local)
-        if found.branches:  # which may be there for another version or configuration, and never run
-            found.warn(node, f"{message}, which is an error if this line is reached: {fix}")
-        else:
-            found.report(UnknownNameError, node, message, fix)
+        found.doubt(UnknownNameError, node, message, fix)
     return True
 
 
@@ -74,7 +82,7 @@ def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str])
     else:
         prefix = ast.unparse(node.value)
         fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
-        found.report(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
+        found.doubt(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
 
 
@@ -84,50 +92,81 @@ def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
     if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
         message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
         found.report(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
-    elif callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
+        return True
+    check_change(found, node, callee, local)
+    if callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
         try:
             signature = inspect.signature(callee)
         except (TypeError, ValueError):
             return True  # native code that does not tell
-        _check_arguments(found, node, signature)
+        _check_arguments(found, node, callee, signature)
     return True
 
 
-def _check_arguments(found: Findings, node: ast.Call, signature: inspect.Signature) -> None:
+def _check_arguments(found: Findings, node: ast.Call, callee: object, signature: inspect.Signature) -> None:
     parameters = signature.parameters
     kinds = {parameter.kind for parameter in parameters.values()}
-    name = ast.unparse(node.func)
-    reported = len(found.errors)
-    if inspect.Parameter.VAR_KEYWORD not in kinds:
-        for keyword in node.keywords:
-            if keyword.arg is not None and keyword.arg not in parameters:
-                _report_keyword(found, keyword, keyword.arg, name, list(parameters))
-    if len(found.errors) > reported or _has_stars(node):
+    written = ast.unparse(node.func)
+    full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
+    known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in parameters]
+    ignored = leftover(node, callee)
+    for keyword in node.keywords:
+        if keyword is ignored:
+            message = f"`{written}` takes no `dtype`: {REMOVED_KEYWORDS['dtype']}"
+            found.warn(keyword, message, NkiDeprecationWarning)
+        elif keyword not in known:
+            _report_keyword(found, keyword, full, written, list(parameters))
+    if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
     try:
-        signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in node.keywords if keyword.arg})
+        signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in known if keyword.arg})
     except TypeError as misfit:
-        if "dst" in parameters and node not in found.statements and not any(k.arg == "dst" for k in node.keywords):
-            message = f"`{name}` returns no result: it writes to `dst`, its first argument"
-            found.report(RemovedApiError, node, message, RESULT.format(name=name))
-        else:
-            written = f"{name}{signature.replace(return_annotation=inspect.Signature.empty)}"
-            found.report(CallArgumentError, node, f"`{name}`: {misfit}", f"it is called as `{written}`")
+        user = found.users.get(node)
+        if "dst" in parameters and not isinstance(user, ast.Expr) and not any(k.arg == "dst" for k in known):
+            message = f"`{written}` returns no result: it writes to `dst`, its first argument"
+            found.report(RemovedApiError, node, message, result_fix(node, known, user, full))
+        elif known == node.keywords:
+            takes = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
+            found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{takes}`")
+        return
+    if full in SWAPPED and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
+        message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
+        found.warn(node, message, NkiDeprecationWarning)
 
 
-def _report_keyword(found: Findings, node: ast.keyword, keyword: str, name: str, parameters: list[str]) -> None:
-    removed = REMOVED_KEYWORDS.get(keyword)
+def leftover(call: ast.Call, callee: Any) -> ast.keyword | None:
+    """The ``dtype`` that a call of an instruction passes besides its destination: NKI 0.2 let it be, and so do we."""
+    for keyword in call.keywords:
+        if keyword.arg == "dtype" and is_api(callee) and isinstance(callee, types.FunctionType):
+            signature = inspect.signature(callee)
+            rest = {k.arg: k.value for k in call.keywords if k.arg and k is not keyword}
+            if (
+                "dst" in signature.parameters
+                and "dtype" not in signature.parameters
+                and len(rest) + 1 == len(call.keywords)
+            ):
+                try:
+                    signature.bind(*call.args, **rest)
+                except TypeError:
+                    return None
+                return keyword
+    return None
+
+
+def _first_word(node: ast.expr) -> str:
+    return node.id.partition("_")[0] if isinstance(node, ast.Name) else ""
+
+
+def _report_keyword(found: Findings, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
+    keyword = node.arg or ""
+    removed = REMOVED_PARAMETERS.get(f"{full}.{keyword}") or REMOVED_KEYWORDS.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
-    message = f"`{name}` no longer takes `{keyword}`" if removed else f"`{name}` takes no `{keyword}`"
-    found.report(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
+    message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
+    found.doubt(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
 
 
 def _takes(parameters: list[str]) -> str:
     return f"it takes {', '.join(parameters)}" if parameters else "it takes no arguments"
-
-
-def _has_stars(node: ast.Call) -> bool:
-    return any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords)
 
 
 def _is_settled(owner: object) -> bool:

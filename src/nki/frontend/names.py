@@ -56,6 +56,33 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
             todo.extend(ast.iter_child_nodes(node))
 
 
+def dictionaries(function: ast.AST) -> frozenset[str]:
+    """The names to which ``function``, with all functions inside it, assigns dictionaries and nothing else."""
+    made: dict[str, int] = {}
+    bound: dict[str, int] = {}
+    for node in ast.walk(function):
+        match node:
+            case ast.Assign(value=value, targets=targets) if _is_dictionary(value):
+                for target in targets:
+                    if isinstance(target, ast.Name):
+                        made[target.id] = made.get(target.id, 0) + 1
+            case ast.AnnAssign(value=ast.expr() as value, target=ast.Name(id=name)) if _is_dictionary(value):
+                made[name] = made.get(name, 0) + 1
+            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
+                bound[name] = bound.get(name, 0) + 1
+            case _:
+                pass
+    return frozenset(name for name, times in made.items() if bound.get(name) == times)
+
+
+def _is_dictionary(node: ast.expr) -> bool:
+    match node:
+        case ast.Dict() | ast.DictComp() | ast.Call(func=ast.Name(id="dict")):
+            return True
+        case _:
+            return False
+
+
 def resolve(node: ast.expr, captured: Captured, local: frozenset[str], *, closures: bool = True) -> object:
     """The value of a name or dotted name as far as it is settled before the function runs, else ``UNKNOWN``.
 

@@ -6,15 +6,17 @@ Only frames whose code the frontend compiled count: the compiler's own frames ne
 from __future__ import annotations
 
 import ast
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.source import Span, code_span
+from nki.frontend.beta1 import REMOVED_KEYWORDS
 from nki.frontend.bytecode import origin
 from nki.frontend.capture import is_api
-from nki.frontend.errors import KernelAssertError, KernelPythonError, UnknownApiError, UnknownNameError
+from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
 from nki.frontend.lookup import did_you_mean, spelling
 from nki.frontend.position import asserted, node_span
 
@@ -60,12 +62,21 @@ def _told(exc: Exception) -> NkiError:
         case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
             error = UnknownApiError if is_api(owner) else KernelPythonError
             return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
+        case TypeError() if by_kernel is not None and (told := _KEYWORD.match(str(exc))) is not None:
+            function, keyword = told.groups()
+            removed = REMOVED_KEYWORDS.get(keyword)
+            if removed is None:
+                return KernelPythonError(_python_text(exc))
+            return RemovedApiError(f"`{function}` no longer takes `{keyword}`", fix=removed)
         case RecursionError():  # whose text depends on what Python was doing at the limit
             return KernelPythonError("RecursionError: the calls nest too deep, or without end")
         case KeyError():
             return KernelPythonError(f"KeyError: key {exc} is not in the dictionary")
         case _:
             return KernelPythonError(_python_text(exc))
+
+
+_KEYWORD = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
 
 
 def _python_text(exc: Exception) -> str:

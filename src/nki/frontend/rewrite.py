@@ -7,6 +7,7 @@ from typing import Any, TypeVar, cast
 
 from nki.frontend.capture import Captured
 from nki.frontend.host import is_host
+from nki.frontend.lookup import leftover
 from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
 
 CALL = "__nki_call__"
@@ -23,8 +24,9 @@ def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``.
 
-    A call stays as it is where its callee is settled as NKI's own, a built-in or another host function; a loop, where
-    its condition cannot be a register. Positions are kept; nodes that do not change are shared with the file's tree.
+    A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
+    instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.
+    Positions are kept; nodes that do not change are shared with the file's tree.
     """
     return _Rewriting(captured).changed(captured.node, frozenset())
 
@@ -45,7 +47,13 @@ class _Rewriting:
             fields[name] = new
         if not same:
             node = ast.copy_location(type(node)(**fields), node)
-        if isinstance(node, ast.Call) and not self._stays(node, local):
+        if isinstance(node, ast.Call) and (callee := self._callee(node, local)) is not UNKNOWN and is_host(callee):
+            ignored = leftover(node, callee)
+            if ignored is None:
+                return node
+            keywords = [keyword for keyword in node.keywords if keyword is not ignored]
+            return ast.copy_location(type(node)(func=node.func, args=node.args, keywords=keywords), node)
+        if isinstance(node, ast.Call):
             hook = ast.copy_location(ast.Name(CALL, ast.Load()), node.func)
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS):
@@ -60,10 +68,9 @@ class _Rewriting:
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return value
 
-    def _stays(self, call: ast.Call, local: frozenset[str]) -> bool:
+    def _callee(self, call: ast.Call, local: frozenset[str]) -> object:
         # Closure variables may hold another function next time, and the rewritten code is shared between closures.
-        callee = resolve(call.func, self.captured, local, closures=False)
-        return callee is not UNKNOWN and is_host(callee)
+        return resolve(call.func, self.captured, local, closures=False)
 
 
 def _while(loop: ast.While) -> ast.For:

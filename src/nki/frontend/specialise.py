@@ -14,6 +14,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.place import explain
 from nki.ir.kernel import Builder, Kernel, Observer, recording
 from nki.ir.types import Buffer, Tensor, TensorSpec
+from nki.language.objects import copied
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
 
@@ -28,10 +29,12 @@ def specialise(
 ) -> Kernel:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
+    Constants are copied, so the kernel may change its own and the caller's stay as they are.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
     builder = Builder(captured.name, target, grid, observer=observer)
-    values: dict[str, Any] = dict(arguments)
+    alias: dict[int, Any] = {}
+    values = {name: copied(value, name, alias) for name, value in arguments.items()}
     inputs: list[Tensor] = []
     for name, value in arguments.items():
         if isinstance(value, TensorSpec):

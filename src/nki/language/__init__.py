@@ -31,7 +31,10 @@ from nki.base.dtype import (
 from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
 from nki.base.naming import assigned_name as _assigned_name
+from nki.base.source import Where as _Where
 from nki.base.source import here as _here
+from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
+from nki.base.warning import warn_at as _warn_at
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
@@ -39,6 +42,7 @@ from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
 from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
+from nki.language.objects import NKIObject
 from nki.language.operators import *  # noqa: F403
 from nki.language.tensor import NkiTensor
 
@@ -47,10 +51,6 @@ psum = MemoryRegion.psum
 hbm = MemoryRegion.hbm
 private_hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
-
-
-class NKIObject:
-    """Base class for configuration objects of kernels."""
 
 
 def _shape(shape: Any, what: str) -> tuple[int, ...]:
@@ -85,10 +85,28 @@ def ndarray(
     where = _here("specialise.py")
     builder = _current("nl.ndarray")
     sizes = _shape(shape, "nl.ndarray")
-    kind = dtype if type(dtype) is _dtype.DType else _dtype.of(dtype)
-    place = buffer if type(buffer) is MemoryRegion else _buffer(buffer, "nl.ndarray")
+    kind = dtype if type(dtype) is _dtype.DType else _own_dtype(dtype, where)
+    place = buffer if type(buffer) is MemoryRegion else _own_buffer(buffer, where)
     label = name or _assigned_name(where, "tensor")
     return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
+
+
+def _own_dtype(dtype: Any, where: _Where) -> _dtype.DType:
+    found = _dtype.of(dtype)
+    _outdated(where, f"dtype {dtype!r}", f"nl.{'bool_' if found is bool_ else found.name}")
+    return found
+
+
+def _own_buffer(buffer: Any, where: _Where) -> MemoryRegion:
+    found = _buffer(buffer, "nl.ndarray")
+    _outdated(where, f"buffer {buffer!r}", f"nl.{found.value}")
+    return found
+
+
+def _outdated(where: _Where, what: str, instead: str) -> None:
+    if where.span is not None:
+        message = f"{what} is of an older NKI, which took strings and NumPy's types: write `{instead}`"
+        _warn_at(where.span, message, _NkiDeprecationWarning)
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
@@ -154,6 +172,24 @@ def sequential_range(start: int, stop: int | None = None, step: int = 1) -> rang
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
     """``range``: a loop that is unrolled."""
     return affine_range(start, stop, step)
+
+
+range = range
+"""Python's own: real kernels write ``nl.range``."""
+
+
+class no_reorder:
+    """``with nl.no_reorder():`` keeps the instructions of the block in program order.
+
+    In this version they are always in program order. Run-time loops are not allowed inside: the block would have to
+    hold them together across iterations (NKI API reference of ``no_reorder``).
+    """
+
+    def __enter__(self) -> None:
+        _current("nl.no_reorder").ordered += 1
+
+    def __exit__(self, *exc: object) -> None:
+        _current("nl.no_reorder").ordered -= 1
 
 
 def program_id(axis: int = 0) -> int:
@@ -309,11 +345,13 @@ __all__ = [
     "is_sbuf",
     "load",
     "ndarray",
+    "no_reorder",
     "num_programs",
     "private_hbm",
     "program_id",
     "program_ndim",
     "psum",
+    "range",
     "sbuf",
     "sequential_range",
     "shared_hbm",

@@ -12,6 +12,8 @@ from nki.base.errors import TensorOperatorError
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Tensor, row_major
 from nki.ir.viewing import values
+from nki.isa.activations import ACTIVATIONS
+from nki.isa.alu import TABLE
 from nki.language import dynamic, indexing, patterns, rearranging, shaping
 
 
@@ -188,12 +190,36 @@ class NkiTensor(Access):
             fix="use the nisa instructions; NumPy works only on values known at compile time",
         )
 
+    def __array_ufunc__(self, ufunc: Any, method: str, *_: object, **__: object) -> NoReturn:
+        self._refuse_numpy(ufunc.__name__)
+
+    def __array_function__(self, function: Any, *_: object) -> NoReturn:
+        self._refuse_numpy(function.__name__)
+
+    def _refuse_numpy(self, name: str) -> NoReturn:
+        if name in _REDUCED:
+            fix = f"use nisa.tensor_reduce(dst, nl.{_REDUCED[name]}, tile, axis=1)"
+        elif name in ACTIVATIONS:
+            fix = f"use nisa.activation(dst, nl.{name}, tile)"
+        elif name in TABLE:
+            fix = f"use nisa.tensor_tensor(dst, a, b, nl.{name}), or nisa.tensor_scalar for a tile and a number"
+        else:
+            fix = "use the nisa instructions; NumPy works only on values known at compile time"
+        raise TensorOperatorError(
+            f"np.{name} on tensor '{self.name}' {self.shape}, whose values exist only when the kernel runs", fix=fix
+        )
+
     def _refuse(self, sign: str) -> NoReturn:
         raise TensorOperatorError(
             f"Python's {sign} on tensor '{self.name}' {self.shape}",
             fix="use an instruction: nisa.tensor_tensor(dst, a, b, op=nl.add) for two tiles, nisa.tensor_scalar for a "
             "tile and a number",
         )
+
+
+_REDUCED = {"sum": "add", "prod": "multiply", **dict.fromkeys(("max", "amax"), "maximum"),
+            **dict.fromkeys(("min", "amin"), "minimum")}  # fmt: skip
+"""NumPy's reductions and the operator of each."""
 
 
 def _refusing(sign: str) -> Any:

@@ -1,0 +1,93 @@
+"""What a kernel may not change: values that globals and closure variables refer to.
+
+A kernel is compiled once for its arguments and kept, so what it changed outside would change that one time only.
+"""
+
+from __future__ import annotations
+
+import ast
+import types
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final
+
+from nki.frontend.errors import OutsideChangedError
+from nki.frontend.findings import Findings
+from nki.frontend.names import UNKNOWN
+
+CHANGING: Final = frozenset({
+    "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",
+    "intersection_update", "pop", "popitem", "popleft", "remove", "reverse", "setdefault", "sort",
+    "symmetric_difference_update", "update",
+})  # fmt: skip
+"""The methods by which Python's containers change."""
+
+_FIX = "take it as an argument, of which the kernel has its own copy, or return the new value"
+
+
+Assigning = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For | ast.comprehension
+
+
+def check_targets(found: Findings, node: Assigning, local: frozenset[str]) -> bool:
+    """Items and attributes of what lies outside cannot be assigned to."""
+    for part in targets(node):
+        if isinstance(part, ast.Subscript | ast.Attribute):
+            _report(found, part, part.value, f"assigns to `{ast.unparse(part):.60}`", local)
+    return True
+
+
+def targets(node: Assigning) -> Iterator[ast.expr]:
+    """The single names, items and attributes that ``node`` assigns to."""
+    for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+        yield from _parts(target)
+
+
+def check_change(found: Findings, node: ast.Call, callee: object, local: frozenset[str]) -> None:
+    """Containers that lie outside cannot be changed by their methods, nor anything there by ``setattr``."""
+    if isinstance(callee, types.BuiltinFunctionType) and callee in (setattr, delattr) and node.args:
+        _report(found, node, node.args[0], f"changes `{ast.unparse(node.args[0]):.60}`", local)
+    elif isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
+        owner = _value(found, node.func.value, local)
+        if isinstance(owner, list | dict | set | deque | bytearray):
+            _report(found, node, node.func.value, f"calls `{ast.unparse(node.func):.60}`", local)
+
+
+def _parts(target: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(target, ast.Tuple | ast.List):
+        for part in target.elts:
+            yield from _parts(part)
+    elif isinstance(target, ast.Starred):
+        yield from _parts(target.value)
+    else:
+        yield target
+
+
+def _report(found: Findings, node: ast.AST, changed: ast.expr, what: str, local: frozenset[str]) -> None:
+    root = changed
+    while isinstance(root, ast.Attribute | ast.Subscript):
+        root = root.value
+    if not isinstance(root, ast.Name) or root.id in local:
+        return
+    kind = "the closure variable" if root.id in found.captured.cells else "the global"
+    if kind == "the global" and root.id not in found.captured.globals:
+        return  # a name that nothing defines, which is reported as such
+    message = f"the kernel {what}, but {kind} `{root.id}` is outside of it, and kernels change nothing outside"
+    found.report(OutsideChangedError, node, message, _FIX)
+
+
+def _value(found: Findings, node: ast.expr, local: frozenset[str]) -> Any:
+    """What ``node`` refers to, through attributes and constant items that can be read without running user code."""
+    match node:
+        case ast.Name():
+            return found.resolve(node, local)
+        case ast.Attribute(value=inner, attr=name):
+            owner = _value(found, inner, local)
+            return UNKNOWN if owner is UNKNOWN else getattr(owner, "__dict__", {}).get(name, UNKNOWN)
+        case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
+            owner = _value(found, inner, local)
+            try:
+                return owner[key] if type(owner) in (dict, list, tuple) else UNKNOWN
+            except (KeyError, IndexError, TypeError):
+                return UNKNOWN
+        case _:
+            return UNKNOWN

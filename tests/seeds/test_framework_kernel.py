@@ -1,0 +1,70 @@
+"""The programs of "nki.FrameworkKernel": configurations of custom calls, for each set of shapes.
+
+The document's kernel gets its output as the last argument, as NKI Beta 1 had it, and runs on a grid of two dimensions;
+both are refused, and the kernel here returns its output. It sums instead of omitting its content.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.base.errors import GridError, InputWrittenError, ReturnError
+from nki.frameworks.config import BackendConfig
+from nki.frameworks.torch import PyTorchFrameworkKernel
+
+from .both import both, numbers
+
+
+def example_kernel(in1, in2):
+    out = nl.ndarray(in1.shape, dtype=in1.dtype, buffer=nl.shared_hbm)
+    for i in nl.affine_range(in1.shape[0]):
+        for j in nl.affine_range(in1.shape[1]):
+            left, right = nl.load(in1[i, j]), nl.load(in2[i, j])
+            nisa.tensor_tensor(dst=left, data1=left, data2=right, op=nl.add)
+            nl.store(out[i, j], left)
+    return out
+
+
+def kernel_of_beta1(in1, in2, out):
+    tile = nl.load(in1)
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=nl.load(in2), op=nl.add)
+    nisa.dma_copy(dst=out, src=tile)
+
+
+def test_dump_config_for_each_set_of_shapes():
+    in1 = torch.rand((16, 8, 128, 512), dtype=torch.float32)
+    in2 = torch.rand((16, 8, 128, 512), dtype=torch.float32)
+    kernel = PyTorchFrameworkKernel(func_name=example_kernel.__name__, func=example_kernel, grid=(1,))
+    first, inputs, outputs = kernel.dump_config(in1, in2)
+    assert (inputs, outputs) == (["in1", "in2"], ["out"])
+    in3 = torch.rand((16, 8, 64, 1024), dtype=torch.float32)
+    in4 = torch.rand((16, 8, 64, 1024), dtype=torch.float32)
+    second, *_ = kernel.dump_config(in3, in2=in4)
+    assert BackendConfig.decode(first).func_name == BackendConfig.decode(second).func_name == "example_kernel"
+    assert first != second and kernel.dump_config(in1, in2)[0] == first
+
+
+def test_the_kernel_adds():
+    a, b = numbers(2, 2, 3, 16, 32)
+    assert np.array_equal(both(example_kernel, a, b), a + b)
+
+
+def test_outputs_among_the_arguments_and_grids_of_two_dimensions_are_refused():
+    a = torch.rand((4, 8), dtype=torch.float32)
+    with pytest.raises((ReturnError, InputWrittenError), match=r"'kernel_of_beta1'|'out'"):
+        PyTorchFrameworkKernel(func=kernel_of_beta1).dump_config(a, a, out=a)
+    with pytest.raises(GridError, match=r"\(16, 8\)"):
+        PyTorchFrameworkKernel(func=example_kernel, grid=(16, 8)).dump_config(a, a)
+
+
+def test_what_is_a_tensor():
+    kernel = PyTorchFrameworkKernel(func=nki.jit(example_kernel))
+    assert kernel.is_framework_tensor(torch.rand((2, 3)))
+    assert not kernel.is_framework_tensor("this is not a tensor")
+    assert kernel.map_framework_tensor(torch.rand((2, 3), dtype=torch.bfloat16)) == (torch.Size([2, 3]), torch.bfloat16)
+    assert kernel.translate_to_neuron_dtype(torch.bfloat16) == nl.bfloat16  # there neuronxcc.nki.language.bfloat16
