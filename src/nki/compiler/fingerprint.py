@@ -22,8 +22,9 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base.version import build
-from nki.compiler.portable import Unportable, code_content, is_pure, is_users, source_text, value_content
+from nki.compiler.portable import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import is_api, unwrap
+from nki.frontend.host import is_users
 from nki.frontend.outside import ABSENT, Read, of_cell
 from nki.ir.types import TensorSpec
 from nki.target.model import Target

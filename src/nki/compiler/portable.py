@@ -5,8 +5,6 @@ from __future__ import annotations
 import collections
 import functools
 import hashlib
-import sys
-import sysconfig
 import types
 from collections.abc import Mapping
 from typing import Any, Final, cast
@@ -16,7 +14,7 @@ import numpy as np
 from nki import isa, language
 from nki.base.dtype import DType
 from nki.frontend.capture import is_api, source_lines
-from nki.frontend.host import HOST_PACKAGES
+from nki.frontend.host import home, is_users
 from nki.isa.ops import Op
 
 PURE: Final = frozenset(
@@ -29,37 +27,9 @@ PURE: Final = frozenset(
 )  # fmt: skip
 """Packages whose functions give the same result for the same arguments, as long as nobody updates them."""
 
-_STDLIB: Final = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
-
 
 class Unportable(Exception):
     """Something that another process could not find again, or not compare."""
-
-
-def home(value: Any) -> str:
-    """The name of the module that defines ``value``."""
-    if isinstance(value, types.ModuleType):
-        return value.__name__
-    if isinstance(value, types.FunctionType):
-        return str(value.__globals__.get("__name__", ""))  # decorators copy ``__module__``
-    name = getattr(value, "__module__", None)
-    return name if isinstance(name, str) else type(value).__module__
-
-
-def is_users(value: Any) -> bool:
-    """Whether ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
-    name = home(value)
-    package = name.partition(".")[0]
-    if package in HOST_PACKAGES:
-        return False
-    if package not in sys.stdlib_module_names:
-        return True
-    # By file as well: a user's module may be called `select` or `types`.
-    module = value if isinstance(value, types.ModuleType) else sys.modules.get(name)
-    file = getattr(module, "__file__", None)
-    if name == "__main__":
-        return True
-    return file is not None and (not file.startswith(_STDLIB) or "site-packages" in file)
 
 
 def is_pure(value: Any) -> bool:
@@ -194,4 +164,4 @@ def _instance(value: Any, kind: type[Any]) -> tuple[object, list[Any]]:
 _CONTAINERS: Final[frozenset[type[Any]]] = frozenset({list, tuple, dict, bytearray, int, float, str})
 
 
-__all__ = ["Unportable", "code_content", "is_pure", "is_users", "source_text", "value_content"]
+__all__ = ["Unportable", "code_content", "is_pure", "source_text", "value_content"]

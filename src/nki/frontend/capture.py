@@ -10,6 +10,7 @@ import ast
 import functools
 import inspect
 import linecache
+import re
 import time
 import types
 import warnings
@@ -170,6 +171,19 @@ def _why_no_source(file: str) -> str:
     if file == "<string>":
         return "it was made by `exec` or given with `python -c`"
     return f"there is no file `{file}`"
+
+
+def rebound(captured: Captured) -> frozenset[str]:
+    """The globals of the function's file that some function of it assigns to."""
+    return _globals_assigned(captured.file, "".join(source_lines(captured.file, captured.globals)))
+
+
+@functools.lru_cache(maxsize=64)
+def _globals_assigned(file: str, text: str) -> frozenset[str]:
+    if not re.search(r"^\s+global\s", text, re.MULTILINE):  # as in most files; walking a tree takes long
+        return frozenset()
+    nodes = ast.walk(ast.parse(text, filename=file))
+    return frozenset(name for node in nodes if isinstance(node, ast.Global) for name in node.names)
 
 
 @functools.lru_cache(maxsize=64)

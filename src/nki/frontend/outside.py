@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nki.frontend.capture import is_api
-from nki.frontend.host import HOST_PACKAGES
+from nki.frontend.host import is_users
 
 ABSENT: Any = object()
 """What a name that is not bound reads as."""
@@ -83,7 +82,7 @@ def _reads(
         if not (isinstance(value, types.ModuleType) or is_api(value)):
             yield key, read
         for name in rest:
-            if not _is_users(value):
+            if not isinstance(value, types.ModuleType | type) or not is_users(value):
                 break
             read = functools.partial(getattr, value, name, ABSENT)
             yield (id(value), name), read
@@ -112,14 +111,6 @@ def of_cell(cell: types.CellType) -> Any:
         return cell.cell_contents
     except ValueError:
         return ABSENT
-
-
-def _is_users(value: Any) -> bool:
-    """Whether ``value`` is a module or class in which a user may keep constants."""
-    if not isinstance(value, types.ModuleType | type) or is_api(value):
-        return False
-    home = (value.__name__ if isinstance(value, types.ModuleType) else value.__module__).partition(".")[0]
-    return home not in HOST_PACKAGES and home not in sys.stdlib_module_names
 
 
 __all__ = ["ABSENT", "Read", "Watched", "note", "of_cell", "watching"]

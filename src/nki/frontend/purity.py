@@ -1,4 +1,4 @@
-"""What a kernel may not change: values that globals and closure variables refer to.
+"""What a kernel may not change, and should not read if others change it: what globals and closure variables refer to.
 
 A kernel is compiled once for its arguments and kept, so what it changed outside would change that one time only.
 """
@@ -9,8 +9,11 @@ import ast
 import types
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, cast
 
+import numpy as np
+
+from nki.frontend.capture import is_api
 from nki.frontend.errors import OutsideChangedError
 from nki.frontend.findings import Findings
 from nki.frontend.names import UNKNOWN
@@ -50,6 +53,30 @@ def check_change(found: Findings, node: ast.Call, callee: object, local: frozens
         owner = _value(found, node.func.value, local)
         if isinstance(owner, list | dict | set | deque | bytearray):
             _report(found, node, node.func.value, f"calls `{ast.unparse(node.func):.60}`", local)
+
+
+def check_read(found: Findings, node: ast.Name | ast.Attribute, value: object) -> None:
+    """A value from outside that can change deserves a warning: functions, classes, modules and TABLES do not."""
+    path = ast.unparse(node)
+    name = path.rpartition(".")[2]
+    if value is UNKNOWN or callable(value) or isinstance(value, types.ModuleType) or path in found.mutable:
+        return
+    if is_api(value) or is_api(type(value)):
+        return
+    if isinstance(node, ast.Name) and name not in found.captured.cells and name in found.rebound:
+        what, instead = "a variable that functions of its file assign to", "pass it as an argument"
+    elif isinstance(value, _MUTABLE) and name != name.upper():
+        kind = cast("type[object]", type(value))
+        what = f"a value of type {kind.__name__}, which can change"
+        instead = "pass it as an argument, make it a tuple, or give it a name in capitals if nothing changes it"
+    else:
+        return
+    found.mutable.add(path)
+    message = f"`{found.captured.name}` reads `{path}`, {what}; it is compiled with the present value: {instead}"
+    found.warn(node, message)
+
+
+_MUTABLE: Final = (list, dict, set, bytearray, np.ndarray)
 
 
 def _parts(target: ast.expr) -> Iterator[ast.expr]:
