@@ -21,6 +21,7 @@ class Findings:
         self.dictionaries = dictionaries(captured.node)
         self.unknown: set[str] = set()  # names that have been reported, each once
         self.mutable: set[str] = set()  # the same for values from outside that can change
+        self.values: dict[int, object] = {}  # what its names and dotted names stand for
         self.branches = 0  # how many conditions and functions stand between the function's first line and this node
 
     @functools.cached_property

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import functools
 import inspect
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from nki.base.errors import NkiError
@@ -101,12 +102,18 @@ def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
         return True
     check_change(found, node, callee, local)
     if callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
-        try:
-            signature = inspect.signature(callee)
-        except (TypeError, ValueError):
-            return True  # native code that does not tell
-        _check_arguments(found, node, callee, signature)
+        signature = _signature(callee)
+        if signature is not None:
+            _check_arguments(found, node, callee, signature)
     return True
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(callee: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(callee)
+    except (TypeError, ValueError):
+        return None  # native code that does not tell
 
 
 def _check_arguments(found: Findings, node: ast.Call, callee: object, signature: inspect.Signature) -> None:

@@ -9,7 +9,7 @@ import ast
 import types
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 
@@ -56,19 +56,19 @@ def check_change(found: Findings, node: ast.Call, callee: object, local: frozens
 
 
 def check_read(found: Findings, node: ast.Name | ast.Attribute, value: object) -> None:
-    """A value from outside that can change deserves a warning: functions, classes, modules and TABLES do not."""
-    path = ast.unparse(node)
-    name = path.rpartition(".")[2]
-    if value is UNKNOWN or callable(value) or isinstance(value, types.ModuleType) or path in found.mutable:
+    """Keep a value from outside. One that can change deserves a warning: functions, classes, modules, TABLES do not."""
+    found.values[id(value)] = value
+    if value is UNKNOWN or callable(value) or is_api(value) or is_api(type(value)):
         return
-    if is_api(value) or is_api(type(value)):
+    path = ast.unparse(node)
+    name, kind = path.rpartition(".")[2], type(value).__name__
+    if isinstance(value, types.ModuleType) or path in found.mutable:
         return
     if isinstance(node, ast.Name) and name not in found.captured.cells and name in found.rebound:
         what, instead = "a variable that functions of its file assign to", "pass it as an argument"
     elif isinstance(value, _MUTABLE) and name != name.upper():
-        kind = cast("type[object]", type(value))
-        what = f"a value of type {kind.__name__}, which can change"
-        instead = "pass it as an argument, make it a tuple, or give it a name in capitals if nothing changes it"
+        what = f"a value of type {kind}, which can change"
+        instead = "pass it as an argument, make it a tuple, or write its name in capitals"
     else:
         return
     found.mutable.add(path)
