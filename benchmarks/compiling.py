@@ -1,9 +1,15 @@
-"""Specialising and compiling an unrolled loop of tensor_tensor on slices, in instructions per second."""
+"""Compiling: instructions per second of an unrolled loop, artifacts, the cache on disk, and checking a file."""
 
 from __future__ import annotations
 
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +18,9 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from benchmarks.timing import Row
+from nki import target as targets
+from nki.compiler import pipeline
+from nki.ir import artifact
 
 
 @nki.jit
@@ -49,3 +58,119 @@ def rows(runs: int) -> Iterator[Row]:
             f"{count / best:,.0f}/s to native",
             f"{growth:.2f} x time each",
         )
+    yield from artifacts(a, runs)
+    yield from cold(runs)
+    yield checking(runs)
+
+
+def artifacts(a: Any, runs: int) -> Iterator[Row]:
+    """Reading an artifact and verifying it, against specialising and verifying the source."""
+    for count in (10_000, 100_000):
+        best = {"source": float("inf"), "artifact": float("inf")}
+        made = unrolled.compile(a, count).kernel
+        data, target = artifact.dumps(made), targets.find(made.target)
+        specs = {"a": made.input_specs()[0], "count": count}
+        ways: dict[str, Callable[[], object]] = {
+            "source": lambda specs=specs, target=target: pipeline.compile(unrolled.func, specs, target),
+            "artifact": lambda d=data, t=target: pipeline.compile(None, {}, t, start=artifact.loads(d)),
+        }
+        for _ in range(max(1, min(runs, 200_000 // count, 5))):
+            for name, way in ways.items():
+                start = time.perf_counter()
+                way()
+                best[name] = min(best[name], time.perf_counter() - start)
+        yield Row(
+            f"artifact of {count:,} instructions to IR",
+            f"{count / best['artifact']:,.0f}/s",
+            f"{count / best['source']:,.0f}/s from source",
+            f"{best['source'] / best['artifact']:.2f} x",
+        )
+
+
+COLD = """
+import time
+import numpy as np
+from nki.compiler import pipeline
+from nki.jit import adapter_for
+from examples.minilm.kernels import feed_forward_block as kernel
+a = [np.zeros(s, np.float32) for s in ((1536, 384), (384, 1536), 1536, (1536, 384), 384, 384, 384)]
+specs = kernel.specs(kernel.bind(tuple(a), {}), adapter_for(tuple(a), {}))
+start = time.perf_counter()
+kernel._program(specs, pipeline.ignore)
+print(time.perf_counter() - start)
+"""
+
+
+def cold(runs: int) -> Iterator[Row]:
+    """A process's first compilation of a real kernel, to IR: kept on disk by an earlier process, and not."""
+    with tempfile.TemporaryDirectory() as folder:
+        environment = {k: v for k, v in os.environ.items() if not k.startswith("OPEN_NKI")}
+        environment |= {"OPEN_NKI_CACHE": folder, "PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
+        times: dict[str, list[float]] = {"": [], "1": []}
+        for _ in range(1 + min(runs, 7)):
+            for disabled, its in times.items():
+                command = [sys.executable, "-c", COLD]
+                its.append(
+                    float(subprocess.check_output(command, env=environment | {"OPEN_NKI_CACHE_DISABLE": disabled}))
+                )
+    hit, miss = (statistics.median(its[1:]) for its in times.values())  # the first one has filled the cache
+    yield Row(
+        "cold process, feed-forward block to IR",
+        f"{hit * 1e3:.1f} ms kept",
+        f"{miss * 1e3:.1f} ms anew",
+        f"{miss / hit:.2f} x",
+    )
+
+
+PART = """
+
+def scaled_{n}(tile, factor, offset=0.0):
+    for column in range(0, tile.shape[1], 128):
+        piece = tile[:, column : min(column + 128, tile.shape[1])]
+        nisa.tensor_scalar(dst=piece, data=piece, op0=nl.multiply, operand0=factor, op1=nl.add, operand1=offset)
+
+
+@nki.jit
+def kernel_{n}(x, y, factor=2.0):
+    rows, columns = x.shape
+    assert rows <= nl.tile_size.pmax, f"{{rows}} rows"
+    left = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
+    right = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=left, src=x)
+    nisa.dma_copy(dst=right, src=y)
+    scaled_{n}(left, factor)
+    scaled_{n}(right, factor, offset=1.0)
+    total = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=total, data1=left, data2=right, op=nl.add)
+    if columns > 1:
+        sums = nl.ndarray((rows, 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(dst=sums, op=nl.add, data=total, axis=1)
+        nisa.tensor_scalar(dst=total, data=total, op0=nl.multiply, operand0=sums)
+    out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=out, src=total)
+    return out
+"""
+
+
+def checking(runs: int) -> Row:
+    """``nki check`` of a file of 3,000 lines, in a process of its own, against starting the command."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "kernels.py"
+        head = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n"
+        file.write_text(head + "".join(PART.format(n=n) for n in range(111)), encoding="utf-8")
+        lines = len(file.read_text(encoding="utf-8").splitlines())
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
+        times: dict[str, list[float]] = {"check": [], "--version": []}
+        for _ in range(1 + min(runs, 7)):
+            for name, its in times.items():
+                arguments = [sys.executable, "-m", "nki", name, *([str(file)] if name == "check" else [])]
+                start = time.perf_counter()
+                subprocess.run(arguments, env=environment, check=True, stdout=subprocess.DEVNULL)
+                its.append(time.perf_counter() - start)
+    check, version = (statistics.median(its[1:]) for its in times.values())
+    return Row(
+        f"nki check, {lines:,} lines, 111 kernels",
+        f"{check * 1e3:.0f} ms",
+        f"{version * 1e3:.0f} ms nki --version",
+        f"{lines / check:,.0f} lines/s",
+    )

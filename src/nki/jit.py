@@ -8,10 +8,9 @@ import importlib
 import inspect
 import os
 import re
-import tempfile
 import threading
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -19,16 +18,19 @@ import numpy as np
 
 from nki import target as targets
 from nki.backend.cpu import executable as native
-from nki.base import knobs
+from nki.base import cache, knobs
 from nki.base.dtype import DType
 from nki.base.errors import GridError, KernelArgumentError, NkiError
-from nki.base.warning import NkiDeprecationWarning
+from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
+from nki.compiler import cache as compiled
 from nki.compiler import eager, pipeline
 from nki.compiler.constants import Seen, constant_key, seen, unchanged
+from nki.compiler.fingerprint import fingerprint
 from nki.frontend.call import invoke
 from nki.frontend.errors import NotAFunctionError
-from nki.frontend.outside import watching
+from nki.frontend.outside import Read, watching
 from nki.ir import artifact
+from nki.ir.kernel import Kernel as Program
 from nki.ir.kernel import is_recording
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
@@ -68,7 +70,7 @@ class Executable(native.Executable):
         name = re.sub(r"\W", "_", self.name)
         path = knobs.cache_folder() / "klir" / f"{name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
         if not path.exists():
-            _write(path, data)
+            cache.write(path, data)
         return path.absolute()
 
     @staticmethod
@@ -76,15 +78,6 @@ class Executable(native.Executable):
         """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
         program = artifact.load(Path(path))
         return Executable(pipeline.compile(None, {}, targets.find(program.target), start=program))
-
-
-def _write(path: Path, data: bytes) -> None:
-    """Write whole or not at all: another process may read or write the same file."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, name = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    os.replace(name, path)
 
 
 class Kernel:
@@ -182,11 +175,28 @@ class Kernel:
         progress: Callable[[int, int], None] | None = None,
     ) -> Executable:
         specs = self.specs(arguments, adapter)
-        with watching() as reads:
-            program = pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+        program, reads = self._program(specs, observe)
         made = Executable(program, progress)
         made.outside = seen(reads)
         return made
+
+    def _program(self, specs: Mapping[str, Any], observe: pipeline.Observe) -> tuple[Program, Iterable[Read]]:
+        """The compiled kernel and all that it read from outside, from the disk where that is possible.
+
+        Who observes the stages wants to see them run.
+        """
+        name = (self.func, specs, self.chosen_target(), self.grid)
+        found = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*name)
+        if found is not None and (kept := compiled.load(found.digest)):
+            for warned in kept[1]:
+                warn_at(warned.span, warned.message, warned.category)
+            return kept[0], found.reads
+        with watching() as watched, collecting() as warnings:
+            program = pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+        # What its own Python has changed or reached on hidden ways cannot be told from the name alone.
+        if found is not None and found.codes.issuperset(watched.codes) and fingerprint(*name) == found:
+            compiled.store(found.digest, program, self.func.__code__, specs, warnings)
+        return program, watched.reads
 
     def compile(
         self,

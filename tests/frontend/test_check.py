@@ -8,6 +8,7 @@ import dataclasses
 import os
 import re
 import types
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -203,3 +204,75 @@ def test_syntax_of_a_newer_python_is_refused(load: Load) -> None:
         check(dataclasses.replace(captured, node=node))
     assert caught.value.span is not None
     assert (caught.value.span.line, caught.value.span.column, caught.value.span.end_column) == (2, 4, 10)
+
+
+IMPURE = """
+import math
+import collections
+import numpy as np
+import beside
+import nki.language as nl
+
+sizes = [1, 2]
+by_name = {"a": 1}
+weights = np.zeros(3)
+buffered = bytearray(2)
+counted = collections.Counter()
+TABLE = [1, 2]
+_TABLE2 = {"a": 1}
+pair = (1, 2)
+level = 1
+MODE = "fast"
+hook = None
+
+def set_level(value):
+    global level, MODE, hook
+    level = value
+
+def helper(x):
+    return x
+
+def make():
+    inner, Inner, rows, COLUMNS = [1], 2, {3}, [4]
+    def kernel(x):
+        return LINE
+    return kernel
+
+kernel = make()
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "about"),
+    [
+        ("sizes[0]", "`sizes`, a value of type list"),
+        ("(sizes, sizes[1])", "`sizes`, a value of type list"),
+        ("by_name['a']", "`by_name`, a value of type dict"),
+        ("weights.shape", "`weights`, a value of type ndarray"),
+        ("buffered", "`buffered`, a value of type bytearray"),
+        ("counted", "`counted`, a value of type Counter"),
+        ("level", "`level`, a variable that functions of its file assign to"),
+        ("MODE", "`MODE`, a variable that functions of its file assign to"),
+        ("inner", "`inner`, a value of type list"),
+        ("rows", "`rows`, a value of type set"),
+        ("beside.table", "`beside.table`, a value of type list"),
+        ("TABLE, _TABLE2, pair, Inner, COLUMNS, beside.TABLE, helper, nl.add, math.pi, collections, set_level", ""),
+        ("[sizes for sizes in x], (lambda level: level)(x)", ""),
+    ],
+)
+def test_a_value_from_outside_that_can_change(line: str, about: str, load: Load) -> None:
+    beside = types.ModuleType("beside")
+    vars(beside).update(table=[1], TABLE=[1], __file__="beside.py")
+    module = load(IMPURE.replace("import beside\n", "").replace("LINE", line))
+    vars(module)["beside"] = beside
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check(capture(module.kernel))
+    expected = [about] if about else []
+    assert len(caught) == len(expected), [str(w.message) for w in caught]
+    for warned in caught:
+        assert str(warned.message).startswith(f"`kernel` reads {about}")
+        assert "compiled with the present value: pass it as an argument" in str(warned.message)
+        assert (
+            warned.category is NkiWarning and warned.lineno == 1 + IMPURE.splitlines().index("        return LINE") - 1
+        )

@@ -88,13 +88,13 @@ def configured(x, config, options, unused=None):
 
 
 def make_factory(scale):
-    table = {"scale": scale, "steps": [1, 2, 3]}
+    TABLE = {"scale": scale, "steps": [1, 2, 3]}
 
     @nki.jit
     def closure_over_constants(x):
         tile = nl.load(x)
-        for step in table["steps"]:
-            nisa.tensor_scalar(tile, tile, nl.multiply, table["scale"] * step)
+        for step in TABLE["steps"]:
+            nisa.tensor_scalar(tile, tile, nl.multiply, TABLE["scale"] * step)
         return finished(tile)
 
     return closure_over_constants

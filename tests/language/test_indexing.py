@@ -163,9 +163,11 @@ def test_dma_reads_it(shape: tuple[int, ...], steps: list[tuple[str, Any]]) -> N
         wanted = np.asarray(wanted[argument] if kind == "index" else wanted.reshape(argument))
     wanted = wanted.reshape(-1) if wanted.ndim else wanted.reshape(1)
 
+    STEPS = steps
+
     @nki.jit
     def kernel(x):
-        return copied(x, steps)
+        return copied(x, STEPS)
 
     assert np.array_equal(kernel(x).reshape(-1), wanted)
     assert np.array_equal(nki.simulate(kernel)(x).reshape(-1), wanted)

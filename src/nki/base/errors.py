@@ -201,6 +201,12 @@ class StageError(NkiError):
     code = "NKI-KN007"
 
 
+class FileImportError(NkiError):
+    """A file of kernels cannot be imported: its own code, outside of functions, raises an exception."""
+
+    code = "NKI-KN008"
+
+
 class IndexRangeError(NkiError):
     """An index or slice outside its tensor, or of a kind that tensors do not take."""
 

@@ -28,3 +28,8 @@ def debug_output_folder() -> Path | None:
     """``NEURON_RT_DEBUG_OUTPUT_DIR``: where ``nl.device_print`` also writes the tensors that it prints."""
     chosen = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
     return Path(chosen) if chosen else None
+
+
+def cache_disabled() -> bool:
+    """``OPEN_NKI_CACHE_DISABLE=1``: compiled kernels are neither kept on disk nor looked for there."""
+    return os.environ.get("OPEN_NKI_CACHE_DISABLE", "0") not in ("", "0")

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import warnings
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 from nki.base.source import Span
@@ -16,10 +20,42 @@ class NkiDeprecationWarning(NkiWarning, DeprecationWarning):
     """Something that newer versions of NKI no longer have; the message names its replacement."""
 
 
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """A warning, and the place that it is about."""
+
+    span: Span
+    message: str
+    category: type[NkiWarning]
+
+
+class _Collectors(threading.local):
+    def __init__(self) -> None:
+        self.stack: list[tuple[list[Warned], bool]] = []
+
+
+_collectors = _Collectors()
+
 _given: dict[str, dict[Any, Any]] = {}
 """What was said about each file, as Python notes it in a module's ``__warningregistry__``."""
 
 
 def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -> None:
     """Warn at a line of the user's file; Python's own filters and once-per-line rule apply to that line."""
-    warnings.warn_explicit(message, category, span.file, span.line, registry=_given.setdefault(span.file, {}))
+    aside = False
+    for found, takes in _collectors.stack:
+        found.append(Warned(span, message, category))
+        aside |= takes
+    if not aside:
+        warnings.warn_explicit(message, category, span.file, span.line, registry=_given.setdefault(span.file, {}))
+
+
+@contextmanager
+def collecting(*, aside: bool = False) -> Generator[list[Warned]]:
+    """A list of the warnings that this thread gives inside; ``aside``: Python's filters do not come to see them."""
+    found: list[Warned] = []
+    _collectors.stack.append((found, aside))
+    try:
+        yield found
+    finally:
+        _collectors.stack.pop()

@@ -1,7 +1,8 @@
-"""The command ``nki``: run, dump and explain kernels.
+"""The command ``nki``: run, check, dump and explain kernels, and look after those that are kept.
 
 Exit codes: 0 done; 1 the kernel, or a file that should hold one, is wrong (an ``NkiError``, printed without a Python
-traceback); 2 the command is wrong. Any other exception is a bug, here or in the user's own Python, and is not hidden.
+traceback, or the findings of a check); 2 the command is wrong. Any other exception is a bug, here or in the user's own
+Python, and is not hidden.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NoReturn
 from nki import target as targets
 from nki.base.errors import NkiError
 from nki.base.version import version
-from nki.cli import argument, dump, explain, run, source
+from nki.cli import argument, cache, check, dump, explain, run, source
 from nki.cli.usage import UsageError
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
@@ -27,6 +28,10 @@ __all__ = ["main"]
 _RUN = "Compile a kernel for the given arguments, run it, print what came out and how long it took."
 _DUMP = "Print a kernel after a stage as text, its LLVM IR or its assembly; or write its artifact."
 _EXPLAIN = "Say what an error code, a rule or an instruction means, from the declarations themselves."
+_CHECK = (
+    "Say what is wrong with the kernels of Python files and with what they call. Modules are imported, kernels not run."
+)
+_CACHE = "List the compiled kernels that are kept on disk, the one used last first, or remove them."
 
 
 class _Parser(argparse.ArgumentParser):
@@ -100,6 +105,31 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--save", metavar="FILE", help="write the results to a .npy or .npz file")
     running.add_argument("--json", action="store_true", help="print one JSON object; errors too")
 
+    _add_check(commands)
+    _add_dump(commands)
+    explaining = commands.add_parser(
+        "explain", help="what an error code, rule or instruction means", description=_EXPLAIN
+    )
+    explaining.set_defaults(command=explain.command)
+    explaining.add_argument("topic", nargs="?", default="", help="NKI-SH001, TL02, tensor_tensor; none lists all")
+
+    keeping = commands.add_parser("cache", help="the compiled kernels that are kept on disk", description=_CACHE)
+    keeping.set_defaults(command=cache.command)
+    keeping.add_argument("--clear", nargs="?", const="", metavar="KERNEL", help="remove those of KERNEL, or all")
+    keeping.add_argument("--json", action="store_true", help="print JSON")
+    return parser
+
+
+def _add_check(commands: Any) -> None:
+    checking = commands.add_parser("check", help="what is wrong with the kernels of a file", description=_CHECK)
+    checking.set_defaults(command=check.command)
+    checking.add_argument("files", nargs="+", metavar="FILE.py")
+    checking.add_argument("--all", action="store_true", help="all functions and methods, not only kernels")
+    checking.add_argument("--strict", action="store_true", help="warnings make the exit code 1, too")
+    checking.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_dump(commands: Any) -> None:
     dumping = commands.add_parser("dump", help="print a kernel between two stages", description=_DUMP)
     dumping.set_defaults(command=dump.command)
     _add_kernel(dumping)
@@ -112,13 +142,6 @@ def _parser() -> argparse.ArgumentParser:
     forms.add_argument("--asm", action="store_true", help="their assembly for this machine")
     forms.add_argument("--artifact", metavar="FILE.klir", help="write the compiled kernel to a file")
     dumping.add_argument("--lines", action="store_true", help="show source lines above their instructions")
-
-    explaining = commands.add_parser(
-        "explain", help="what an error code, rule or instruction means", description=_EXPLAIN
-    )
-    explaining.set_defaults(command=explain.command)
-    explaining.add_argument("topic", nargs="?", default="", help="NKI-SH001, TL02, tensor_tensor; none lists all")
-    return parser
 
 
 def _add_kernel(parser: argparse.ArgumentParser) -> None:

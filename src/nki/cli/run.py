@@ -151,9 +151,9 @@ def _described(name: str, dtype: str, array: Array) -> dict[str, Any]:
 
 def _text(report: dict[str, Any]) -> str:
     count, routines = report["instructions"], report["routines"]
-    lines = [f"{report['kernel']} on {report['target']}: {_plural(count, 'instruction')}"]
+    lines = [f"{report['kernel']} on {report['target']}: {plural(count, 'instruction')}"]
     if routines is not None:
-        lines[0] += f", {_plural(routines, 'native routine')}"
+        lines[0] += f", {plural(routines, 'native routine')}"
     rows = [("input", t) for t in report["inputs"]] + [("output", t) for t in report["outputs"]]
     types = [f"{t['dtype']}[{','.join(map(str, t['shape']))}]" for _, t in rows]
     names = max(len(t["name"]) for _, t in rows)
@@ -171,7 +171,8 @@ def _text(report: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _plural(count: int, noun: str) -> str:
+def plural(count: int, noun: str) -> str:
+    """``count`` and ``noun``, with an s unless it is one."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 

@@ -6,8 +6,9 @@ import contextlib
 import importlib.util
 import sys
 from collections.abc import Callable, Generator
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from nki.base.errors import TextError
@@ -34,11 +35,18 @@ def opened(source: str) -> Generator[Kernel | Program]:
     elif path.suffix == ".nki":
         yield text.parse(_read(path), str(path))
     else:
-        before = list(sys.path)
-        try:
-            yield _find(_module(path), name, path)
-        finally:
-            sys.path[:] = before
+        with imported(path) as module:
+            yield _find(module, name, path)
+
+
+@contextlib.contextmanager
+def imported(path: Path) -> Generator[ModuleType]:
+    """The file as a module; its folder and the present one are importable while the context lasts."""
+    before = list(sys.path)
+    try:
+        yield _module(path)
+    finally:
+        sys.path[:] = before
 
 
 def _split(source: str) -> tuple[str, str]:
@@ -61,16 +69,17 @@ def _read(path: Path) -> str:
 def _module(path: Path) -> ModuleType:
     """The file run as a module under its own name, inside the packages around it."""
     path = path.resolve()
-    root, parts = path.parent, [path.stem]
-    while (root / "__init__.py").is_file():
-        parts.insert(0, root.name)
-        root = root.parent
+    root = root_of(path)
+    parts = path.relative_to(root).with_suffix("").parts
+    package = [str(path.parent)] if len(parts) > 1 and parts[-1] == "__init__" else None
+    if package:
+        parts = parts[:-1]
     sys.path[:0] = [str(root), str(Path.cwd())]
     name = ".".join(parts)
     there = sys.modules.get(name)
     if there is not None and getattr(there, "__file__", None) != str(path):
         name = f"nki_cli_{path.stem}"  # the name belongs to a module that others use
-    spec = importlib.util.spec_from_file_location(name, path)
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=package)
     if spec is None or spec.loader is None:
         raise UsageError(f"{path} is not a Python file", f"pass {FORMS}")
     module = importlib.util.module_from_spec(spec)
@@ -81,6 +90,23 @@ def _module(path: Path) -> ModuleType:
         del sys.modules[name]
         raise
     return module
+
+
+def code_of(module: ModuleType) -> CodeType:
+    """The code of an imported file, as Python keeps it."""
+    loader = cast("SourceFileLoader", module.__loader__)
+    code = loader.get_code(module.__name__)
+    if code is None:
+        raise ImportError(f"{module.__file__} has no code")
+    return code
+
+
+def root_of(path: Path) -> Path:
+    """The folder from which a Python file is imported: the first above it that is no package."""
+    root = path.resolve().parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return root
 
 
 def _find(module: ModuleType, name: str, path: Path) -> Kernel:

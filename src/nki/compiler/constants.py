@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from types import MethodType
@@ -83,7 +83,7 @@ class Seen:
     """None for what cannot change without becoming another object."""
 
 
-def seen(reads: list[Read]) -> tuple[Seen, ...]:
+def seen(reads: Iterable[Read]) -> tuple[Seen, ...]:
     """What ``reads`` gives now."""
     return tuple(Seen(read, value := read(), None if _fixed(value) else _content(value)) for read in reads)
 

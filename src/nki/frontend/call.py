@@ -26,7 +26,7 @@ def compile_function(captured: Captured) -> types.FunctionType:
     gets no name of ours, and looking up a global keeps Python's fast path.
     """
     code = _code(captured)
-    note(captured.node, captured.globals, captured.code.co_freevars, tuple(captured.cells.values()))
+    note(captured.node, captured.code, captured.globals, tuple(captured.cells.values()))
     closure = tuple(captured.cells[name] if name in captured.cells else _HOOKS[name] for name in code.co_freevars)
     function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
     function.__kwdefaults__ = captured.kwdefaults
@@ -48,7 +48,7 @@ def prepare(fn: types.FunctionType) -> types.FunctionType:
     if entry.rewritten is None:
         return fn
     cells = fn.__closure__ or ()
-    note(entry.node, fn.__globals__, code.co_freevars, cells)
+    note(entry.node, code, fn.__globals__, cells)
     closure = tuple([cells[place] if isinstance(place, int) else _HOOKS[place] for place in entry.closure])
     function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
     if fn.__kwdefaults__ is not None:

@@ -10,6 +10,7 @@ import ast
 import functools
 import inspect
 import linecache
+import re
 import time
 import types
 import warnings
@@ -157,6 +158,25 @@ def _definition(function: types.FunctionType) -> tuple[ast.FunctionDef | ast.Lam
     return node, class_name
 
 
+def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Captured]:
+    """The functions that the file of ``module`` defines, in order and without lambdas; ``code`` is the module's own.
+
+    Nothing is run. Closure variables hold nothing yet, as before the function around has run.
+    """
+    file, around = code.co_filename, vars(module)
+    codes = _by_place(code)
+    found: list[Captured] = []
+    for line, functions in sorted(_functions(file, "".join(source_lines(file, around))).items()):
+        for node, class_name in functions:
+            if not isinstance(node, ast.FunctionDef):
+                continue
+            for own in codes.get((line, node.name), ()):
+                cells = {name: types.CellType() for name in own.co_freevars}
+                about = (own.co_name, own.co_qualname, file, node, class_name, own, around, cells, None, None)
+                found.append(Captured(*about))
+    return found
+
+
 def source_lines(file: str, module_globals: dict[str, Any] | None = None) -> list[str]:
     """The present lines of ``file``, from disk or from what a notebook or importer has registered for it."""
     if Path(file).is_file():
@@ -170,6 +190,19 @@ def _why_no_source(file: str) -> str:
     if file == "<string>":
         return "it was made by `exec` or given with `python -c`"
     return f"there is no file `{file}`"
+
+
+def rebound(captured: Captured) -> frozenset[str]:
+    """The globals of the function's file that some function of it assigns to."""
+    return _globals_assigned(captured.file, "".join(source_lines(captured.file, captured.globals)))
+
+
+@functools.lru_cache(maxsize=64)
+def _globals_assigned(file: str, text: str) -> frozenset[str]:
+    if not re.search(r"^\s+global\s", text, re.MULTILINE):  # as in most files; walking a tree takes long
+        return frozenset()
+    nodes = ast.walk(ast.parse(text, filename=file))
+    return frozenset(name for node in nodes if isinstance(node, ast.Global) for name in node.names)
 
 
 @functools.lru_cache(maxsize=64)
@@ -234,19 +267,33 @@ def _edited(code: types.CodeType, text: str) -> bool:
         return False
     if any(n.startswith("@py") for n in (*code.co_names, *code.co_varnames)):
         return False  # pytest has rewritten the assertions of this module
+    wanted = _fingerprint(code)
+    return all(_fingerprint(part) != wanted for part in _codes(code.co_filename, text).get(_place(code), ()))
+
+
+@functools.lru_cache(maxsize=4)
+def _codes(file: str, text: str) -> dict[tuple[int, str], list[types.CodeType]]:
+    """What ``text`` compiles to, by first line and name; nothing if it does not compile."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import has shown them
         try:
-            todo = [compile(text, code.co_filename, "exec", dont_inherit=True)]
+            return _by_place(compile(text, file, "exec", dont_inherit=True))
         except SyntaxError:
-            return True
-    wanted = _fingerprint(code)
-    while todo:
-        part = todo.pop()
-        if part.co_firstlineno == code.co_firstlineno and part.co_name == code.co_name and _fingerprint(part) == wanted:
-            return False
-        todo.extend(c for c in part.co_consts if isinstance(c, types.CodeType))
-    return True
+            return {}
+
+
+def _by_place(code: types.CodeType) -> dict[tuple[int, str], list[types.CodeType]]:
+    """``code`` and all code nested in it."""
+    found: dict[tuple[int, str], list[types.CodeType]] = {}
+    todo = [code]
+    for part in todo:
+        found.setdefault(_place(part), []).append(part)
+        todo.extend(inner for inner in part.co_consts if isinstance(inner, types.CodeType))
+    return found
+
+
+def _place(code: types.CodeType) -> tuple[int, str]:
+    return code.co_firstlineno, code.co_name
 
 
 def _fingerprint(code: types.CodeType) -> tuple[object, ...]:

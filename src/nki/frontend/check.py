@@ -44,6 +44,16 @@ def check(captured: Captured, *, kernel: bool = True) -> Captured:
     One mistake is raised as its own class, several as ``KernelErrors``. ``kernel`` is False for functions that a kernel
     calls: those may take ``*args`` and ``**kwargs``. What only warrants a warning is a ``NkiWarning`` at its line.
     """
+    errors = findings(captured, kernel=kernel).errors
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        raise KernelErrors(captured.name, errors)
+    return captured
+
+
+def findings(captured: Captured, *, kernel: bool = True) -> Findings:
+    """What is wrong with ``captured``, from top to bottom, and the functions that it names; see :func:`check`."""
     found = Findings(captured)
     node = captured.node
     if kernel:
@@ -51,12 +61,8 @@ def check(captured: Captured, *, kernel: bool = True) -> Captured:
     local = bound_names(node)
     for part in (*getattr(node, "type_params", ()), *(node.body if isinstance(node.body, list) else [node.body])):
         _visit(found, part, local)
-    errors = sorted(found.errors, key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0))
-    if len(errors) == 1:
-        raise errors[0]
-    if errors:
-        raise KernelErrors(captured.name, errors)
-    return captured
+    found.errors.sort(key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0))
+    return found
 
 
 def _visit(found: Findings, node: ast.AST, local: frozenset[str]) -> None:

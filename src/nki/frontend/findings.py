@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ast
+import functools
 
 from nki.base.errors import NkiError
 from nki.base.warning import NkiWarning, warn_at
-from nki.frontend.capture import Captured
+from nki.frontend.capture import Captured, rebound
 from nki.frontend.names import dictionaries, resolve
 
 
@@ -19,7 +20,14 @@ class Findings:
         self.users: dict[ast.expr, ast.stmt] = {}  # statements around expressions that are their whole value
         self.dictionaries = dictionaries(captured.node)
         self.unknown: set[str] = set()  # names that have been reported, each once
+        self.mutable: set[str] = set()  # the same for values from outside that can change
+        self.values: dict[int, object] = {}  # what its names and dotted names stand for
         self.branches = 0  # how many conditions and functions stand between the function's first line and this node
+
+    @functools.cached_property
+    def rebound(self) -> frozenset[str]:
+        """The globals that functions of the file assign to."""
+        return rebound(self.captured)
 
     def report(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
         """Keep an error at ``node``; they are raised together at the end."""

@@ -16,6 +16,30 @@ HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "nki", "numpy", "scipy"
 _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
+def home(value: Any) -> str:
+    """The name of the module that defines ``value``."""
+    if isinstance(value, types.ModuleType):
+        return value.__name__
+    if isinstance(value, types.FunctionType):
+        return str(value.__globals__.get("__name__", ""))  # decorators copy ``__module__``
+    name = getattr(value, "__module__", None)
+    return name if isinstance(name, str) else type(value).__module__
+
+
+def is_users(value: Any) -> bool:
+    """Whether ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
+    name = home(value)
+    package = name.partition(".")[0]
+    if package in HOST_PACKAGES:
+        return False
+    if package not in sys.stdlib_module_names:
+        return True
+    # By file as well: a user's module may be called `select` or `types`.
+    module = value if isinstance(value, types.ModuleType) else sys.modules.get(name)
+    file = getattr(module, "__file__", None)
+    return file is not None and (not file.startswith(_STDLIB) or "site-packages" in file)
+
+
 def calls_back(fn: object) -> bool:
     """Whether ``fn`` is a built-in that calls a function which it is given."""
     return type(fn) in (type, types.BuiltinFunctionType) and fn in _CALLS_BACK

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ast
 import builtins
 import difflib
+import functools
 import inspect
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from nki.base.errors import NkiError
@@ -30,8 +31,9 @@ from nki.frontend.errors import (
     UnknownNameError,
 )
 from nki.frontend.findings import Findings
+from nki.frontend.host import is_users
 from nki.frontend.names import UNKNOWN
-from nki.frontend.purity import check_change
+from nki.frontend.purity import check_change, check_read
 
 CUSTOMARY: Final = {
     "math": "import math",
@@ -53,10 +55,13 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
         return True
     captured, name = found.captured, node.id
     if name in captured.cells or name in captured.globals or hasattr(builtins, name):
-        if name not in found.unknown and _is_beta1(found.resolve(node, local)):
+        value = found.resolve(node, local)
+        if _is_beta1(value) and name not in found.unknown:
             found.unknown.add(name)
             message = f"`{name}` comes from `neuronxcc`, which kernels can no longer use"
             found.report(RemovedApiError, node, message, NAMESPACE)
+        else:
+            check_read(found, node, value)
     elif name not in found.unknown:
         found.unknown.add(name)
         message = f"name `{name}` is not defined"
@@ -71,6 +76,8 @@ def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str])
     if not isinstance(node.ctx, ast.Load):
         return True
     owner = found.resolve(node.value, local)
+    if isinstance(owner, types.ModuleType) and is_users(owner):
+        check_read(found, node, vars(owner).get(node.attr, UNKNOWN))
     if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
@@ -95,12 +102,18 @@ def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
         return True
     check_change(found, node, callee, local)
     if callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
-        try:
-            signature = inspect.signature(callee)
-        except (TypeError, ValueError):
-            return True  # native code that does not tell
-        _check_arguments(found, node, callee, signature)
+        signature = _signature(callee)
+        if signature is not None:
+            _check_arguments(found, node, callee, signature)
     return True
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(callee: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(callee)
+    except (TypeError, ValueError):
+        return None  # native code that does not tell
 
 
 def _check_arguments(found: Findings, node: ast.Call, callee: object, signature: inspect.Signature) -> None:

@@ -7,20 +7,28 @@ from __future__ import annotations
 
 import ast
 import functools
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
 from nki.frontend.capture import is_api
-from nki.frontend.host import HOST_PACKAGES
+from nki.frontend.host import is_users
 
 ABSENT: Any = object()
 """What a name that is not bound reads as."""
 Read = Callable[[], Any]
-Scope = tuple[ast.AST, dict[str, Any], tuple[str, ...], tuple[types.CellType, ...]]
-"""A function as the user wrote it: syntax tree, globals, names and cells of closure variables."""
+Scope = tuple[ast.AST, types.CodeType, dict[str, Any], tuple[types.CellType, ...]]
+"""A function as the user wrote it: syntax tree, code, globals, and the cells of its closure variables."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What kernels have reached: a way to read each thing from outside, and the code of each function."""
+
+    reads: list[Read] = field(default_factory=list[Read])
+    codes: list[types.CodeType] = field(default_factory=list[types.CodeType])
 
 
 class _Reached(threading.local):
@@ -32,30 +40,31 @@ _reached = _Reached()
 
 
 class watching:  # noqa: N801  # used like a function
-    """Context manager: gives a list; after the block it holds a way to read each thing that the kernels in it read."""
+    """Context manager: gives a :class:`Watched`; after the block it holds what the kernels in the block reached."""
 
     def __init__(self) -> None:
-        self.reads: list[Read] = []
+        self.watched = Watched()
         self._outer: dict[tuple[int, ...], Scope] | None = None
 
-    def __enter__(self) -> list[Read]:
+    def __enter__(self) -> Watched:
         self._outer, _reached.scopes = _reached.scopes, {}
-        return self.reads
+        return self.watched
 
     def __exit__(self, *exc: object) -> None:
         scopes, _reached.scopes = _reached.scopes or {}, self._outer
         found: dict[tuple[int, str], Read] = {}
-        for node, module, names, cells in scopes.values():
-            for key, read in _reads(node, module, dict(zip(names, cells, strict=True))):
+        for node, code, module, cells in scopes.values():
+            self.watched.codes.append(code)
+            for key, read in _reads(node, module, dict(zip(code.co_freevars, cells, strict=True))):
                 found.setdefault(key, read)
-        self.reads.extend(found.values())
+        self.watched.reads.extend(found.values())
 
 
-def note(node: ast.AST, module: dict[str, Any], names: tuple[str, ...], cells: tuple[types.CellType, ...]) -> None:
+def note(node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: tuple[types.CellType, ...]) -> None:
     """A function of these surroundings runs as a part of this thread's kernel."""
     scopes = _reached.scopes
     if scopes is not None:
-        scopes.setdefault((id(node), *map(id, cells)) if cells else (id(node),), (node, module, names, cells))
+        scopes.setdefault((id(node), *map(id, cells)) if cells else (id(node),), (node, code, module, cells))
 
 
 def _reads(
@@ -64,7 +73,7 @@ def _reads(
     for path in _paths(node):
         name, *rest = path
         if name in cells:
-            key, read = (id(cells[name]), ""), functools.partial(_of_cell, cells[name])
+            key, read = (id(cells[name]), ""), functools.partial(of_cell, cells[name])
         elif name in module:
             key, read = (id(module), name), functools.partial(module.get, name, ABSENT)
         else:
@@ -73,7 +82,7 @@ def _reads(
         if not (isinstance(value, types.ModuleType) or is_api(value)):
             yield key, read
         for name in rest:
-            if not _is_users(value):
+            if not isinstance(value, types.ModuleType | type) or not is_users(value):
                 break
             read = functools.partial(getattr, value, name, ABSENT)
             yield (id(value), name), read
@@ -96,19 +105,12 @@ def _path(node: ast.expr) -> tuple[str, ...]:
     return ()
 
 
-def _of_cell(cell: types.CellType) -> Any:
+def of_cell(cell: types.CellType) -> Any:
+    """What a closure variable holds, ABSENT as long as nothing was assigned to it."""
     try:
         return cell.cell_contents
     except ValueError:
         return ABSENT
 
 
-def _is_users(value: Any) -> bool:
-    """Whether ``value`` is a module or class in which a user may keep constants."""
-    if not isinstance(value, types.ModuleType | type) or is_api(value):
-        return False
-    home = (value.__name__ if isinstance(value, types.ModuleType) else value.__module__).partition(".")[0]
-    return home not in HOST_PACKAGES and home not in sys.stdlib_module_names
-
-
-__all__ = ["ABSENT", "Read", "note", "watching"]
+__all__ = ["ABSENT", "Read", "Watched", "note", "of_cell", "watching"]

@@ -1,4 +1,4 @@
-"""What a kernel may not change: values that globals and closure variables refer to.
+"""What a kernel may not change, and should not read if others change it: what globals and closure variables refer to.
 
 A kernel is compiled once for its arguments and kept, so what it changed outside would change that one time only.
 """
@@ -11,6 +11,9 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any, Final
 
+import numpy as np
+
+from nki.frontend.capture import is_api
 from nki.frontend.errors import OutsideChangedError
 from nki.frontend.findings import Findings
 from nki.frontend.names import UNKNOWN
@@ -50,6 +53,30 @@ def check_change(found: Findings, node: ast.Call, callee: object, local: frozens
         owner = _value(found, node.func.value, local)
         if isinstance(owner, list | dict | set | deque | bytearray):
             _report(found, node, node.func.value, f"calls `{ast.unparse(node.func):.60}`", local)
+
+
+def check_read(found: Findings, node: ast.Name | ast.Attribute, value: object) -> None:
+    """Keep a value from outside. One that can change deserves a warning: functions, classes, modules, TABLES do not."""
+    found.values[id(value)] = value
+    if value is UNKNOWN or callable(value) or is_api(value) or is_api(type(value)):
+        return
+    path = ast.unparse(node)
+    name, kind = path.rpartition(".")[2], type(value).__name__
+    if isinstance(value, types.ModuleType) or path in found.mutable:
+        return
+    if isinstance(node, ast.Name) and name not in found.captured.cells and name in found.rebound:
+        what, instead = "a variable that functions of its file assign to", "pass it as an argument"
+    elif isinstance(value, _MUTABLE) and name != name.upper():
+        what = f"a value of type {kind}, which can change"
+        instead = "pass it as an argument, make it a tuple, or write its name in capitals"
+    else:
+        return
+    found.mutable.add(path)
+    message = f"`{found.captured.name}` reads `{path}`, {what}; it is compiled with the present value: {instead}"
+    found.warn(node, message)
+
+
+_MUTABLE: Final = (list, dict, set, bytearray, np.ndarray)
 
 
 def _parts(target: ast.expr) -> Iterator[ast.expr]:

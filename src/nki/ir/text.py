@@ -24,6 +24,7 @@ Parsing never evaluates anything, and proves nothing but the form: whether the k
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from collections.abc import Iterator
@@ -132,6 +133,7 @@ _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
 _STRING = re.compile(_QUOTED)
 _SOURCE = re.compile(rf"# ({_QUOTED}):(\d{{1,9}})")
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
+_USUAL = re.compile(r" (\w+)=([\w.+-]+(?:\[[^\[\]]*\])?)(?= |$)")
 _DIGITS = 20
 """Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
 _NESTED = 32
@@ -157,6 +159,10 @@ class _Parser:
         self.tensors: dict[str, Tensor] = {}
         """Those that can be named here, in the order in which they were declared."""
         self.names: set[str] = set()
+        # Unrolled loops say the same again and again; what has been read is looked up by its text.
+        self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.values: dict[str, Any] = {}
+        self.places: dict[str, Noted] = {}
 
     def fail(self, why: str) -> TextError:
         line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
@@ -221,6 +227,8 @@ class _Parser:
         outside = set(self.tensors)
         body, _ = self.body("}", depth + 1)
         tensors = tuple(self.tensors.pop(name) for name in list(self.tensors) if name not in outside)
+        if tensors:
+            self.values.clear()  # among them are windows of these
         return replace(loop, body=tuple(body), tensors=tensors)
 
     def bound(self, number: str | None, name: str | None) -> int | Access:
@@ -280,9 +288,11 @@ class _Parser:
         cls = REGISTRY.get(mnemonic[0]) if mnemonic else None
         if mnemonic is None or cls is None:
             raise self.fail("unknown instruction")
-        fields = {f.name: f for f in cls.fields}
+        fields = _fields(cls)
         values: dict[str, Any] = {}
         at = mnemonic.end()
+        while (usual := _USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
+            values[usual[1]], at = self.usual(line, usual, fields[usual[1]]), usual.end()
         while (at := _skip(line, at)) < len(line) and line[at] != "#":
             name = _WORD.match(line, at)
             if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
@@ -296,9 +306,28 @@ class _Parser:
             raise self.fail(str(error)) from None
         if self.origin:
             made.where = Noted(Span(self.origin, self.number))
-        elif source := _SOURCE.match(line, at):
-            made.where = Noted(Span(self.string(source[1]), int(source[2])))
+        elif at < len(line):
+            made.where = self.places.get(line[at:]) or self.place(line, at)
         return made
+
+    def place(self, line: str, at: int) -> Where:
+        """The position in the user's file that the comment at ``at`` names."""
+        source = _SOURCE.match(line, at)
+        if source is None:
+            return NOWHERE
+        made = self.places[line[at:]] = Noted(Span(self.string(source[1]), int(source[2])))
+        return made
+
+    def usual(self, line: str, found: re.Match[str], f: Field) -> Any:
+        """The value of an argument without quotes and parentheses; operands and numbers mean the same everywhere."""
+        known = self.values.get(found[2])
+        if known is None:
+            known, end = self.value(line, found.start(2), f)
+            if end != found.end():
+                raise self.fail(f"cannot read the value at column {found.start(2) + 1}")
+            if isinstance(known, Access | int | float) and not isinstance(known, bool):
+                self.values[found[2]] = known
+        return known
 
     def value(self, line: str, at: int, f: Field, depth: int = 0) -> tuple[Any, int]:
         """The value that starts at ``at``, and where it ends."""
@@ -329,10 +358,7 @@ class _Parser:
         return tuple(items), at + 1
 
     def operand(self, line: str, found: re.Match[str], depth: int) -> tuple[Access, int]:
-        parts = [_STEP.fullmatch(part) for part in found[3].split(", ")]
-        window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
-        if len(window) < len(parts):
-            raise self.fail("an operand reads tensor[offset | step x count, …]")
+        counts, steps = self.windows.get(found[3]) or self.window(found[3])
         tensor = self.tensor(found[1])
         dtype: DType = tensor.dtype
         if found[4]:
@@ -342,7 +368,6 @@ class _Parser:
         at, dynamic = found.end(), None
         if line[at - 1] != "]":
             dynamic, at = self.index(line, at, depth)
-        steps, counts = tuple(step for step, _ in window), tuple(count for _, count in window)
         return Access(tensor, self.whole(found[2]), counts, steps, dtype, dynamic), at
 
     def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
@@ -356,6 +381,15 @@ class _Parser:
             raise self.fail("expected ] after a run-time index")
         return Dynamic(access, self.whole(head[2]), Reach(head[1])), at + 1
 
+    def window(self, written: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Counts and steps of ``step x count, …``."""
+        parts = [_STEP.fullmatch(part) for part in written.split(", ")]
+        window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
+        if len(window) < len(parts):
+            raise self.fail("an operand reads tensor[offset | step x count, …]")
+        made = self.windows[written] = tuple(count for _, count in window), tuple(step for step, _ in window)
+        return made
+
     def word(self, word: str, f: Field) -> Any:
         if word in ("True", "False", "None"):
             return {"True": True, "False": False, "None": None}[word]
@@ -367,6 +401,11 @@ class _Parser:
             if found is not None:
                 return found
         raise self.fail(f"unknown word {word}")
+
+
+@functools.cache
+def _fields(cls: type[Inst]) -> dict[str, Field]:
+    return {f.name: f for f in cls.fields}
 
 
 def _skip(line: str, at: int) -> int:

@@ -176,13 +176,14 @@ def _bits(number: float) -> int:
 
 def aliases(inst: Inst) -> Aliases:
     """The pairs of operands, one of them written, that may share memory."""
-    operands = inst.accesses()
-    writes = [id(access) for access in inst.writes()]
+    # By field: one window may stand in several of them, here written and there read.
+    values, writes = inst.__dict__, inst.write_names
+    operands = [(name in writes, a) for name in inst.operand_names if isinstance(a := values[name], Access)]
     found: list[tuple[int, int, bool]] = []
-    for w, target in enumerate(operands):
-        if id(target) not in writes:
+    for w, (written, target) in enumerate(operands):
+        if not written:
             continue
-        for r, source in enumerate(operands):
+        for r, (_, source) in enumerate(operands):
             if r != w and source.tensor is target.tensor and _overlap(target, source):
                 found.append((w, r, target.same_place(source)))
     return tuple(found)

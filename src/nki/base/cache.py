@@ -1,0 +1,74 @@
+"""A folder of files that anyone may lose at any time: written whole or not at all, bounded in size, never an error."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+_PART = ".part"
+_STALE = 3600.0
+"""Seconds after which an unfinished file belongs to a process that has died."""
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write whole or not at all: another process may read or write the same file. Raises ``OSError``."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    handle, name = tempfile.mkstemp(dir=path.parent, suffix=_PART)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        os.replace(name, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+
+
+def read(path: Path) -> bytes | None:
+    """What the file holds, None if it cannot be read. It counts as used now."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return None
+    with contextlib.suppress(OSError):
+        os.utime(path)
+    return data
+
+
+def files(folder: Path, suffix: str) -> list[tuple[Path, os.stat_result]]:
+    """The finished files in ``folder``, the one used last first; none where there is no folder."""
+    found = [(path, status) for path, status in _all(folder) if path.suffix == suffix]
+    return sorted(found, key=lambda item: (-item[1].st_mtime_ns, item[0].name))
+
+
+def trim(folder: Path, suffix: str, limit: int) -> None:
+    """Remove what has not been used for longest until ``limit`` bytes are left, and what was never finished."""
+    total = 0
+    for path, status in files(folder, suffix):
+        total += status.st_size
+        if total > limit:
+            remove(path)
+    for path, status in _all(folder):
+        if path.suffix == _PART and time.time() - status.st_mtime > _STALE:
+            remove(path)
+
+
+def remove(path: Path) -> None:
+    """Remove a file; that may fail, or somebody else may have done it."""
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _all(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    try:
+        names = os.listdir(folder)
+    except OSError:
+        return
+    for name in names:
+        path = folder / name
+        with contextlib.suppress(OSError):
+            yield path, path.stat()

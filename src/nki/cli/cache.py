@@ -1,0 +1,64 @@
+"""``nki cache``: the compiled kernels that are kept on disk."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from nki.cli.run import plural
+from nki.cli.usage import UsageError, nearest
+from nki.compiler import cache
+from nki.compiler.cache import Entry
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki cache``."""
+    if options.clear is None:
+        entries = cache.entries()
+        print(json.dumps([described(entry) for entry in entries]) if options.json else _text(entries))
+        return 0
+    kernel = options.clear or None
+    if kernel is not None and kernel not in (known := sorted({entry.kernel for entry in cache.entries()})):
+        raise UsageError(f"no kernel {kernel!r} is in the cache", nearest(kernel, known, "kernels in the cache"))
+    removed = cache.clear(kernel)
+    print(json.dumps({"removed": removed}) if options.json else f"removed {_entries(removed)}")
+    return 0
+
+
+def described(entry: Entry) -> dict[str, Any]:
+    """An entry as JSON values; ``bytes`` on disk, ``age`` in seconds since its last use."""
+    return {
+        "kernel": entry.kernel,
+        "file": entry.file,
+        "line": entry.line,
+        "arguments": list(entry.arguments),
+        "target": entry.target,
+        "instructions": entry.instructions,
+        "bytes": entry.size,
+        "age": round(entry.age),
+        "path": str(entry.path),
+    }
+
+
+def _text(entries: list[Entry]) -> str:
+    lines: list[str] = []
+    for e in entries:
+        lines.append(f"{e.kernel}({', '.join(e.arguments)}) on {e.target}: {plural(e.instructions, 'instruction')}")
+        lines.append(f"  {e.file}:{e.line}")
+        lines.append(f"  {e.path.name}  {plural(e.size, 'byte')}, used {_ago(e.age)}")
+    total = sum(e.size for e in entries)
+    limit = cache.LIMIT >> 20
+    lines.append(f"{_entries(len(entries))}, {total / 2**20:.1f} of {limit} MiB, in {cache.folder()}")
+    return "\n".join(lines)
+
+
+def _entries(count: int) -> str:
+    return f"{count} entr{'y' if count == 1 else 'ies'}"
+
+
+def _ago(seconds: float) -> str:
+    for name, size in (("day", 86400), ("hour", 3600), ("minute", 60)):
+        if seconds >= size:
+            return f"{plural(int(seconds // size), name)} ago"
+    return "just now"

@@ -1,0 +1,165 @@
+"""``nki check``: what is wrong with the kernels of Python files, without running them."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import sys
+import sysconfig
+import traceback
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any, Final
+
+from nki.base.errors import FileImportError, NkiError
+from nki.base.source import Span, caret, code_span
+from nki.base.version import version
+from nki.base.warning import Warned
+from nki.cli.run import plural
+from nki.cli.source import code_of, imported, root_of
+from nki.cli.usage import UsageError, nearest
+from nki.frontend.survey import Survey
+
+_PACKAGE: Final = str(Path(__file__).parent.parent)
+_HOST: Final = (_PACKAGE + os.sep, "<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+
+Found = NkiError | Warned
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki check``."""
+    paths = [_path(given) for given in options.files]
+    survey = Survey()
+    _quietly(survey, paths, bool(options.all))
+    found = _in_order(survey.found, [str(path.resolve()) for path in paths])
+    errors = sum(isinstance(one, NkiError) for one in found)
+    if options.json:
+        counts = {"files": len(paths), "kernels": survey.kernels, "functions": len(survey.functions)}
+        print(json.dumps({"version": version(), **counts, "findings": [described(one) for one in found]}))
+    else:
+        for one in found:
+            print(_text(one) + "\n")
+        print(_summary(errors, len(found) - errors, survey, len(paths)))
+    return 1 if errors or (found and options.strict) else 0
+
+
+def _path(given: str) -> Path:
+    path = Path(given)
+    if not path.is_file():
+        known = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
+        raise UsageError(f"there is no file {path}", nearest(path.name, known, f"such files in {path.parent}"))
+    if path.suffix != ".py":
+        raise UsageError(f"{path} is not a Python file", "pass .py files")
+    return path
+
+
+def _quietly(survey: Survey, paths: list[Path], everything: bool) -> None:
+    """Import and survey the files; what their modules print goes to stderr."""
+    with contextlib.redirect_stdout(sys.stderr):
+        for path in paths:
+            with _alone(path):
+                try:
+                    with imported(path) as module:
+                        survey.file(module, code_of(module), everything=everything)
+                except (Exception, SystemExit) as failure:
+                    if not _is_of(failure, path):
+                        raise
+                    survey.found.append(_not_imported(failure, path))
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Generator[None]:
+    """The modules beside the file, which were imported for it, are gone afterwards: files in other folders may have
+    others under the same names. Modules that belong to a package stay.
+    """
+    root, before = root_of(path), set(sys.modules)
+    try:
+        yield
+    finally:
+        for name in set(sys.modules) - before:
+            file = getattr(sys.modules[name], "__file__", None)
+            if file is not None and Path(file).parent == root and Path(file).name != "__init__.py":
+                del sys.modules[name]
+
+
+def _is_of(failure: BaseException, path: Path) -> bool:
+    """Whether the file's own code was running, or read, when ``failure`` came up; else it is a mistake of ours."""
+    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)]
+    return str(path.resolve()) in files or isinstance(failure, SyntaxError | UnicodeDecodeError)
+
+
+def _not_imported(failure: BaseException, path: Path) -> NkiError:
+    """The error for a file that cannot be imported, at the line of the user's that raised it."""
+    span = _raised_at(failure, path)
+    if isinstance(failure, NkiError):
+        return failure.at(span)
+    text = failure.msg if isinstance(failure, SyntaxError) else str(failure)
+    kind = type(failure).__name__
+    shown = f"{kind}: {text}" if text else kind
+    return FileImportError(f"`{path.name}` cannot be imported: {shown}", fix="correct that first", span=span)
+
+
+def _raised_at(failure: BaseException, path: Path) -> Span:
+    if isinstance(failure, SyntaxError) and failure.filename is not None:
+        column = max(0, (failure.offset or 1) - 1)
+        return Span(failure.filename, failure.lineno or 1, column, max(0, (failure.end_offset or 1) - 1))
+    tb, span = failure.__traceback__, Span(str(path.resolve()), 1)
+    while tb is not None:
+        code = tb.tb_frame.f_code
+        if not code.co_filename.startswith(_HOST) and "site-packages" not in code.co_filename:
+            span = code_span(code, tb.tb_lasti, "")
+        tb = tb.tb_next
+    return span
+
+
+def _in_order(found: list[Found], files: list[str]) -> list[Found]:
+    """The given files first, in their order, then others as they were met; each from top to bottom, nothing twice."""
+    for one in found:
+        if one.span is not None and one.span.file not in files:
+            files.append(one.span.file)
+    unique = {_identity(one): one for one in reversed(found)}.values()
+    spans = {id(one): one.span or Span(files[0], 0) for one in unique}
+    return sorted(
+        unique, key=lambda one: (files.index(spans[id(one)].file), spans[id(one)].line, spans[id(one)].column)
+    )
+
+
+def _identity(one: Found) -> tuple[Any, ...]:
+    span = one.span
+    return (span.file, span.line, span.column, one.message) if span else (one.message,)
+
+
+def described(one: Found) -> dict[str, Any]:
+    """A finding as JSON values. Lines and columns count from 1; ``end_column`` is the first behind what is meant."""
+    span = one.span or Span("", 0)
+    error = one if isinstance(one, NkiError) else None
+    return {
+        "code": error.code if error else one.category.__name__ if isinstance(one, Warned) else "",
+        "severity": "error" if error else "warning",
+        "message": one.message,
+        "file": span.file,
+        "line": span.line,
+        "column": span.column + 1,
+        "end_column": span.end_column + 1 if span.end_column else None,
+        "fix": error.fix if error else "",
+        "rule": error.rule if error else "",
+        "function": span.function,
+    }
+
+
+def _text(one: Found) -> str:
+    if isinstance(one, NkiError):
+        return str(one).removesuffix(f"\n  (open-nki {version()})")
+    lines = [f"[{one.category.__name__}] {one.message}", f"  --> {one.span}", caret(one.span)]
+    return "\n".join(line for line in lines if line)
+
+
+def _summary(errors: int, warnings: int, survey: Survey, files: int) -> str:
+    counts = [plural(errors, "error")] * bool(errors) + [plural(warnings, "warning")] * bool(warnings)
+    looked = f"{plural(files, 'file')}, {plural(survey.kernels, 'kernel')}, {plural(len(survey.functions), 'function')}"
+    return f"{' and '.join(counts) or 'nothing found'} in {looked}"
+
+
+__all__ = ["command", "described"]
