@@ -29,7 +29,7 @@ finally:
 """
     run = run_python("-W", "error", "-c", script)
     assert run.returncode == 0, run.stderr
-    assert re.findall(r"^    (\w+) ", run.stdout, re.MULTILINE) == ["run", "dump", "explain"]
+    assert re.findall(r"^    (\w+) ", run.stdout, re.MULTILINE) == ["run", "check", "dump", "explain", "cache"]
     assert run.stdout.endswith("\n\n")
 
 

@@ -203,7 +203,11 @@ def test_a_function_reached_by_no_name_keeps_the_kernel_off_the_disk(run: Run, f
 
 
 def test_a_kernel_that_changes_what_it_reads_is_not_kept(run: Run, folder: Path) -> None:
-    edit(folder / "beside.py", "def finish(t):\n", "SEEN = []\ndef finish(t):\n    SEEN.append(1)\n")
+    edit(
+        folder / "beside.py",
+        "def finish(t):\n",
+        "SEEN = []\ndef finish(t):\n    seen = SEEN  # which hides it from the check\n    seen.append(1)\n",
+    )
     assert [run()["compiled"] for _ in range(2)] == [1, 1]
     assert not entries(folder)
 

@@ -48,7 +48,7 @@ def _write(path: Path, program: Program) -> str:
         path.write_bytes(data)
     except OSError as error:
         raise UsageError(f"--artifact {path}: {error.strerror}") from None
-    return f"{path}: {program.name} for {program.target}, {len(program.body)} instructions, {len(data)} bytes"
+    return f"{path}: {program.name} for {program.target}, {program.size} instructions, {len(data)} bytes"
 
 
 def shortened(program: Program) -> str:

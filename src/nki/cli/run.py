@@ -129,7 +129,7 @@ def _report(outcome: Outcome) -> dict[str, Any]:
         "target": program.target,
         "version": version(),
         "executor": "simulator" if outcome.routines is None else "native",
-        "instructions": len(program.body),
+        "instructions": program.size,
         "routines": outcome.routines,
         "inputs": [_described(t.name, t.dtype.name, a) for t, a in zip(program.inputs, outcome.arrays, strict=True)],
         "outputs": [_described(t.name, t.dtype.name, a) for t, a in zip(program.outputs, outcome.results, strict=True)],

@@ -81,7 +81,7 @@ def store(digest: str, program: Kernel, code: Any, arguments: Mapping[str, Any],
         "line": code.co_firstlineno,
         "arguments": [_shown(name, value) for name, value in arguments.items()],
         "target": program.target,
-        "instructions": len(program.body),
+        "instructions": program.size,
         "warnings": [
             [w.span.file, w.span.line, w.message, issubclass(w.category, NkiDeprecationWarning)] for w in warned
         ],

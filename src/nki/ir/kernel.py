@@ -52,6 +52,11 @@ class Kernel:
         """The same kernel with other instructions."""
         return replace(self, body=tuple(body))
 
+    @property
+    def size(self) -> int:
+        """How many instructions it has, those of loops counted once."""
+        return sum(1 for _ in self.instructions())
+
     def instructions(self) -> Iterator[Inst]:
         """All instructions, those of loops where they stand."""
         return instructions(self.body)
