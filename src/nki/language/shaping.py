@@ -78,10 +78,11 @@ def squeeze_dim(t: T, dim: int) -> T:
 def reshape(t: T, given: Any) -> T:
     """The same elements, in row-major order, in another shape."""
     wanted = _sizes(t, "reshape", given)
-    if math.prod(wanted) != t.size or not wanted:
+    if not wanted:
+        raise ViewError(f"reshape of '{t.name}' {t.shape} to no dimensions", fix="keep at least one dimension")
+    if math.prod(wanted) != t.size:
         raise ViewError(
-            f"'{t.name}' of shape {t.shape} has {t.size} elements; shape {wanted} has {math.prod(wanted)}"
-            + ("" if wanted else " and no dimension"),
+            f"'{t.name}' of shape {t.shape} has {t.size} elements; shape {wanted} has {math.prod(wanted)}",
             fix="choose sizes whose product stays the same",
         )
     on_chip = t.buffer.on_chip
@@ -176,7 +177,10 @@ def _sizes(t: Access, what: str, given: Any, least: int = 1) -> tuple[int, ...]:
     except TypeError:
         raise ViewError(f"{what} of '{t.name}' to {given!r}", fix="pass integers: the new sizes") from None
     if any(n < least for n in wanted):
-        raise ViewError(f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1", fix="write every size out")
+        raise ViewError(
+            f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1",
+            fix="write out every size, each at least 1",
+        )
     return wanted
 
 
