@@ -245,8 +245,10 @@ def _select(state: State, dim: int, index: int) -> Array | None:
 
 
 def _dynamic(state: State, dim: int, index: int) -> Array | None:
-    partition = state.on_chip and _dim(dim, state.array.ndim) == 0
-    return None if partition or state.view.dynamic is not None else _select(state, dim, index)
+    at = _dim(dim, state.array.ndim)
+    if at is None or (state.on_chip and at == 0) or state.view.dynamic is not None or state.view.strides[at] == 0:
+        return None
+    return _select(state, dim, index)
 
 
 def _permute(state: State, dims: tuple[int, ...]) -> Array | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -272,6 +273,15 @@ def test_only_the_window_at_index_zero_is_known_to_fit(make: Make, register: Vir
         h.ap([[8, 13], [1, 8]], scalar_offset=register)
 
 
+def test_what_repeats_leaves_no_choice(make: Make, register: VirtualRegister) -> None:
+    t = make((32, 1, 8))
+    assert t.broadcast(1, 1).select(1, register).shape == (32, 8)
+    with pytest.raises(DynamicIndexError, match="nothing to choose"):
+        t.broadcast(1, 4).select(1, register)
+    with pytest.raises(DynamicIndexError, match="nothing to choose"):
+        t.broadcast(1, 4).ap([[8, 32], [1, 8]], scalar_offset=register, indirect_dim=1)
+
+
 def test_a_view_prints_its_index(make: Make, register: VirtualRegister) -> None:
     assert str(make((12, 8), Buffer.hbm)[register]) == "NkiTensor t float32[8] in hbm at r"
 
@@ -306,3 +316,106 @@ def test_an_output_is_returned_as_it_is() -> None:
 def test_reshape_keeps_asking_for_sizes(make: Make) -> None:
     with pytest.raises(ViewError):
         make((4, 6)).reshape((4, 6), shape=(4, 6))
+
+
+INDEX = np.array([[3]], np.int32)
+MATRIX = np.arange(6 * 8 * 10, dtype=np.float32).reshape(6, 8, 10)
+
+
+def by_register(a, index):
+    r = nisa.register_alloc()
+    nisa.register_load(r, index)
+    return r
+
+
+def by_tile(a, index):
+    return index
+
+
+@dataclass
+class Case:
+    """A view with run-time index 3, and NumPy's; whether the view is also one of a tile on chip."""
+
+    name: str
+    on_chip: bool
+    view: Callable[[Any, Any], Any]
+    wanted: Callable[[Any], Any]
+
+
+CASES = [
+    Case("select", False, lambda a, i: a.select(0, i), lambda a: a[3]),
+    Case("inner", True, lambda a, i: a[1:5, i, 2:4], lambda a: a[1:5, 3, 2:4]),
+    Case("window", True, lambda a, i: a[:, nl.ds(i, 4)], lambda a: a[:, 3:7]),
+    Case("bits", False, lambda a, i: a[i].view(nl.int32), lambda a: a[3].view(np.int32)),
+    Case("permuted", False, lambda a, i: a.permute((2, 0, 1)).select(-1, i), lambda a: a[:, 3].T),
+    Case("reordered", True, lambda a, i: a.permute((0, 2, 1)).select(-1, i), lambda a: a[:, 3]),
+    Case("steps", True, lambda a, i: a[::2, :, i], lambda a: a[::2, :, 3]),
+    Case("repeated", True, lambda a, i: a[:, i].expand_dim(1).broadcast(1, 2), lambda a: np.stack([a[:, 3]] * 2, 1)),
+    Case("ap", True, lambda a, i: a.ap([[80, 6], [1, 10]], scalar_offset=i, indirect_dim=1), lambda a: a[:, 3]),
+    Case(
+        "ap of halves",
+        True,
+        lambda a, i: a.ap([[160, 6], [1, 20]], scalar_offset=i, indirect_dim=1, dtype=nl.uint16),
+        lambda a: np.ascontiguousarray(a[:, 3]).view(np.uint16),
+    ),
+]
+PLACES = [(case, place) for case in CASES for place in ("hbm", "sbuf") if case.on_chip or place == "hbm"]
+
+
+@pytest.mark.parametrize("source", [by_register, by_tile])
+@pytest.mark.parametrize(("case", "place"), PLACES, ids=[f"{case.name}-{place}" for case, place in PLACES])
+def test_run_time_views_read(case: Case, place: str, source: Callable[..., Any]) -> None:
+    view, on_chip = case.view, place == "sbuf"
+
+    @nki.jit
+    def kernel(a, index):
+        number = nl.load(index)
+        whole = nl.load(a) if on_chip else a
+        seen = view(whole, source(a, number))
+        out = nl.ndarray(seen.shape, dtype=seen.dtype, buffer=nl.shared_hbm)
+        nisa.dma_copy(out, seen)
+        return out
+
+    for run in (kernel, nki.simulate(kernel)):
+        assert np.array_equal(run(MATRIX, INDEX), case.wanted(MATRIX))
+
+
+@pytest.mark.parametrize("ap", [False, True])
+def test_rows_are_gathered_and_scattered(ap: bool) -> None:
+    @nki.jit
+    def kernel(a, rows):
+        out = nl.ndarray((9, 8, 10), dtype=a.dtype, buffer=nl.shared_hbm)
+        index = nl.load(rows)
+        tile = nl.ndarray((4, 8, 10), dtype=a.dtype, buffer=nl.sbuf)
+        column = index.ap([[3, 4], [1, 1], [1, 1]], offset=1)
+        if ap:
+            nisa.dma_copy(tile, a.ap([[80, 4], [1, 80]], vector_offset=column))
+        else:
+            nisa.dma_copy(tile, a.vector_select(0, column))
+        zeros = nl.zeros((9, 80), dtype=a.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(out, zeros)
+        nisa.dma_copy(out.vector_select(0, index[:, 2])[:, 1:7:2, 3], tile[:, 1:7:2, 3])
+        return out
+
+    rows = np.array([[0, 5, 8], [0, 2, 0], [0, 2, 7], [0, 1, 4]], np.int32)
+    wanted = np.zeros((9, 8, 10), np.float32)
+    wanted[rows[:, 2], 1:7:2, 3] = MATRIX[rows[:, 1], 1:7:2, 3]
+    for run in (kernel, nki.simulate(kernel)):
+        assert np.array_equal(run(MATRIX, rows), wanted)
+
+
+def test_views_print_what_they_hold(capsys: pytest.CaptureFixture[str]) -> None:
+    @nki.jit
+    def kernel(a, index):
+        out = nl.ndarray((1, 1), dtype=a.dtype, buffer=nl.shared_hbm)
+        i = nl.load(index)
+        print(a[i, i.shape[0], 0:2])
+        print(a.vector_select(0, i))
+        nisa.dma_copy(out, a[i, 0, 0:1])
+        return out
+
+    nki.simulate(kernel)(MATRIX, INDEX)
+    shown = capsys.readouterr().out
+    assert "at i\n" in shown
+    assert "250" in shown
+    assert "NkiTensor a float32[1, 8, 10] in hbm at i\n" in shown

@@ -43,7 +43,7 @@ def broadcast(t: T, dim: int, size: int) -> T:
         )
     if at == 0:
         keep_first(t, f"broadcast to {count}")
-    return _seen(t, _put(t.shape, at, count), _put(t.strides, at, 0))
+    return _seen(t, _put(t.shape, at, count), _put(t.strides, at, t.strides[at] if count == 1 else 0))
 
 
 def expand_dim(t: T, dim: int) -> T:
@@ -51,7 +51,7 @@ def expand_dim(t: T, dim: int) -> T:
     at = dimension(t, dim, "expand_dim", t.ndim + 1)
     if at == 0:
         keep_first(t, "expand_dim")
-    step = t.strides[at] * t.shape[at] if at < t.ndim else 1
+    step = t.strides[at] * t.shape[at] or 1 if at < t.ndim else 1
     return _seen(t, _put(t.shape, at, 1, 0), _put(t.strides, at, step, 0))
 
 
@@ -202,7 +202,7 @@ def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
     beyond = 1  # what a dimension of size 1 steps by: all that lies inside it
     for size in reversed(wanted):
         if size == 1:
-            result.append(beyond)
+            result.append(beyond or 1)
             continue
         while runs and runs[-1][0] == 1:
             runs.pop()
