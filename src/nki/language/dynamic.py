@@ -57,6 +57,11 @@ def _check_source(t: Access, dim: int, source: Access) -> None:
             f"index '{source.name}' {into} is in {source.buffer.value}: indices are read from SBUF or from registers",
             fix=f"copy it to a tile in SBUF with {how}",
         )
+    if t.strides[dim] == 0:
+        raise DynamicIndexError(
+            f"index '{source.name}' {into}, which repeats one element: there is nothing to choose",
+            fix="select from the tensor as it was before t.broadcast, or with index 0",
+        )
     if source.dynamic is not None:
         raise DynamicIndexError(
             f"index '{source.name}' {into} is itself found at a run-time index, that of '{source.dynamic.source.name}'",
@@ -95,9 +100,9 @@ def column_index(t: Access, dim: int, column: Any, what: str) -> Access:
             f"{what}: indices '{column.name}' {column.shape} are not one element per partition",
             fix="pass a column of (rows, 1), such as indices[:, 0:1]",
         )
-    _check_source(t, dim, column)
     if t.dynamic is not None:
         raise second_index(t, t.dynamic)
+    _check_source(t, dim, column)
     return column
 
 

@@ -47,7 +47,7 @@ def ap(
             raise ViewError(
                 f"ap on '{t.name}' {t.shape}: pattern {given} has {pairs[0][1]} rows, and vector_offset "
                 f"'{column.name}' {column.shape} has {column.shape[0]} indices",
-                fix=f"make the first count {column.shape[0]}, or slice the indices: {column.name}[0:{pairs[0][1]}]",
+                fix=f"make the first count {column.shape[0]}, or pass {pairs[0][1]} indices",
             )
         dynamic = Dynamic(column, _index_step(t, 0, kind), Reach.rows)
         pairs[0] = (0, pairs[0][1])
@@ -155,8 +155,9 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
     try:
         start = operator.index(offset)
     except TypeError:
+        shown = f"tensor '{offset.name}'" if isinstance(offset, Access) else f"{offset!r:.40} ({type(offset).__name__})"
         raise ViewError(
-            f"ap on '{t.name}' {t.shape}: offset={offset!r:.40} ({type(offset).__name__}) is no integer",
+            f"ap on '{t.name}' {t.shape}: offset is {shown}, no integer",
             fix="pass an offset known when the kernel is compiled; scalar_offset= takes one known at run time",
         ) from None
     if t.offset:
@@ -178,7 +179,7 @@ def _index_step(t: Access, dim: int, kind: DType) -> int:
         raise ViewError(
             f"ap on '{t.name}' {t.shape} {t.dtype} as {kind}: an index into dimension {dim} moves by "
             f"{t.strides[dim] * t.dtype.itemsize} bytes, which is no multiple of {kind.itemsize}",
-            fix="index an outer dimension, or leave dtype out",
+            fix=f"give what lies inside dimension {dim} a multiple of {kind.itemsize} bytes, or leave dtype out",
         )
     return step
 

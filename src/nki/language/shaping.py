@@ -43,7 +43,7 @@ def broadcast(t: T, dim: int, size: int) -> T:
         )
     if at == 0:
         keep_first(t, f"broadcast to {count}")
-    return _seen(t, _put(t.shape, at, count), _put(t.strides, at, 0))
+    return _seen(t, _put(t.shape, at, count), _put(t.strides, at, t.strides[at] if count == 1 else 0))
 
 
 def expand_dim(t: T, dim: int) -> T:
@@ -51,7 +51,7 @@ def expand_dim(t: T, dim: int) -> T:
     at = dimension(t, dim, "expand_dim", t.ndim + 1)
     if at == 0:
         keep_first(t, "expand_dim")
-    step = t.strides[at] * t.shape[at] if at < t.ndim else 1
+    step = t.strides[at] * t.shape[at] or 1 if at < t.ndim else 1
     return _seen(t, _put(t.shape, at, 1, 0), _put(t.strides, at, step, 0))
 
 
@@ -78,10 +78,11 @@ def squeeze_dim(t: T, dim: int) -> T:
 def reshape(t: T, given: Any) -> T:
     """The same elements, in row-major order, in another shape."""
     wanted = _sizes(t, "reshape", given)
-    if math.prod(wanted) != t.size or not wanted:
+    if not wanted:
+        raise ViewError(f"reshape of '{t.name}' {t.shape} to no dimensions", fix="keep at least one dimension")
+    if math.prod(wanted) != t.size:
         raise ViewError(
-            f"'{t.name}' of shape {t.shape} has {t.size} elements; shape {wanted} has {math.prod(wanted)}"
-            + ("" if wanted else " and no dimension"),
+            f"'{t.name}' of shape {t.shape} has {t.size} elements; shape {wanted} has {math.prod(wanted)}",
             fix="choose sizes whose product stays the same",
         )
     on_chip = t.buffer.on_chip
@@ -176,7 +177,10 @@ def _sizes(t: Access, what: str, given: Any, least: int = 1) -> tuple[int, ...]:
     except TypeError:
         raise ViewError(f"{what} of '{t.name}' to {given!r}", fix="pass integers: the new sizes") from None
     if any(n < least for n in wanted):
-        raise ViewError(f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1", fix="write every size out")
+        raise ViewError(
+            f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1",
+            fix="write out every size, each at least 1",
+        )
     return wanted
 
 
@@ -198,7 +202,7 @@ def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
     beyond = 1  # what a dimension of size 1 steps by: all that lies inside it
     for size in reversed(wanted):
         if size == 1:
-            result.append(beyond)
+            result.append(beyond or 1)
             continue
         while runs and runs[-1][0] == 1:
             runs.pop()

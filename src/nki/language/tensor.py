@@ -37,8 +37,8 @@ class NkiTensor(Access):
     def __repr__(self) -> str:
         text = f"NkiTensor {self.name} {self.dtype}{list(self.shape)} in {self.buffer.value}"
         if self.dynamic is not None:
-            return f"{text} at {self.dynamic.source.name}"
-        shown = values(self)
+            text = f"{text} at {self.dynamic.source.name}"
+        shown = "" if dynamic.rows_of(self) else values(self)
         return f"{text}\n{shown}" if shown else text
 
     __getitem__ = indexing.index
