@@ -188,6 +188,19 @@ def views(x):
 
 
 @nki.jit
+def gathered(x):
+    rows = nl.ndarray((4, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.iota(dst=rows, pattern=[[1, 1]], offset=1, channel_multiplier=2)
+    tile = nl.ndarray((4, 16), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x.ap([[16, 4], [1, 16]], 0, vector_offset=rows, indirect_dim=0))
+    start = nisa.register_alloc(3)
+    nisa.tensor_copy(dst=tile[:, 0:4], src=tile.ap([[16, 4], [1, 4]], 4, scalar_offset=start, indirect_dim=1))
+    turned = tile.rearrange(("p", ("a", "b")), ("p", "b", "a"), {"a": 4})
+    nisa.tensor_scalar(dst=turned[:, 1], data=turned[:, 2], op0=nl.add, operand0=1.0)
+    return finished(tile.permute((0, 1)))
+
+
+@nki.jit
 def counted(x):
     tile = nl.load(x)
     limit = nisa.register_alloc(3)
