@@ -9,7 +9,7 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,8 +31,7 @@ Found = NkiError | Warned
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki check``."""
     paths = [_path(given) for given in options.files]
-    survey = Survey()
-    _quietly(survey, paths, bool(options.all))
+    survey = surveyed(paths, everything=bool(options.all))
     found = _in_order(survey.found, [str(path.resolve()) for path in paths])
     errors = sum(isinstance(one, NkiError) for one in found)
     if options.json:
@@ -55,8 +54,9 @@ def _path(given: str) -> Path:
     return path
 
 
-def _quietly(survey: Survey, paths: list[Path], everything: bool) -> None:
-    """Import and survey the files; what their modules print goes to stderr."""
+def surveyed(paths: Sequence[Path], *, everything: bool = False) -> Survey:
+    """What is wrong with the files, which are imported; what their modules print goes to stderr."""
+    survey = Survey()
     with contextlib.redirect_stdout(sys.stderr):
         for path in paths:
             with _alone(path):
@@ -67,6 +67,7 @@ def _quietly(survey: Survey, paths: list[Path], everything: bool) -> None:
                     if not _is_of(failure, path):
                         raise
                     survey.found.append(_not_imported(failure, path))
+    return survey
 
 
 @contextlib.contextmanager
@@ -98,7 +99,7 @@ def _not_imported(failure: BaseException, path: Path) -> NkiError:
     text = failure.msg if isinstance(failure, SyntaxError) else str(failure)
     kind = type(failure).__name__
     shown = f"{kind}: {text}" if text else kind
-    return FileImportError(f"`{path.name}` cannot be imported: {shown}", fix="correct that first", span=span)
+    return FileImportError(f"the file cannot be imported: {shown}", fix="correct that first", span=span)
 
 
 def _raised_at(failure: BaseException, path: Path) -> Span:
@@ -162,4 +163,4 @@ def _summary(errors: int, warnings: int, survey: Survey, files: int) -> str:
     return f"{' and '.join(counts) or 'nothing found'} in {looked}"
 
 
-__all__ = ["command", "described"]
+__all__ = ["command", "described", "surveyed"]

@@ -99,6 +99,7 @@ def _report(found: Findings, node: ast.AST, changed: ast.expr, what: str, local:
     if kind == "the global" and root.id not in found.captured.globals:
         return  # a name that nothing defines, which is reported as such
     message = f"the kernel {what}, but {kind} `{root.id}` is outside of it, and kernels change nothing outside"
+    found.mutable.add(root.id)  # that it is read as well need not be said
     found.report(OutsideChangedError, node, message, _FIX)
 
 
