@@ -137,7 +137,8 @@ class NkiTensor(Access):
 
         ``scalar_offset``: a register or (1, 1) tile, an index into dimension ``indirect_dim`` of this view (not of the
         pattern) that is added to the start. ``vector_offset``: a (P, 1) tile, which gives each of the P rows its index
-        into dimension 0, in HBM only; the step of the first pair is ignored.
+        into dimension 0, in HBM only; the step of the first pair is ignored. A (128, N) tile is for
+        ``nisa.dma_transpose``: the indices go down its first column, then down the next.
         """
         return patterns.ap(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
 
