@@ -231,13 +231,13 @@ def in_place(inst: Inst, draw: Draw) -> Inst | None:
     """The same instruction with one of its inputs in exactly the place of its output; None if there is no such."""
     outs = [a for f, a in inst.operands() if f.role is not Role.IN and f.name != "registers"]
     changes = [
-        {f.name: Access(out.tensor, out.offset, out.shape, out.strides, out.dtype)}
+        {number: Access(out.tensor, out.offset, out.shape, out.strides, out.dtype)}
         for out in outs
-        for f, a in inst.operands()
+        for number, (f, a) in enumerate(inst.operands())
         if f.role is Role.IN and a.size == out.size
     ]
     draw.source.shuffle(changes)
-    return next((made for change in changes if (made := _legal(inst.replace(**change), draw.target))), None)
+    return next((made for change in changes if (made := _legal(inst.with_operands(change), draw.target))), None)
 
 
 def crowded(inst: Inst, draw: Draw) -> Inst | None:
@@ -246,27 +246,27 @@ def crowded(inst: Inst, draw: Draw) -> Inst | None:
     Bytes then belong to several windows, in different orders and as different dtypes. None where nothing can overlap,
     or where a dtype gives some bytes no meaning.
     """
-    operands = {f.name: (f, a) for f, a in inst.operands() if f.name != "registers"}
+    operands = {number: (f, a) for number, (f, a) in enumerate(inst.operands()) if f.name != "registers"}
     if any(a.dtype.name in ("bool", "tfloat32") for _, a in operands.values()):
         return None
-    written = draw.choice([name for name, (f, _) in operands.items() if f.role is not Role.IN])
+    written = draw.choice([number for number, (f, _) in operands.items() if f.role is not Role.IN])
     out = operands[written][1]
-    hbm = inst.mnemonic == "dma_copy"  # from HBM to SBUF nothing overlaps: within HBM it may
+    hbm = inst.mnemonic in ("dma_copy", "dma_compute")  # from HBM to SBUF nothing overlaps: within HBM it may
     chosen = {
-        name: a
-        for name, (f, a) in operands.items()
-        if name == written or (f.role is Role.IN and (hbm or a.buffer is out.buffer))
+        number: a
+        for number, (f, a) in operands.items()
+        if number == written or (f.role is Role.IN and (hbm or a.buffer is out.buffer))
     }
     if len(chosen) < 2:
         return None
-    place = {name: draw.choice((0, 0, 1, 2, 3, 8)) for name in chosen}
+    place = {number: draw.choice((0, 0, 1, 2, 3, 8)) for number in chosen}
     ends = [(place[n] + (a.size if hbm else a.free_elements)) * a.dtype.itemsize for n, a in chosen.items()]
     width = -(-max(ends) // 4) * 4
     shape = (width,) if hbm else (draw.target.partitions, width)
     buffer = Buffer.hbm if hbm else out.buffer
     pool = Tensor(f"pool{draw.integer(0, 1 << 60)}", shape, uint8, buffer)
-    changes = {name: _moved(a, pool, place[name], hbm) for name, a in chosen.items()}
-    return _legal(inst.replace(**changes), draw.target)
+    changes = {number: _moved(a, pool, place[number], hbm) for number, a in chosen.items()}
+    return _legal(inst.with_operands(changes), draw.target)
 
 
 def _moved(access: Access, pool: Tensor, place: int, hbm: bool) -> Access:

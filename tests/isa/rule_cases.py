@@ -3,72 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import nki.isa as nisa
 import nki.language as nl
-from nki.base import dtype as dt
-from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor, row_major
+
+from . import cases_dma
+from .spec import Case, Register, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
 WORD = 2**31
-
-
-class Spec:
-    """A tile as a case describes it: its shape, and what is special about it."""
-
-    def __init__(self, *shape: int, dtype: str = "float32", buffer: str = "sbuf", **more: int) -> None:
-        self.shape, self.dtype, self.buffer, self.more = shape, dtype, buffer, more
-
-    def but(self, **changes: Any) -> Spec:
-        """The same with another number of ``partitions``, buffer or dtype, and what :meth:`make` takes."""
-        shape = (changes.pop("partitions", self.shape[0]), *self.shape[1:])
-        return Spec(*shape, **{"dtype": self.dtype, "buffer": self.buffer, **self.more, **changes})
-
-    def make(self, name: str) -> Access:
-        """``at``: first partition; ``step``: between partitions; in each, ``skip`` elements of ``width`` precede it."""
-        at, step, skip = (self.more.get(k, default) for k, default in (("at", 0), ("step", 1), ("skip", 0)))
-        width = self.more.get("width", self.shape[-1])
-        kind = dt.BY_NAME[self.dtype]
-        storage = (max(128, self.shape[0] * step), *self.shape[1:-1], width)
-        steps = row_major(storage)
-        tensor = Tensor(f"the_{name}", storage, kind, Buffer[self.buffer])
-        return Access(tensor, at * steps[0] + skip, self.shape, (steps[0] * step, *steps[1:]), kind)
-
-
-class Register(Spec):
-    """A scalar register, which a loop may own."""
-
-    def __init__(self, *, frozen: bool = False) -> None:
-        super().__init__(1, 1)
-        self.frozen = frozen
-
-    def make(self, name: str) -> Access:
-        return VirtualRegister(Tensor(f"the_{name}", (1, 1), dt.int32, Buffer.register), self.frozen)
-
-
-class Indexed(Spec):
-    """A tile, or a tensor in HBM, each of whose rows has a run-time index."""
-
-    def make(self, name: str) -> Access:
-        made = super().make(name)
-        index = Spec(self.shape[0], 1, dtype="int32").make(f"{name}_index")
-        steps = Dynamic(index, made.strides[0], Reach.rows)
-        return Access(made.tensor, made.offset, made.shape, made.strides, made.dtype, steps)
-
-
-def tile(*shape: int, **more: Any) -> Spec:
-    return Spec(*shape, **more)
-
-
-def psum(*shape: int, **more: Any) -> Spec:
-    return Spec(*shape, buffer="psum", **more)
-
-
-def ints(*shape: int, dtype: str = "int32") -> Spec:
-    return Spec(*shape, dtype=dtype)
 
 
 # One legal call of each instruction, with every tile that it can have.
@@ -95,7 +39,6 @@ LEGAL: dict[str, dict[str, Any]] = {
     "bn_stats": {"dst": tile(4, 6), "data": tile(4, 512)},
     "bn_aggr": {"dst": tile(4, 2), "data": tile(4, 6)},
     "device_print": {"prefix": "text", "src": tile(4, 8)},
-    "dma_copy": {"dst": tile(4, 8), "src": tile(4, 8, buffer="hbm")},
     "iota": {"dst": ints(4, 8), "pattern": [[1, 8]]},
     "affine_select": {
         "dst": tile(4, 8),
@@ -133,27 +76,8 @@ LEGAL: dict[str, dict[str, Any]] = {
         "operand1": tile(4, 8),
     },
     "tensor_tensor": {"dst": tile(4, 8), "data1": tile(4, 8), "data2": tile(4, 8), "op": nl.add},
+    **cases_dma.LEGAL,
 }
-
-
-@dataclass(frozen=True)
-class Case:
-    """``twin`` turns the legal call into another legal one, which ``broken`` breaks.
-
-    ``target`` is where it is broken; the twin is legal there or, where the target itself is the mistake, on
-    ``legal_on``. ``says``: what the message must contain besides, or in place of, the name of a tensor.
-    """
-
-    mnemonic: str
-    code: str
-    broken: dict[str, Any]
-    twin: dict[str, Any] = field(default_factory=dict)
-    target: str = "trn3"
-    legal_on: str = ""
-    says: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.mnemonic}-{self.code}-" + "-".join(self.broken)
 
 
 # Rules that many instructions share
@@ -162,7 +86,7 @@ class Case:
 def shared_rules() -> Iterator[Case]:
     for mnemonic, legal in LEGAL.items():
         for name, spec in legal.items():
-            if isinstance(spec, Spec) and mnemonic != "dma_copy" and not mnemonic.startswith(("register", "device")):
+            if isinstance(spec, Spec) and not mnemonic.startswith(("dma", "register", "device")):
                 yield Case(mnemonic, "TL01", {name: spec.but(buffer="hbm")})
                 yield Case(mnemonic, "TL02", {name: spec.but(partitions=129)})
                 yield Case(mnemonic, "TL03", {name: spec.but(at=1)}, {name: spec.but(at=32)})
@@ -320,42 +244,6 @@ OWN = [
     Case("bn_stats", "BN02", {"dst": tile(4, 5)}, {"dst": tile(4, 2, 3)}),
     Case("bn_aggr", "BN03", {"data": tile(4, 7)}, {"data": tile(4, 9)}, says="7"),
     Case("bn_aggr", "BN04", {"dst": tile(4, 3)}),
-    Case("dma_copy", "DC01", {"dst": tile(4, 9)}, {"dst": tile(8, 4)}),
-    Case("dma_copy", "DC02", {"dst": psum(4, 8)}),
-    Case("dma_copy", "DC03", {}, {"dge_mode": nisa.dge_mode.hwdge}, "trn1", "trn2", says="trn1"),
-    Case(
-        "dma_copy",
-        "DC04",
-        {"engine": engine.vector},
-        {"dge_mode": nisa.dge_mode.hwdge, "engine": engine.sync},
-        says="vector",
-    ),
-    Case("dma_copy", "DC04", {"engine": engine.scalar}, says="scalar"),
-    Case("dma_copy", "DC05", {"dst": tile(4, 8, dtype="bfloat16")}, {"dge_mode": nisa.dge_mode.hwdge}, says="bfloat16"),
-    Case("dma_copy", "DC06", {"priority": 4}, {"priority": 3}, says="priority=4"),
-    Case("dma_copy", "DC07", {}, {"priority": 0}, "trn2", "trn3", says="trn2"),
-    Case(
-        "dma_copy",
-        "DC08",
-        {"dst": ints(4, 8)},
-        {n: tile(4, 8, dtype="float4_e2m1fn_x4") for n in ("dst", "src")},
-        says="int32",
-    ),
-    Case(
-        "dma_copy",
-        "DC09",
-        {"dst": tile(2, 16)},
-        {"src": Indexed(4, 8, buffer="hbm")},
-    ),
-    Case(
-        "dma_copy",
-        "DC10",
-        {"dge_mode": nisa.dge_mode.hwdge},
-        {"src": Indexed(4, 8, buffer="hbm"), "dge_mode": nisa.dge_mode.swdge},
-        says="hwdge",
-    ),
-    Case("dma_copy", "DC11", {}, {"src": Indexed(4, 8, buffer="hbm")}, "trn1", "trn2", says="trn1"),
-    Case("dma_copy", "DC12", {"src": Indexed(4, 8)}, {"src": Indexed(4, 8, buffer="hbm")}),
     Case("device_print", "DP01", {"src": psum(4, 8)}),
     Case("device_print", "DP02", {"prefix": ""}, says="prefix"),
     Case("register_move", "RG01", {"dst": ints(1, 1)}),
@@ -488,4 +376,4 @@ OWN = [
     ),
 ]
 
-CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN]
+CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN, *cases_dma.CASES]

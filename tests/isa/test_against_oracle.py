@@ -52,6 +52,10 @@ def arguments(inst: Inst, made: Program, inputs: list[Array], generation: Target
         elif isinstance(value, Access) and value.dynamic is not None:
             asked[f.name] = made.at(inputs, Access.whole(value.tensor))
             asked[f"{f.name}_rows"] = made.at(inputs, value.dynamic.source)
+        elif f.several:
+            asked[f.name] = [made.at(inputs, a if a.dynamic is None else Access.whole(a.tensor)) for a in value]
+            indices = [made.at(inputs, a.dynamic.source) for a in value if a.dynamic is not None]
+            asked.update({f"{f.name}_rows": index for index in indices})
         elif isinstance(value, Access):
             asked[f.name] = made.at(inputs, value)
         else:
@@ -175,6 +179,8 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
             values[f.name] = _tile(before, f.name, value, buffer)
             if f"{f.name}_rows" in asked:
                 values[f.name] = _by_rows(before, f.name, value, asked)
+        elif f.several:
+            values[f.name] = tuple(_source(before, f.name, number, asked, values) for number in range(len(value)))
         elif f.symbol is not None and isinstance(value, str):
             values[f.name] = getattr(f.symbol, value) if issubclass(f.symbol, Enum) else named(value)
         else:
@@ -182,12 +188,23 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
     return cls(**values), generation, before
 
 
+def _source(before: dict[Tensor, Array], name: str, number: int, asked: Mapping[str, Any], made: Any) -> Access:
+    """One of several operands. Where it is the array of the destination, it is the destination itself."""
+    array = asked[name][number]
+    if array is asked["dst"]:
+        return made["dst"]
+    tile = _tile(before, f"{name}{number}", array, Buffer.sbuf)
+    if array.shape == made["dst"].shape or f"{name}_rows" not in asked:
+        return tile
+    return _by_rows(before, tile.name, array, {f"{tile.name}_rows": asked[f"{name}_rows"]})
+
+
 def _by_rows(before: dict[Tensor, Array], name: str, array: Array, asked: Mapping[str, Any]) -> Access:
     """A tensor in HBM, as many of whose rows as there are indices are seen."""
     before.pop(next(t for t in before if t.name == name))
     whole = _tile(before, name, array, Buffer.hbm)
     index = _tile(before, f"{name}_rows", asked[f"{name}_rows"], Buffer.sbuf)
-    shape, steps = (index.shape[0], *whole.shape[1:]), whole.strides
+    shape, steps = (index.size, *whole.shape[1:]), whole.strides
     return Access(whole.tensor, 0, shape, steps, whole.dtype, Dynamic(index, steps[0], Reach.rows))
 
 

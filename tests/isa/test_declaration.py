@@ -26,6 +26,8 @@ DOCUMENTED = {
     "affine_select": "dst pattern channel_multiplier on_true_tile on_false_value cmp_op= offset= name=",
     "bn_aggr": "dst data name=",
     "bn_stats": "dst data name=",
+    "dma_compute": "dst srcs reduce_op scales= unique_indices= oob_mode= name=",
+    "dma_transpose": "dst src axes= priority= dge_mode= oob_mode= name=",
     "dma_copy": "dst src priority= oob_mode= dge_mode= engine= name=",
     "iota": "dst pattern offset= channel_multiplier= name=",
     "memset": "dst value engine= name=",
@@ -46,7 +48,7 @@ DOCUMENTED = {
 }
 DEFAULTS = {
     "scale": 1.0, "reduce_cmd": nisa.reduce_cmd.idle, "offset": 0, "channel_multiplier": 0,
-    "engine": nisa.engine.unknown,
+    "engine": nisa.engine.unknown, "unique_indices": True,
     "oob_mode": nisa.oob_mode.error, "dge_mode": nisa.dge_mode.unknown, "tile_position": (), "tile_size": (),
     "perf_mode": nisa.matmul_perf_mode.none, "cmp_op": nisa.ops.OPS["equal"],
 }  # fmt: skip

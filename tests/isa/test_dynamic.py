@@ -23,17 +23,21 @@ from nki.isa.tensor_copy import Memset, TensorCopy
 
 from . import harness
 
-FIXED = {"register_move", "register_load", "register_store"}
-"""Instructions whose operands are registers, or a single element of a tensor."""
+FIXED = {"register_move", "register_load", "register_store", "dma_compute"}
+"""Instructions whose operands are registers, a single element of a tensor, or at known addresses."""
 COUNT = max(1, harness.EXAMPLES // 10)
 
 
 def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int] | None:
     """``inst`` with one operand in a wider tensor, there at a fixed place and at a run-time index; and the index."""
-    operands = [(f, a) for f, a in inst.operands() if f.name != "registers" and a.buffer is not Buffer.psum]
+    operands = [
+        (slot, a)
+        for slot, (f, a) in enumerate(inst.operands())
+        if f.name != "registers" and a.buffer is not Buffer.psum
+    ]
     if not operands:
         return None
-    f, access = draw.choice(operands)
+    slot, access = draw.choice(operands)
     step, index = draw.choice((1, 3)), draw.integer(0, 4)
     if access.buffer.on_chip:
         room = access.partition_step + 12
@@ -46,7 +50,7 @@ def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int]
     source = Tensor(f"index{number}", (1, 1), draw.choice((dt.int32, dt.uint32, dt.uint8, dt.int16)), Buffer.sbuf)
     fixed = Access(wide, place + index * step, access.shape, strides, access.dtype)
     loose = Access(wide, place, access.shape, strides, access.dtype, Dynamic(Access.whole(source), step))
-    return inst.replace(**{f.name: fixed}), inst.replace(**{f.name: loose}), source, index
+    return inst.with_operands({slot: fixed}), inst.with_operands({slot: loose}), source, index
 
 
 @pytest.mark.parametrize("mnemonic", sorted(set(harness.WRITING) - FIXED))

@@ -18,12 +18,19 @@ from nki.ir.text import show_inst
 from nki.ir.types import Access
 from nki.isa.publish import freeze
 
-from .rule_cases import CASES, LEGAL, Case, Spec, tile
+from .rule_cases import CASES, LEGAL
+from .spec import Case, Spec, tile
 
 
 def built(case: Case, changes: dict[str, Any]) -> dict[str, Any]:
     given = {**LEGAL[case.mnemonic], **case.twin, **changes}
-    return {name: value.make(name) if isinstance(value, Spec) else value for name, value in given.items()}
+    return {name: made(name, value) for name, value in given.items()}
+
+
+def made(name: str, value: Any) -> Any:
+    if isinstance(value, list) and value and isinstance(value[0], Spec):
+        return [spec.make(f"{name}{number}") for number, spec in enumerate(value)]
+    return value.make(name) if isinstance(value, Spec) else value
 
 
 def call(mnemonic: str, arguments: dict[str, Any], target: str, *, after: dict[str, Any] | None = None) -> None:

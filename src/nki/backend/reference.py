@@ -114,13 +114,13 @@ class Reference:
 
     def _followed(self, inst: Inst) -> Inst | None:
         """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped."""
-        windows = {f.name: access for f, access in inst.operands() if access.dynamic is not None}
-        found = {name: self.followed(access) for name, access in windows.items()}
-        for name, access in windows.items():
-            if found[name] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
-                raise out_of_bounds(inst, name, access, self.index(access))
-        complete = {name: access for name, access in found.items() if access is not None}
-        return inst.replace(**complete) if len(complete) == len(found) else None
+        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic is not None}
+        found = {i: self.followed(a) for i, (_, a) in windows.items()}
+        for i, (f, access) in windows.items():
+            if found[i] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
+                raise out_of_bounds(inst, f.name, access, self.index(access))
+        complete = {i: access for i, access in found.items() if access is not None}
+        return inst.with_operands(complete) if len(complete) == len(found) else None
 
     def index(self, access: Access) -> int:
         """The run-time index of ``access``, as hardware reads it: unsigned."""

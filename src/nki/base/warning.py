@@ -16,8 +16,11 @@ class NkiWarning(UserWarning):
     """Something in a kernel that is probably a mistake."""
 
 
-class NkiDeprecationWarning(NkiWarning, DeprecationWarning):
-    """Something that newer versions of NKI no longer have; the message names its replacement."""
+class NkiDeprecationWarning(NkiWarning):
+    """Something that newer versions of NKI no longer have; the message names its replacement.
+
+    No ``DeprecationWarning``, which Python hides wherever a kernel is imported: its author is who should see this.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,6 +103,12 @@ def column_of(target: Access, index: int) -> Access:
     return Access(target.tensor, offset, (target.shape[0], 1), (target.strides[0], 1), target.dtype)
 
 
+def permuted(target: Access, axes: tuple[int, ...]) -> Access:
+    """The same elements with dimension ``axes[i]`` as dimension ``i``; the first may be any, also on chip."""
+    shape, strides = tuple(target.shape[a] for a in axes), tuple(target.strides[a] for a in axes)
+    return Access(target.tensor, target.offset, shape, strides, target.dtype)
+
+
 def reinterpreted(target: Access, dtype: DType) -> Access:
     """The same storage seen as ``dtype``, which is as wide: bit operators store patterns, whatever their signs."""
     return Access(target.tensor, target.offset, target.shape, target.strides, dtype)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from nki.base.errors import OutOfBoundsError
 from nki.ir.inst import Inst
-from nki.ir.types import Access, Dynamic, Reach
+from nki.ir.types import Access, Dynamic, Reach, has_rows
 
 
 def by_rows(inst: Inst) -> Iterator[Inst]:
@@ -15,28 +15,33 @@ def by_rows(inst: Inst) -> Iterator[Inst]:
     All operands then have as many rows. Each row may have one index of its own and be skipped alone.
     """
     operands = inst.operands()
-    rows = {a.shape[0] for _, a in operands if a.dynamic is not None and a.dynamic.reach is Reach.rows}
+    rows = {a.shape[0] for _, a in operands if has_rows(a)}
     if not rows:
         yield inst
         return
+    whole = [(a, inst.row_dims.get(f.name, 0)) for f, a in operands]
     for number in range(max(rows)):
-        yield inst.replace(**{f.name: row(access, number) for f, access in operands})
+        yield inst.with_operands({i: row(a, number, dim) for i, (a, dim) in enumerate(whole)})
 
 
-def row(access: Access, number: int) -> Access:
-    """Row ``number`` of a window, with as many dimensions; its index, if each row has one, moves all of it."""
-    offset, dynamic = access.offset + number * access.strides[0], access.dynamic
-    if dynamic is not None and dynamic.reach is Reach.rows:
-        source = dynamic.source
-        index = Access(
-            source.tensor,
-            source.offset + number * source.strides[0],
-            (1, *source.shape[1:]),
-            source.strides,
-            source.dtype,
-        )
-        offset, dynamic = access.offset, Dynamic(index, dynamic.step)
-    return Access(access.tensor, offset, (1, *access.shape[1:]), access.strides, access.dtype, dynamic)
+def row(access: Access, number: int, dim: int = 0) -> Access:
+    """Element ``number`` of dimension ``dim`` of a window, which keeps that dimension, with 1 element.
+
+    If each row has an index, the one of this row moves all of it.
+    """
+    offset, dynamic = access.offset + number * access.strides[dim], access.dynamic
+    if dynamic is not None and has_rows(access):
+        offset, dynamic = access.offset, Dynamic(_index(dynamic.source, number), dynamic.step)
+    at = dim % access.ndim
+    shape = (*access.shape[:at], 1, *access.shape[at + 1 :])
+    return Access(access.tensor, offset, shape, access.strides, access.dtype, dynamic)
+
+
+def _index(source: Access, number: int) -> Access:
+    """Which of the indices is that of row ``number``: they go down the first column, then down the next."""
+    column, partition = divmod(number, source.shape[0])
+    offset = source.offset + partition * source.strides[0] + column * source.strides[-1]
+    return Access(source.tensor, offset, (1, 1), (source.strides[0], 1), source.dtype)
 
 
 def largest_index(access: Access) -> int:

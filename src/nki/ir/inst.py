@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import types
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
@@ -22,7 +22,7 @@ from nki.base.errors import (
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Immediate, Reach, Role
+from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -33,7 +33,8 @@ class Field:
     """One argument of an instruction.
 
     ``role`` is set for tensor operands; ``immediate`` for numbers that may differ between uses of one compiled routine;
-    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums).
+    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums). ``several``: the operand is a
+    tuple of tiles. ``items``: the types of what a sequence may hold, in sequences of it too.
     """
 
     name: str
@@ -43,6 +44,8 @@ class Field:
     symbol: type[Any] | None
     default: Any
     types: tuple[type[Any], ...]
+    several: bool = False
+    items: tuple[type[Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +53,9 @@ class Rule:
     """One limit of an instruction: ``ok(inst, target)`` must hold on the generations from ``since`` to ``until``.
 
     ``text`` and ``fix`` are formatted with ``i`` (the instruction), ``t`` (the target) and ``o`` (words for every
-    argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum``). ``by_value`` marks rules that
-    look at what is not in the signature (immediate values, where in its tensor a window starts), and so are checked for
-    every instruction rather than once per signature.
+    argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum`` and those with an index for each
+    row, ``by rows``). ``by_value`` marks rules that look at what is not in the signature (immediate values, which
+    tensor it is, where in it a window starts), and so are checked for every instruction rather than once per signature.
     """
 
     code: str
@@ -70,11 +73,14 @@ class Rule:
         if self.since <= target.generation <= self.until and not self.ok(inst, target):
             words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
             words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
+            words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if has_rows(a))
             message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
             raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
 
 
 def _words_of(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_words_of(item) for item in cast("tuple[Any, ...]", value)) + ")"
     return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
@@ -99,7 +105,10 @@ class Inst:
     """The operands that are scalar registers."""
     by_rows: ClassVar[bool] = False
     """Whether an operand may have a run-time index for each row: the instruction then runs row by row."""
+    row_dims: ClassVar[Mapping[str, int]] = {}
+    """The dimension of an operand that runs over those rows, where it is not the first."""
     where: Where = NOWHERE
+    operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
@@ -125,9 +134,15 @@ class Inst:
 
     def operands(self) -> list[tuple[Field, Access]]:
         """The tensor operands that are present, in field order."""
-        return [
-            (f, value) for f in self.fields if f.role is not None and isinstance(value := getattr(self, f.name), Access)
-        ]
+        values = self.__dict__
+        found: list[tuple[Field, Access]] = []
+        for f in self.operand_fields:
+            value = values[f.name]
+            if isinstance(value, Access):
+                found.append((f, value))
+            elif f.several:
+                found.extend((f, tile) for tile in value)
+        return found
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
@@ -163,6 +178,21 @@ class Inst:
         fresh.where = self.where
         return fresh
 
+    def with_operands(self, changes: Mapping[int, Access]) -> Inst:
+        """A copy in which some of the operands, by their number in :meth:`accesses`, are others."""
+        fresh: dict[str, Any] = {}
+        number = 0
+        for f in self.operand_fields:
+            value = self.__dict__[f.name]
+            if isinstance(value, Access):
+                if number in changes:
+                    fresh[f.name] = changes[number]
+                number += 1
+            elif f.several:
+                fresh[f.name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(value))
+                number += len(value)
+        return self.replace(**fresh)
+
     def __repr__(self) -> str:
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
         return f"<{self.mnemonic} {operands}>"
@@ -177,15 +207,25 @@ class Inst:
 
 def _present(inst: Inst, names: tuple[str, ...]) -> list[Access]:
     values = inst.__dict__
-    return [value for name in names if isinstance(value := values[name], Access)]
+    found: list[Access] = []
+    for name in names:
+        value = values[name]
+        if isinstance(value, Access):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found.extend(cast("tuple[Access, ...]", value))
+    return found
 
 
 def _same(left: Any, right: Any) -> bool:
-    if isinstance(left, float) and left != left:
-        return isinstance(right, float) and right != right
+    kind: Any = left.__class__
     if isinstance(left, Access):
         return isinstance(right, Access) and left.equals(right)
-    return type(left) is type(right) and bool(left == right)
+    if kind is not right.__class__:
+        return False
+    if kind is tuple:
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right) or (left != left and right != right)  # NaN is NaN
 
 
 REGISTRY: dict[str, type[Inst]] = {}
@@ -215,7 +255,8 @@ def instruction(
         made.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         made.engines, made.public = engines, public
         made.fields = _fields(made)
-        made.operand_names = tuple(f.name for f in made.fields if f.role is not None)
+        made.operand_fields = tuple(f for f in made.fields if f.role is not None)
+        made.operand_names = tuple(f.name for f in made.operand_fields)
         made.read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
         made.write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
         made.immediate_names = tuple(f.name for f in made.fields if f.immediate)
@@ -257,7 +298,17 @@ def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
         if kind is float:
             accepted.append(int)
     default = declared.default if declared.default is not dataclasses.MISSING else inspect.Parameter.empty
-    return Field(declared.name, role, immediate, optional, symbol, default, tuple(accepted))
+    several = role is not None and tuple in accepted
+    return Field(declared.name, role, immediate, optional, symbol, default, tuple(accepted), several, _items(hint))
+
+
+def _items(hint: Any) -> tuple[type[Any], ...]:
+    """The types that stand in the innermost tuples of ``hint``."""
+    arguments = [a for a in typing.get_args(hint) if isinstance(a, type) or typing.get_args(a)]
+    if typing.get_origin(hint) is not tuple:
+        return tuple(dict.fromkeys(kind for a in arguments for kind in _items(a)))
+    inner = [kind for a in arguments for kind in (_items(a) or (a,))]
+    return tuple(dict.fromkeys([*inner, int] if float in inner else inner))
 
 
 def _part(value: Any) -> Any:
@@ -279,7 +330,9 @@ def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
     for f in cls.fields:
         if f.name == "name":  # a label changes neither rules nor code
             continue
-        if f.role is not None and not f.immediate and not f.optional:
+        if f.several:
+            parts.append(f"tuple([tile.signature for tile in self.{f.name}])")
+        elif f.role is not None and not f.immediate and not f.optional:
             parts.append(f"self.{f.name}.signature")
         elif f.role is not None or f.immediate:
             parts.append(f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})")
@@ -302,15 +355,21 @@ def check_types(inst: Inst) -> None:
             raise ArgumentError(
                 f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
             )
-        if isinstance(value, tuple) and not _whole(cast(tuple[Any, ...], value)):
+        if isinstance(value, tuple) and not _made_of(cast(tuple[Any, ...], value), f.items):
+            parts = "tensors" if f.several else "numbers" if float in f.items else "integers"
             raise ArgumentError(
-                f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of integers", fix=_hint(f, value)
+                f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of {parts}", fix=_hint(f, value)
             )
 
 
-def _whole(items: tuple[Any, ...]) -> bool:
-    """Whether all leaves are integers: no instruction takes other sequences."""
-    return all(_whole(cast(tuple[Any, ...], n)) if isinstance(n, tuple) else type(n) is int for n in items)
+def _made_of(items: tuple[Any, ...], kinds: tuple[type[Any], ...]) -> bool:
+    """Whether all leaves are of these types; a truth value is no integer."""
+    return all(
+        _made_of(cast(tuple[Any, ...], n), kinds)
+        if isinstance(n, tuple)
+        else isinstance(n, kinds) and not isinstance(n, bool)
+        for n in items
+    )
 
 
 def _words(kind: type[Any]) -> str:
@@ -341,7 +400,7 @@ def check_registers(inst: Inst) -> None:
                 "nisa.register_… read",
                 fix="store it to a (1, 1) tile with nisa.register_store",
             )
-        if access.dynamic is not None and access.dynamic.reach is Reach.rows and not inst.by_rows:
+        if has_rows(access) and not inst.by_rows:
             raise DynamicIndexError(
                 f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
                 "follows",

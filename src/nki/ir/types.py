@@ -206,7 +206,7 @@ class Access:
 
     def repeats(self) -> bool:
         """Whether two places of the window are one element of the tensor; rows chosen at run time count as apart."""
-        apart = self.dynamic is not None and self.dynamic.reach is Reach.rows
+        apart = has_rows(self)
         steps = sorted(((abs(s), n) for s, n in list(self.pattern())[apart:] if n > 1), reverse=True)
         return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
 
@@ -246,6 +246,11 @@ def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
     least = max(1 - count, -((reach + away) // step)) if moved else 0  # the first step taken goes forward
     most = min(count - 1, (reach - away) // step)
     return any(_meets(rest, away + n * step, moved or n != 0) for n in range(least, most + 1))
+
+
+def has_rows(access: Access) -> bool:
+    """Whether each row of the window has a run-time index of its own."""
+    return access.dynamic is not None and access.dynamic.reach is Reach.rows
 
 
 class Role(Enum):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from nki.base.errors import WindowError
 from nki.ir.inst import Inst
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Reach
+from nki.ir.types import Access, Buffer, Reach, has_rows
 
 FIX = "compare with the output of `nki dump`"
 Extent = tuple[int, int, int]
@@ -46,7 +46,9 @@ def check_dynamic(access: Access, inst: Inst) -> None:
         raise _error(source, "is no run-time index: that is one integer, or a column of them")
     if source.buffer is not Buffer.sbuf and not is_register(source):
         raise _error(source, "is a run-time index outside sbuf and the registers")
-    if source.size != (access.shape[0] if rows else 1) or dynamic.step < 1:
+    line = source.ndim == 2 or source.free_elements == 1
+    enough = line and source.size >= access.shape[0] if rows else source.size == 1
+    if not enough or dynamic.step < 1:
         raise _error(access, f"takes {source.size} run-time indices in steps of {dynamic.step}")
     if rows and not (inst.by_rows and access.buffer.is_hbm):
         raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
@@ -70,7 +72,7 @@ def _check(access: Access, known: dict[tuple[Any, ...], Extent]) -> None:
 def _reach(access: Access) -> Extent:
     """What :data:`Extent` says, after the checks that depend on the window's form alone."""
     tensor, shape, strides = access.tensor, access.shape, access.strides
-    if access.dynamic is not None and access.dynamic.reach is Reach.rows:
+    if has_rows(access):
         strides = (0, *strides[1:])
     if not shape or min(shape) < 1:
         raise _error(access, "has a dimension without elements")

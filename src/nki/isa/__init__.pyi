@@ -92,6 +92,26 @@ def bn_aggr(
     the variance is the population variance.
     """
 
+def dma_compute(
+    dst: _Tile,
+    srcs: _Sequence[_Tile],
+    reduce_op: _Op,
+    scales: _Sequence[float] | None = None,
+    unique_indices: bool = True,
+    oob_mode: _oob_mode = _oob_mode.error,
+    name: str | None = None,
+) -> None:
+    """``dst`` = the sum of the 2 to 16 tensors in ``srcs``, element by element, in HBM or SBUF.
+
+    All have the same number of elements; shapes may differ. Each source is converted to float32; additions go from the
+    first to the last and the result is converted once. ``reduce_op`` is ``nl.add``, ``scales`` are all 1.0.
+
+    With an index for each row it adds to what is there, row after row: ``dst`` is one of two sources, and either it has
+    the indices and the other source is a tile in SBUF (scatter), or it is the tile and the other has them (gather).
+    ``unique_indices=False`` is refused then; here, two equal indices add twice. A row whose index leads outside its
+    tensor is an error, or is left out with ``oob_mode=nisa.oob_mode.skip``.
+    """
+
 def dma_copy(
     dst: _Tile,
     src: _Tile,
@@ -110,6 +130,30 @@ def dma_copy(
     ``dst`` and ``src`` may have a run-time index, for all of it or (HBM tensors) one for each row; then both have as
     many rows, which are copied one after the other. A row whose index leads outside its tensor is an error, or is left
     out with ``oob_mode=nisa.oob_mode.skip``.
+    """
+
+def dma_transpose(
+    dst: _Tile,
+    src: _Tile,
+    axes: _Sequence[int] | None = None,
+    priority: int | None = None,
+    dge_mode: _dge_mode = _dge_mode.unknown,
+    oob_mode: _oob_mode = _oob_mode.error,
+    name: str | None = None,
+) -> None:
+    """Write ``src``, in HBM or SBUF, to the SBUF tile ``dst`` with its first and last dimensions exchanged.
+
+    ``axes``, which may be left out, are ``(1, 0)``, ``(2, 1, 0)`` or ``(3, 1, 2, 0)`` after the number of dimensions of
+    ``src``: dimension ``i`` of ``dst`` is dimension ``axes[i]`` of ``src``. The rank of ``dst`` is that of ``src``.
+    Bits are moved unchanged; both have one dtype.
+
+    ``src`` may have a run-time index for all of it, or (in HBM) one for each row: row ``r`` of what is transposed is
+    then the row of the tensor that index ``r`` names. Indices go down the first column of their tile, then down the
+    next. With ``oob_mode=nisa.oob_mode.skip``, an index outside the tensor leaves what it would have written alone.
+
+    The descriptor generation guide still has the limits that hardware descriptors had before NKI 0.6
+    (``src.shape[0] == 16`` for every rank); here those of the reference hold. It also lists ``nisa.dge_mode.none`` for
+    transposes without indices, which the reference does not, and which real kernels use.
     """
 
 def iota(
@@ -332,7 +376,9 @@ __all__ = [
     "bn_aggr",
     "bn_stats",
     "dge_mode",
+    "dma_compute",
     "dma_copy",
+    "dma_transpose",
     "engine",
     "get_nc_version",
     "gpsimd_engine",

@@ -19,7 +19,7 @@ from nki.base.errors import (
 )
 from nki.ir.kernel import current
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Dynamic, Reach
+from nki.ir.types import Access, Buffer, Dynamic, Reach, has_rows
 
 T = TypeVar("T", bound=Access)
 _GENERATION = 4
@@ -77,8 +77,11 @@ def second_index(t: Access, present: Dynamic) -> NkiError:
     )
 
 
-def column_index(t: Access, dim: int, column: Any, what: str) -> Access:
-    """``column`` as the indices of the rows of ``t``, after checks: one integer per partition of SBUF."""
+def column_index(t: Access, dim: int, column: Any, what: str, *, columns: bool = False) -> Access:
+    """``column`` as the indices of the rows of ``t``, after checks: one integer per partition of SBUF.
+
+    ``columns``: or several of them, in a tile of two dimensions.
+    """
     if not isinstance(column, Access):
         raise IndexRangeError(
             f"{what}: the indices of the rows of '{t.name}' {t.shape} are {column!r:.40} ({type(column).__name__}), "
@@ -95,7 +98,7 @@ def column_index(t: Access, dim: int, column: Any, what: str) -> Access:
             f"{what}: an index per row on dimension {dim} of '{t.name}' {t.shape}; only dimension 0 takes one",
             fix="use dimension 0 of a reshape, or of a permuted view, that brings the indexed dimension first",
         )
-    if is_register(column) or column.free_elements != 1:
+    if is_register(column) or not (column.free_elements == 1 or (columns and column.ndim == 2)):
         raise IndexRangeError(
             f"{what}: indices '{column.name}' {column.shape} are not one element per partition",
             fix="pass a column of (rows, 1), such as indices[:, 0:1]",
@@ -114,11 +117,6 @@ def vector_select(t: T, dim: int, vector_offset: Any) -> T:
     return t.__class__(t.tensor, t.offset, shape, strides, t.dtype, dynamic)
 
 
-def rows_of(t: Access) -> bool:
-    """Whether dimension 0 of ``t`` is chosen row by row at run time."""
-    return t.dynamic is not None and t.dynamic.reach is Reach.rows
-
-
 def keep_first(t: Access, what: str) -> None:
     """Raise unless dimension 0 of ``t`` may change its place or size: ``what`` would do so."""
     if t.buffer.on_chip:
@@ -126,7 +124,7 @@ def keep_first(t: Access, what: str) -> None:
             f"{what} of '{t.name}' {t.shape} in {t.buffer.value} would change dimension 0, the partitions",
             fix="change only the other dimensions; nisa.nc_transpose and nisa.dma_copy move data between partitions",
         )
-    if rows_of(t):
+    if has_rows(t):
         raise DynamicIndexError(
             f"{what} of '{t.name}' {t.shape} would change dimension 0, whose rows are chosen at run time",
             fix="change the shape first, and choose the rows last",
@@ -174,4 +172,4 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
     )
 
 
-__all__ = ["column_index", "indirect", "keep_first", "one_index", "rows_of", "second_index", "vector_select"]
+__all__ = ["column_index", "indirect", "keep_first", "one_index", "second_index", "vector_select"]

@@ -6,7 +6,7 @@ import operator
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, IndexRangeError
-from nki.ir.types import Access, Dynamic, Reach
+from nki.ir.types import Access, Dynamic, has_rows
 from nki.language.dynamic import one_index, second_index
 
 T = TypeVar("T", bound=Access)
@@ -149,8 +149,7 @@ def _negative(bound: Any) -> bool:
 
 def _rows_stay(t: Access, first: Any) -> None:
     """Of a view whose rows are chosen at run time, an index takes them all."""
-    rows = t.dynamic is not None and t.dynamic.reach is Reach.rows
-    if rows and not (isinstance(first, slice) and _slice(t, 0, cast(slice, first)) == (0, t.shape[0], 1)):
+    if has_rows(t) and not (isinstance(first, slice) and _slice(t, 0, cast(slice, first)) == (0, t.shape[0], 1)):
         raise DynamicIndexError(
             f"dimension 0 of '{t.name}' {t.shape} is indexed, whose {t.shape[0]} rows are chosen at run time",
             fix="slice the column of indices before using it, and index the other dimensions: t[:, …]",

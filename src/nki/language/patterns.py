@@ -42,12 +42,12 @@ def ap(
             fix="pass one of the two",
         )
     if vector_offset is not None:
-        column = column_index(t, dimension(t, indirect_dim, "ap"), vector_offset, "ap")
-        if column.shape[0] != pairs[0][1]:
+        column = column_index(t, dimension(t, indirect_dim, "ap"), vector_offset, "ap", columns=True)
+        if column.size < pairs[0][1]:
             raise ViewError(
                 f"ap on '{t.name}' {t.shape}: pattern {given} has {pairs[0][1]} rows, and vector_offset "
-                f"'{column.name}' {column.shape} has {column.shape[0]} indices",
-                fix=f"make the first count {column.shape[0]}, or pass {pairs[0][1]} indices",
+                f"'{column.name}' {column.shape} has {column.size} indices",
+                fix=f"make the first count {column.size}, or pass {pairs[0][1]} indices",
             )
         dynamic = Dynamic(column, _index_step(t, 0, kind), Reach.rows)
         pairs[0] = (0, pairs[0][1])

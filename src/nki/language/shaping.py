@@ -7,8 +7,8 @@ import operator
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, ViewError
-from nki.ir.types import Access
-from nki.language.dynamic import keep_first, rows_of
+from nki.ir.types import Access, has_rows
+from nki.language.dynamic import keep_first
 from nki.language.indexing import dimension
 
 T = TypeVar("T", bound=Access)
@@ -91,13 +91,13 @@ def reshape(t: T, given: Any) -> T:
             f"reshape of '{t.name}' from {t.shape} to {wanted} would change its partitions",
             fix=f"keep dimension 0 at {t.shape[0]} and at least two dimensions",
         )
-    if rows_of(t) and wanted[0] != t.shape[0]:
+    if has_rows(t) and wanted[0] != t.shape[0]:
         raise DynamicIndexError(
             f"reshape of '{t.name}' from {t.shape} to {wanted} would change dimension 0, whose rows are chosen at run "
             "time",
             fix=f"keep dimension 0 at {t.shape[0]}",
         )
-    first = 1 if on_chip or rows_of(t) else 0
+    first = 1 if on_chip or has_rows(t) else 0
     strides = _restride(t.shape[first:], t.strides[first:], wanted[first:])
     if strides is None:
         raise ViewError(

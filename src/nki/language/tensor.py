@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 from nki.base.dtype import DType
 from nki.base.errors import TensorOperatorError
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Tensor, row_major
+from nki.ir.types import Access, Tensor, has_rows, row_major
 from nki.ir.viewing import values
 from nki.isa.activations import ACTIVATIONS
 from nki.isa.alu import TABLE
@@ -38,7 +38,7 @@ class NkiTensor(Access):
         text = f"NkiTensor {self.name} {self.dtype}{list(self.shape)} in {self.buffer.value}"
         if self.dynamic is not None:
             text = f"{text} at {self.dynamic.source.name}"
-        shown = "" if dynamic.rows_of(self) else values(self)
+        shown = "" if has_rows(self) else values(self)
         return f"{text}\n{shown}" if shown else text
 
     __getitem__ = indexing.index
@@ -137,7 +137,8 @@ class NkiTensor(Access):
 
         ``scalar_offset``: a register or (1, 1) tile, an index into dimension ``indirect_dim`` of this view (not of the
         pattern) that is added to the start. ``vector_offset``: a (P, 1) tile, which gives each of the P rows its index
-        into dimension 0, in HBM only; the step of the first pair is ignored.
+        into dimension 0, in HBM only; the step of the first pair is ignored. A (128, N) tile is for
+        ``nisa.dma_transpose``: the indices go down its first column, then down the next.
         """
         return patterns.ap(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
 

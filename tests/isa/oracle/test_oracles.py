@@ -16,6 +16,7 @@ from . import activation, alu, functions, nc_matmul, numerics, tensor_tensor, ve
 INSTRUCTIONS = [
     *("dma_copy", "tensor_copy", "tensor_copy_predicated", "memset", "iota", "affine_select", "reciprocal"),
     *("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_partition_reduce"),
+    *("dma_transpose", "dma_compute"),
     *("register_move", "register_load", "register_store"),
     *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
 ]

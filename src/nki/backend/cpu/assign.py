@@ -23,12 +23,15 @@ def assign(r: Routine, s: Assign) -> None:
     if loops is None:
         _assign_in_steps(r, s)
         return
-    loops = _vector_last(loops, r.lanes)
     if turned := _transposition(s, loops):
-        ldo, ldi, rows, columns = (ir.Constant(I64, n) for n in turned)
+        across, along = turned
+        rest = [loop for loop in loops if loop is not across and loop is not along]
+        ldo, ldi = across.steps[0], along.steps[1]
+        numbers = [ir.Constant(I64, n) for n in (ldo, ldi, along.count, across.count)]
         routine = transpose.address(s.place.dtype.itemsize)
-        r.loops(loops[:-2], leaves, lambda at: r.call(routine, [at[0], ldo, at[1], ldi, rows, columns]))
+        r.loops(rest, leaves, lambda at: r.call(routine, [at[0], numbers[0], at[1], *numbers[1:]]))
         return
+    loops = _vector_last(loops, r.lanes)
     r.loops(loops[:-1], leaves, lambda at: _row(r, s, leaves, loops[-1], at))
 
 
@@ -72,15 +75,14 @@ def _row(r: Routine, s: Assign, leaves: list[Leaf], loop: Loop, position: Positi
         width //= 2
 
 
-def _transposition(s: Assign, loops: list[Loop]) -> tuple[int, int, int, int] | None:
-    """When the two inner loops move elements across: the row steps of target and source, rows and columns there."""
-    if s.node.kind != "load" or len(loops) < 2 or min(loops[-1].count, loops[-2].count) < LEAST_TRANSPOSED:
+def _transposition(s: Assign, loops: list[Loop]) -> tuple[Loop, Loop] | None:
+    """The two loops that move elements across: the one that the source, and the one that the target runs along."""
+    if s.node.kind != "load":
         return None
-    for across, along in ((loops[-2], loops[-1]), (loops[-1], loops[-2])):
-        (out_across, in_across), (out_along, in_along) = across.steps, along.steps
-        if out_along == 1 and in_across == 1 and out_across and in_along:
-            return out_across, in_along, along.count, across.count
-    return None
+    long = [loop for loop in loops if loop.count >= LEAST_TRANSPOSED]
+    across = next((loop for loop in long if loop.steps[1] == 1 and loop.steps[0]), None)
+    along = next((loop for loop in long if loop.steps[0] == 1 and loop.steps[1]), None)
+    return (across, along) if across is not None and along is not None and across is not along else None
 
 
 def _vector_last(loops: list[Loop], lanes: int) -> list[Loop]:

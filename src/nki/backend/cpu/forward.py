@@ -107,14 +107,14 @@ def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, 
         inst = body[position]
         if not isinstance(inst, Inst):
             return False
-        replaced: dict[str, Access] = {}
-        for f, access in inst.operands():
+        replaced: dict[int, Access] = {}
+        for number, access in enumerate(inst.accesses()):
             if access.tensor is tile:
                 window = follow(access)
                 if window is None or access.dtype is not tile.dtype or not _suits(inst, access, window):
                     return False
-                replaced[f.name] = window
-        changed[position] = inst.replace(**replaced)
+                replaced[number] = window
+        changed[position] = inst.with_operands(replaced)
     for position, inst in changed.items():
         body[position] = inst
     return True

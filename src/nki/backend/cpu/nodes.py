@@ -313,18 +313,14 @@ def loads(node: Node) -> Iterator[Node]:
 
 def template(inst: Inst) -> Inst:
     """``inst`` with operands numbered and based at their first byte, and run-time numbers replaced by parameters."""
-    made = object.__new__(type(inst))
-    slot = index = 0
-    for f in inst.fields:
-        value = getattr(inst, f.name)
-        if f.role is not None and isinstance(value, Access):
-            tensor = Tensor(str(slot), value.tensor.shape, value.tensor.dtype, value.tensor.buffer)
-            value = Access(tensor, 0, value.shape, value.strides, value.dtype)
-            slot += 1
-        elif f.immediate and isinstance(value, int | float):
-            value = Param(index)
-            index += 1
-        setattr(made, f.name, value)
+    numbered = {
+        i: Access(Tensor(str(i), a.tensor.shape, a.tensor.dtype, a.buffer), 0, a.shape, a.strides, a.dtype)
+        for i, a in enumerate(inst.accesses())
+    }
+    made = inst.with_operands(numbered)
+    values = made.__dict__
+    names = [f.name for f in inst.fields if f.immediate and isinstance(values[f.name], int | float)]
+    values.update({name: Param(index) for index, name in enumerate(names)})
     return made
 
 

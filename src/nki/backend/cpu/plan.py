@@ -28,7 +28,7 @@ from nki.ir.dynamic import largest_index
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While, instructions, touched
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Role, Tensor
 
 ALIGN = 64
 Progress = Callable[[int, int], None]
@@ -176,12 +176,10 @@ def _bits(number: float) -> int:
 
 def aliases(inst: Inst) -> Aliases:
     """The pairs of operands, one of them written, that may share memory."""
-    # By field: one window may stand in several of them, here written and there read.
-    values, writes = inst.__dict__, inst.write_names
-    operands = [(name in writes, a) for name in inst.operand_names if isinstance(a := values[name], Access)]
+    operands = inst.operands()  # by field: one window may stand in several of them, here written and there read
     found: list[tuple[int, int, bool]] = []
-    for w, (written, target) in enumerate(operands):
-        if not written:
+    for w, (f, target) in enumerate(operands):
+        if f.role is Role.IN:
             continue
         for r, (_, source) in enumerate(operands):
             if r != w and source.tensor is target.tensor and _overlap(target, source):

@@ -21,7 +21,7 @@ from nki.backend.cpu.loops import Loop, boundaries, joined, nest
 from nki.backend.cpu.nodes import SCRATCH, Lowering, Node, Param, Place
 from nki.backend.cpu.operators import F64
 from nki.ir.inst import Inst
-from nki.ir.types import Access, Reach
+from nki.ir.types import has_rows
 from nki.isa.enums import oob_mode
 
 I8: Final = ir.IntType(8)
@@ -57,7 +57,7 @@ class Addressing:
         self.site = self._first + 3 * len(self._slots)
         self.immediates = self.site + self.dynamic
         self.skips = getattr(inst, "oob_mode", None) is oob_mode.skip
-        rows = [a.shape[0] for a in operands if a.dynamic is not None and a.dynamic.reach is Reach.rows]
+        rows = [a.shape[0] for a in operands if has_rows(a)]
         self.rows = max(rows, default=1)
 
     def place(self, slot: int) -> int:
@@ -76,7 +76,8 @@ class Routine:
         self.function = ir.Function(module, ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.lowering = lowering
-        self.operands = inst.accesses()
+        self.operands = [(a, a.strides[inst.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
+        """Each with its step from row to row."""
         self.lanes = lanes
         self.bases, self.args = self.function.args
         self.addressing = Addressing(inst)
@@ -102,8 +103,8 @@ class Routine:
         number = b.phi(I64)
         number.add_incoming(ir.Constant(I64, 0), before)
         still = dict(self.pointers)
-        for slot, access in enumerate(self.operands):
-            self.pointers[slot] = self._moved(slot, access, number, following, ends)
+        for slot in range(len(self.operands)):
+            self.pointers[slot] = self._moved(slot, number, following, ends)
         yield
         b.branch(following)
         b.position_at_end(following)
@@ -113,21 +114,23 @@ class Routine:
         b.position_at_end(ends)
         self.pointers.update(still)
 
-    def _moved(self, slot: int, access: Access, number: Value, following: Value, ends: Value) -> Value:
+    def _moved(self, slot: int, number: Value, following: Value, ends: Value) -> Value:
         """Where operand ``slot`` is in row ``number``, its run-time index included."""
+        access, row_step = self.operands[slot]
         dynamic, b = access.dynamic, self.b
-        own = dynamic is not None and dynamic.reach is Reach.rows
+        own = has_rows(access)
         pointer = self.pointers[slot]
         if self.addressing.rows > 1 and not own:
-            step = access.strides[0] * access.dtype.itemsize
-            pointer = self.move(pointer, b.mul(number, ir.Constant(I64, step)))
+            pointer = self.move(pointer, b.mul(number, ir.Constant(I64, row_step * access.dtype.itemsize)))
         if dynamic is None:
             return pointer
         place = self.addressing.place(slot)
         source = dynamic.source
         at = self.move(self.base(self.argument(place)), self.argument(place + 1))
         if own:
-            at = self.move(at, b.mul(number, ir.Constant(I64, source.strides[0] * source.dtype.itemsize)))
+            partitions, steps = ir.Constant(I64, source.shape[0]), (source.strides[0], source.strides[-1])
+            for count, step in zip((b.urem(number, partitions), b.udiv(number, partitions)), steps, strict=True):
+                at = self.move(at, b.mul(count, ir.Constant(I64, step * source.dtype.itemsize)))
         word = b.load(at, typ=ir.IntType(8 * source.dtype.itemsize), align=source.dtype.itemsize)
         if source.dtype.itemsize < 4:
             word = b.sext(word, I32) if source.dtype.kind == "i" else b.zext(word, I32)
