@@ -18,7 +18,8 @@ from nki.ir.text import show_inst
 from nki.ir.types import Access
 from nki.isa.publish import freeze
 
-from .rule_cases import CASES, LEGAL, Case, Spec, tile
+from .rule_cases import CASES, LEGAL
+from .spec import Case, Spec, tile
 
 
 def built(case: Case, changes: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ INSTRUCTIONS = [
     *("dma_copy", "tensor_copy", "tensor_copy_predicated", "memset", "iota", "affine_select", "reciprocal"),
     *("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_partition_reduce"),
     *("register_move", "register_load", "register_store"),
+    *("tensor_scalar_reduce", "tensor_scalar_cumulative", "tensor_tensor_scan", "select_reduce", "range_select"),
+    *("exponential", "activate2", "max8", "nc_find_index8", "nc_match_replace8"),
     *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
 ]
 MODULES = {name: importlib.import_module(f"{__package__}.{name}") for name in INSTRUCTIONS}
