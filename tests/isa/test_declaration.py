@@ -98,6 +98,14 @@ def test_functions_say_what_they_are() -> None:
         assert mnemonic in nisa.__all__
 
 
+def test_generations_are_ordered() -> None:
+    versions = nisa.nc_version
+    assert versions.gen2 < versions.gen3 <= versions.gen4
+    assert versions.gen4 >= 3 > versions.gen2
+    assert (versions.gen3 == versions.gen4, versions.gen3 == 3) == (False, True)
+    assert f"{versions.gen3} {versions.gen3!s}" == "nc_version.gen3 nc_version.gen3"
+
+
 def test_instructions_need_a_kernel() -> None:
     with pytest.raises(OutsideKernelError, match=r"nisa\.memset was called outside a kernel"):
         nisa.memset(None, 0)
