@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import nki.isa  # noqa: F401  # declares the instructions
@@ -33,7 +34,7 @@ from nki.isa.enums import reduce_cmd
 from nki.isa.ops import OPS
 from nki.isa.register import RegisterLoad, RegisterStore
 from nki.isa.tensor_copy import TensorCopy
-from nki.target import Target
+from nki.target import GENERATIONS, Target
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator
@@ -216,6 +217,20 @@ def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
 
 
 # Trials
+
+
+def exists(cls: type[Inst], target: Target) -> bool:
+    """Whether the generation has the instruction at all."""
+    return not any(r.code == "GE01" and r.since <= target.generation <= r.until for r in cls.rules)
+
+
+ON_GENERATIONS = [
+    pytest.param(name, target, id=f"{target.name}-{name}")
+    for name, cls in REGISTRY.items()
+    for target in GENERATIONS
+    if exists(cls, target)
+]
+"""Every instruction with each generation that has it."""
 
 
 def sample(cls: type[Inst], draw: Draw) -> Inst:

@@ -8,7 +8,7 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from . import cases_dma
+from . import cases_dma, cases_vector
 from .spec import Case, Register, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
@@ -77,6 +77,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "tensor_tensor": {"dst": tile(4, 8), "data1": tile(4, 8), "data2": tile(4, 8), "op": nl.add},
     **cases_dma.LEGAL,
+    **cases_vector.LEGAL,
 }
 
 
@@ -139,6 +140,8 @@ SHARED = [
     *columns("scalar_tensor_tensor", "operand0"),
     *differing("tensor_tensor", "data1", "data2"),
     Case("tensor_partition_reduce", "SE01", {"data": tile(4, 9)}),
+    *(case for name, tiles in cases_vector.ALIKE.items() for case in differing(name, *tiles)),
+    *(case for name, tiles in cases_vector.COLUMNS.items() for case in columns(name, *tiles)),
 ]
 
 ENGINES = [
@@ -218,18 +221,18 @@ OWN = [
         {"reduce_op": None, "reduce_cmd": nisa.reduce_cmd.idle},
         says="reduce_cmd=reduce",
     ),
-    Case("activation", "AC08", {"reduce_cmd": nisa.reduce_cmd.load_reduce}, says="load_reduce"),
+    Case("activation", "RC01", {"reduce_cmd": nisa.reduce_cmd.load_reduce}, says="load_reduce"),
     Case(
         "activation",
-        "AC09",
+        "RC03",
         {"registers": tile(3, 1, buffer="register")},
         {"registers": tile(4, 1, buffer="register")},
         says="the_registers",
     ),
-    Case("activation", "AC09", {"registers": None}, {"registers": tile(4, 1, buffer="register")}, says="registers"),
+    Case("activation", "RC03", {"registers": None}, {"registers": tile(4, 1, buffer="register")}, says="registers"),
     Case(
         "activation_reduce",
-        "AC09",
+        "RC03",
         {"registers": tile(4, 1, buffer="register", dtype="bfloat16")},
         {"registers": None},
         says="the_registers",
@@ -376,4 +379,4 @@ OWN = [
     ),
 ]
 
-CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN, *cases_dma.CASES]
+CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN, *cases_dma.CASES, *cases_vector.CASES]

@@ -6,6 +6,7 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import nki.isa as nisa
@@ -44,6 +45,19 @@ DOCUMENTED = {
     "tensor_partition_reduce": "dst op data name=",
     "tensor_reduce": "dst op data axis negate= keepdims= name=",
     "tensor_scalar": "dst data op0 operand0 reverse0= op1= operand1= reverse1= engine= name=",
+    "activate2": "dst op data imm0 imm1 op0 op1 relu_param= reverse0= reverse1= reduce_op= reduce_res= reduce_cmd= "
+    "name=",
+    "exponential": "dst src max_value= reduce_res= reduce_cmd= reduce_init= name=",
+    "max8": "dst src name=",
+    "nc_find_index8": "dst data vals name=",
+    "nc_match_replace8": "dst data vals imm dst_idx= name=",
+    "range_select": "dst on_true_tile comp_op0 comp_op1 bound0 bound1 reduce_cmd= reduce_res= reduce_op= range_start= "
+    "on_false_value= name=",
+    "select_reduce": "dst predicate on_true on_false reduce_res= reduce_cmd= reduce_op= reverse_pred= name=",
+    "tensor_scalar_cumulative": "dst src op0 op1 imm0 imm1= reduce_cmd= name=",
+    "tensor_scalar_reduce": "dst data op0 operand0 reduce_op reduce_res= reverse0= reduce_cmd= reduce_init= "
+    "reduce_res_negate= name=",
+    "tensor_tensor_scan": "dst data0 data1 initial op0 op1 reverse0= reverse1= name=",
     "tensor_tensor": "dst data1 data2 op engine= name=",
 }
 DEFAULTS = {
@@ -52,6 +66,16 @@ DEFAULTS = {
     "oob_mode": nisa.oob_mode.error, "dge_mode": nisa.dge_mode.unknown, "tile_position": (), "tile_size": (),
     "perf_mode": nisa.matmul_perf_mode.none, "cmp_op": nisa.ops.OPS["equal"],
 }  # fmt: skip
+
+_RESET, _MAXIMUM = {"reduce_cmd": nisa.reduce_cmd.reset_reduce}, {"reduce_op": nisa.ops.OPS["maximum"]}
+DEFAULTS_OF = {
+    "activate2": {"relu_param": 0.0},
+    "exponential": {"max_value": 0.0, "reduce_init": 0.0},
+    "range_select": {**_RESET, **_MAXIMUM, "range_start": 0, "on_false_value": float(np.finfo(np.float32).min)},
+    "select_reduce": _MAXIMUM,
+    "tensor_scalar_cumulative": _RESET,
+    "tensor_scalar_reduce": _RESET,
+}
 
 
 @pytest.mark.parametrize("mnemonic", [name for name, cls in REGISTRY.items() if cls.public])
@@ -62,7 +86,8 @@ def test_signature_is_the_documented_one(mnemonic: str) -> None:
     for p in parameters:
         if p.default is not p.empty:
             # What has no entry is a switch that is off, or something that is left out.
-            assert p.default == DEFAULTS[p.name] if p.name in DEFAULTS else p.default in (None, False)
+            known = {**DEFAULTS, **DEFAULTS_OF.get(mnemonic, {})}
+            assert p.default == known[p.name] if p.name in known else p.default in (None, False)
 
 
 def test_functions_say_what_they_are() -> None:
@@ -73,6 +98,14 @@ def test_functions_say_what_they_are() -> None:
         assert (function.__name__, function.__module__) == (mnemonic, "nki.isa")
         assert inspect.getdoc(cls) in function.__doc__
         assert mnemonic in nisa.__all__
+
+
+def test_generations_are_ordered() -> None:
+    versions = nisa.nc_version
+    assert versions.gen2 < versions.gen3 <= versions.gen4
+    assert versions.gen4 >= 3 > versions.gen2
+    assert (versions.gen3 == versions.gen4, versions.gen3 == 3) == (False, True)
+    assert f"{versions.gen3} {versions.gen3!s}" == "nc_version.gen3 nc_version.gen3"
 
 
 def test_instructions_need_a_kernel() -> None:
@@ -161,6 +194,8 @@ def test_one_mnemonic_has_one_declaration() -> None:
 def test_every_cost_says_where_it_is_from() -> None:
     for mnemonic, cls in REGISTRY.items():
         for generation in target.GENERATIONS:
+            if not harness.exists(cls, generation):
+                continue
             draw = Draw(harness.source("cost", mnemonic), generation)
             for _ in range(10):
                 cost = harness.sample(cls, draw).cost(generation)

@@ -14,12 +14,13 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from nki.backend import search
 from nki.backend.cpu import apply, gemm
 from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.dtype import DType
 from nki.base.printing import device_print
-from nki.ir.algebra import column_of
+from nki.ir.algebra import Step, column_of
 from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
@@ -187,13 +188,33 @@ class Reference:
             result = _BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
         return Value(result.astype(np.int64).astype(np.uint32).view(dtype.dtype), dtype)
 
-    def act(self, function: str, value: Value) -> Value:
-        return Value(apply.activate(function, to_float32(value.array, value.dtype)), dt.float32)
+    def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
+        x = to_float32(value.array, value.dtype)
+        more = None if parameter is None else to_float32(parameter.array, parameter.dtype)
+        return Value(apply.activate(function, x, more), dt.float32)
 
-    def reduce(self, op: str, value: Value, groups: int = 1) -> Value:
+    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
         rows, columns = value.array.shape
+        if start is not None:
+            runs = to_float32(value.array, value.dtype).reshape(rows, groups, columns // groups)
+            first = np.broadcast_to(to_float32(start.array, start.dtype)[:, :, None], (rows, groups, 1))
+            value = Value(np.concatenate([first, runs], axis=2).reshape(rows, -1), dt.float32)
+            columns += groups
         folded = self._fold(op, value, (rows, groups, columns // groups), 2)
         return Value(folded.array.reshape(rows, groups), folded.dtype)
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
+        elements: tuple[Array, ...] = np.broadcast_arrays(*[to_float32(v.array, v.dtype) for v in values])
+        rows, columns = elements[0].shape
+        result = np.empty((rows, columns), np.float32)
+        state: Array = np.broadcast_to(to_float32(start.array, start.dtype)[:, 0], (rows,))
+        with np.errstate(all="ignore"):
+            for column in range(columns):
+                for step, array in zip(steps, elements, strict=True):
+                    sides = (state, array[:, column])
+                    state = _BINARY[step.op](*(sides if step.state_first else sides[::-1]))
+                result[:, column] = state
+        return Value(result, dt.float32)
 
     def reduce_partitions(self, op: str, value: Value) -> Value:
         folded = self._fold(op, value, value.array.shape, 0)
@@ -235,6 +256,19 @@ class Reference:
 
     def select(self, condition: Value, yes: Value, no: Value) -> Value:
         return Value(np.where(condition.array != 0, yes.array, no.array), yes.dtype)
+
+    def top8(self, value: Value) -> Value:
+        return Value(search.top8(to_float32(value.array, value.dtype)), dt.float32)
+
+    def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
+        inside, looked_for = (to_float32(v.array, v.dtype) for v in (value, wanted))
+        return Value(search.find(inside, looked_for, last_first), dt.uint32)
+
+    def put(self, target: Access, places: Value, value: Value) -> None:
+        window = self.memory.window(target)
+        rows, numbers = np.nonzero(places.array < target.free_elements)
+        inner = np.unravel_index(places.array[rows, numbers], target.shape[1:])
+        window[(rows, *inner)] = value.array[0, 0]
 
     def strided(self, value: Value, start: int, step: int) -> Value:
         return Value(value.array[:, start::step], value.dtype)

@@ -10,12 +10,21 @@ their arguments; bit operators and ``integer`` arithmetic see the stored integer
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
 from nki.base.dtype import DType
 from nki.ir.types import Access
 
 V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """How an element changes the state of a scan: ``element <op> state``, or the other way round."""
+
+    op: str
+    state_first: bool
 
 
 class Algebra(Protocol[V]):
@@ -53,12 +62,22 @@ class Algebra(Protocol[V]):
         """A sum, product, extreme or comparison of integers of up to 32 bits by value; ``dtype`` keeps 32 low bits."""
         ...
 
-    def act(self, function: str, value: V) -> V:
-        """A row of the activation table on float32: the one compiled implementation that all executors share."""
+    def act(self, function: str, value: V, parameter: V | None = None) -> V:
+        """A row of the activation table on float32: the one compiled implementation that all executors share.
+
+        ``parameter``: for rows that have one.
+        """
         ...
 
-    def reduce(self, op: str, value: V, groups: int = 1) -> V:
-        """Fold each partition's elements, split into ``groups`` equal runs, strictly left to right."""
+    def reduce(self, op: str, value: V, groups: int = 1, start: V | None = None) -> V:
+        """Fold each partition's elements, split into ``groups`` equal runs, strictly left to right.
+
+        ``start``, one element per partition, comes before the first; only arithmetic operators take it.
+        """
+        ...
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[V, ...], start: V) -> V:
+        """Every state of each partition in float32: from ``start``, an element of each value changes it in turn."""
         ...
 
     def reduce_partitions(self, op: str, value: V) -> V:
@@ -79,6 +98,22 @@ class Algebra(Protocol[V]):
 
     def select(self, condition: V, yes: V, no: V) -> V:
         """``yes`` where the condition is not zero, else ``no``; both of one dtype."""
+        ...
+
+    def top8(self, value: V) -> V:
+        """The eight largest elements of each partition as float32, in descending order; NaN counts as the largest."""
+        ...
+
+    def find(self, value: V, wanted: V, last_first: bool) -> V:
+        """Where in its partition of ``value`` each of the eight ``wanted`` elements is, as uint32; all ones if nowhere.
+
+        Compared as float32 numbers. The first of equal wanted elements (with ``last_first`` the last) gets the first
+        place, the next one the next.
+        """
+        ...
+
+    def put(self, target: Access, places: V, value: V) -> None:
+        """Write ``value``, one element, to the ``places`` (uint32) of each partition; those beyond its end are none."""
         ...
 
     def strided(self, value: V, start: int, step: int) -> V:

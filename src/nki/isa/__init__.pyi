@@ -35,6 +35,34 @@ def register_alloc(x: int | _VirtualRegister | _Tile | None = None) -> _VirtualR
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
     """
 
+def activate2(
+    dst: _Tile,
+    op: _Op,
+    data: _Tile,
+    imm0: float | _Tile,
+    imm1: float | _Tile,
+    op0: _Op,
+    op1: _Op,
+    relu_param: float | _Tile = 0.0,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    reduce_op: _Op | None = None,
+    reduce_res: _Tile | None = None,
+    reduce_cmd: _reduce_cmd = _reduce_cmd.idle,
+    name: str | None = None,
+) -> None:
+    """``dst = op((data <op0> imm0) <op1> imm1)`` on the Scalar engine, in float32.
+
+    The operators are multiply and add, multiply and subtract, one of multiply, add and subtract followed by
+    ``nl.bypass``, or ``nl.bypass`` twice; bypass ignores its immediate. ``reverse0`` and ``reverse1`` put the
+    immediates on the left. Immediates and ``relu_param``, the slope of ``nl.prelu``, are numbers or tiles
+    ``(partitions, 1)``. With ``reduce_cmd`` the float32 results, before they are rounded to ``dst``, are folded with
+    ``reduce_op`` (add, maximum, minimum, abs_max, abs_min) into the engine's reduction registers, which
+    ``nisa.activation`` shares: ``reset`` sets them to what the fold begins with (0, -inf, +inf, 0, +inf), ``reduce``
+    folds on, ``reset_reduce`` does both, ``idle`` leaves them. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
+    registers afterwards. Since NeuronCore-v4.
+    """
+
 def activation(
     dst: _Tile,
     op: _Op,
@@ -51,8 +79,8 @@ def activation(
     ``scale`` is a number or a float32 tile ``(partitions, 1)``; ``bias`` likewise, of any float dtype (on gen2 only a
     tile). With ``reduce_cmd`` the results' sum over the free dimensions goes to the engine's reduction registers, one a
     partition: ``reset`` clears them, ``reduce`` adds to them, ``reset_reduce`` clears and adds; ``idle`` leaves them.
-    ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers. The sum runs over the float32 results before
-    they are rounded to ``dst``.
+    ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards: it may lie in ``dst``. The sum runs
+    over the float32 results before they are rounded to ``dst``, on from what the registers hold.
     """
 
 def activation_reduce(
@@ -156,6 +184,25 @@ def dma_transpose(
     transposes without indices, which the reference does not, and which real kernels use.
     """
 
+def exponential(
+    dst: _Tile,
+    src: _Tile,
+    max_value: float | _Tile = 0.0,
+    reduce_res: _Tile | None = None,
+    reduce_cmd: _reduce_cmd = _reduce_cmd.idle,
+    reduce_init: float | _Tile = 0.0,
+    name: str | None = None,
+) -> None:
+    """``dst = exp(src - max_value)`` in float32, four elements a cycle, and the sum of these results.
+
+    ``max_value`` is a number or a float32 tile ``(partitions, 1)``. The sum over the free dimensions goes through the
+    Vector engine's reduction registers: ``reset_reduce`` begins with 0, ``reduce`` with what they hold, ``load_reduce``
+    with ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results before they are
+    rounded to ``dst``, one after the other. After ``idle`` nobody knows what the registers hold: NaN here.
+    ``reduce_res``, a float tile ``(partitions, 1)``, receives the registers afterwards. Tiles have up to four
+    dimensions. Since NeuronCore-v4.
+    """
+
 def iota(
     dst: _Tile,
     pattern: _Sequence[_Sequence[int]],
@@ -183,6 +230,47 @@ def affine_select(
 
     ``position`` is what ``nisa.iota`` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
     SBUF; the false value is a float32 number.
+    """
+
+def max8(
+    dst: _Tile,
+    src: _Tile,
+    name: str | None = None,
+) -> None:
+    """The eight largest elements of each partition of ``src`` in descending order, compared as float32.
+
+    ``src`` has 8 to 16384 elements per partition in up to two free dimensions, ``dst`` eight in one. An element that
+    occurs several times appears as often. NaN counts as larger than any number, -0 as smaller than 0.
+    """
+
+def nc_find_index8(
+    dst: _Tile,
+    data: _Tile,
+    vals: _Tile,
+    name: str | None = None,
+) -> None:
+    """Where in its partition of ``data`` each of the eight ``vals`` is, counted from 0; all ones if it is nowhere.
+
+    Compared as float32 numbers: NaN is nowhere, the two zeros are equal. The first of several equal ``vals`` gets the
+    first place of that value, the next one the next. ``data`` has 8 to 16384 elements per partition, ``vals`` and
+    ``dst`` eight; free dimensions, at most two, count in row-major order. ``dst`` is uint16 or uint32.
+    """
+
+def nc_match_replace8(
+    dst: _Tile,
+    data: _Tile,
+    vals: _Tile,
+    imm: float,
+    dst_idx: _Tile | None = None,
+    name: str | None = None,
+) -> None:
+    """``dst`` = ``data`` with a place of each of the eight ``vals`` of its partition replaced by ``imm``.
+
+    Compared as float32 numbers in ``data`` as it was: NaN is nowhere, the two zeros are equal. The ``vals`` take their
+    turns from the last to the first: the last of several equal ones gets the first place of that value, the one before
+    it the next. ``dst_idx``, if there is one, receives the places, counted from 0 in row-major order, all ones for
+    values that are nowhere; it is uint16 or uint32. ``data`` and ``dst`` have up to 16384 elements per partition,
+    ``vals`` and ``dst_idx`` eight.
     """
 
 def nc_matmul(
@@ -251,6 +339,51 @@ def register_store(
     src: _Tile,
 ) -> None:
     """``dst = src``: the register's low bits, as many as an element of ``dst`` in SBUF or HBM has."""
+
+def select_reduce(
+    dst: _Tile,
+    predicate: _Tile,
+    on_true: _Tile,
+    on_false: float | _Tile,
+    reduce_res: _Tile | None = None,
+    reduce_cmd: _reduce_cmd = _reduce_cmd.idle,
+    reduce_op: _Op = ...,
+    reverse_pred: bool = False,
+    name: str | None = None,
+) -> None:
+    """``dst = on_true`` where ``predicate`` is not zero, ``on_false`` elsewhere, and the maximum of these elements.
+
+    ``reverse_pred`` swaps the two cases. ``on_false`` is a number or a tile ``(partitions, 1)``. The tiles agree on
+    partitions and on elements per partition, not on how those are arranged; ``on_true`` and ``predicate`` are not both
+    in PSUM. ``predicate`` is an integer of at most 16 bits or a bool. The maximum is that of the float32 values before
+    they are rounded to ``dst``, and goes through the Vector engine's reduction registers: ``reset_reduce`` begins with
+    -inf, ``reduce`` with what they hold. After ``idle`` nobody knows what they hold: NaN here. ``reduce_res``, a float
+    tile ``(partitions, 1)``, receives the registers afterwards.
+    """
+
+def range_select(
+    dst: _Tile,
+    on_true_tile: _Tile,
+    comp_op0: _Op,
+    comp_op1: _Op,
+    bound0: _Tile,
+    bound1: _Tile,
+    reduce_cmd: _reduce_cmd = _reduce_cmd.reset_reduce,
+    reduce_res: _Tile | None = None,
+    reduce_op: _Op = ...,
+    range_start: int = 0,
+    on_false_value: float = ...,
+    name: str | None = None,
+) -> None:
+    """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
+
+    They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; the bounds are float32
+    tiles ``(partitions, 1)``. ``on_false_value`` can be no other number than the smallest float32, however it is
+    written. The maximum of the float32 results, before they are rounded to ``dst``, goes through the Vector engine's
+    reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they hold, ``reset`` leaves -inf and
+    ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards; if ``dst``
+    is narrower than float32, whose smallest number becomes -inf there, keep it in float32. Since NeuronCore-v3.
+    """
 
 def tensor_copy(
     dst: _Tile,
@@ -351,6 +484,48 @@ def scalar_tensor_tensor(
     Arithmetic operators only, in float32. ``data`` and ``operand1`` are not both in PSUM.
     """
 
+def tensor_scalar_reduce(
+    dst: _Tile,
+    data: _Tile,
+    op0: _Op,
+    operand0: float | _Tile | None,
+    reduce_op: _Op,
+    reduce_res: _Tile | None = None,
+    reverse0: bool = False,
+    reduce_cmd: _reduce_cmd = _reduce_cmd.reset_reduce,
+    reduce_init: float | _Tile | None = None,
+    reduce_res_negate: bool = False,
+    name: str | None = None,
+) -> None:
+    """``dst = data <op0> operand0``, and the fold of these results with ``reduce_op`` over the free dimensions.
+
+    ``op0`` is an arithmetic operator; ``operand0`` is a number or a float32 tile ``(partitions, 1)``, None or 0 for
+    operators of one operand. The fold (add, multiply, maximum or minimum) goes through the Vector engine's reduction
+    registers: ``reset_reduce`` begins anew (with 0, 1, -inf or +inf), ``reduce`` goes on from what they hold,
+    ``load_reduce`` from ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results
+    before they are rounded to ``dst``, one after the other. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
+    registers afterwards, with ``reduce_res_negate`` with the other sign; without it they only keep the result.
+    """
+
+def tensor_scalar_cumulative(
+    dst: _Tile,
+    src: _Tile,
+    op0: _Op,
+    op1: _Op,
+    imm0: float | _Tile,
+    imm1: float | _Tile | None = None,
+    reduce_cmd: _reduce_cmd = _reduce_cmd.reset_reduce,
+    name: str | None = None,
+) -> None:
+    """Running results: ``reg = (src[i] <op0> imm0) <op1> reg; dst[i] = reg``, partition by partition, in float32.
+
+    ``op0`` is an arithmetic operator, ``op1`` add, subtract, multiply, maximum or minimum. ``reg`` is the Vector
+    engine's reduction register: ``reset_reduce`` begins with 0, 1, -inf or +inf, whichever fits ``op1``; ``reduce``
+    with what the register holds; ``load_reduce`` with ``imm1``, which the other commands ignore. Both immediates are
+    numbers or float32 tiles ``(partitions, 1)``. The register is not rounded to ``dst``. 32-bit integers and tfloat32
+    are not supported.
+    """
+
 def tensor_tensor(
     dst: _Tile,
     data1: _Tile,
@@ -368,8 +543,27 @@ def tensor_tensor(
     SBUF.
     """
 
+def tensor_tensor_scan(
+    dst: _Tile,
+    data0: _Tile,
+    data1: _Tile,
+    initial: float | _Tile,
+    op0: _Op,
+    op1: _Op,
+    reverse0: bool = False,
+    reverse1: bool = False,
+    name: str | None = None,
+) -> None:
+    """``state = (data0[i] <op0> state) <op1> data1[i]; dst[i] = state``, partition by partition, from ``initial``.
+
+    ``initial`` is a number or a tile ``(partitions, 1)``; both operators are arithmetic ones of two operands.
+    ``reverse0`` puts the state on the left of ``op0``, ``reverse1`` puts ``data1`` on the left of ``op1``. The state is
+    float32; only what is written to ``dst`` is rounded. ``data0`` and ``data1`` are not both in PSUM.
+    """
+
 __all__ = [
     "VirtualRegister",
+    "activate2",
     "activation",
     "activation_reduce",
     "affine_select",
@@ -380,15 +574,20 @@ __all__ = [
     "dma_copy",
     "dma_transpose",
     "engine",
+    "exponential",
     "get_nc_version",
     "gpsimd_engine",
     "iota",
     "matmul_perf_mode",
+    "max8",
     "memset",
+    "nc_find_index8",
+    "nc_match_replace8",
     "nc_matmul",
     "nc_transpose",
     "nc_version",
     "oob_mode",
+    "range_select",
     "reciprocal",
     "reduce_cmd",
     "register_alloc",
@@ -397,13 +596,17 @@ __all__ = [
     "register_store",
     "scalar_engine",
     "scalar_tensor_tensor",
+    "select_reduce",
     "tensor_copy",
     "tensor_copy_predicated",
     "tensor_engine",
     "tensor_partition_reduce",
     "tensor_reduce",
     "tensor_scalar",
+    "tensor_scalar_cumulative",
+    "tensor_scalar_reduce",
     "tensor_tensor",
+    "tensor_tensor_scan",
     "unknown_engine",
     "vector_engine",
 ]

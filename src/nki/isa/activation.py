@@ -10,15 +10,13 @@ from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import Access, In, InOut, Out, Scalar, Tile
-from nki.isa import activations, cost, enums
+from nki.isa import activations, cost, enums, reduction
 from nki.isa.ops import OPS, Act, AluOp
 from nki.isa.rules import column, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
 _R = enums.reduce_cmd
 _SOURCE = "NKI reference, nki.isa.activation"
-REGISTERS = "scalar.reduce"
-"""The Scalar engine's reduction registers, one float32 a lane."""
 
 
 def _rules(*more: Rule) -> tuple[Rule, ...]:
@@ -99,23 +97,6 @@ def _functions() -> list[str]:
     return [name for name in activations.ACTIVATIONS if name != "prelu"]
 
 
-def _registers_fit(i: Any) -> bool:
-    held = i.registers
-    if held is None:
-        return not i.uses_state or isinstance(i, ActivationReduce)  # which computes the same without them
-    return i.uses_state and held.shape == (i.dst.partitions, 1) and held.offset == 0 and held.dtype is float32
-
-
-_REGISTERS = rule(
-    "AC09",
-    "registers={o[registers]} are not the float32 registers, one a partition of dst, that the arguments call for",
-    lambda i, t: _registers_fit(i),
-    "this project: the builder supplies them, and a kernel in text form may have lost them",
-    error=ArgumentError,
-    fix="compare with the output of `nki dump`",
-)
-
-
 @instruction(engines=(enums.engine.scalar,))
 class Activation(Inst):
     """``dst = op(data * scale + bias)`` on the Scalar engine, in float32.
@@ -123,8 +104,8 @@ class Activation(Inst):
     ``scale`` is a number or a float32 tile ``(partitions, 1)``; ``bias`` likewise, of any float dtype (on gen2 only a
     tile). With ``reduce_cmd`` the results' sum over the free dimensions goes to the engine's reduction registers, one a
     partition: ``reset`` clears them, ``reduce`` adds to them, ``reset_reduce`` clears and adds; ``idle`` leaves them.
-    ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers. The sum runs over the float32 results before
-    they are rounded to ``dst``.
+    ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards: it may lie in ``dst``. The sum runs
+    over the float32 results before they are rounded to ``dst``, on from what the registers hold.
     """
 
     dst: Out[Tile]
@@ -138,7 +119,7 @@ class Activation(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", REGISTERS)
+    state = ("registers", reduction.SCALAR)
     rules = _rules(
         rule(
             "AC07",
@@ -148,15 +129,8 @@ class Activation(Inst):
             error=ArgumentError,
             fix="pass reduce_op=nl.add",
         ),
-        rule(
-            "AC08",
-            "reduce_cmd=load_reduce does not exist for activation",
-            lambda i, t: i.reduce_cmd is not _R.load_reduce,
-            _SOURCE,
-            error=ArgumentError,
-            fix="use reset, reduce or reset_reduce",
-        ),
-        _REGISTERS,
+        reduction.commands(_SOURCE, _R.idle, _R.reset, _R.reduce, _R.reset_reduce),
+        reduction.registers(),
     )
 
     @property
@@ -166,16 +140,10 @@ class Activation(Inst):
 
     def semantics(self, m: Algebra[Any]) -> None:
         value = _activated(self, m)
-        if self.registers is not None:
-            held = m.load(self.registers)
-            if self.reduce_cmd in (_R.reset, _R.reset_reduce):
-                held = m.const(0.0, float32)
-            if self.reduce_cmd in (_R.reduce, _R.reset_reduce):
-                held = m.alu("add", held, m.reduce("add", value))
-            m.store(self.registers, held)
-            if self.reduce_res is not None:
-                m.store(self.reduce_res, m.cast(held, self.reduce_res.dtype))
+        held = reduction.total(self, m, "add", value) if self.registers is not None else None
         m.store(self.dst, m.cast(value, self.dst.dtype))
+        if self.registers is not None:
+            reduction.keep(self, m, held)
 
     def cost(self, target: Target) -> Cost:
         return cost.streaming(self.dst.free_elements, "activation", extra=cost.MIN_INTERVAL if self.reduce_res else 0.0)
@@ -217,8 +185,8 @@ class ActivationReduce(Inst):
     name: str | None = None
     registers: Out[Tile] | None = None
 
-    state = ("registers", REGISTERS)
-    rules = _rules(_REGISTERS)
+    state = ("registers", reduction.SCALAR)
+    rules = _rules(reduction.registers(own=False))  # it computes the same without them
 
     @property
     def uses_state(self) -> bool:
@@ -227,12 +195,12 @@ class ActivationReduce(Inst):
 
     def semantics(self, m: Algebra[Any]) -> None:
         value = _activated(self, m)
-        total = m.alu("add", m.const(0.0, float32), m.reduce("add", value))
+        total = m.reduce("add", value, start=m.const(0.0, float32))
+        m.store(self.dst, m.cast(value, self.dst.dtype))
         if self.registers is not None:
             m.store(self.registers, total)
         if self.reduce_res is not None:
             m.store(self.reduce_res, m.cast(total, self.reduce_res.dtype))
-        m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Cost:
         return cost.streaming(self.dst.free_elements, "activation_reduce", extra=cost.MIN_INTERVAL)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 
 
 class engine(Enum):
@@ -50,9 +50,12 @@ class matmul_perf_mode(Enum):
     double_row = "double_row"
 
 
-class nc_version(Enum):
-    """NeuronCore generations."""
+class nc_version(IntEnum):
+    """NeuronCore generations, which kernels compare with each other and with numbers: ``get_nc_version() >= 3``."""
 
     gen2 = 2
     gen3 = 3
     gen4 = 4
+
+    def __str__(self) -> str:
+        return f"nc_version.{self.name}"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import difflib
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from nki.base.errors import OperatorError
+from nki.ir.algebra import Algebra
 from nki.isa import activations, alu
 
 
@@ -44,6 +45,20 @@ def named(name: str) -> Op:
         near = difflib.get_close_matches(name, OPS, 3)
         raise OperatorError(f"there is no operator {name!r}", fix=f"did you mean {', '.join(near)}?" if near else "")
     return OPS[name]
+
+
+def staged(m: Algebra[Any], op: Op, data: Any, operand: Any, reverse: bool) -> Any:
+    """One stage: ``data <op> operand``, or the other way round; unary operators ignore the operand."""
+    if op.alu is not None and op.alu.arity == 1:
+        return m.alu(op.name, data)
+    return m.alu(op.name, operand, data) if reverse else m.alu(op.name, data, operand)
+
+
+def operand_fits(op: Op | None, operand: object) -> bool:
+    """Whether an operator of two operands has its second one, and no operator none."""
+    if op is None:
+        return operand is None
+    return operand is not None or (op.alu is not None and op.alu.arity == 1)
 
 
 AluOp = Annotated[Op, "alu"]

@@ -271,6 +271,71 @@ def bit_types(op: str, *names: str) -> Rule:
     )
 
 
+def is_float32(name: str, source: str) -> Rule:
+    """The operand, where it is a tile, is float32."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.dtype.name == "float32"
+
+    return Rule(
+        "DT03",
+        f"{name} '{{i.{name}.name}}' is {{i.{name}.dtype}}; it must be float32",
+        ok,
+        source,
+        DTypeError,
+        "copy it to a float32 tile with nisa.tensor_copy",
+    )
+
+
+def exists_from(generation: int, source: str) -> Rule:
+    """Earlier generations do not have the instruction."""
+    return Rule(
+        "GE01",
+        "{t.name} does not have this instruction",
+        lambda i, t: False,
+        source,
+        GenerationError,
+        f"target trn{generation - 1} or later",
+        until=generation - 1,
+    )
+
+
+def elements(name: str, least: int, most: int, source: str) -> Rule:
+    """The tile has from ``least`` to ``most`` elements per partition."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or least <= tile.free_elements <= most
+
+    count = f"exactly {least}" if least == most else f"{least} to {most}"
+    return Rule(
+        "EL01",
+        f"{name} '{{i.{name}.name}}' {{i.{name}.shape}} has {{i.{name}.free_elements}} elements per partition; it must "
+        f"have {count}",
+        ok,
+        source,
+        fix="slice it, or pad it with a value that cannot matter",
+    )
+
+
+def dimensions(name: str, least: int, most: int, source: str) -> Rule:
+    """The tile has from ``least`` to ``most`` dimensions, that of the partitions included."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or least <= tile.ndim <= most
+
+    count = f"{least}" if least == most else f"at most {most}"
+    return Rule(
+        "DI01",
+        f"{name} '{{i.{name}.name}}' {{i.{name}.shape}} has {{i.{name}.ndim}} dimensions; it must have {count}",
+        ok,
+        source,
+        fix="reshape it: how a partition's elements are arranged means nothing here",
+    )
+
+
 def float_operand(name: str, op: str) -> Rule:
     """A vector operand of an arithmetic operator is float32."""
 

@@ -27,6 +27,8 @@ from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
 '''
+_LONGEST = 10
+"""Characters of a number that a stub shows."""
 _ENUMS = [name for name in nki.isa.__all__ if isinstance(getattr(enums, name, None), type)]
 _CONSTANTS = [name for name in nki.isa.__all__ if isinstance(getattr(nki.isa, name), enums.engine)]
 
@@ -63,7 +65,8 @@ def _parameter(f: Field, hint: Any) -> str:
     if f.default is inspect.Parameter.empty:
         return f"{f.name}: {_type(hint)}"
     shown = f"_{type(f.default).__name__}.{f.default.name}" if isinstance(f.default, Enum) else repr(f.default)
-    return f"{f.name}: {_type(hint)} = {'...' if isinstance(f.default, Op) else shown}"
+    hidden = isinstance(f.default, Op) or (isinstance(f.default, float) and len(shown) > _LONGEST)
+    return f"{f.name}: {_type(hint)} = {'...' if hidden else shown}"
 
 
 def _type(hint: Any) -> str:

@@ -10,7 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa import alu, cost, enums
-from nki.isa.ops import OPS, AluOp, Op
+from nki.isa.ops import OPS, AluOp, Op, operand_fits, staged
 from nki.isa.rules import (
     alu_op,
     bit_types,
@@ -29,24 +29,11 @@ _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.tensor_scalar"
 
 
-def _apply(m: Algebra[Any], op: Op, data: Any, operand: Any, reverse: bool) -> Any:
-    """One stage: ``data <op> operand``, or the other way round; unary operators ignore the operand."""
-    if op.alu is not None and op.alu.arity == 1:
-        return m.alu(op.name, data)
-    return m.alu(op.name, operand, data) if reverse else m.alu(op.name, data, operand)
-
-
 def _operand(m: Algebra[Any], op: Op, operand: Any, like: Any) -> Any:
     """The operand of ``op``: a bit operator's number is an integer of the tile's own width."""
     if isinstance(operand, Tile) or op.alu is None or not op.alu.bits:
         return m.load(0.0 if operand is None else operand)
     return m.const(0 if operand is None else operand, like.dtype)
-
-
-def _present(op: Op | None, operand: object) -> bool:
-    if op is None:
-        return operand is None
-    return operand is not None or (op.alu is not None and op.alu.arity == 1)
 
 
 def _pattern(i: Any, op: Op | None, operand: Any) -> bool:
@@ -104,7 +91,7 @@ class TensorScalar(Inst):
         rule(
             "TS02",
             "op0={i.op0} needs operand0, and op1={i.op1} needs operand1={i.operand1} (both or neither)",
-            lambda i, t: _present(i.op0, i.operand0) and _present(i.op1, i.operand1),
+            lambda i, t: operand_fits(i.op0, i.operand0) and operand_fits(i.op1, i.operand1),
             _SOURCE,
             error=OperatorError,
             fix="pass the operand of each operator; leave op1 and operand1 out together",
@@ -150,9 +137,9 @@ class TensorScalar(Inst):
 
     def semantics(self, m: Algebra[Any]) -> None:
         value = m.load(self.data)
-        value = _apply(m, self.op0, value, _operand(m, self.op0, self.operand0, self.data), self.reverse0)
+        value = staged(m, self.op0, value, _operand(m, self.op0, self.operand0, self.data), self.reverse0)
         if self.op1 is not None:
-            value = _apply(m, self.op1, value, _operand(m, self.op1, self.operand1, self.data), self.reverse1)
+            value = staged(m, self.op1, value, _operand(m, self.op1, self.operand1, self.data), self.reverse1)
         if self.op0.alu is not None and self.op0.alu.bits:
             m.store(reinterpreted(self.dst, value.dtype), value)
         else:
@@ -223,8 +210,8 @@ class ScalarTensorTensor(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        value = _apply(m, self.op0, m.load(self.data), m.load(self.operand0), self.reverse0)
-        value = _apply(m, self.op1, value, m.load(self.operand1), self.reverse1)
+        value = staged(m, self.op0, m.load(self.data), m.load(self.operand0), self.reverse0)
+        value = staged(m, self.op1, value, m.load(self.operand1), self.reverse1)
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Cost:

@@ -18,6 +18,8 @@ INSTRUCTIONS = [
     *("tensor_tensor", "tensor_scalar", "scalar_tensor_tensor", "tensor_reduce", "tensor_partition_reduce"),
     *("dma_transpose", "dma_compute"),
     *("register_move", "register_load", "register_store"),
+    *("tensor_scalar_reduce", "tensor_scalar_cumulative", "tensor_tensor_scan", "select_reduce", "range_select"),
+    *("exponential", "activate2", "max8", "nc_find_index8", "nc_match_replace8"),
     *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
 ]
 MODULES = {name: importlib.import_module(f"{__package__}.{name}") for name in INSTRUCTIONS}

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from llvmlite import ir
 
-from nki.backend.cpu import gemm, printing
+from nki.backend.cpu import gemm, printing, search
 from nki.backend.cpu.assign import assign
 from nki.backend.cpu.folds import fold
-from nki.backend.cpu.nodes import Aliases, Fold, Gemm, Show, lower
+from nki.backend.cpu.nodes import Aliases, Assign, Find, Fold, Gemm, Place, Put, Scan, Show, Statement, Top8, lower
+from nki.backend.cpu.put import put
 from nki.backend.cpu.routine import I64, Routine
+from nki.backend.cpu.scan import scan
 from nki.ir.dynamic import by_rows
 from nki.ir.inst import Inst
 
@@ -22,24 +24,35 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     routine = Routine(module, name, lowering, inst, lanes)
     with routine.rows():
         for statement in lowering.statements:
-            if isinstance(statement, Gemm):
-                _gemm(routine, statement)
-            elif isinstance(statement, Fold):
-                fold(routine, statement)
-            elif isinstance(statement, Show):
-                number = printing.number(statement.prefix, statement.shape, statement.place.dtype)
-                routine.call(printing.address(), [routine.start(statement.place), ir.Constant(I64, number)])
-            else:
-                assign(routine, statement)
+            _emit(routine, statement)
     routine.b.ret_void()
     return lowering.scratch
 
 
-def _gemm(r: Routine, s: Gemm) -> None:
-    """The matrix product is one tuned routine, which the NumPy executor calls too."""
-    places = (s.place, s.left, s.right)
-    starts = [r.start(place) for place in places]
-    strides = [ir.Constant(I64, place.row_step if place.rows > 1 else place.columns) for place in places]
-    numbers = [s.left.columns, s.right.columns, s.left.rows, int(s.accumulate)]
-    matrices = [value for pair in zip(starts, strides, strict=True) for value in pair]
-    r.call(gemm.address(), [*matrices, *(ir.Constant(I64, n) for n in numbers)])
+def _emit(r: Routine, statement: Statement) -> None:
+    match statement:
+        case Assign():
+            assign(r, statement)
+        case Fold():
+            fold(r, statement)
+        case Scan():
+            scan(r, statement)
+        case Put():
+            put(r, statement)
+        case Show(place, prefix, shape):
+            r.call(printing.address(), [r.start(place), ir.Constant(I64, printing.number(prefix, shape, place.dtype))])
+        case Gemm(place, left, right, accumulate):
+            # The matrix product is one tuned routine, which the NumPy executor calls too.
+            numbers = (left.columns, right.columns, left.rows, int(accumulate))
+            _call(r, gemm.address(), (place, left, right), numbers)
+        case Top8(place, source):
+            _call(r, search.top8_address(), (place, source), (source.rows, source.columns))
+        case Find(place, source, wanted, last_first):
+            _call(r, search.find_address(), (place, source, wanted), (source.rows, source.columns, int(last_first)))
+
+
+def _call(r: Routine, routine: int, places: tuple[Place, ...], numbers: tuple[int, ...]) -> None:
+    """Call a compiled routine that takes matrices, each an address and a step from row to row, and then numbers."""
+    steps = [place.row_step if place.rows > 1 else place.columns for place in places]
+    matrices = [v for place, step in zip(places, steps, strict=True) for v in (r.start(place), ir.Constant(I64, step))]
+    r.call(routine, [*matrices, *(ir.Constant(I64, n) for n in numbers)])

@@ -41,7 +41,7 @@ def fold(r: Routine, s: Fold) -> None:
         _fold_across(r, s)
         return
     length = s.node.columns // s.groups
-    leaves = leaves_of(s.node)
+    leaves = [*leaves_of(s.node), *([] if s.start is None else [Leaf(s.start, s.start.place)])]
     patterns = [dims_of(leaf, s.node.columns) for leaf in leaves]
     cuts = boundaries(patterns, length)
     if cuts is None:
@@ -101,8 +101,9 @@ def _chains(
         for lane in range(chains):
             at = b.add(base, ir.Constant(I64, lane)) if lane else base
             starts.append({i: r.advance(leaf, p, side.steps[i], at) for i, (leaf, p) in along(leaves, position)})
-        totals = [r.variable(kind, _fold_start(s.op, kind)) for _ in range(chains)]
-        fresh = r.variable(ir.IntType(1), ir.Constant(ir.IntType(1), 1)) if s.op not in STARTS else None
+        totals = [r.variable(kind, _first(r, s, leaves, where)) for where in starts]
+        unknown = s.start is None and s.op not in STARTS
+        fresh = r.variable(ir.IntType(1), ir.Constant(ir.IntType(1), 1)) if unknown else None
 
         def element(moves: list[Position]) -> None:
             for total, where in zip(totals, moves, strict=True):
@@ -158,7 +159,7 @@ def _fold_vectors(r: Routine, s: Fold, leaves: list[Leaf], outside: list[Loop], 
 
     def one(position: Position) -> None:
         totals = [r.variable(wide, _fold_start(s.op, wide)) for _ in range(side)]
-        rest = r.variable(kind, _fold_start(s.op, kind))
+        rest = r.variable(kind, _first(r, s, leaves, position))
 
         def line(moves: list[Position]) -> None:
             row = Row(r, leaves, last, moves[0])
@@ -243,6 +244,14 @@ def _across_chunk(
 
 def _combine(b: Builder, op: str, held: Value, value: Value) -> Value:
     return emit_bits(b, op, held, value) if op in BITS else emit_alu(b, op, held, value)
+
+
+def _first(r: Routine, s: Fold, leaves: list[Leaf], where: Position) -> Value:
+    """What a fold of single elements starts from; its own start, if it has one, is the last leaf."""
+    kind = storage_type(s.place.dtype, 1)
+    if s.start is None:
+        return _fold_start(s.op, kind)
+    return r.b.load(where[len(leaves) - 1], align=s.place.dtype.itemsize, typ=kind)
 
 
 def _fold_start(op: str, kind: ir.Type) -> ir.Constant:

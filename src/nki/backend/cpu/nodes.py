@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.ir.algebra import column_of
+from nki.ir.algebra import Step, column_of
 from nki.ir.inst import Inst
 from nki.ir.types import Access, Tensor
 from nki.isa.alu import BITS
@@ -86,6 +86,8 @@ class Fold:
     op: str
     groups: int
     across: bool
+    start: Node | None = None
+    """What comes before the first element: one element per partition."""
 
 
 @dataclass(slots=True)
@@ -107,7 +109,44 @@ class Show:
     shape: tuple[int, ...]
 
 
-Statement = Assign | Fold | Gemm | Show
+@dataclass(slots=True)
+class Scan:
+    """``place[p, i]`` = the state after elements ``i`` of all ``sources`` changed it, on float32 panels."""
+
+    place: Place
+    sources: tuple[Place, ...]
+    start: Place
+    steps: tuple[Step, ...]
+
+
+@dataclass(slots=True)
+class Top8:
+    """``place[p]`` = the eight largest elements of a float32 panel's row."""
+
+    place: Place
+    source: Place
+
+
+@dataclass(slots=True)
+class Find:
+    """``place[p]`` = where in ``source[p]`` the eight elements of ``wanted[p]`` are, on float32 panels."""
+
+    place: Place
+    source: Place
+    wanted: Place
+    last_first: bool
+
+
+@dataclass(slots=True)
+class Put:
+    """``place[p, n] = value`` for every ``n`` in ``numbers[p]`` that is smaller than the place has columns."""
+
+    place: Place
+    numbers: Place
+    value: Place
+
+
+Statement = Assign | Fold | Gemm | Scan | Top8 | Find | Put | Show
 
 
 def merged(pattern: Iterator[tuple[int, int]]) -> Dims:
@@ -175,14 +214,37 @@ class Lowering:
     def integer(self, op: str, left: Node, right: Node, dtype: DType) -> Node:
         return _wide("integer", dtype, (left, right), op)
 
-    def act(self, function: str, value: Node) -> Node:
-        return _wide("act", dt.float32, (self.cast(value, dt.float32),), function)
+    def act(self, function: str, value: Node, parameter: Node | None = None) -> Node:
+        given = (value,) if parameter is None else (value, parameter)
+        return _wide("act", dt.float32, tuple(self.cast(a, dt.float32) for a in given), function)
 
-    def reduce(self, op: str, value: Node, groups: int = 1) -> Node:
-        return self._fold(op, value, groups, False)
+    def reduce(self, op: str, value: Node, groups: int = 1, start: Node | None = None) -> Node:
+        return self._fold(op, value, groups, False, start)
 
     def reduce_partitions(self, op: str, value: Node) -> Node:
         return self._fold(op, value, 1, True)
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Node, ...], start: Node) -> Node:
+        sources = tuple(self._panel(self.cast(value, dt.float32)) for value in values)
+        first = self._panel(self.cast(start, dt.float32))
+        place = self.new_place(max(p.rows for p in sources), max(p.columns for p in sources), dt.float32)
+        self.statements.append(Scan(place, sources, first, steps))
+        return _kept(place)
+
+    def top8(self, value: Node) -> Node:
+        source = self._panel(self.cast(value, dt.float32))
+        place = self.new_place(source.rows, 8, dt.float32)
+        self.statements.append(Top8(place, source))
+        return _kept(place)
+
+    def find(self, value: Node, wanted: Node, last_first: bool) -> Node:
+        source, looked_for = (self._panel(self.cast(node, dt.float32)) for node in (value, wanted))
+        place = self.new_place(source.rows, looked_for.columns, dt.uint32)
+        self.statements.append(Find(place, source, looked_for, last_first))
+        return _kept(place)
+
+    def put(self, target: Access, places: Node, value: Node) -> None:
+        self.statements.append(Put(self._place(target), self._panel(places), self._place_of(self.real(value))))
 
     def matmul(self, stationary: Node, moving: Node) -> Node:
         args = (self.cast(stationary, dt.float32), self.cast(moving, dt.float32))
@@ -278,7 +340,8 @@ class Lowering:
         place = self._place_of(self.real(node))
         return place if len(place.dims) == 1 else self._place_of(self.real(node, copy=True))
 
-    def _fold(self, op: str, value: Node, groups: int, across: bool) -> Node:
+    def _fold(self, op: str, value: Node, groups: int, across: bool, start: Node | None = None) -> Node:
+        start = None if start is None else self.real(self.cast(start, dt.float32))
         value = value if op in BITS else self.cast(value, dt.float32)
         # An expression is worth a vector loop of its own; a fold over partitions is one itself.
         inner = value.args[0] if value.kind == "cast" else value
@@ -286,8 +349,13 @@ class Lowering:
             value = self.real(value)
         rows, columns = (1, value.columns) if across else (value.rows, groups)
         place = self.new_place(rows, columns, value.dtype)
-        self.statements.append(Fold(place, self._settled(value), op, groups, across))
-        return Node("load", value.dtype, rows, columns, place=place)
+        self.statements.append(Fold(place, self._settled(value), op, groups, across, start))
+        return _kept(place)
+
+
+def _kept(place: Place) -> Node:
+    """What was computed into scratch memory."""
+    return Node("load", place.dtype, place.rows, place.columns, place=place)
 
 
 def _wide(kind: str, dtype: DType, args: tuple[Node, ...], op: str = "") -> Node:
@@ -336,8 +404,17 @@ def lower(inst: Inst, aliases: Aliases) -> Lowering:
         template(inst).semantics(lowering)
         late = _read_too_late(lowering.statements, aliases)
         if not late - copied:
+            lowering.statements = [s for s in lowering.statements if not _changes_nothing(s, aliases)]
             return lowering
         copied |= late
+
+
+def _changes_nothing(statement: Statement, aliases: Aliases) -> bool:
+    """Whether a tile is copied to where it already is."""
+    if not isinstance(statement, Assign) or statement.node.kind != "load" or statement.node.place is None:
+        return False
+    target, source = statement.place, statement.node.place
+    return _lockstep(target, source) and (target.base, source.base, True) in aliases
 
 
 def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[int]:
@@ -348,12 +425,7 @@ def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[i
         if isinstance(statement, Show):
             continue
         target = statement.place
-        reads = (
-            [statement.left, statement.right]
-            if isinstance(statement, Gemm)
-            else [n.place for n in loads(statement.node) if n.place is not None]
-        )
-        for place in reads:
+        for place in _reads(statement):
             if place.base == SCRATCH:
                 continue
             shared = {w for w, r, _ in aliases if r == place.base} | {place.base}
@@ -363,6 +435,30 @@ def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[i
                 late.add(place.base)
         written.add(target.base)
     return frozenset(late)
+
+
+def _reads(statement: Statement) -> list[Place]:
+    match statement:
+        case Assign():
+            return _loaded_from(statement.node)
+        case Fold():
+            return _loaded_from(statement.node) + ([] if statement.start is None else _loaded_from(statement.start))
+        case Gemm():
+            return [statement.left, statement.right]
+        case Scan():
+            return [*statement.sources, statement.start]
+        case Top8():
+            return [statement.source]
+        case Find():
+            return [statement.source, statement.wanted]
+        case Put():
+            return [statement.numbers, statement.value]
+        case Show():
+            return [statement.place]
+
+
+def _loaded_from(node: Node) -> list[Place]:
+    return [n.place for n in loads(node) if n.place is not None]
 
 
 def _lockstep(target: Place, source: Place) -> bool:

@@ -86,7 +86,7 @@ class Row:
                 signed = (node.args[0].dtype.kind == "i", node.args[1].dtype.kind == "i")
                 return emit_integer(b, node.op, args[0], args[1], signed)
             case "act":
-                return emit(b, node.op, args[0])
+                return emit(b, node.op, *args)
             case "select":
                 chosen = b.fcmp_unordered("!=", args[0], constant(args[0].type, 0.0))
                 return b.select(chosen, args[1], args[2])

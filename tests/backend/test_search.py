@@ -1,0 +1,96 @@
+"""The native searches, against the plain ones, with vectors of every width."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+from llvmlite import ir
+
+from nki.backend import search as plain
+from nki.backend.cpu.engine import engine
+from nki.backend.cpu.search import add_find, add_top8
+
+Array = np.ndarray[Any, Any]
+LANES = pytest.mark.parametrize("lanes", [4, 8, 16])
+SIZES = (8, 9, 15, 16, 17, 31, 33, 64, 100, 1000)
+SPECIAL = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-42, -1e-42, 1.5, -3e38], np.float32)
+
+
+@cache
+def compiled(add: Callable[[ir.Module, int], ir.Function], lanes: int, matrices: int, numbers: int) -> Any:
+    module = ir.Module()
+    name = add(module, lanes).name
+    kinds = [ctypes.c_void_p, ctypes.c_int64] * matrices + [ctypes.c_int64] * numbers
+    return ctypes.CFUNCTYPE(None, *kinds)(engine().compile(module)[name])
+
+
+def top8(lanes: int, data: Array) -> Array:
+    out = np.full((len(data), 11), 77, np.float32)  # three columns that must stay as they are
+    compiled(add_top8, lanes, 2, 2)(out.ctypes.data, 11, data.ctypes.data, data.strides[0] // 4, *data.shape)
+    assert (out[:, 8:] == 77).all()
+    return out[:, :8]
+
+
+def find(lanes: int, data: Array, wanted: Array, last_first: bool) -> Array:
+    out = np.empty((len(data), 8), np.uint32)
+    compiled(add_find, lanes, 3, 3)(
+        out.ctypes.data, 8, data.ctypes.data, data.strides[0] // 4, wanted.ctypes.data, wanted.strides[0] // 4,
+        *data.shape, int(last_first),
+    )  # fmt: skip
+    return out
+
+
+def rows(width: int, kind: int) -> Array:
+    """Five rows of a wider array: distinct numbers, few different ones, any bits, special values, ascending numbers."""
+    rng = np.random.default_rng([width, kind])
+    made = [
+        rng.standard_normal((5, width + 3)),
+        rng.integers(-4, 4, (5, width + 3)),
+        rng.integers(0, 1 << 32, (5, width + 3), np.uint32).view(np.float32),
+        rng.choice(SPECIAL, (5, width + 3)),
+        np.sort(rng.standard_normal((5, width + 3)), axis=1),
+    ][kind]
+    return made.astype(np.float32)[:, :width]
+
+
+def bits(array: Array) -> Array:
+    return np.where(np.isnan(array), np.float32(np.nan), array).view(np.uint32)
+
+
+@LANES
+@pytest.mark.parametrize("kind", range(5))
+@pytest.mark.parametrize("width", SIZES)
+def test_eight_largest(lanes: int, width: int, kind: int) -> None:
+    data = rows(width, kind)
+    np.testing.assert_array_equal(bits(top8(lanes, data)), bits(plain.top8(data)))
+
+
+@LANES
+@pytest.mark.parametrize("last_first", [False, True])
+@pytest.mark.parametrize("kind", range(5))
+@pytest.mark.parametrize("width", [1, 3, *SIZES])
+def test_places(lanes: int, width: int, kind: int, last_first: bool) -> None:
+    data = rows(width, kind)
+    rng = np.random.default_rng([width, kind, last_first])
+    wanted = np.take_along_axis(data, rng.integers(0, width, (5, 8)), axis=1)
+    wanted[:, ::5] = rng.choice(SPECIAL, wanted[:, ::5].shape)  # values that may be nowhere
+    np.testing.assert_array_equal(find(lanes, data, wanted, last_first), plain.find(data, wanted, last_first))
+
+
+def test_order_of_special_values() -> None:
+    data = np.array([[0.0, np.nan, -0.0, -np.inf, np.inf, 1e-42, -1e-42, -3e38, -5.0]], np.float32)
+    want = np.array([[np.nan, np.inf, 1e-42, 0.0, -0.0, -1e-42, -5.0, -3e38]], np.float32)
+    np.testing.assert_array_equal(bits(plain.top8(data)), bits(want))
+
+
+def test_equal_values_get_places_of_their_own() -> None:
+    data = np.array([[5, 5, 1, 5]], np.float32)
+    wanted = np.array([[5, 5, 5, 5, 1, 1, 2, np.nan]], np.float32)
+    no = plain.NOWHERE
+    assert plain.find(data, wanted, False).tolist() == [[0, 1, 3, no, 2, no, no, no]]
+    assert plain.find(data, wanted, True).tolist() == [[no, 3, 1, 0, no, 2, no, no]]
