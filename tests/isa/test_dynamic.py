@@ -82,7 +82,7 @@ def test_an_index_is_an_offset(mnemonic: str) -> None:
 
 
 def copies(body: list[Inst], inputs: list[Tensor], output: Tensor) -> Kernel:
-    tensors = tuple(dict.fromkeys(a.tensor for inst in body for a in (*inst.accesses(), *inst.indices())))
+    tensors = tuple(dict.fromkeys(a.tensor for inst in body for a in (*inst.accesses(), *inst.indexed_by())))
     kernel = Kernel("copies", "trn2", (), tuple(inputs), (output,), False, tensors, tuple(body))
     return pipeline.compile(None, {}, target.GEN3, start=kernel)
 

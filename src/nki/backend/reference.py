@@ -106,7 +106,7 @@ class Reference:
 
     def execute(self, inst: Inst) -> None:
         """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
-        if not inst.indices():
+        if not inst.indexed_by():
             inst.semantics(self)
             return
         for row in by_rows(inst):

@@ -150,13 +150,13 @@ class Inst:
 
     def reads(self) -> list[Access]:
         """What the instruction reads, run-time indices of operands included."""
-        return [*_present(self, self.read_names), *self.indices()]
+        return [*_present(self, self.read_names), *self.indexed_by()]
 
     def writes(self) -> list[Access]:
         """What the instruction writes."""
         return _present(self, self.write_names)
 
-    def indices(self) -> list[Access]:
+    def indexed_by(self) -> list[Access]:
         """Where the run-time indices of its operands are found, in the order of the operands."""
         return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 

@@ -169,7 +169,7 @@ class Builder:
         if self.failed is not None:
             raise self.failed
         if self._ended:
-            self._check_scope([*inst.accesses(), *inst.indices()])
+            self._check_scope([*inst.accesses(), *inst.indexed_by()])
         self.body.append(inst)
         if self.observer is not None:
             self.observer.emitted(inst)
