@@ -324,6 +324,11 @@ def _integer(value: Any) -> Any:
     return "#" if kind is int else kind
 
 
+def _exact(value: Any) -> Any:
+    """Tells 2 from 2.0 and from True, which Python takes for equal."""
+    return (type(value), value)
+
+
 def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
     """Built as source text, one expression, because it runs for every recorded instruction."""
     parts: list[str] = []
@@ -337,8 +342,8 @@ def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
         elif f.role is not None or f.immediate:
             parts.append(f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})")
         else:
-            parts.append(f"self.{f.name}")
-    scope: dict[str, Any] = {"part": _part, "whole": _integer, "mnemonic": cls.mnemonic}
+            parts.append(f"exact(self.{f.name})" if int in f.types else f"self.{f.name}")
+    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
     exec(f"def signature(self):\n    return (mnemonic, {', '.join(parts)},)", scope)  # our own text: field names only
     return scope["signature"]
 
