@@ -22,7 +22,7 @@ from nki.backend.cpu.coverage import unwritten
 from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, fill_address, for_address, while_address
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
-from nki.backend.cpu.nodes import Aliases
+from nki.backend.cpu.lower import Aliases
 from nki.base.version import version
 from nki.ir.dynamic import largest_index
 from nki.ir.inst import Inst
