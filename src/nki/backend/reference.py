@@ -22,6 +22,7 @@ from nki.base.dtype import DType
 from nki.base.printing import device_print
 from nki.ir.algebra import Step, column_of
 from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
+from nki.ir.generators import initial
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While
@@ -60,7 +61,8 @@ class Memory:
         """All of ``tensor``."""
         found = self._arrays.get(tensor)
         if found is None:
-            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype)
+            first = initial(tensor)
+            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
         return found
 
     def window(self, access: Access) -> Array:
