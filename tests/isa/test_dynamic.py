@@ -33,7 +33,7 @@ def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int]
     operands = [
         (slot, a)
         for slot, (f, a) in enumerate(inst.operands())
-        if f.name != "registers" and a.buffer is not Buffer.psum
+        if f.name not in harness.REGISTERS and a.buffer is not Buffer.psum
     ]
     if not operands:
         return None
