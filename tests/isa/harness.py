@@ -18,9 +18,10 @@ from numpy.lib.stride_tricks import as_strided
 import nki.isa  # noqa: F401  # declares the instructions
 from nki.backend import reference
 from nki.backend.cpu.executable import Executable
-from nki.base.dtype import DType, float32, uint8
+from nki.base.dtype import DType, float32, uint8, uint32
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
+from nki.ir.generators import VECTOR_WORDS
 from nki.ir.inst import REGISTRY, Inst, verify
 from nki.ir.kernel import Kernel
 from nki.ir.loop import touched
@@ -30,16 +31,21 @@ from nki.ir.text import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
 from nki.isa.activation import Activation
 from nki.isa.dma_copy import DmaCopy
-from nki.isa.enums import reduce_cmd
+from nki.isa.enums import engine, reduce_cmd
 from nki.isa.ops import OPS
 from nki.isa.register import RegisterLoad, RegisterStore
+from nki.isa.rng import RandGetState, RandSetState
 from nki.isa.tensor_copy import TensorCopy
-from nki.target import GENERATIONS, Target
+from nki.target import GEN4, GENERATIONS, Target
+
+from .lively import LIVELY
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator
 WRITING = [name for name, cls in REGISTRY.items() if cls.write_names]
 """The instructions that write tensors: all but ``device_print``."""
+REGISTERS = ("registers", "states")
+"""The operands that the builder supplies."""
 EXAMPLES = int(os.environ.get("NKI_TEST_EXAMPLES", "50"))
 SEED = os.environ.get("NKI_TEST_SEED", "0")
 """Any text; ``random`` draws a new one for each run, and every failure names it."""
@@ -111,6 +117,12 @@ class Program:
     def fill(self, rng: Random) -> list[Array]:
         """Random contents of every tensor. Registers add up from +0 and never hold -0."""
         made = [contents(t.dtype, t.shape, rng) for t in self.tensors]
+        for inst in self.trials:
+            name, lively = LIVELY.get(inst.mnemonic, ("", None))
+            access = getattr(inst, name, None)
+            if lively is not None and access.dynamic is None and rng.random() < 0.75:
+                place = window(made[self.tensors.index(access.tensor)], access)
+                place[...] = lively(inst, rng).view(place.dtype)
         return [
             np.where(a == 0, 0, a) if t.buffer is Buffer.register else a
             for t, a in zip(self.tensors, made, strict=True)
@@ -143,6 +155,8 @@ def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = 
     inputs = {t: Tensor(f"in_{t.name}", t.shape, t.dtype, Buffer.hbm, role="input") for t in tensors}
     outputs = {t: Tensor(f"out_{t.name}", t.shape, t.dtype, Buffer.shared_hbm, role="output") for t in tensors}
     # What a DMA cannot reach is copied by an engine from and to SBUF.
+    if any(t.buffer is Buffer.register and t.dtype is uint32 for t in tensors):
+        target = GEN4  # which alone can set and read all generators; what an instruction does is the same everywhere
     stages = {t: _stage(t) for t in tensors if not (t.buffer.is_hbm or t.buffer is Buffer.sbuf)}
     body: list[Inst] = []
     for inst in trials:
@@ -177,6 +191,9 @@ def _moving(dst: Access, src: Access) -> Inst:
     if is_register(src):
         return RegisterStore(dst, src)
     fills = dst.buffer is Buffer.register
+    if (dst if fills else src).dtype is uint32:
+        by = engine.vector if dst.shape[1] == VECTOR_WORDS else engine.gpsimd
+        return RandSetState(src, by, states=dst) if fills else RandGetState(dst, by, states=src)
     registers, stage = (dst, src) if fills else (src, dst)
     spare = Access(stage.tensor, 1, stage.shape, stage.strides, stage.dtype)
     command = reduce_cmd.reset_reduce if fills else reduce_cmd.idle
@@ -236,7 +253,15 @@ ON_GENERATIONS = [
 def sample(cls: type[Inst], draw: Draw) -> Inst:
     """A random instruction, with the engine's registers where it needs them."""
     made: Any = cls.sample(draw)
-    if getattr(made, "uses_state", False):
+    if hasattr(made, "supplied"):
+
+        def state(name: str, dtype: DType, lanes: int, words: int, first: int) -> Access:
+            storage = (draw.target.partitions, words)
+            tensor = Tensor(f"{name}{draw.integer(0, 1 << 60)}", storage, dtype, Buffer.register)
+            return Access(tensor, first * words, (lanes, words), (words, 1), dtype)
+
+        made.states = made.supplied(state)
+    elif getattr(made, "uses_state", False):
         registers = Tensor(f"r{draw.integer(0, 1 << 60)}", (draw.target.partitions, 1), float32, Buffer.register)
         made.registers = Access(registers, 0, (made.dst.partitions, 1), (1, 1), float32)
     return made
@@ -244,7 +269,7 @@ def sample(cls: type[Inst], draw: Draw) -> Inst:
 
 def in_place(inst: Inst, draw: Draw) -> Inst | None:
     """The same instruction with one of its inputs in exactly the place of its output; None if there is no such."""
-    outs = [a for f, a in inst.operands() if f.role is not Role.IN and f.name != "registers"]
+    outs = [a for f, a in inst.operands() if f.role is not Role.IN and f.name not in REGISTERS]
     changes = [
         {number: Access(out.tensor, out.offset, out.shape, out.strides, out.dtype)}
         for out in outs
@@ -261,10 +286,13 @@ def crowded(inst: Inst, draw: Draw) -> Inst | None:
     Bytes then belong to several windows, in different orders and as different dtypes. None where nothing can overlap,
     or where a dtype gives some bytes no meaning.
     """
-    operands = {number: (f, a) for number, (f, a) in enumerate(inst.operands()) if f.name != "registers"}
+    operands = {number: (f, a) for number, (f, a) in enumerate(inst.operands()) if f.name not in REGISTERS}
     if any(a.dtype.name in ("bool", "tfloat32") for _, a in operands.values()):
         return None
-    written = draw.choice([number for number, (f, _) in operands.items() if f.role is not Role.IN])
+    outs = [number for number, (f, _) in operands.items() if f.role is not Role.IN]
+    if not outs:
+        return None
+    written = draw.choice(outs)
     out = operands[written][1]
     hbm = inst.mnemonic in ("dma_copy", "dma_compute")  # from HBM to SBUF nothing overlaps: within HBM it may
     chosen = {

@@ -8,7 +8,7 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from . import cases_dma, cases_vector
+from . import cases_dma, cases_gpsimd, cases_vector
 from .spec import Case, Register, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
@@ -77,6 +77,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     },
     "tensor_tensor": {"dst": tile(4, 8), "data1": tile(4, 8), "data2": tile(4, 8), "op": nl.add},
     **cases_dma.LEGAL,
+    **cases_gpsimd.LEGAL,
     **cases_vector.LEGAL,
 }
 
@@ -379,4 +380,4 @@ OWN = [
     ),
 ]
 
-CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN, *cases_dma.CASES, *cases_vector.CASES]
+CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN, *cases_dma.CASES, *cases_gpsimd.CASES, *cases_vector.CASES]

@@ -60,6 +60,7 @@ def arguments(inst: Inst, made: Program, inputs: list[Array], generation: Target
             asked[f.name] = made.at(inputs, value)
         else:
             asked[f.name] = value.name if isinstance(value, Op | Enum) else value
+    asked.setdefault("dst", made.at(inputs, outputs(inst)[0]))
     asked["in_psum"] = any(a.buffer is Buffer.psum for _, a in inst.operands())
     return asked
 
@@ -168,7 +169,9 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
     for f in cls.fields:
         if f.name not in asked:
             continue
-        if isinstance(value := asked[f.name], np.ndarray):
+        if f.name == "states":
+            values[f.name] = _generators(before, asked[f.name])
+        elif isinstance(value := asked[f.name], np.ndarray):
             psum = (f.name == "dst" and on_tensor) or (f.name == "data1" and asked.get("in_psum"))
             register = f.name in cls.scalar_registers
             buffer = Buffer.psum if psum else Buffer.register if register else Buffer.sbuf
@@ -197,6 +200,14 @@ def _source(before: dict[Tensor, Array], name: str, number: int, asked: Mapping[
     if array.shape == made["dst"].shape or f"{name}_rows" not in asked:
         return tile
     return _by_rows(before, tile.name, array, {f"{tile.name}_rows": asked[f"{name}_rows"]})
+
+
+def _generators(before: dict[Tensor, Array], words: Array) -> Access:
+    """The first lanes of an engine's generators."""
+    everything = np.zeros((128, words.shape[1]), np.uint32)
+    everything[: len(words)] = words
+    whole = _tile(before, "states", everything, Buffer.register)
+    return Access(whole.tensor, 0, words.shape, whole.strides, whole.dtype)
 
 
 def _by_rows(before: dict[Tensor, Array], name: str, array: Array, asked: Mapping[str, Any]) -> Access:

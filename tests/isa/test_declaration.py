@@ -58,6 +58,18 @@ DOCUMENTED = {
     "tensor_scalar_reduce": "dst data op0 operand0 reduce_op reduce_res= reverse0= reduce_cmd= reduce_init= "
     "reduce_res_negate= name=",
     "tensor_tensor_scan": "dst data0 data1 initial op0 op1 reverse0= reverse1= name=",
+    "dropout": "dst data prob name=",
+    "local_gather": "dst src_buffer index num_elem_per_idx= num_valid_indices= name=",
+    "nc_n_gather": "dst data indices name=",
+    "nc_stream_shuffle": "dst src shuffle_mask name=",
+    "nonzero_with_count": "dst src index_offset= padding_val= name=",
+    "rand2": "dst min max name=",
+    "rand_get_state": "dst engine= name=",
+    "rand_set_state": "src_seeds engine= name=",
+    "rng": "dst engine= name=",
+    "sequence_bounds": "dst segment_ids name=",
+    "set_rng_seed": "src_seeds name=",
+    "topk": "val_dst idx_dst src n name=",
     "tensor_tensor": "dst data1 data2 op engine= name=",
 }
 DEFAULTS = {
@@ -70,6 +82,11 @@ DEFAULTS = {
 _RESET, _MAXIMUM = {"reduce_cmd": nisa.reduce_cmd.reset_reduce}, {"reduce_op": nisa.ops.OPS["maximum"]}
 DEFAULTS_OF = {
     "activate2": {"relu_param": 0.0},
+    "local_gather": {"num_elem_per_idx": 1},
+    "nonzero_with_count": {"index_offset": 0, "padding_val": -1},
+    "rand_get_state": {"engine": nisa.engine.gpsimd},
+    "rand_set_state": {"engine": nisa.engine.gpsimd},
+    "rng": {"engine": nisa.engine.vector},
     "exponential": {"max_value": 0.0, "reduce_init": 0.0},
     "range_select": {**_RESET, **_MAXIMUM, "range_start": 0, "on_false_value": float(np.finfo(np.float32).min)},
     "select_reduce": _MAXIMUM,

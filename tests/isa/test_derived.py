@@ -78,6 +78,16 @@ CANNOT_OVERLAP = {
     ("register_load", "crowded"),
     ("register_store", "in_place"),
     ("register_store", "crowded"),
+    ("nonzero_with_count", "in_place"),  # outputs of other sizes than inputs
+    ("sequence_bounds", "in_place"),
+    ("rand_set_state", "in_place"),  # registers, or no input
+    ("rand_set_state", "crowded"),
+    ("rand_get_state", "in_place"),
+    ("rand_get_state", "crowded"),
+    ("rng", "in_place"),
+    ("rng", "crowded"),
+    ("set_rng_seed", "in_place"),
+    ("set_rng_seed", "crowded"),
     ("bn_stats", "in_place"),  # samples have no 6 elements, or not 2
     ("bn_aggr", "in_place"),
 }

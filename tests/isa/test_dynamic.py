@@ -33,7 +33,7 @@ def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int]
     operands = [
         (slot, a)
         for slot, (f, a) in enumerate(inst.operands())
-        if f.name != "registers" and a.buffer is not Buffer.psum
+        if f.name not in harness.REGISTERS and a.buffer is not Buffer.psum
     ]
     if not operands:
         return None
@@ -82,7 +82,7 @@ def test_an_index_is_an_offset(mnemonic: str) -> None:
 
 
 def copies(body: list[Inst], inputs: list[Tensor], output: Tensor) -> Kernel:
-    tensors = tuple(dict.fromkeys(a.tensor for inst in body for a in (*inst.accesses(), *inst.indices())))
+    tensors = tuple(dict.fromkeys(a.tensor for inst in body for a in (*inst.accesses(), *inst.indexed_by())))
     kernel = Kernel("copies", "trn2", (), tuple(inputs), (output,), False, tensors, tuple(body))
     return pipeline.compile(None, {}, target.GEN3, start=kernel)
 

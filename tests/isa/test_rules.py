@@ -37,9 +37,8 @@ def call(mnemonic: str, arguments: dict[str, Any], target: str, *, after: dict[s
     """Record the instruction in a new kernel, there behind one with the arguments ``after``."""
     with recording(Builder("kernel", targets.find(target))) as builder:
         for given in (after, arguments):
-            own = (
-                given is not None and "registers" in given
-            )  # which the builder supplies to those who call the function
+            # The builder supplies registers to those who call the function.
+            own = given is not None and not given.keys().isdisjoint(("registers", "states"))
             if given is not None and (own or not REGISTRY[mnemonic].public):
                 builder.emit(REGISTRY[mnemonic](**{name: freeze(value) for name, value in given.items()}))
             elif given is not None:

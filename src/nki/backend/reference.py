@@ -22,6 +22,7 @@ from nki.base.dtype import DType
 from nki.base.printing import device_print
 from nki.ir.algebra import Step, column_of
 from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
+from nki.ir.generators import initial
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While
@@ -60,7 +61,8 @@ class Memory:
         """All of ``tensor``."""
         found = self._arrays.get(tensor)
         if found is None:
-            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype)
+            first = initial(tensor)
+            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
         return found
 
     def window(self, access: Access) -> Array:
@@ -106,7 +108,7 @@ class Reference:
 
     def execute(self, inst: Inst) -> None:
         """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
-        if not inst.indices():
+        if not inst.indexed_by():
             inst.semantics(self)
             return
         for row in by_rows(inst):
@@ -270,8 +272,50 @@ class Reference:
         inner = np.unravel_index(places.array[rows, numbers], target.shape[1:])
         window[(rows, *inner)] = value.array[0, 0]
 
-    def strided(self, value: Value, start: int, step: int) -> Value:
-        return Value(value.array[:, start::step], value.dtype)
+    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
+        stop = None if count is None else start + count * step
+        return Value(value.array[:, start:stop:step], value.dtype)
+
+    def reshape(self, value: Value, partitions: int) -> Value:
+        return Value(value.array.reshape(partitions, -1), value.dtype)
+
+    def gather(self, value: Value, index: Value) -> Value:
+        numbers = index.array.astype(np.int64)
+        count = value.array.shape[1]
+        outside = (numbers < 0) | (numbers >= count)
+        rows = np.arange(max(len(value.array), len(numbers)))[:, None]
+        found = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
+        found[np.broadcast_to(outside, found.shape)] = np.frombuffer(value.dtype.poison, value.dtype.dtype)[0]
+        return Value(found, value.dtype)
+
+    def nonzero(self, value: Value) -> Value:
+        found = np.full((len(value.array), value.array.shape[1] + 1), -1, np.int32)
+        for row, kept in zip(found, value.array != 0, strict=True):
+            places = np.flatnonzero(kept)
+            row[: len(places)] = places
+            row[-1] = len(places)
+        return Value(found, dt.int32)
+
+    def ranked(self, value: Value, count: int) -> Value:
+        numbers = to_float32(value.array, value.dtype)[:, ::-1]  # a stable sort then puts the earlier of equals last
+        words = np.ascontiguousarray(numbers).view(np.int32)
+        keys = np.where(np.isnan(numbers), 0x7FFFFFFF, words ^ ((words >> 31) & 0x7FFFFFFF))
+        order = np.argsort(keys, axis=1, kind="stable")[:, -count:]
+        return Value((numbers.shape[1] - 1 - order).astype(np.int32), dt.int32)
+
+    def xorwow(self, state: Value, count: int) -> tuple[Value, Value]:
+        rows, words = state.array.shape
+        x, y, z, w, v, d = (state.array[:, i::6].copy() for i in range(6))
+        drawn: list[Array] = []
+        for _ in range(-(-count * 6 // words)):
+            t = x ^ (x >> 2)
+            x, y, z, w = y, z, w, v
+            v = (v ^ (v << 4)) ^ (t ^ (t << 1))
+            d = d + np.uint32(362437)
+            drawn.append(d + v)
+        bits = np.concatenate(drawn, axis=1)[:, :count]
+        after = np.stack((x, y, z, w, v, d), axis=2).reshape(rows, words)
+        return Value(bits, dt.uint32), Value(after, dt.uint32)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         device_print(prefix, value.array.reshape(shape), value.dtype)

@@ -116,8 +116,35 @@ class Algebra(Protocol[V]):
         """Write ``value``, one element, to the ``places`` (uint32) of each partition; those beyond its end are none."""
         ...
 
-    def strided(self, value: V, start: int, step: int) -> V:
-        """Every ``step``-th element of each partition from ``start``."""
+    def strided(self, value: V, start: int, step: int, count: int | None = None) -> V:
+        """Every ``step``-th element of each partition from ``start``: ``count`` of them, or all up to the last."""
+        ...
+
+    def reshape(self, value: V, partitions: int) -> V:
+        """The same elements in row-major order, in another number of partitions."""
+        ...
+
+    def gather(self, value: V, index: V) -> V:
+        """For each number in ``index`` that element of the same partition; the dtype's poison where there is none."""
+        ...
+
+    def nonzero(self, value: V) -> V:
+        """int32, one element more: the positions of elements that are not 0, -1 for the rest, their number."""
+        ...
+
+    def ranked(self, value: V, count: int) -> V:
+        """int32 positions of each partition's ``count`` largest elements, the largest last.
+
+        The order is that of numbers with -0 below +0 and NaN above all; of equal elements the earlier is the larger.
+        """
+        ...
+
+    def xorwow(self, state: V, count: int) -> tuple[V, V]:
+        """``count`` uint32 numbers from each partition's generators in turn, and the generators' words afterwards.
+
+        A generator is six words: x, y, z, w, v and d of Marsaglia's XORWOW. All generators of a partition go the same
+        number of steps: numbers that are left over are dropped.
+        """
         ...
 
     def show(self, prefix: str, value: V, shape: tuple[int, ...]) -> None:

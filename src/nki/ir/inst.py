@@ -150,13 +150,13 @@ class Inst:
 
     def reads(self) -> list[Access]:
         """What the instruction reads, run-time indices of operands included."""
-        return [*_present(self, self.read_names), *self.indices()]
+        return [*_present(self, self.read_names), *self.indexed_by()]
 
     def writes(self) -> list[Access]:
         """What the instruction writes."""
         return _present(self, self.write_names)
 
-    def indices(self) -> list[Access]:
+    def indexed_by(self) -> list[Access]:
         """Where the run-time indices of its operands are found, in the order of the operands."""
         return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 
@@ -324,6 +324,11 @@ def _integer(value: Any) -> Any:
     return "#" if kind is int else kind
 
 
+def _exact(value: Any) -> Any:
+    """Tells 2 from 2.0 and from True, which Python takes for equal."""
+    return (type(value), value)
+
+
 def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
     """Built as source text, one expression, because it runs for every recorded instruction."""
     parts: list[str] = []
@@ -337,8 +342,8 @@ def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
         elif f.role is not None or f.immediate:
             parts.append(f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})")
         else:
-            parts.append(f"self.{f.name}")
-    scope: dict[str, Any] = {"part": _part, "whole": _integer, "mnemonic": cls.mnemonic}
+            parts.append(f"exact(self.{f.name})" if int in f.types else f"self.{f.name}")
+    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
     exec(f"def signature(self):\n    return (mnemonic, {', '.join(parts)},)", scope)  # our own text: field names only
     return scope["signature"]
 

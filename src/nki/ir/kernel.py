@@ -20,12 +20,15 @@ from nki.base.errors import (
 )
 from nki.base.source import Where, here
 from nki.base.version import version
+from nki.ir.generators import VECTOR_WORDS
 from nki.ir.inst import Inst, verify
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
 from nki.target.model import Target
 
+REGISTER_BYTES = 4 * VECTOR_WORDS
+"""The largest state that a lane of an engine keeps: random number generators."""
 MAX_DIMS = 5
 """Dimensions that an access pattern can have on chip (NKI access-pattern guide)."""
 
@@ -169,7 +172,7 @@ class Builder:
         if self.failed is not None:
             raise self.failed
         if self._ended:
-            self._check_scope([*inst.accesses(), *inst.indices()])
+            self._check_scope([*inst.accesses(), *inst.indexed_by()])
         self.body.append(inst)
         if self.observer is not None:
             self.observer.emitted(inst)
@@ -200,16 +203,16 @@ class Builder:
         """Whether the body of a loop is being recorded."""
         return bool(self._around)
 
-    def state(self, name: str, dtype: DType, lanes: int) -> Access:
-        """The engine's own register file ``name``, one word a lane, its first ``lanes`` lanes."""
+    def state(self, name: str, dtype: DType, lanes: int, words: int = 1, first: int = 0) -> Access:
+        """The engine's own register file ``name`` of ``words`` a lane: ``lanes`` lanes from ``first``."""
         if name not in self._state:
-            made = Tensor(self._unique(name), (self.target.partitions, 1), dtype, Buffer.register)
+            made = Tensor(self._unique(name), (self.target.partitions, words), dtype, Buffer.register)
             outermost = self._around[0].tensors if self._around else self.tensors  # engines outlive loops
             outermost.append(made)
             if self.observer is not None:
                 self.observer.made(made)
             self._state[name] = made
-        return Access(self._state[name], 0, (lanes, 1), (1, 1), dtype)
+        return Access(self._state[name], first * words, (lanes, words), (words, 1), dtype)
 
     def _check_scope(self, accesses: list[Access]) -> None:
         """Raise unless every tensor still exists: what a loop's body made ends with the loop."""
@@ -277,7 +280,7 @@ def check_tensor(
             fix=f"tile dimension 0 by {target.partitions}, or put what exceeds it into the free dimensions",
         )
     if buffer is Buffer.register:
-        limit = 4
+        limit = REGISTER_BYTES
     else:
         limit = target.sbuf_partition_bytes if buffer is Buffer.sbuf else target.psum_partition_bytes
     size = dtype.itemsize

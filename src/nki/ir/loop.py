@@ -111,6 +111,6 @@ def declared(body: Iterable[Statement]) -> list[Tensor]:
 def touched(statement: Statement) -> list[Access]:
     """Every window that a statement reads or writes, inside a loop too."""
     if isinstance(statement, Inst):
-        return [*statement.accesses(), *statement.indices()]
+        return [*statement.accesses(), *statement.indexed_by()]
     own = [statement.register, *statement.reads()]
     return [*own, *(access for inner in statement.body for access in touched(inner))]

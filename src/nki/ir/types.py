@@ -19,7 +19,7 @@ from nki.base.source import Span
 
 
 class Buffer(Enum):
-    """The memories of a NeuronCore. ``register`` holds engine state that instructions pass on (one word a lane), and
+    """The memories of a NeuronCore. ``register`` holds engine state that instructions pass on (some words a lane), and
     the scalar registers of the sequencers (one word each).
     """
 

@@ -203,6 +203,36 @@ def exponential(
     dimensions. Since NeuronCore-v4.
     """
 
+def nc_n_gather(
+    dst: _Tile,
+    data: _Tile,
+    indices: _Tile,
+    name: str | None = None,
+) -> None:
+    """``dst[p, i] = data[p, indices[p, i]]``, free dimensions counted as one.
+
+    All tiles are in SBUF; ``indices`` is uint32 and has as many elements per partition as ``dst``, which has the dtype
+    of ``data``. Bits are moved unchanged. What an index outside the partition gives is undefined: here it is what
+    memory holds before anyone writes it.
+    """
+
+def local_gather(
+    dst: _Tile,
+    src_buffer: _Tile,
+    index: _Tile,
+    num_elem_per_idx: int = 1,
+    num_valid_indices: int | None = None,
+    name: str | None = None,
+) -> None:
+    """Each group of 16 partitions has one list of indices, by which all of them gather from ``src_buffer``.
+
+    The list is the group's part of ``index`` (uint16), down its 16 partitions first; ``num_valid_indices`` cuts it off.
+    For each number in it, a partition of ``dst`` receives ``num_elem_per_idx`` (1, 2, 4, 8, 16 or 32) elements of its
+    own partition of ``src_buffer`` from that element on, free dimensions counted as one. All tiles are in SBUF and have
+    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. What lies outside the
+    partition is undefined: here it is what memory holds before anyone writes it.
+    """
+
 def iota(
     dst: _Tile,
     pattern: _Sequence[_Sequence[int]],
@@ -297,6 +327,20 @@ def nc_matmul(
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
     """
 
+def nc_stream_shuffle(
+    dst: _Tile,
+    src: _Tile,
+    shuffle_mask: _Sequence[int],
+    name: str | None = None,
+) -> None:
+    """Partition p of ``dst`` receives partition ``shuffle_mask[p % 32]`` of the same quadrant of ``src``.
+
+    ``shuffle_mask`` has 32 numbers from 0 to 31; 255 leaves a partition of ``dst`` as it is. Quadrants are counted from
+    the first partition of each tile, and use the same mask. Same dtype and elements per partition; bits are moved
+    unchanged, and ``dst`` may be ``src``. A mask that asks for partitions which ``src`` does not have is refused, where
+    hardware would read what lies behind it.
+    """
+
 def nc_transpose(
     dst: _Tile,
     data: _Tile,
@@ -309,6 +353,20 @@ def nc_transpose(
     PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
     the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
     elements of the tile on hardware.)
+    """
+
+def nonzero_with_count(
+    dst: _Tile,
+    src: _Tile,
+    index_offset: int = 0,
+    padding_val: int = -1,
+    name: str | None = None,
+) -> None:
+    """The positions of the elements that are not 0, in partitions 0, 16, 32, … of ``src``; gen3 and later.
+
+    The same partitions of ``dst``, which has one element more, receive the positions in order, each plus
+    ``index_offset`` (wrapping), then ``padding_val``, and as the last element how many there are. The other partitions
+    of ``dst`` are left alone. Tiles are in SBUF, ``src`` float32 or int32, ``dst`` int32. NaN is not 0, -0 is.
     """
 
 def reciprocal(
@@ -339,6 +397,74 @@ def register_store(
     src: _Tile,
 ) -> None:
     """``dst = src``: the register's low bits, as many as an element of ``dst`` in SBUF or HBM has."""
+
+def rng(
+    dst: _Tile,
+    engine: _engine = _engine.vector,
+    name: str | None = None,
+) -> None:
+    """Fill ``dst``, an integer tile, with random bits: the low ones of a 32-bit number for each element.
+
+    ``engine`` is ``vector`` (default) or, on gen3 and later and in SBUF, ``gpsimd``; each has generators of its own.
+    """
+
+def rand2(
+    dst: _Tile,
+    min: float | _Tile,
+    max: float | _Tile,
+    name: str | None = None,
+) -> None:
+    """Fill ``dst`` with random numbers spread evenly from ``min`` to ``max``; gen4.
+
+    ``min`` and ``max`` are numbers or float32 tiles ``(partitions, 1)``. A float32 number is ``min + u * (max - min)``,
+    each step rounded, and at most ``max``; u is a multiple of 2**-24 from 0 to 1, below 1. It is rounded once to the
+    dtype of ``dst``, which may be an integer.
+    """
+
+def dropout(
+    dst: _Tile,
+    data: _Tile,
+    prob: float | _Tile,
+    name: str | None = None,
+) -> None:
+    """``data`` with elements replaced by 0, each with the probability ``prob``: 1.0 drops all, 0.0 keeps all.
+
+    ``prob`` is a number or a tile ``(partitions, 1)``: float32 where ``data`` is an integer, else of any float dtype.
+    ``dst`` has the dtype of ``data``; what is kept keeps its bits and is not scaled. An element is dropped if a random
+    multiple of 2**-24 from 0 to 1, below 1, is below ``prob`` (or ``prob`` is NaN).
+    """
+
+def set_rng_seed(
+    src_seeds: _Tile,
+    name: str | None = None,
+) -> None:
+    """Set all generators of the Vector engine from one 32-bit number in a ``(1, 1)`` tile.
+
+    The bits of ``src_seeds`` count, whatever its dtype. Word w of lane p becomes mix((24 p + w + 1) * 0x9E3779B9 +
+    mix(seed)) in wrapping arithmetic, where mix is the end of MurmurHash3. Every kernel starts as with the seed 0.
+    """
+
+def rand_set_state(
+    src_seeds: _Tile,
+    engine: _engine = _engine.gpsimd,
+    name: str | None = None,
+) -> None:
+    """Set an engine's generators, in the lanes of ``src_seeds``, to the words in its partitions; gen3 and later.
+
+    ``src_seeds`` is a uint32 tile in SBUF: ``(partitions, 6)`` for GpSimd (default), ``(partitions, 24)`` for the
+    Vector engine (gen4), whose four generators follow one another. A generator's words are x, y, z, w, v and d of
+    XORWOW.
+    """
+
+def rand_get_state(
+    dst: _Tile,
+    engine: _engine = _engine.gpsimd,
+    name: str | None = None,
+) -> None:
+    """Copy the words of an engine's generators, in the lanes of ``dst``, to its partitions; gen3 and later.
+
+    ``dst`` is a uint32 tile as ``nisa.rand_set_state`` takes it; for the Vector engine (gen4) it may be in PSUM.
+    """
 
 def select_reduce(
     dst: _Tile,
@@ -383,6 +509,18 @@ def range_select(
     reduction registers: ``reset_reduce`` begins with -inf, ``reduce`` with what they hold, ``reset`` leaves -inf and
     ``idle`` what was there. ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards; if ``dst``
     is narrower than float32, whose smallest number becomes -inf there, keep it in float32. Since NeuronCore-v3.
+    """
+
+def sequence_bounds(
+    dst: _Tile,
+    segment_ids: _Tile,
+    name: str | None = None,
+) -> None:
+    """For each element of ``segment_ids``, where its run of equal neighbours begins, and the position behind its end.
+
+    ``segment_ids`` has one partition of n elements, ``dst`` the shape ``(1, 2, n)``: the beginnings, then the ends. An
+    element that is 0 pads, and gets n and -1. Tiles are in SBUF, float32 or int32; positions are rounded once to a
+    float32 ``dst``.
     """
 
 def tensor_copy(
@@ -561,6 +699,24 @@ def tensor_tensor_scan(
     float32; only what is written to ``dst`` is rounded. ``data0`` and ``data1`` are not both in PSUM.
     """
 
+def topk(
+    val_dst: _Tile,
+    idx_dst: _Tile,
+    src: _Tile,
+    n: int,
+    name: str | None = None,
+) -> None:
+    """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
+
+    A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
+    s // 16. Of its first ``n`` the K largest go to ``val_dst`` in ascending order, and their numbers s to ``idx_dst``,
+    both laid out in the same way; the rest of ``val_dst`` and ``idx_dst`` is left alone. K is the elements per
+    partition of ``val_dst``, so that a sixteenth of it is used. Tiles are in SBUF: ``src`` and ``val_dst`` bfloat16,
+    ``idx_dst`` uint32. Of equal numbers the one that stands earlier counts as the larger; -0 is below +0 and NaN above
+    all. (The reference leaves ties open; that results are spread over the group shows in the kernels of the vendor's
+    library, which rely on their order no more than on that of the hardware.)
+    """
+
 __all__ = [
     "VirtualRegister",
     "activate2",
@@ -573,20 +729,28 @@ __all__ = [
     "dma_compute",
     "dma_copy",
     "dma_transpose",
+    "dropout",
     "engine",
     "exponential",
     "get_nc_version",
     "gpsimd_engine",
     "iota",
+    "local_gather",
     "matmul_perf_mode",
     "max8",
     "memset",
     "nc_find_index8",
     "nc_match_replace8",
     "nc_matmul",
+    "nc_n_gather",
+    "nc_stream_shuffle",
     "nc_transpose",
     "nc_version",
+    "nonzero_with_count",
     "oob_mode",
+    "rand2",
+    "rand_get_state",
+    "rand_set_state",
     "range_select",
     "reciprocal",
     "reduce_cmd",
@@ -594,9 +758,12 @@ __all__ = [
     "register_load",
     "register_move",
     "register_store",
+    "rng",
     "scalar_engine",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sequence_bounds",
+    "set_rng_seed",
     "tensor_copy",
     "tensor_copy_predicated",
     "tensor_engine",
@@ -607,6 +774,7 @@ __all__ = [
     "tensor_scalar_reduce",
     "tensor_tensor",
     "tensor_tensor_scan",
+    "topk",
     "unknown_engine",
     "vector_engine",
 ]

@@ -56,7 +56,7 @@ def _state(cls: type[Inst]) -> tuple[str, str]:
 def _argument(f: Field) -> str:
     if tuple in f.types:
         return f"freeze({f.name})"
-    return f"plain({f.name})" if f.immediate else f.name
+    return f"plain({f.name})" if f.immediate or int in f.types else f.name
 
 
 def freeze(value: Any) -> Any:
@@ -85,7 +85,9 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
 
     def record_with_state(inst: Any) -> None:
         builder = current(what)
-        if inst.uses_state:
+        if supplied := getattr(cls, "supplied", None):  # what depends on more than dst, the instruction says itself
+            setattr(inst, field, supplied(inst, builder.state))
+        elif inst.uses_state:
             lanes = inst.dst.partitions if isinstance(inst.dst, Access) else 1  # what else it is, verify says
             setattr(inst, field, builder.state(register, float32, min(lanes, builder.target.partitions)))
         builder.emit(inst)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from nki.base.dtype import DType
 from nki.base.errors import DTypeError, EngineError, GenerationError, MemoryRegionError, OperatorError, PartitionError
 from nki.ir.inst import Inst, Rule
 from nki.ir.types import Access, Buffer
@@ -350,4 +351,39 @@ def float_operand(name: str, op: str) -> Rule:
         "NKI reference, nki.isa.tensor_scalar",
         DTypeError,
         "copy it to a float32 tile with nisa.tensor_copy",
+    )
+
+
+def same_dtype(first: str, *others: str) -> Rule:
+    """All named tiles have one dtype: the instruction moves elements as they are."""
+
+    def ok(i: Inst, t: Target) -> bool:
+        found = {tile.dtype for name in (first, *others) if (tile := _tile(i, name)) is not None}
+        return len(found) < 2
+
+    return Rule(
+        "DT05",
+        _listed("dtypes differ:", (first, *others)),
+        ok,
+        "NKI reference, the instructions' Data types sections",
+        DTypeError,
+        "allocate {i." + first + ".name} with the dtype of the data, and convert with nisa.tensor_copy",
+    )
+
+
+def dtypes(name: str, *allowed: DType) -> Rule:
+    """The operand has one of these dtypes."""
+    words = " or ".join(map(str, allowed))
+
+    def ok(i: Inst, t: Target) -> bool:
+        tile = _tile(i, name)
+        return tile is None or tile.dtype in allowed
+
+    return Rule(
+        "DT04",
+        f"{name} '{{i.{name}.name}}' is {{i.{name}.dtype}}; it must be {words}",
+        ok,
+        "NKI reference, the instructions' Data types sections",
+        DTypeError,
+        f"convert it to {allowed[0]} with nisa.tensor_copy, or view it as that dtype",
     )

@@ -20,6 +20,8 @@ INSTRUCTIONS = [
     *("register_move", "register_load", "register_store"),
     *("tensor_scalar_reduce", "tensor_scalar_cumulative", "tensor_tensor_scan", "select_reduce", "range_select"),
     *("exponential", "activate2", "max8", "nc_find_index8", "nc_match_replace8"),
+    *("dropout", "local_gather", "nc_n_gather", "nc_stream_shuffle", "nonzero_with_count", "rand2", "rand_get_state"),
+    *("rand_set_state", "rng", "sequence_bounds", "set_rng_seed", "topk"),
     *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
 ]
 MODULES = {name: importlib.import_module(f"{__package__}.{name}") for name in INSTRUCTIONS}

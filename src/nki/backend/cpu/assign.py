@@ -60,7 +60,8 @@ def _row(r: Routine, s: Assign, leaves: list[Leaf], loop: Loop, position: Positi
     row = Row(r, leaves, loop, position)
     row.prepare(s.node)
     done = 0
-    width = r.lanes
+    # What is gathered comes element by element anyway, and much shorter code does it in a plain loop.
+    width = 1 if any(node.kind == "gather" for node in nodes_of(s.node)) else r.lanes
     while width >= 1:
         whole = (loop.count - done) // width * width
         if whole:

@@ -6,8 +6,10 @@ from llvmlite import ir
 
 from nki.backend.cpu import gemm, printing, search
 from nki.backend.cpu.assign import assign
+from nki.backend.cpu.byrow import by_row
 from nki.backend.cpu.folds import fold
-from nki.backend.cpu.nodes import Aliases, Assign, Find, Fold, Gemm, Place, Put, Scan, Show, Statement, Top8, lower
+from nki.backend.cpu.lower import Aliases, lower
+from nki.backend.cpu.nodes import Assign, ByRow, Find, Fold, Gemm, Place, Put, Scan, Show, Statement, Top8
 from nki.backend.cpu.put import put
 from nki.backend.cpu.routine import I64, Routine
 from nki.backend.cpu.scan import scan
@@ -39,6 +41,8 @@ def _emit(r: Routine, statement: Statement) -> None:
             scan(r, statement)
         case Put():
             put(r, statement)
+        case ByRow():
+            by_row(r, statement)
         case Show(place, prefix, shape):
             r.call(printing.address(), [r.start(place), ir.Constant(I64, printing.number(prefix, shape, place.dtype))])
         case Gemm(place, left, right, accumulate):

@@ -40,6 +40,7 @@ def _addresses() -> dict[str, int]:
     _add_for(module, walked)
     _add_while(module, walked)
     _add_fill(module)
+    _add_copy(module)
     return engine().compile(module)
 
 
@@ -53,6 +54,11 @@ def walk() -> Callable[[int, int, int, Any], None]:
 def fill_address() -> int:
     """A routine whose arguments are a place, a number of bytes and an 8-byte pattern."""
     return _addresses()["nki_fill"]
+
+
+def copy_address() -> int:
+    """A routine whose arguments are two places, to and from, and a number of bytes, a multiple of 8."""
+    return _addresses()["nki_copy"]
 
 
 def for_address() -> int:
@@ -189,4 +195,18 @@ def _add_fill(module: ir.Module) -> None:
 
     _count(b, function, words, word)
     _count(b, function, b.and_(nbytes, ir.Constant(I64, 7)), byte)
+    b.ret_void()
+
+
+def _add_copy(module: ir.Module) -> None:
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_copy")
+    bases, args = function.args
+    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+    target, source = (_place(b, bases, args, i) for i in (0, 2))
+
+    def word(index: Any) -> None:
+        at = [b.shl(index, ir.Constant(I64, 3))]
+        b.store(b.load(b.gep(source, at, source_etype=I8), typ=I64), b.gep(target, at, source_etype=I8))
+
+    _count(b, function, b.lshr(_element(b, args, ir.Constant(I64, 4), I64), ir.Constant(I64, 3)), word)
     b.ret_void()

@@ -40,7 +40,7 @@ def forwarded(kernel: Kernel) -> list[Statement]:
         if not isinstance(inst, Inst):
             fixed.update(access.tensor for access in touched(inst))
             continue
-        fixed.update(index.tensor for index in inst.indices())
+        fixed.update(index.tensor for index in inst.indexed_by())
         fixed.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
         for access in inst.reads():
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
@@ -61,7 +61,7 @@ def forwarded(kernel: Kernel) -> list[Statement]:
 
 def _copy(inst: Statement | None, tile: Tensor, other: str, mine: str) -> Access | None:
     """The window on the other side of a DMA that moves all of ``tile`` unchanged."""
-    if not isinstance(inst, Inst) or inst.mnemonic != "dma_copy" or inst.indices():
+    if not isinstance(inst, Inst) or inst.mnemonic != "dma_copy" or inst.indexed_by():
         return None
     there, here = getattr(inst, other), getattr(inst, mine)
     whole = here.tensor is tile and here.size == tile.elements and here.strides == row_major(here.shape)

@@ -10,13 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of
-from nki.ir.inst import Inst
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access
 from nki.isa.alu import BITS
 
 SCRATCH: Final = -1
@@ -58,7 +57,7 @@ class Param:
 class Node:
     """An expression over a tile of ``rows`` partitions and ``columns`` elements (1 repeats)."""
 
-    kind: str  # load, value, iota, cast, narrow, alu, integer, act, select, matmul
+    kind: str  # load, value, iota, cast, narrow, alu, integer, act, select, gather, matmul
     dtype: DType
     rows: int
     columns: int
@@ -66,7 +65,9 @@ class Node:
     op: str = ""
     place: Place | None = None
     value: Any = None
-    """``value``: the number or :class:`Param`; ``iota``: (dims, offset, channel multiplier)."""
+    """``value``: the number or :class:`Param`; ``iota``: (dims, offset, channel multiplier); ``gather``: the step and
+    number of the elements to choose from, the first of which is at ``place``.
+    """
 
 
 @dataclass(slots=True)
@@ -146,7 +147,20 @@ class Put:
     value: Place
 
 
-Statement = Assign | Fold | Gemm | Scan | Top8 | Find | Put | Show
+RowRoutine = Literal["nonzero", "ranked", "xorwow"]
+
+
+@dataclass(slots=True)
+class ByRow:
+    """What ``routine`` makes of each row of ``source``; ``more`` are further results, or memory to work in."""
+
+    routine: RowRoutine
+    place: Place
+    source: Place
+    more: tuple[Place, ...] = ()
+
+
+Statement = Assign | Fold | Gemm | Scan | Top8 | Find | Put | ByRow | Show
 
 
 def merged(pattern: Iterator[tuple[int, int]]) -> Dims:
@@ -264,12 +278,12 @@ class Lowering:
     def select(self, condition: Node, yes: Node, no: Node) -> Node:
         return _wide("select", yes.dtype, (self.cast(condition, dt.float32), yes, no))
 
-    def strided(self, value: Node, start: int, step: int) -> Node:
+    def strided(self, value: Node, start: int, step: int, count: int | None = None) -> Node:
         if value.kind == "cast":
-            return self.cast(self.strided(value.args[0], start, step), value.dtype)
+            return self.cast(self.strided(value.args[0], start, step, count), value.dtype)
         place = self._simple(value)
-        inner, count = place.dims[0]
-        kept = (count - start + step - 1) // step
+        inner, whole = place.dims[0]
+        kept = count or (whole - start + step - 1) // step
         first = place.start + start * inner * place.dtype.itemsize
         cut = Place(place.base, first, place.rows, place.row_step, ((inner * step, kept),), place.dtype)
         return Node("load", value.dtype, place.rows, kept, place=cut)
@@ -277,10 +291,45 @@ class Lowering:
     def show(self, prefix: str, value: Node, shape: tuple[int, ...]) -> None:
         self.statements.append(Show(self._place_of(self.real(value, copy=True)), prefix, shape))
 
+    def reshape(self, value: Node, partitions: int) -> Node:
+        place = self._place_of(self.real(value, copy=True))
+        columns = value.rows * value.columns // partitions
+        again = replace(place, rows=partitions, row_step=columns, dims=((1, columns),))
+        return Node("load", value.dtype, partitions, columns, place=again)
+
+    def gather(self, value: Node, index: Node) -> Node:
+        place = self._simple(value)
+        first = replace(place, dims=((1, 1),))
+        rows = max(value.rows, index.rows)
+        return Node("gather", value.dtype, rows, index.columns, (index,), place=first, value=place.dims[0])
+
+    def nonzero(self, value: Node) -> Node:
+        return self._by_row("nonzero", value, self.new_place(value.rows, value.columns + 1, dt.int32))
+
+    def ranked(self, value: Node, count: int) -> Node:
+        place = self.new_place(value.rows, count, dt.int32)
+        pairs = self.new_place(2, 2 * value.columns, dt.uint32)  # of key and position, before and after a pass
+        return self._by_row("ranked", value, place, pairs, self.new_place(1, 256, dt.uint32))
+
+    def xorwow(self, state: Node, count: int) -> tuple[Node, Node]:
+        generators = state.columns // 6
+        place = self.new_place(state.rows, -(-count // generators) * generators, dt.uint32)
+        after = self.new_place(state.rows, state.columns, dt.uint32)
+        self._by_row("xorwow", state, place, after)
+        kept = replace(place, dims=((1, count),))
+        return (
+            Node("load", dt.uint32, state.rows, count, place=kept),
+            Node("load", dt.uint32, state.rows, state.columns, place=after),
+        )
+
     def column(self, target: Access, index: int) -> Access:
         return column_of(target, index)
 
     # Helpers
+
+    def _by_row(self, routine: RowRoutine, value: Node, place: Place, *more: Place) -> Node:
+        self.statements.append(ByRow(routine, place, self._simple(value), more))
+        return Node("load", place.dtype, place.rows, place.columns, place=place)
 
     def _place(self, access: Access) -> Place:
         dims = merged(zip(access.strides[1:], access.shape[1:], strict=True))
@@ -345,7 +394,7 @@ class Lowering:
         value = value if op in BITS else self.cast(value, dt.float32)
         # An expression is worth a vector loop of its own; a fold over partitions is one itself.
         inner = value.args[0] if value.kind == "cast" else value
-        if inner.kind != "load" and not across:
+        if inner.kind != "load" and (not across or any(node.kind == "gather" for node in loads(value))):
             value = self.real(value)
         rows, columns = (1, value.columns) if across else (value.rows, groups)
         place = self.new_place(rows, columns, value.dtype)
@@ -372,95 +421,8 @@ def _product(value: Node, place: Place) -> Node | None:
 
 
 def loads(node: Node) -> Iterator[Node]:
-    """The loads in an expression."""
-    if node.kind == "load":
+    """What an expression reads from memory."""
+    if node.kind in ("load", "gather"):
         yield node
     for arg in node.args:
         yield from loads(arg)
-
-
-def template(inst: Inst) -> Inst:
-    """``inst`` with operands numbered and based at their first byte, and run-time numbers replaced by parameters."""
-    numbered = {
-        i: Access(Tensor(str(i), a.tensor.shape, a.tensor.dtype, a.buffer), 0, a.shape, a.strides, a.dtype)
-        for i, a in enumerate(inst.accesses())
-    }
-    made = inst.with_operands(numbered)
-    values = made.__dict__
-    names = [f.name for f in inst.fields if f.immediate and isinstance(values[f.name], int | float)]
-    values.update({name: Param(index) for index, name in enumerate(names)})
-    return made
-
-
-Aliases = tuple[tuple[int, int, bool], ...]
-"""(written operand, read operand, whether both are the same window) for operands that share memory."""
-
-
-def lower(inst: Inst, aliases: Aliases) -> Lowering:
-    """The statements of ``inst``, whose operands overlap as ``aliases`` says; reads see what was there before."""
-    copied = frozenset(read for _, read, same in aliases if not same)
-    while True:
-        lowering = Lowering(copied)
-        template(inst).semantics(lowering)
-        late = _read_too_late(lowering.statements, aliases)
-        if not late - copied:
-            lowering.statements = [s for s in lowering.statements if not _changes_nothing(s, aliases)]
-            return lowering
-        copied |= late
-
-
-def _changes_nothing(statement: Statement, aliases: Aliases) -> bool:
-    """Whether a tile is copied to where it already is."""
-    if not isinstance(statement, Assign) or statement.node.kind != "load" or statement.node.place is None:
-        return False
-    target, source = statement.place, statement.node.place
-    return _lockstep(target, source) and (target.base, source.base, True) in aliases
-
-
-def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[int]:
-    """Operands that a statement reads although an earlier one, or itself in another order, has written them."""
-    late: set[int] = set()
-    written: set[int] = set()
-    for statement in statements:
-        if isinstance(statement, Show):
-            continue
-        target = statement.place
-        for place in _reads(statement):
-            if place.base == SCRATCH:
-                continue
-            shared = {w for w, r, _ in aliases if r == place.base} | {place.base}
-            if shared & written:
-                late.add(place.base)
-            if target.base in shared and not (isinstance(statement, Assign) and _lockstep(target, place)):
-                late.add(place.base)
-        written.add(target.base)
-    return frozenset(late)
-
-
-def _reads(statement: Statement) -> list[Place]:
-    match statement:
-        case Assign():
-            return _loaded_from(statement.node)
-        case Fold():
-            return _loaded_from(statement.node) + ([] if statement.start is None else _loaded_from(statement.start))
-        case Gemm():
-            return [statement.left, statement.right]
-        case Scan():
-            return [*statement.sources, statement.start]
-        case Top8():
-            return [statement.source]
-        case Find():
-            return [statement.source, statement.wanted]
-        case Put():
-            return [statement.numbers, statement.value]
-        case Show():
-            return [statement.place]
-
-
-def _loaded_from(node: Node) -> list[Place]:
-    return [n.place for n in loads(node) if n.place is not None]
-
-
-def _lockstep(target: Place, source: Place) -> bool:
-    one = (target.start, target.rows, target.row_step, target.dims, target.dtype.itemsize)
-    return one == (source.start, source.rows, source.row_step, source.dims, source.dtype.itemsize)

@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 
 from nki.backend.cpu.codegen import emit_routine
 from nki.backend.cpu.coverage import unwritten
-from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, fill_address, for_address, while_address
+from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
-from nki.backend.cpu.nodes import Aliases
+from nki.backend.cpu.lower import Aliases
 from nki.base.version import version
 from nki.ir.dynamic import largest_index
+from nki.ir.generators import initial
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While, instructions, touched
@@ -120,6 +121,13 @@ class _Layout:
         """Fill ``tensor`` now if it needs it and was not yet."""
         if tensor in self.fills:
             self.fills.discard(tensor)
+            first = initial(tensor)
+            if first is not None:
+                literal = 8 * len(self.args)
+                self.args += first.reshape(-1).view(np.int64).tolist()
+                self.rows += [copy_address(), len(self.args)]
+                self.args += [*self.places[tensor], ARGS, literal, tensor.nbytes]
+                return
             pattern = tensor.dtype.poison * (8 // tensor.dtype.itemsize)
             self.rows += [fill_address(), len(self.args)]
             self.args += [*self.places[tensor], tensor.nbytes, int.from_bytes(pattern, "little", signed=True)]

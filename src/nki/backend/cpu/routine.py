@@ -278,9 +278,9 @@ def nodes_of(node: Node) -> list[Node]:
 
 
 def leaves_of(node: Node) -> list[Leaf]:
-    """The loads and iotas of an expression, each once."""
-    unique = {id(n): n for n in nodes_of(node) if n.kind in ("load", "iota")}
-    return [Leaf(n, n.place if n.kind == "load" else None) for n in unique.values()]
+    """The loads, gathers and iotas of an expression, each once."""
+    unique = {id(n): n for n in nodes_of(node) if n.kind in ("load", "iota", "gather")}
+    return [Leaf(n, n.place) for n in unique.values()]
 
 
 def dims_of(leaf: Leaf, columns: int) -> tuple[tuple[int, int], ...]:

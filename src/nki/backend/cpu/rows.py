@@ -38,8 +38,8 @@ class Row:
             self.prepare(arg)
 
     def _constant(self, node: Node) -> bool:
-        if node.kind in ("load", "iota"):
-            return self.loop.steps[self.place_of[id(node)]] == 0
+        if id(node) in self.place_of and self.loop.steps[self.place_of[id(node)]] != 0:
+            return False
         return node.kind == "value" or all(self._constant(arg) for arg in node.args)
 
     def value(self, node: Node, index: Value, width: int) -> Value:
@@ -90,6 +90,9 @@ class Row:
             case "select":
                 chosen = b.fcmp_unordered("!=", args[0], constant(args[0].type, 0.0))
                 return b.select(chosen, args[1], args[2])
+            case "gather":
+                assert width == 1, "statements that gather go element by element"
+                return self._gather(node, index, args[0])
             case _:
                 raise AssertionError(node.kind)
 
@@ -120,6 +123,21 @@ class Row:
             element = self.b.load(at, align=size, typ=kind)
             result = self.b.insert_element(result, element, ir.Constant(I32, lane))
         return result
+
+    def _gather(self, node: Node, index: Value, chosen: Value) -> Value:
+        """One element. A number that leads outside the row reads the row's first element and gives poison."""
+        b = self.b
+        leaf, place = self.place_of[id(node)], cast(Place, node.place)
+        step, count = node.value
+        size = place.dtype.itemsize
+        word = ir.IntType(8 * size)
+        number = (b.sext if node.args[0].dtype.kind == "i" else b.zext)(chosen, I64)
+        inside = b.icmp_unsigned("<", number, ir.Constant(I64, count))
+        moved = b.mul(b.select(inside, number, ir.Constant(I64, 0)), ir.Constant(I64, step * size))
+        at = b.gep(self._address(leaf, place, index), [moved], source_etype=I8)
+        poison = ir.Constant(word, int.from_bytes(place.dtype.poison, "little"))
+        element = b.select(inside, b.load(at, align=size, typ=word), poison)
+        return b.bitcast(element, storage_type(place.dtype, 1))
 
     def store(self, place: Place, value: Value, index: Value, width: int) -> None:
         """Write ``width`` elements of the target, which is leaf 0."""

@@ -1,0 +1,87 @@
+"""nki.isa.local_gather (GpSimd Engine).
+
+An index counts elements, not runs of ``num_elem_per_idx`` of them: the reference's example multiplies its indices by
+that number first. Undefined elements are chosen as for nc_n_gather.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .nc_n_gather import nothing
+from .numerics import Array
+from .tile import rows
+
+TOLERANCE = None
+
+
+def copies_bits(dst: Array, *, src_buffer: Array, index: Array, num_elem_per_idx: int = 1, **_: Any) -> bool:
+    return bool((index + np.int64(num_elem_per_idx) <= src_buffer.size // src_buffer.shape[0]).all())
+
+
+def oracle(
+    dst: Array,
+    *,
+    src_buffer: Array,
+    index: Array,
+    num_elem_per_idx: int = 1,
+    num_valid_indices: int | None = None,
+    **_: Any,
+) -> Array:
+    """Each group of 16 partitions has one list of offsets, read partition by partition within each column.
+
+    Reference: nki.isa.local_gather.
+    """
+    source, numbers = rows(src_buffer), rows(index)
+    result: list[list[Any]] = []
+    for p in range(source.shape[0]):
+        group = numbers[p // 16 * 16 : p // 16 * 16 + 16]
+        listed = [int(group[q, c]) for c in range(group.shape[1]) for q in range(16)][:num_valid_indices]
+        wanted = [first + n for first in listed for n in range(num_elem_per_idx)]
+        missing = nothing(dst.dtype)[0]
+        result.append([source[p, n] if n < source.shape[1] else missing for n in wanted])
+    return np.array(result, dst.dtype).reshape(dst.shape)
+
+
+_source = np.arange(32 * 8, dtype=np.int32).reshape(32, 8)
+_index = np.zeros((32, 2), np.uint16)
+_index[0], _index[1], _index[2] = (3, 5), (1, 6), (0, 7)  # listed as 3, 1, 0, …, then 5, 6, 7, …
+_index[16], _index[17] = (7, 0), (8, 0)
+_first = np.array([[p * 8 + n for n in (3, 1, 0)] for p in range(16)])
+_second = np.array([[p * 8 + 7, 0x5A5A5A5A, p * 8] for p in range(16, 32)])
+_runs = np.array([[p * 8 + n for n in (3, 4, 1, 2, 0, 1)] for p in range(16)])
+VECTORS = [
+    (
+        {
+            "dst": np.zeros((32, 3), np.int32),
+            "src_buffer": _source,
+            "index": _index,
+            "num_elem_per_idx": 1,
+            "num_valid_indices": 3,
+        },
+        np.concatenate([_first, _second]).astype(np.int32),
+    ),
+    (
+        {
+            "dst": np.zeros((16, 3, 2), np.int32),
+            "src_buffer": _source[:16].reshape(16, 4, 2),
+            "index": _index[:16],
+            "num_elem_per_idx": 2,
+            "num_valid_indices": 3,
+        },
+        _runs.astype(np.int32).reshape(16, 3, 2),
+    ),
+    (
+        {
+            "dst": np.zeros((16, 32), np.int32),
+            "src_buffer": _source[:16],
+            "index": _index[:16],
+        },
+        np.array(
+            [[p * 8 + n for n in (3, 1, 0, *[0] * 13, 5, 6, 7, *[0] * 13)] for p in range(16)],
+            np.int32,
+        ),
+    ),
+]

@@ -1,0 +1,40 @@
+"""nki.isa.rng (Vector or GpSimd Engine); see :mod:`.xorwow` for the generator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from . import xorwow
+from .numerics import Array
+
+TOLERANCE = None
+
+
+def oracle(dst: Array, *, states: Array, **_: Any) -> tuple[Array, Array]:
+    """The low bits of one 32-bit number for each element. Reference: nki.isa.rng."""
+    numbers, after = xorwow.draw(states, dst.size // dst.shape[0])
+    size = dst.dtype.itemsize
+    low = (numbers.astype(np.int64) % 2 ** (8 * size)).astype(f"u{size}")
+    return low.view(dst.dtype).reshape(dst.shape), after
+
+
+_numbers = np.array([xorwow.NUMBERS[:3]], np.uint32)
+_mixed = np.array([[246875399, 362437, 362437, 362437, 3690007200, 724874]], np.uint32)
+VECTORS = [
+    (
+        {"dst": np.zeros((1, 3), np.uint32), "engine": "gpsimd", "states": xorwow.starts(1)},
+        (_numbers, xorwow.ends(1, 3)),
+    ),
+    # Three words modulo 256, seen as signed numbers.
+    (
+        {"dst": np.zeros((1, 3), np.int8), "engine": "gpsimd", "states": xorwow.starts(1)},
+        (np.array([[0x07, 0xA0 - 256, 0x8D - 256]], np.int8), xorwow.ends(1, 3)),
+    ),
+    # Four generators in turn; of the second round two numbers are left over.
+    (
+        {"dst": np.zeros((1, 2, 3), np.uint32), "engine": "vector", "states": xorwow.starts(4)},
+        (_mixed.reshape(1, 2, 3), xorwow.ends(4, 2)),
+    ),
+]

@@ -1,0 +1,66 @@
+"""Marsaglia's XORWOW generator (Xorshift RNGs, 2003) on Python's integers, and how the engines use it here.
+
+Chosen where the reference is silent, which names the generator and the number of its words for GpSimd and for the
+Vector Engine of gen4, and nothing else: the words are the paper's x, y, z, w, v, d in this order; a lane with several
+generators takes their numbers in turn, all of them going the same number of steps; older Vector Engines have the same.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from .numerics import Array
+
+WORD = 2**32
+
+
+def step(state: list[int]) -> tuple[int, list[int]]:
+    """The next number, and the words after it."""
+    x, y, z, w, v, d = state
+    t = x ^ (x >> 2)
+    new = (v ^ (v << 4) ^ t ^ (t << 1)) % WORD
+    count = (d + 362437) % WORD
+    return (count + new) % WORD, [y, z, w, v, new, count]
+
+
+def draw(states: Array, count: int) -> tuple[Array, Array]:
+    """``count`` uint32 numbers for each lane, (lanes, count), and the states after."""
+    after = np.array(states)
+    numbers = np.zeros((len(states), count), np.uint32)
+    for lane in range(len(states)):
+        generators = [[int(word) for word in states[lane, g : g + 6]] for g in range(0, states.shape[1], 6)]
+        for first in range(0, count, len(generators)):
+            for g, generator in enumerate(generators):
+                number, generators[g] = step(generator)
+                if first + g < count:
+                    numbers[lane, first + g] = number
+        after[lane] = [word for generator in generators for word in generator]
+    return numbers, after
+
+
+# The seeds of Marsaglia's paper, and the numbers that follow from them.
+PUBLISHED = [123456789, 362436069, 521288629, 88675123, 5783321, 6615241]
+NUMBERS = [246875399, 3690007200, 1264581005, 3906711041, 1866187943]
+
+
+def four(first: list[int]) -> list[int]:
+    """A Vector Engine's lane: one generator with words of its own, three that have no other bits than their counters.
+
+    Their numbers are therefore 362437, then twice that, and so on.
+    """
+    return [*first, *[0] * 18]
+
+
+def starts(generators: int) -> Array:
+    """States whose numbers are known, for one lane."""
+    return np.array([PUBLISHED if generators == 1 else four(PUBLISHED)], np.uint32)
+
+
+def ends(generators: int, steps: int) -> Array:
+    """The states of :func:`starts` after some steps, written out: old values of v move down, counters go up."""
+    new = [(NUMBERS[n] - PUBLISHED[5] - (n + 1) * 362437) % WORD for n in range(steps)]
+    values = [*PUBLISHED[:5], *new]
+    lane = [*values[-5:], (PUBLISHED[5] + steps * 362437) % WORD]
+    for _ in range(generators - 1):
+        lane += [0, 0, 0, 0, 0, steps * 362437]
+    return np.array([lane], np.uint32)
