@@ -194,7 +194,8 @@ class Kernel:
         with watching() as watched, collecting() as warnings:
             program = pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
         # What its own Python has changed or reached on hidden ways cannot be told from the name alone.
-        if found is not None and found.codes.issuperset(watched.codes) and fingerprint(*name) == found:
+        known = found is not None and not watched.files and found.codes.issuperset(watched.codes)
+        if found is not None and known and fingerprint(*name) == found:
             compiled.store(found.digest, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 

@@ -240,8 +240,7 @@ def test_keeps_shape_of_strided_arrays(dtype: DType) -> None:
 
 @pytest.mark.parametrize("dtype", [d for d in dt.ALL if not d.computes], ids=str)
 def test_refuses_types_that_do_not_compute(dtype: DType) -> None:
-    with pytest.raises(DTypeError):
-        native.storage_type(dtype, 1)
+    assert native.storage_type(dtype, 1) == ir.IntType(8 * dtype.itemsize)  # they are moved
     with pytest.raises(DTypeError):
         twin.to_float32(np.zeros(1, dtype.dtype), dtype)
     with pytest.raises(DTypeError):

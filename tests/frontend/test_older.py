@@ -36,6 +36,12 @@ def with_dtype_left_over(x):
     return finished(other)
 
 
+def with_integers(x):
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x, dge_mode=3)
+    return finished(tile)
+
+
 def finished(tile):
     out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(dst=out, src=tile)
@@ -48,6 +54,7 @@ def finished(tile):
     [
         (with_strings, ["dtype 'float32'.*`nl.float32`", "buffer 'sbuf'.*`nl.sbuf`"]),
         (with_numpy_types, ["dtype <class 'numpy.float32'>.*`nl.float32`"]),
+        (with_integers, ["dge_mode=3 is of an older NKI.*`nisa.dge_mode.none`"]),
         (with_dtype_left_over, ["`nisa.tensor_copy` takes no `dtype`: leave it out"]),
     ],
 )

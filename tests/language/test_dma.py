@@ -138,6 +138,29 @@ def test_one_index_moves_all_of_it(how: How) -> None:
 
 
 @nki.jit
+def rows_as(a, index, kind):
+    """Rows of ``a``, seen as ``kind``, where an index is inside; of the others what was there before."""
+    table = a.view(kind)
+    tile = nl.ndarray((index.shape[0], table.shape[1]), kind, buffer=nl.sbuf)
+    nisa.dma_copy(tile, table[0 : index.shape[0]])
+    nisa.dma_copy(tile, table.vector_select(0, nl.load(index)), oob_mode=skip)
+    out = nl.ndarray((index.shape[0], a.shape[1]), a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out.view(kind), tile)
+    return out
+
+
+@BOTH
+@pytest.mark.parametrize(
+    "kind", [nl.int32, nl.uint32, nl.float8_e4m3fn_x4, nl.float8_e5m2_x4, nl.float4_e2m1fn_x4], ids=str
+)
+def test_gathered_elements_keep_their_bits(how: How, kind: Any) -> None:
+    """Integers beyond 2**24, and packed elements, next to a row that is skipped."""
+    a = np.random.default_rng(3).integers(0, 2**32, (6, 8), np.uint32)
+    got = how(rows_as)(a, np.array([[5], [6], [0], [2**32 - 1]], np.uint32), kind)
+    np.testing.assert_array_equal(got, a[[5, 1, 0, 3]])
+
+
+@nki.jit
 def total(a, b, c):
     out = nl.ndarray(a.shape, nl.bfloat16, buffer=nl.shared_hbm)
     tile = nl.load(c)

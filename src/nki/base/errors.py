@@ -207,6 +207,12 @@ class FileImportError(NkiError):
     code = "NKI-KN008"
 
 
+class ConstantWrittenError(NkiError):
+    """A kernel writes to a constant."""
+
+    code = "NKI-KN009"
+
+
 class IndexRangeError(NkiError):
     """An index or slice outside its tensor, or of a kind that tensors do not take."""
 

@@ -29,7 +29,7 @@ REMOVED: Final[dict[str, str]] = {
     "nki.isa.tensor_copy_dynamic_src": _DYNAMIC,
     "nki.language.all_reduce": "accumulate into one tensor yourself, or use `nki.collectives.all_reduce`",
     "nki.language.arange": _SLICES,
-    "nki.language.atomic_rmw": "use `nisa.dma_compute(dst, [src], reduce_op)`",
+    "nki.language.atomic_rmw": "use `nisa.dma_compute(rows, [rows, src], nl.add)`, `rows = t.vector_select(0, index)`",
     "nki.language.bfp16": "write the number itself",
     "nki.language.finfo": "write the number itself",
     "nki.language.fp32": "write the number itself; the smallest float32 is -3.4028235e38",
@@ -68,7 +68,8 @@ REMOVED_PARAMETERS: Final[dict[str, str]] = {
         "write the condition as `pattern=[[step, count], …], offset=…, channel_multiplier=…, cmp_op=…`: it holds where "
         "offset + partition * channel_multiplier + the steps compares so with 0"
     ),
-    "nki.isa.dma_copy.dst_rmw_op": "use `nisa.dma_compute(dst, [src], reduce_op)`",
+    "nki.isa.dma_copy.dst_rmw_op": "use `nisa.dma_compute(dst, [dst, src], nl.add)`",
+    "nki.isa.dma_copy.unique_indices": "leave it out: only `nisa.dma_compute` adds to rows, and it takes it",
     "nki.isa.iota.expr": "write the numbers as `pattern=[[step, count], …], offset=…, channel_multiplier=…`",
     "nki.isa.memset.shape": "allocate the tile first: `t = nl.ndarray(shape, dtype, buffer=nl.sbuf)`; pass it as `dst`",
     "nki.isa.nc_matmul.is_moving_zero": "it is called `is_moving_onezero`",

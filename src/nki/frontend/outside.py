@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import functools
+import os
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -29,11 +30,14 @@ class Watched:
 
     reads: list[Read] = field(default_factory=list[Read])
     codes: list[types.CodeType] = field(default_factory=list[types.CodeType])
+    files: bool = False
+    """Whether files are among what they read, of which no other process can know before it runs them."""
 
 
 class _Reached(threading.local):
     def __init__(self) -> None:
         self.scopes: dict[tuple[int, ...], Scope] | None = None
+        self.files: dict[str, Read] = {}
 
 
 _reached = _Reached()
@@ -45,9 +49,11 @@ class watching:  # noqa: N801  # used like a function
     def __init__(self) -> None:
         self.watched = Watched()
         self._outer: dict[tuple[int, ...], Scope] | None = None
+        self._files: dict[str, Read] = {}
 
     def __enter__(self) -> Watched:
         self._outer, _reached.scopes = _reached.scopes, {}
+        self._files, _reached.files = _reached.files, {}
         return self.watched
 
     def __exit__(self, *exc: object) -> None:
@@ -57,7 +63,9 @@ class watching:  # noqa: N801  # used like a function
             self.watched.codes.append(code)
             for key, read in _reads(node, module, dict(zip(code.co_freevars, cells, strict=True))):
                 found.setdefault(key, read)
-        self.watched.reads.extend(found.values())
+        self.watched.reads.extend([*found.values(), *_reached.files.values()])
+        self.watched.files = bool(_reached.files)
+        _reached.files = self._files
 
 
 def note(node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: tuple[types.CellType, ...]) -> None:
@@ -65,6 +73,19 @@ def note(node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: tup
     scopes = _reached.scopes
     if scopes is not None:
         scopes.setdefault((id(node), *map(id, cells)) if cells else (id(node),), (node, code, module, cells))
+
+
+def note_file(path: str) -> None:
+    """Note that this thread's kernel reads the file at ``path``; one that is gone later counts as unchanged."""
+
+    def state(before: Any = ABSENT) -> Any:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return before
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    _reached.files[path] = functools.partial(state, state())
 
 
 def _reads(
@@ -113,4 +134,4 @@ def of_cell(cell: types.CellType) -> Any:
         return ABSENT
 
 
-__all__ = ["ABSENT", "Read", "Watched", "note", "of_cell", "watching"]
+__all__ = ["ABSENT", "Read", "Watched", "note", "note_file", "of_cell", "watching"]

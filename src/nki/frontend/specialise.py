@@ -82,6 +82,12 @@ def _outputs(captured: Captured, result: Any, inputs: list[Tensor]) -> list[Tens
                 fix=allocate,
                 span=tensor.span,
             )
+        if tensor.data is not None:
+            raise ReturnError(
+                f"kernel {name!r} returns the constant '{tensor.name}'; results are tensors of their own",
+                fix="copy it to an output with nisa.dma_copy, or leave it out: the caller can have it without a kernel",
+                span=span,
+            )
         if tensor in inputs:
             raise ReturnError(
                 f"kernel {name!r} returns its input '{tensor.name}'; results are tensors of their own",

@@ -30,6 +30,11 @@ _FIX = "compile the kernel again"
 def dumps(kernel: Kernel, about: Mapping[str, Any] | None = None) -> bytes:
     """The artifact of ``kernel``; ``about``, of JSON values, comes along and is read by :func:`about` only."""
     text = show(kernel).encode()
+    if len(text) > LARGEST:
+        raise ArtifactError(
+            f"kernel {kernel.name!r} takes {len(text)} bytes of text; an artifact holds at most {LARGEST}",
+            fix="pass large constants as arguments",
+        )
     content: dict[str, Any] = {
         "format": FORMAT,
         "version": VERSION,

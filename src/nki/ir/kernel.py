@@ -20,6 +20,7 @@ from nki.base.errors import (
 )
 from nki.base.source import Where, here
 from nki.base.version import version
+from nki.ir.constant import Constant
 from nki.ir.generators import VECTOR_WORDS
 from nki.ir.inst import Inst, verify
 from nki.ir.loop import Loop, Statement, declared, instructions
@@ -64,6 +65,10 @@ class Kernel:
         """All instructions, those of loops where they stand."""
         return instructions(self.body)
 
+    def constants(self) -> list[Tensor]:
+        """The tensors whose contents are a part of the kernel, in the order of :attr:`tensors`."""
+        return [tensor for tensor in self.tensors if tensor.data is not None]
+
     def input_specs(self) -> tuple[TensorSpec, ...]:
         return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in self.inputs)
 
@@ -78,7 +83,7 @@ class Kernel:
     __hash__ = None  # type: ignore[assignment]
 
     def _content(self) -> tuple[Any, ...]:
-        tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role) for t in self.tensors]
+        tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role, t.data) for t in self.tensors]
         inputs, outputs = [t.name for t in self.inputs], [t.name for t in self.outputs]
         return (self.name, self.target, self.grid, inputs, outputs, self.sequence, tensors, self.body, self.version)
 
@@ -129,6 +134,7 @@ class Builder:
     _names: dict[str, int] = field(default_factory=dict[str, int])
     _known: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
     _around: list[_Around] = field(default_factory=list[_Around])
     _ended: dict[Tensor, Loop] = field(default_factory=dict[Tensor, Loop])
 
@@ -207,12 +213,26 @@ class Builder:
         """The engine's own register file ``name`` of ``words`` a lane: ``lanes`` lanes from ``first``."""
         if name not in self._state:
             made = Tensor(self._unique(name), (self.target.partitions, words), dtype, Buffer.register)
-            outermost = self._around[0].tensors if self._around else self.tensors  # engines outlive loops
-            outermost.append(made)
-            if self.observer is not None:
-                self.observer.made(made)
-            self._state[name] = made
+            self._state[name] = self._outermost(made)  # engines outlive loops
         return Access(self._state[name], first * words, (lanes, words), (words, 1), dtype)
+
+    def constant(self, name: str, shape: tuple[int, ...], dtype: DType, data: Constant, where: Where) -> Tensor:
+        """A tensor in HBM that holds ``data``; the one that was made before, if there is one."""
+        if self.failed is not None:
+            raise self.failed
+        key = (data, shape, dtype)
+        if key not in self._constants:
+            check_tensor(name, shape, dtype, Buffer.shared_hbm, None, self.target)
+            made = Tensor(self._unique(name), shape, dtype, Buffer.shared_hbm, None, "constant", where.span, data)
+            self._constants[key] = self._outermost(made)  # it is there before the kernel runs
+        return self._constants[key]
+
+    def _outermost(self, made: Tensor) -> Tensor:
+        """``made``, which belongs to the kernel and not to the loop whose body is being recorded."""
+        (self._around[0].tensors if self._around else self.tensors).append(made)
+        if self.observer is not None:
+            self.observer.made(made)
+        return made
 
     def _check_scope(self, accesses: list[Access]) -> None:
         """Raise unless every tensor still exists: what a loop's body made ends with the loop."""

@@ -2,6 +2,7 @@
 
     kernel "add" target=trn2 grid=() version="1.0" {
       input a : hbm float32[256,512]
+      constant e : shared_hbm float32[2,2] sha256=18d… data=eJx…
       tensor c : shared_hbm float32[256,512]
       tensor a_tile : sbuf float32[128,512] at=(0, 2048)
       dma_copy dst=a_tile[0 | 512x128, 1x512] src=a[0 | 512x128, 1x512] engine=unknown  # "add.py":14
@@ -16,7 +17,8 @@
 
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
 bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
-has an index of its own. A tensor whose name is no plain word has it in quotes. Bounds of loops are numbers or
+has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
+uncompressed ones. A tensor whose name is no plain word has it in quotes. Bounds of loops are numbers or
 registers. What a loop declares exists in it alone. ``parse(show(kernel)) == kernel``.
 
 Parsing never evaluates anything, and proves nothing but the form: whether the kernel is legal is for stage ``verify``.
@@ -24,9 +26,11 @@ Parsing never evaluates anything, and proves nothing but the form: whether the k
 
 from __future__ import annotations
 
+import base64
 import functools
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import replace
 from enum import Enum
@@ -35,6 +39,7 @@ from typing import Any, cast
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
 from nki.base.source import Noted, Span, Where
+from nki.ir.constant import Constant, constant
 from nki.ir.inst import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import For, Loop, Statement, While, declared
@@ -91,10 +96,14 @@ def _source(where: Where) -> str:
 
 
 def _tensor(t: Tensor) -> str:
-    head = "input" if t.role == "input" else "output" if t.role == "output" else "tensor"
     shape = ",".join(map(str, t.shape))
     address = f" at={_value(t.address)}" if t.address is not None else ""
-    return f"{head} {_name(t)} : {t.buffer.value} {t.dtype.name}[{shape}]{address}"
+    data = "" if t.data is None else f" sha256={t.data.digest} data={_packed(t.data)}"
+    return f"{t.role or 'tensor'} {_name(t)} : {t.buffer.value} {t.dtype.name}[{shape}]{address}{data}"
+
+
+def _packed(constant: Constant) -> str:
+    return base64.b64encode(zlib.compress(constant.data, 6)).decode()
 
 
 def _name(t: Tensor) -> str:
@@ -122,7 +131,10 @@ _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
 _PLAIN = re.compile(r"[^\W\d][\w.]*")
 _HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
-_DECLARE = re.compile(rf"(input|output|tensor) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?$")
+_DECLARE = re.compile(
+    rf"(input|output|tensor|constant) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
+    r"(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
+)
 _FOR = re.compile(rf"for {_NAME} = (?:(-?\d+)|{_NAME}) to (?:(-?\d+)|{_NAME}) step (\d+) \{{")
 _WHILE = re.compile(rf"while {_NAME} \{{")
 _OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
@@ -136,6 +148,8 @@ _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _USUAL = re.compile(r" (\w+)=([\w.+-]+(?:\[[^\[\]]*\])?)(?= |$)")
 _DIGITS = 20
 """Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
+_MOST_DATA = 1 << 30
+"""Bytes of one constant: a few edited letters must not fill the memory."""
 _NESTED = 32
 """Loops within loops."""
 _DEPTH = 8
@@ -208,7 +222,7 @@ class _Parser:
         """Statements up to a line that begins with ``end``; and that line."""
         body: list[Statement] = []
         while not (line := self.next()).startswith(end):
-            if line.startswith(("input ", "output ", "tensor ")):
+            if line.startswith(("input ", "output ", "tensor ", "constant ")):
                 self.declare(line)
             elif found := _FOR.match(line):
                 start, stop = (self.bound(found[i], found[i + 1]) for i in (2, 4))
@@ -272,7 +286,24 @@ class _Parser:
         shape = tuple(self.whole(n) for n in found[5].split(",") if n)
         address = (self.whole(found[6]), self.whole(found[7])) if found[6] else None
         role = "" if found[1] == "tensor" else found[1]
-        self.tensors[name] = Tensor(name, shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
+        made = Tensor(name, shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
+        if found[8]:
+            made.data = self.data(found[8], found[9], made.nbytes)
+        self.tensors[name] = made
+
+    def data(self, digest: str, packed: str, size: int) -> Constant:
+        """A constant's bytes. However many the text holds, no more are unpacked than the tensor has."""
+        if size > _MOST_DATA:
+            raise self.fail(f"a constant has more than {_MOST_DATA} bytes")
+        unpacker = zlib.decompressobj()
+        try:
+            data = unpacker.decompress(base64.b64decode(packed, validate=True), size) if size else b""
+        except (zlib.error, ValueError, OverflowError):
+            raise self.fail("the data of a constant cannot be unpacked") from None
+        made = constant(data)
+        if len(data) != size or made.digest != digest:
+            raise self.fail("the data of a constant are damaged, or not as many as it needs")
+        return made
 
     def name(self, written: str) -> str:
         return self.string(written) if written.startswith('"') else written

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 from nki.base.dtype import DType
 from nki.base.source import Span
+from nki.ir.constant import Constant
 
 
 class Buffer(Enum):
@@ -47,7 +48,8 @@ class Tensor:
     """One allocation. Two tensors are the same only if they are one object; names are unique within a kernel.
 
     ``address`` is ``(first partition, byte offset in the partition)`` when the user placed it. ``role`` says how the
-    kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal).
+    kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal). ``"constant"`` is the role of a tensor that
+    holds ``data`` from the beginning, and that nothing writes.
     """
 
     name: str
@@ -57,6 +59,7 @@ class Tensor:
     address: tuple[int, int] | None = None
     role: str = ""
     span: Span | None = None
+    data: Constant | None = None
     free_size: int = field(init=False)
     """Elements per partition."""
     elements: int = field(init=False)

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from enum import Enum
 from typing import Any, cast
 
 import numpy as np
 
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
+from nki.base.source import here
+from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
@@ -26,12 +29,14 @@ def function(cls: type[Inst]) -> Callable[..., None]:
         "cls": cls,
         "freeze": freeze,
         "plain": plain,
+        "member": member,
         "record": _record(cls),
     }
     parameters: list[str] = []
     arguments: list[str] = []
     for f in shown:
         scope[f"default_{f.name}"] = f.default
+        scope[f"kind_{f.name}"] = f.symbol
         parameters.append(f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}")
         arguments.append(f"{f.name}={_argument(f)}")
     text = f"def {cls.mnemonic}({', '.join(parameters)}):\n    record(cls({', '.join(arguments)}))\n"
@@ -56,12 +61,24 @@ def _state(cls: type[Inst]) -> tuple[str, str]:
 def _argument(f: Field) -> str:
     if tuple in f.types:
         return f"freeze({f.name})"
+    if f.symbol is not None and issubclass(f.symbol, Enum):
+        return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
     return f"plain({f.name})" if f.immediate or int in f.types else f.name
 
 
 def freeze(value: Any) -> Any:
     """Lists as tuples, all the way down."""
     return tuple(freeze(v) for v in cast(list[Any], value)) if isinstance(value, list | tuple) else plain(value)
+
+
+def member(kind: type[Enum], name: str, value: int) -> Any:
+    """The member of ``kind`` with this value, with a warning: up to NKI 0.2 the members were plain integers."""
+    found = next((m for m in kind if m.value == value), None)
+    where = here("specialise.py")
+    if found is not None and where.span is not None:
+        message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{found.name}`"
+        warn_at(where.span, message, NkiDeprecationWarning)
+    return value if found is None else found
 
 
 def plain(value: Any) -> Any:
@@ -95,4 +112,4 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
     return record_with_state if field else record
 
 
-__all__ = ["freeze", "function", "plain", "visible"]
+__all__ = ["freeze", "function", "member", "plain", "visible"]

@@ -30,6 +30,7 @@ from nki.base.dtype import (
 )
 from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
+from nki.base.errors import ShapeError as _ShapeError
 from nki.base.naming import assigned_name as _assigned_name
 from nki.base.source import Where as _Where
 from nki.base.source import here as _here
@@ -40,6 +41,7 @@ from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
+from nki.language.constant import shared_constant, shared_identity_matrix
 from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.objects import NKIObject
@@ -133,6 +135,32 @@ def load(src: Any, dtype: Any = None) -> NkiTensor:
     tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
     _isa.dma_copy(tile, src)
     return tile
+
+
+def load_transpose2d(src: Any, dtype: Any = None) -> NkiTensor:
+    """A new SBUF tile with the HBM matrix ``src`` transposed (converted to ``dtype`` if given).
+
+    ``src``: (rows, columns), at most 128 columns, which become the partitions (``nisa.dma_transpose``).
+    """
+    if not isinstance(src, NkiTensor) or not src.buffer.is_hbm:
+        raise _BufferError(
+            f"nl.load_transpose2d: src {_described(src)}, not a tensor in HBM",
+            fix="use nisa.dma_transpose or nisa.nc_transpose within the chip",
+        )
+    if src.ndim != 2:
+        raise _ShapeError(
+            f"nl.load_transpose2d: src '{src.name}' {src.shape} has {src.ndim} dimensions, not 2",
+            fix="reshape it to (rows, columns), or use nisa.dma_transpose for up to 4 dimensions",
+        )
+    label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
+    same = dtype is None or _dtype.of(dtype) is src.dtype
+    tile = ndarray(src.shape[::-1], src.dtype, sbuf, label if same else f"{src.name}_transposed")
+    _isa.dma_transpose(tile, src)
+    if same:
+        return tile
+    converted = ndarray(tile.shape, dtype, sbuf, label)
+    _isa.tensor_copy(converted, tile)
+    return converted
 
 
 def store(dst: Any, value: NkiTensor) -> None:
@@ -344,6 +372,7 @@ __all__ = [
     "is_psum",
     "is_sbuf",
     "load",
+    "load_transpose2d",
     "ndarray",
     "no_reorder",
     "num_programs",
@@ -354,7 +383,9 @@ __all__ = [
     "range",
     "sbuf",
     "sequential_range",
+    "shared_constant",
     "shared_hbm",
+    "shared_identity_matrix",
     "static_range",
     "store",
     "tfloat32",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import InputWrittenError, NkiError, OutputUnwrittenError, StructureError
+from nki.base.errors import ConstantWrittenError, InputWrittenError, NkiError, OutputUnwrittenError, StructureError
 from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel, check_tensor
 from nki.ir.loop import For, While, instructions, loops
@@ -40,6 +40,10 @@ def _structure(kernel: Kernel) -> None:
     for tensor in (*kernel.inputs, *kernel.outputs):
         if not tensor.buffer.is_hbm or tensor not in known:
             raise StructureError(f"'{tensor.name}' passes between kernel and caller and is not in HBM", fix=fix)
+    for tensor in kernel.tensors:
+        size = None if tensor.data is None else len(tensor.data.data)
+        if (tensor.role == "constant" and tensor.buffer.is_hbm, size) not in ((True, tensor.nbytes), (False, None)):
+            raise StructureError(f"'{tensor.name}' is no constant in HBM with the data that it needs", fix=fix)
     if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
         raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)
     for role, tensors in (("input", kernel.inputs), ("output", kernel.outputs)):
@@ -67,12 +71,17 @@ def _loops(kernel: Kernel) -> None:
 
 
 def check_writes(inst: Inst, kernel: str) -> None:
-    """Raise :class:`InputWrittenError` if ``inst`` writes to an input of the kernel of that name."""
+    """Raise if ``inst`` writes to an input of the kernel of that name, or to a constant."""
     for access in inst.writes():
         if access.tensor.role == "input":
             raise InputWrittenError(
                 f"{inst.mnemonic} writes to '{access.name}', an input of kernel {kernel!r}",
                 fix="allocate an output with nl.ndarray(…, buffer=nl.shared_hbm), write that and return it",
+            ).at(inst.where.span, inst.where.stack)
+        if access.tensor.data is not None:
+            raise ConstantWrittenError(
+                f"{inst.mnemonic} writes to '{access.name}', a constant, which all launches and all cores share",
+                fix="copy it to a tensor of its own first, with nisa.dma_copy",
             ).at(inst.where.span, inst.where.stack)
 
 

@@ -63,17 +63,12 @@ _STORAGE: Final = {
     dt.bfloat16: I16,
     dt.tfloat32: F32,
     **dict.fromkeys(_SMALL, I8),
-    **{whole: ir.IntType(8 * whole.itemsize) for whole in dt.ALL if whole.is_integer},
+    **{whole: ir.IntType(8 * whole.itemsize) for whole in dt.ALL if whole.is_integer or not whole.computes},
 }
 
 
 def storage_type(dtype: DType, lanes: int) -> ir.Type:
-    """The LLVM type that holds ``lanes`` stored elements: a scalar type for one lane, else a vector.
-
-    Raises :class:`DTypeError` for a dtype that does not compute.
-    """
-    if dtype not in _STORAGE:
-        raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
+    """The LLVM type that holds ``lanes`` stored elements: a scalar type for one lane, else a vector."""
     return _STORAGE[dtype] if lanes == 1 else ir.VectorType(_STORAGE[dtype], lanes)
 
 

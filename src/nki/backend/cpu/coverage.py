@@ -104,7 +104,7 @@ class _Search:
 
 
 def unwritten(kernel: Kernel) -> set[Tensor]:
-    """The tensors of ``kernel``, inputs aside, that need filling."""
-    search = _Search(set(kernel.inputs))
+    """The tensors of ``kernel``, inputs and constants aside, that need filling."""
+    search = _Search({*kernel.inputs, *kernel.constants()})
     search.body(kernel.body)
     return search.found | {tensor for tensor in kernel.outputs if not search.complete(tensor)}

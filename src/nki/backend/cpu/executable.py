@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from nki.backend.cpu.driver import FIRST_IO, walk
 from nki.backend.cpu.plan import Plan, Progress, plan
 from nki.base import collector
+from nki.ir.constant import Constant
 from nki.ir.dynamic import out_of_bounds
 from nki.ir.kernel import Kernel
 
@@ -40,7 +41,8 @@ class Executable:
         self._args = self.plan.args.ctypes.data
         self._status = -(-(self.plan.arena + self.plan.scratch) // 64) * 64
         self._bytes = self._status + 2 * 64
-        self._bases = ctypes.c_int64 * (FIRST_IO + len(self.inputs) + len(self.outputs))
+        self._constants = tuple(_address(t.data) for t in kernel.constants() if t.data is not None)
+        self._bases = ctypes.c_int64 * (FIRST_IO + len(self.inputs) + len(self.outputs) + len(self._constants))
         self.compile_seconds = time.perf_counter() - started
 
     def launch(self, pointers: Sequence[int]) -> None:
@@ -53,7 +55,8 @@ class Executable:
         start, plan, table, args = kept[1], self.plan, self._table, self._args
         status = start + self._status
         ctypes.memset(status, 0, 24)
-        self._walk(table, self._rows, args, self._bases(start, start + plan.arena, status, table, args, *pointers))
+        bases = self._bases(start, start + plan.arena, status, table, args, *pointers, *self._constants)
+        self._walk(table, self._rows, args, bases)
         wrong = _word(status).value
         if wrong:
             self._raise(wrong, _word(status + 8).value, _word(status + 16).value)
@@ -64,6 +67,11 @@ class Executable:
         inst = self.plan.sites[site - 1]
         f, access = [(f, a) for f, a in inst.operands() if a.dynamic is not None][operand]
         raise out_of_bounds(inst, f.name, access, index)
+
+
+def _address(constant: Constant) -> int:
+    """Where the bytes of ``constant`` are; they stay there as long as it exists."""
+    return np.frombuffer(constant.data, np.uint8).ctypes.data
 
 
 def _take(nbytes: int) -> tuple[NDArray[np.uint8], int]:

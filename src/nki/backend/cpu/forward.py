@@ -3,7 +3,7 @@
 On the chip a tile must be loaded before an engine can touch it; a CPU reads the caller's array as well. Two kinds of
 DMA go, where nothing can tell the difference:
 
-- a tile whose only write is a copy of an input (inputs never change): its readers read the input;
+- a tile whose only write is a copy of an input or a constant (which never change): its readers read that;
 - a tile whose only reader is a copy to an output: its writers write the output, provided that one of them writes all
   of the tile and that nobody touches that output in between.
 
@@ -46,7 +46,7 @@ def forwarded(kernel: Kernel) -> list[Statement]:
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
         for access in inst.writes():
             uses.setdefault(access.tensor, _Uses()).writes.append(position)
-    inputs, outputs = set(kernel.inputs), set(kernel.outputs) - fixed
+    inputs, outputs = {*kernel.inputs, *kernel.constants()}, set(kernel.outputs) - fixed
     for tensor, use in uses.items():
         if tensor.buffer is not Buffer.sbuf or tensor in fixed:
             continue

@@ -272,7 +272,7 @@ class _Arena:
 def _places(kernel: Kernel) -> tuple[dict[Tensor, tuple[int, int]], int]:
     """(base, byte offset) of every tensor that is used, and the size of the arena."""
     places: dict[Tensor, tuple[int, int]] = {}
-    for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs)):
+    for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs, *kernel.constants())):
         places.setdefault(tensor, (FIRST_IO + slot, 0))
     last: dict[Tensor, int] = {}
     for index, statement in enumerate(kernel.body):
