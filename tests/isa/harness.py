@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import nki.isa  # noqa: F401  # declares the instructions
@@ -33,7 +34,7 @@ from nki.isa.enums import reduce_cmd
 from nki.isa.ops import OPS
 from nki.isa.register import RegisterLoad, RegisterStore
 from nki.isa.tensor_copy import TensorCopy
-from nki.target import Target
+from nki.target import GENERATIONS, Target
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator
@@ -78,6 +79,8 @@ def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:
     """Random elements: numbers of everyday size, special values among them, or any bits at all."""
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype.element is not None and rng.integers(0, 3):
+        return _packed(rng.standard_normal((*shape, 4)), dtype)
     kind = rng.integers(0, 3)
     if kind == 0 or not dtype.is_float:
         words = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
@@ -89,6 +92,13 @@ def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:
         numbers = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), numbers)
     with np.errstate(all="ignore"):
         return _stored(numbers.astype(np.float32).astype(dtype.dtype), dtype)
+
+
+def _packed(numbers: Array, dtype: DType) -> Array:
+    """Packed elements of four numbers each."""
+    codes = numbers.astype(np.float32).astype(dtype.element).view(np.uint8).astype(np.uint32)
+    places = np.arange(4, dtype=np.uint32) * (2 * dtype.itemsize)
+    return np.bitwise_or.reduce(codes << places, axis=-1).astype(dtype.dtype)
 
 
 def _stored(array: Array, dtype: DType) -> Array:
@@ -216,6 +226,20 @@ def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
 
 
 # Trials
+
+
+def exists(cls: type[Inst], target: Target) -> bool:
+    """Whether the generation has the instruction at all."""
+    return not any(r.code == "GE01" and r.since <= target.generation <= r.until for r in cls.rules)
+
+
+ON_GENERATIONS = [
+    pytest.param(name, target, id=f"{target.name}-{name}")
+    for name, cls in REGISTRY.items()
+    for target in GENERATIONS
+    if exists(cls, target)
+]
+"""Every instruction with each generation that has it."""
 
 
 def sample(cls: type[Inst], draw: Draw) -> Inst:

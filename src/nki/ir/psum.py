@@ -59,7 +59,7 @@ class Written:
         if getattr(inst, "accumulate", False) is not None:
             return inst
         chosen: Any = inst
-        if chosen.is_transpose:
+        if getattr(inst, "is_transpose", False):
             return inst.replace(accumulate=False)
         share = self._share(chosen.dst)
         if share < 1.0:

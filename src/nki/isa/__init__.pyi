@@ -209,6 +209,33 @@ def nc_matmul(
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
     """
 
+def nc_matmul_mx(
+    dst: _Tile,
+    stationary: _Tile,
+    moving: _Tile,
+    stationary_scale: _Tile,
+    moving_scale: _Tile,
+    tile_position: _Sequence[int] | None = None,
+    tile_size: _Sequence[int] | None = None,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> None:
+    """``dst = stationary.T @ moving`` of MXFP8 and MXFP4 tiles, with their scales, into PSUM; gen4.
+
+    ``stationary`` is (K, M) and ``moving`` (K, N) packed elements (float8_e4m3fn_x4, float8_e5m2_x4 or
+    float4_e2m1fn_x4, also mixed) in SBUF, K = 32, 64, 96 or 128, M even and at most 128; the sum goes over partitions
+    and the four numbers of each element. ``dst`` is (M, N), float32 with N up to 4096 or bfloat16 up to 8192.
+
+    A number is multiplied by its scale, a power of two (float8_e8m0fnu, or uint8 with its code: 2 ** (code - 127), 255
+    is NaN). Scale [q * 32 + g, n] belongs to partitions q * 32 + 8 * g to 8 * g + 7, element n, for g = 0 to 3: each
+    quadrant of 32 partitions has four partitions of scales, at its beginning or shifted by 4, 8 or 12, and the others
+    are ignored. ``accumulate`` is as in ``nisa.nc_matmul``; ``tile_position`` (row, 0) and ``tile_size`` (32, 64 or
+    128, 128) choose rows of the array and change only the time.
+
+    Chosen where the reference is silent: products accumulate in float32, in order of ``4 K`` rows that the first
+    numbers of all partitions begin; a number whose scale takes it beyond float32 is infinite.
+    """
+
 def nc_transpose(
     dst: _Tile,
     data: _Tile,
@@ -221,6 +248,25 @@ def nc_transpose(
     PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
     the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
     elements of the tile on hardware.)
+    """
+
+def quantize_mx(
+    dst: _Tile,
+    src: _Tile,
+    dst_scale: _Tile,
+    name: str | None = None,
+) -> None:
+    """MXFP8: divide groups of ``src`` by a power of two each, and pack the quotients, rounded to fp8, into ``dst``.
+
+    ``src`` is (32, 64, 96 or 128, 4 N), float16 or bfloat16; ``dst`` has as many partitions and N packed elements of
+    float8_e4m3fn_x4 or float8_e5m2_x4, each made of four neighbours of ``src``. A group is 8 partitions of one packed
+    element. Its scale is ``2 ** (floor(log2(largest magnitude)) - (E - 1))``, with E = 8 for float8_e4m3fn and 15 for
+    float8_e5m2: twice that of the OCP specification's sample conversion, so that rounding never leaves the format. It
+    is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or uint8 for its codes) gets the
+    scales of 32 partitions on four partitions of their quadrant; see ``nisa.nc_matmul_mx``. All in SBUF; gen4.
+
+    The reference leaves open what infinities and NaNs do: here they count as the exponent 128, and are rounded to what
+    the format has for them.
     """
 
 def reciprocal(
@@ -270,7 +316,10 @@ def memset(
     engine: _engine = _engine.unknown,
     name: str | None = None,
 ) -> None:
-    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype."""
+    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
+
+    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
+    """
 
 def tensor_copy_predicated(
     dst: _Tile,
@@ -386,9 +435,11 @@ __all__ = [
     "matmul_perf_mode",
     "memset",
     "nc_matmul",
+    "nc_matmul_mx",
     "nc_transpose",
     "nc_version",
     "oob_mode",
+    "quantize_mx",
     "reciprocal",
     "reduce_cmd",
     "register_alloc",
