@@ -1,4 +1,4 @@
-"""Rule cases of quantize_mx and nc_matmul_mx."""
+"""Rule cases of quantize_mx, nc_matmul_mx and psum_zero."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ def bf16(*shape: int, **more: Any) -> Spec:
 
 
 LEGAL: dict[str, dict[str, Any]] = {
+    "psum_zero": {"dst": psum(16, 24)},
     "quantize_mx": {"dst": e4(32, 8), "src": bf16(32, 32), "dst_scale": u8(4, 8)},
     "nc_matmul_mx": {
         "dst": psum(16, 24),
@@ -53,6 +54,7 @@ THIRD = {"dst": e4(32, 8, at=64), "src": bf16(32, 32, at=64), "dst_scale": u8(4,
 ROWS = {"tile_size": (64, 128), "tile_position": (64, 0)}
 
 CASES = [
+    Case("psum_zero", "BU01", {"dst": tile(16, 24)}),
     Case("quantize_mx", "GE01", {}, {}, "trn2", "trn3", says="trn2"),
     Case("quantize_mx", "BU01", {"dst": e4(32, 8, buffer="psum")}),
     Case("quantize_mx", "BU01", {"src": bf16(32, 32, buffer="psum")}),

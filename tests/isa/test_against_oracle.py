@@ -170,7 +170,7 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
     """The instruction that a vector is about, its target, and what is in its tensors before."""
     cls = REGISTRY[name]
     generation = target.find(asked.get("target", "gen4"))
-    on_tensor = name.startswith("nc_matmul") or asked.get("engine") == "tensor"
+    on_tensor = name.startswith(("nc_matmul", "psum")) or asked.get("engine") == "tensor"
     before: dict[Tensor, Array] = {}
     values: dict[str, Any] = {}
     for f in cls.fields:

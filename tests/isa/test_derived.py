@@ -74,6 +74,8 @@ CANNOT_OVERLAP = {
     ("nc_matmul", "crowded"),
     ("nc_matmul_mx", "in_place"),
     ("nc_matmul_mx", "crowded"),
+    ("psum_zero", "in_place"),  # no input
+    ("psum_zero", "crowded"),
     ("quantize_mx", "in_place"),  # results have a quarter of the elements
     ("register_move", "crowded"),  # a register is a place of its own
     ("register_load", "in_place"),

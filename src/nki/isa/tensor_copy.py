@@ -63,16 +63,20 @@ class TensorCopy(Inst):
 
 
 def _holds(i: Any) -> bool:
-    """An integer tile holds a value only if it is whole and in range, a packed one only 0, scales powers of two."""
+    """An integer tile holds a value only if it is whole and in range."""
     value, dtype = i.value, i.dst.dtype
-    if dtype.is_packed:
-        return value == 0
-    if dtype is float8_e8m0fnu:
-        return 2.0**-127 <= value <= 2.0**127 and math.frexp(value)[0] == 0.5
     if not dtype.is_integer:
         return True
     low = -dtype.largest - 1 if dtype.kind == "i" else 0
     return value == value and low <= value <= dtype.largest and value == int(value)
+
+
+def _fills(i: Any) -> bool:
+    """Packed tiles are filled with 0 only, scales with powers of two."""
+    value, dtype = i.value, i.dst.dtype
+    if dtype is float8_e8m0fnu:
+        return 2.0**-127 <= value <= 2.0**127 and math.frexp(value)[0] == 0.5
+    return not dtype.is_packed or value == 0
 
 
 @instruction(engines=(_E.vector, _E.gpsimd))
@@ -96,7 +100,17 @@ class Memset(Inst):
             lambda i, t: _holds(i),
             "Release notes of NKI 0.3 (the value's type must match dst)",
             error=ArgumentError,
-            fix="pass a value that {i.dst.dtype} has, or fill a view of the tile as an integer dtype with codes",
+            fix="pass a whole number within the range of {i.dst.dtype}",
+            by_value=True,
+        ),
+        rule(
+            "MS02",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}: packed tiles take 0, scales a "
+            "power of two from 2**-127 to 2**127",
+            lambda i, t: _fills(i),
+            "NKI reference, nki.isa.memset (x4 types); float8_e8m0fnu has no other values",
+            error=ArgumentError,
+            fix="fill a view of the tile as an integer dtype with the code",
             by_value=True,
         ),
     )

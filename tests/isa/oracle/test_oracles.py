@@ -19,7 +19,7 @@ INSTRUCTIONS = [
     *("dma_transpose", "dma_compute"),
     *("register_move", "register_load", "register_store"),
     *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
-    *("nc_matmul_mx", "quantize_mx"),
+    *("nc_matmul_mx", "psum_zero", "quantize_mx"),
 ]
 MODULES = {name: importlib.import_module(f"{__package__}.{name}") for name in INSTRUCTIONS}
 CASES = [
