@@ -211,6 +211,7 @@ DOUBLE = {
 }
 SQUARE = {"dst": psum(16, 8), "moving": tile(8, 8), "is_transpose": True}
 ROWS = {"tile_size": (64, 128), "tile_position": (64, 0)}
+WHOLE = {"tile_size": None, "tile_position": None}
 
 OWN = [
     Case("activation", "AC01", {"op": nl.add}, says="nl.add"),
@@ -316,6 +317,14 @@ OWN = [
         {**ROWS, "stationary": tile(64, 16), "moving": tile(64, 32)},
     ),
     Case("nc_matmul", "MM13", {"tile_size": (128, 64), "tile_position": (0, 64)}, DOUBLE, says="(128, 64)"),
+    Case("nc_matmul", "MM13", {"tile_size": (128, 64), "tile_position": (0, 0)}, {**DOUBLE, **WHOLE}, says="(128, 64)"),
+    Case(
+        "nc_matmul",
+        "MM16",
+        {"is_transpose": True},
+        {**DOUBLE, "moving": tile(8, 2, 4, dtype="float8_e5m2"), "dst": psum(16, 4)},
+        says="double_row",
+    ),
     Case("nc_matmul", "MM14", {"moving": tile(8, 32), "dst": psum(16, 32)}, SQUARE),
     Case("nc_matmul", "MM15", {"accumulate": True}, SQUARE),
     Case("nc_transpose", "NT01", {"dst": psum(4, 8)}),

@@ -193,8 +193,8 @@ def nc_matmul(
     is_moving_onezero: bool = False,
     is_transpose: bool = False,
     accumulate: bool | None = None,
-    tile_position: _Sequence[int] = (),
-    tile_size: _Sequence[int] = (),
+    tile_position: _Sequence[int] | None = (),
+    tile_size: _Sequence[int] | None = (),
     perf_mode: _matmul_perf_mode = _matmul_perf_mode.none,
     name: str | None = None,
 ) -> None:

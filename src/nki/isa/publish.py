@@ -13,6 +13,7 @@ from nki.base.errors import ArgumentError
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
+from nki.isa.enums import matmul_perf_mode
 
 
 def function(cls: type[Inst]) -> Callable[..., None]:
@@ -25,6 +26,7 @@ def function(cls: type[Inst]) -> Callable[..., None]:
         "__name__": "nki.isa",
         "cls": cls,
         "freeze": freeze,
+        "member": member,
         "plain": plain,
         "record": _record(cls),
     }
@@ -54,9 +56,16 @@ def _state(cls: type[Inst]) -> tuple[str, str]:
 
 
 def _argument(f: Field) -> str:
+    if f.symbol is matmul_perf_mode:  # the reference gives its members texts as values, which kernels pass
+        return f"member({f.name}) if type({f.name}) is str else {f.name}"
     if tuple in f.types:
         return f"freeze({f.name})"
     return f"plain({f.name})" if f.immediate else f.name
+
+
+def member(value: str) -> Any:
+    """The performance mode whose value is this text; what is none stays, for its type to be refused."""
+    return next((mode for mode in matmul_perf_mode if mode.value == value), value)
 
 
 def freeze(value: Any) -> Any:
@@ -93,4 +102,4 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
     return record_with_state if field else record
 
 
-__all__ = ["freeze", "function", "plain", "visible"]
+__all__ = ["freeze", "function", "member", "plain", "visible"]
