@@ -129,6 +129,9 @@ _BY_NUMPY: Final = {d.dtype: d for d in reversed(ALL)}
 def of(value: Any) -> DType:
     """The NKI dtype for a :class:`DType`, an NKI or NumPy dtype name, or anything ``np.dtype`` accepts.
 
+    A NumPy type without numbers that is named like a packed dtype, and as wide, is that one: so other libraries have
+    them.
+
     Raises :class:`UnknownDTypeError` for a type that NKI does not have (float64, int64, big-endian, objects).
     """
     if isinstance(value, DType):
@@ -136,7 +139,8 @@ def of(value: Any) -> DType:
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
     try:
-        found = _BY_NUMPY.get(np.dtype(value))
+        kind = np.dtype(value)
+        found = _BY_NUMPY.get(kind) or _named(kind)
     except TypeError:
         found = None
     if found is None:
@@ -145,3 +149,8 @@ def of(value: Any) -> DType:
             fix="convert to one of " + ", ".join(d.name for d in ALL if d.computes),
         )
     return found
+
+
+def _named(kind: np.dtype[Any]) -> DType | None:
+    found = BY_NAME.get(kind.type.__name__) if issubclass(kind.type, np.void) else None
+    return found if found is not None and found.is_packed and found.itemsize == kind.itemsize else None
