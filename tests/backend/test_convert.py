@@ -238,13 +238,38 @@ def test_keeps_shape_of_strided_arrays(dtype: DType) -> None:
     assert twin.from_float32(np.float32(1.0).reshape(()), dtype).shape == ()
 
 
-@pytest.mark.parametrize("dtype", [d for d in dt.ALL if not d.computes], ids=str)
-def test_refuses_types_that_do_not_compute(dtype: DType) -> None:
-    assert native.storage_type(dtype, 1) == ir.IntType(8 * dtype.itemsize)  # they are moved
+PACKED = [d for d in dt.ALL if d.is_packed]
+
+
+@pytest.mark.parametrize("dtype", PACKED, ids=str)
+def test_packed_types_are_moved_and_not_converted_as_a_whole(dtype: DType) -> None:
+    assert native.storage_type(dtype, 1) == ir.IntType(8 * dtype.itemsize)
     with pytest.raises(DTypeError):
         twin.to_float32(np.zeros(1, dtype.dtype), dtype)
     with pytest.raises(DTypeError):
         twin.from_float32(np.zeros(1, np.float32), dtype)
+    b = ir.IRBuilder(ir.Function(ir.Module(), ir.FunctionType(ir.VoidType(), []), "f").append_basic_block())
+    with pytest.raises(DTypeError):
+        native.decode(b, ir.Constant(native.storage_type(dtype, 1), 0), dtype)
+    with pytest.raises(DTypeError):
+        native.encode(b, ir.Constant(ir.FloatType(), 0.0), dtype)
+
+
+@pytest.mark.parametrize("lanes", LANES)
+def test_powers_of_two(lanes: int) -> None:
+    """All codes of float8_e8m0fnu, and float32 numbers on both sides of where it rounds."""
+    kind = dt.float8_e8m0fnu
+    codes = np.arange(256, dtype=np.uint8).view(kind.dtype)
+    got = run_native("decode", codes, kind, lanes)
+    want = np.append(np.ldexp(1.0, np.arange(255) - 127), np.nan).astype(np.float32)
+    np.testing.assert_array_equal(got, want)
+    np.testing.assert_array_equal(twin.to_float32(codes, kind), want)
+    edges = np.concatenate([np.arange(-2, 3) + (n << 22) for n in range(1024)]) % (1 << 32)
+    values = edges.astype(np.uint32).view(np.float32)
+    stored = run_native("encode", values, kind, lanes).view(np.uint8)
+    np.testing.assert_array_equal(stored, twin.from_float32(values, kind).view(np.uint8))
+    for value, code in ((1.0, 127), (1.5, 128), (1.49, 127), (2.0**-127, 0), (0.0, 255), (-1.0, 255), (3e38, 255)):
+        assert twin.from_float32(np.array([value], np.float32), kind).view(np.uint8) == code
 
 
 @pytest.mark.parametrize("direction", ["decode", "encode"])

@@ -85,6 +85,8 @@ def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:
     """Random elements: numbers of everyday size, special values among them, or any bits at all."""
     if dtype.kind == "b":
         return rng.integers(0, 2, shape).astype(bool)
+    if dtype.element is not None and rng.integers(0, 3):
+        return _packed(rng.standard_normal((*shape, 4)), dtype)
     kind = rng.integers(0, 3)
     if kind == 0 or not dtype.is_float:
         words = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
@@ -96,6 +98,13 @@ def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:
         numbers = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), numbers)
     with np.errstate(all="ignore"):
         return _stored(numbers.astype(np.float32).astype(dtype.dtype), dtype)
+
+
+def _packed(numbers: Array, dtype: DType) -> Array:
+    """Packed elements of four numbers each."""
+    codes = numbers.astype(np.float32).astype(dtype.element).view(np.uint8).astype(np.uint32)
+    places = np.arange(4, dtype=np.uint32) * (2 * dtype.itemsize)
+    return np.bitwise_or.reduce(codes << places, axis=-1).astype(dtype.dtype)
 
 
 def _stored(array: Array, dtype: DType) -> Array:

@@ -8,7 +8,7 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from . import cases_dma, cases_gpsimd, cases_vector
+from . import cases_dma, cases_gpsimd, cases_mx, cases_vector
 from .spec import Case, Register, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
@@ -79,24 +79,32 @@ LEGAL: dict[str, dict[str, Any]] = {
     **cases_dma.LEGAL,
     **cases_gpsimd.LEGAL,
     **cases_vector.LEGAL,
+    **cases_mx.LEGAL,
 }
 
 
 # Rules that many instructions share
 
+# What may have a dtype that does not compute.
+ANY_DTYPE = {("memset", "dst"), *((m, n) for m in ("tensor_copy", "nc_transpose") for n in ("dst", "src", "data"))}
+
 
 def shared_rules() -> Iterator[Case]:
     for mnemonic, legal in LEGAL.items():
         for name, spec in legal.items():
-            if isinstance(spec, Spec) and not mnemonic.startswith(("dma", "register", "device")):
+            if mnemonic.startswith(("register", "device", "psum", "dma")) or name in cases_mx.SCALES:
+                continue
+            if isinstance(spec, Spec):
                 yield Case(mnemonic, "TL01", {name: spec.but(buffer="hbm")})
                 yield Case(mnemonic, "TL02", {name: spec.but(partitions=129)})
-                yield Case(mnemonic, "TL03", {name: spec.but(at=1)}, {name: spec.but(at=32)})
+                beside = {} if mnemonic in cases_mx.LEGAL else {name: spec.but(at=32)}
+                yield Case(mnemonic, "TL03", {name: spec.but(at=1)}, beside)
                 if spec.shape[0] > 1:
                     yield Case(mnemonic, "TL04", {name: spec.but(step=2)})
                 else:
                     yield Case(mnemonic, "TL04", {name: spec.but(partitions=2, step=2)})
-                yield Case(mnemonic, "TL05", {name: spec.but(dtype="float8_e4m3fn_x4")})
+                if (mnemonic, name) not in ANY_DTYPE | cases_mx.ANY_DTYPE:
+                    yield Case(mnemonic, "TL05", {name: spec.but(dtype="float8_e4m3fn_x4")})
 
 
 def differing(mnemonic: str, *names: str) -> Iterator[Case]:
@@ -207,6 +215,7 @@ DOUBLE = {
 }
 SQUARE = {"dst": psum(16, 8), "moving": tile(8, 8), "is_transpose": True}
 ROWS = {"tile_size": (64, 128), "tile_position": (64, 0)}
+WHOLE = {"tile_size": None, "tile_position": None}
 
 OWN = [
     Case("activation", "AC01", {"op": nl.add}, says="nl.add"),
@@ -312,6 +321,14 @@ OWN = [
         {**ROWS, "stationary": tile(64, 16), "moving": tile(64, 32)},
     ),
     Case("nc_matmul", "MM13", {"tile_size": (128, 64), "tile_position": (0, 64)}, DOUBLE, says="(128, 64)"),
+    Case("nc_matmul", "MM13", {"tile_size": (128, 64), "tile_position": (0, 0)}, {**DOUBLE, **WHOLE}, says="(128, 64)"),
+    Case(
+        "nc_matmul",
+        "MM16",
+        {"is_transpose": True},
+        {**DOUBLE, "moving": tile(8, 2, 4, dtype="float8_e5m2"), "dst": psum(16, 4)},
+        says="double_row",
+    ),
     Case("nc_matmul", "MM14", {"moving": tile(8, 32), "dst": psum(16, 32)}, SQUARE),
     Case("nc_matmul", "MM15", {"accumulate": True}, SQUARE),
     Case("nc_transpose", "NT01", {"dst": psum(4, 8)}),
@@ -328,6 +345,15 @@ OWN = [
     Case("nc_transpose", "NT06", {"dst": tile(33, 4)}, {"data": tile(4, 33), "dst": psum(33, 4)}, says="psum"),
     Case("tensor_copy", "TC01", {}, {"engine": engine.scalar}, "trn1", "trn2", says="trn1"),
     Case("memset", "MS01", {"value": 1.5}, {"dst": ints(4, 8), "value": 2.0}),
+    Case(
+        "tensor_copy",
+        "TC02",
+        {"dst": ints(4, 8, dtype="uint32")},
+        {n: tile(4, 8, dtype="float8_e5m2_x4") for n in ("dst", "src")},
+        says="float8_e5m2_x4 to uint32",
+    ),
+    Case("memset", "MS02", {"value": 1}, {"dst": tile(4, 8, dtype="float8_e5m2_x4"), "value": 0}),
+    Case("memset", "MS02", {"value": 3.0}, {"dst": tile(4, 8, dtype="float8_e8m0fnu"), "value": 0.25}),
     Case("memset", "MS01", {"value": 256}, {"dst": ints(4, 8, dtype="uint8"), "value": 255}),
     Case("tensor_copy_predicated", "BU02", {"src": psum(4, 8)}, {"predicate": psum(4, 8, dtype="uint8")}),
     Case("tensor_copy_predicated", "CP01", {"predicate": ints(4, 8, dtype="int8")}),
@@ -380,4 +406,13 @@ OWN = [
     ),
 ]
 
-CASES = [*SHARED, *ENGINES, *OPERATORS, *OWN, *cases_dma.CASES, *cases_gpsimd.CASES, *cases_vector.CASES]
+CASES = [
+    *SHARED,
+    *ENGINES,
+    *OPERATORS,
+    *OWN,
+    *cases_dma.CASES,
+    *cases_gpsimd.CASES,
+    *cases_mx.CASES,
+    *cases_vector.CASES,
+]

@@ -58,6 +58,8 @@ def arguments(inst: Inst, made: Program, inputs: list[Array], generation: Target
             asked.update({f"{f.name}_rows": index for index in indices})
         elif isinstance(value, Access):
             asked[f.name] = made.at(inputs, value)
+            if value.dtype.is_packed:
+                asked[f"{f.name}_dtype"] = value.dtype.name
         else:
             asked[f.name] = value.name if isinstance(value, Op | Enum) else value
     asked.setdefault("dst", made.at(inputs, outputs(inst)[0]))
@@ -108,7 +110,13 @@ def disagreement(
 
 
 def tame(inst: Inst, made: Program, inputs: list[Array], rng: np.random.Generator) -> None:
-    """Give statistics the inputs that their oracles are written for: finite numbers, counts that can be counts."""
+    """Give statistics the inputs that their oracles are written for (finite numbers, counts that can be counts), and
+    scales of an everyday size.
+    """
+    for f, scale in inst.operands():
+        if inst.mnemonic == "nc_matmul_mx" and f.name.endswith("_scale"):
+            codes = inputs[made.tensors.index(scale.tensor)].view(np.uint8)
+            codes[...] = rng.integers(110, 140, codes.shape)
     if inst.mnemonic not in ("bn_stats", "bn_aggr"):
         return
     index = made.tensors.index(inst.data.tensor)  # type: ignore[attr-defined]
@@ -163,7 +171,7 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
     """The instruction that a vector is about, its target, and what is in its tensors before."""
     cls = REGISTRY[name]
     generation = target.find(asked.get("target", "gen4"))
-    on_tensor = name == "nc_matmul" or asked.get("engine") == "tensor"
+    on_tensor = name.startswith(("nc_matmul", "psum")) or asked.get("engine") == "tensor"
     before: dict[Tensor, Array] = {}
     values: dict[str, Any] = {}
     for f in cls.fields:
@@ -175,7 +183,8 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
             psum = (f.name == "dst" and on_tensor) or (f.name == "data1" and asked.get("in_psum"))
             register = f.name in cls.scalar_registers
             buffer = Buffer.psum if psum else Buffer.register if register else Buffer.sbuf
-            values[f.name] = _tile(before, f.name, value, buffer)
+            kind = asked.get(f"{f.name}_dtype", value.dtype)
+            values[f.name] = _tile(before, f.name, value, buffer, kind)
             if f"{f.name}_rows" in asked:
                 values[f.name] = _by_rows(before, f.name, value, asked)
         elif f.several:
@@ -219,8 +228,8 @@ def _by_rows(before: dict[Tensor, Array], name: str, array: Array, asked: Mappin
     return Access(whole.tensor, 0, shape, steps, whole.dtype, Dynamic(index, steps[0], Reach.rows))
 
 
-def _tile(before: dict[Tensor, Array], name: str, array: Array, buffer: Buffer) -> Access:
-    tensor = Tensor(name, array.shape, dt.of(array.dtype), buffer)
+def _tile(before: dict[Tensor, Array], name: str, array: Array, buffer: Buffer, kind: Any = None) -> Access:
+    tensor = Tensor(name, array.shape, dt.of(kind or array.dtype), buffer)
     before[tensor] = array
     return Access.whole(tensor)
 
@@ -235,7 +244,7 @@ def test_vectors(name: str, asked: dict[str, Any], run: Runner, request: pytest.
             harness.program([inst], generation)
         assert caught.value.rule == REFUSED[case]
         return
-    fresh = outputs(inst)[0].tensor if name == "nc_matmul" and not asked.get("written", True) else None
+    fresh = outputs(inst)[0].tensor if name.startswith("nc_matmul") and not asked.get("written", True) else None
     made = harness.program([inst], generation, {fresh})
     before = [contents[t] for t in made.tensors]
     why = disagreement(inst, made, before, run(made.kernel, before), generation, written=fresh is None)

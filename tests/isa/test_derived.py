@@ -73,6 +73,11 @@ CANNOT_OVERLAP = {
     ("memset", "crowded"),
     ("nc_matmul", "in_place"),  # from SBUF into PSUM
     ("nc_matmul", "crowded"),
+    ("nc_matmul_mx", "in_place"),
+    ("nc_matmul_mx", "crowded"),
+    ("psum_zero", "in_place"),  # no input
+    ("psum_zero", "crowded"),
+    ("quantize_mx", "in_place"),  # results have a quarter of the elements
     ("register_move", "crowded"),  # a register is a place of its own
     ("register_load", "in_place"),
     ("register_load", "crowded"),

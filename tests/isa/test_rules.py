@@ -13,7 +13,7 @@ import nki.language as nl
 from nki import target as targets
 from nki.base.errors import ArgumentError, NkiError
 from nki.ir.inst import REGISTRY, Inst
-from nki.ir.kernel import Builder, recording
+from nki.ir.kernel import Builder, current, recording
 from nki.ir.text import show_inst
 from nki.ir.types import Access
 from nki.isa.publish import freeze
@@ -89,11 +89,13 @@ JUNK = ["text", 1.5, -7, True, None, [], {}, (), (1, "a"), [[1]], object(), np.f
 
 
 def recorded(mnemonic: str, arguments: dict[str, Any]) -> None:
-    """Call the public function, or that of another module."""
+    """Call the public function, or that of another module; what has none is recorded as a compiler does."""
     if REGISTRY[mnemonic].public:
         getattr(nisa, mnemonic)(**arguments)
+    elif hasattr(nl, mnemonic):
+        getattr(nl, mnemonic)(*arguments.values())
     else:
-        nl.device_print(*arguments.values())
+        current(mnemonic).emit(REGISTRY[mnemonic](**arguments))
 
 
 @pytest.mark.parametrize("mnemonic", REGISTRY)

@@ -11,10 +11,10 @@ from nki.ir import artifact, text
 from nki.jit import Executable
 from nki.target import ENVIRONMENT
 
-from . import language, linear, rows, shapes, types, vector
+from . import language, linear, matmuls, microscaling, rows, shapes, types, vector
 from .case import CASES
 
-MODULES = (language, linear, rows, shapes, types, vector)
+MODULES = (language, linear, matmuls, microscaling, rows, shapes, types, vector)
 RUNS = [(name, target) for name, case in CASES.items() for target in case.targets]
 
 

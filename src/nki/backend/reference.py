@@ -6,7 +6,7 @@ executors agree to the bit; everything else here is NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -150,7 +150,7 @@ class Reference:
         return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
 
     def const(self, value: Any, dtype: DType) -> Value:
-        if dtype.is_integer:
+        if dtype.is_integer or dtype.is_packed:
             whole = np.array([[int(value)]], np.int64).astype(dtype.dtype)  # a 32-bit pattern may come unsigned
             return Value(whole, dtype)
         with np.errstate(over="ignore"):
@@ -318,6 +318,27 @@ class Reference:
         bits = np.concatenate(drawn, axis=1)[:, :count]
         after = np.stack((x, y, z, w, v, d), axis=2).reshape(rows, words)
         return Value(bits, dt.uint32), Value(after, dt.uint32)
+
+    def bits(self, value: Value, dtype: DType) -> Value:
+        return Value(np.ascontiguousarray(value.array).view(dtype.dtype), dtype)
+
+    def unpack(self, value: Value, index: int) -> Value:
+        element, width = value.dtype.element, 2 * value.dtype.itemsize
+        assert element is not None
+        codes = value.array >> np.array(width * index, value.array.dtype) & np.array(
+            (1 << width) - 1, value.array.dtype
+        )
+        return Value(codes.astype(np.uint8).view(element).astype(np.float32), dt.float32)
+
+    def pack(self, values: Sequence[Value], dtype: DType) -> Value:
+        assert dtype.element is not None
+        with np.errstate(all="ignore"):
+            codes = np.stack(np.broadcast_arrays(*(v.array for v in values)), axis=-1).astype(dtype.element)
+        return Value(codes.view(dtype.dtype)[..., 0], dtype)
+
+    def stack(self, values: Sequence[Value], partitions: int) -> Value:
+        whole = np.concatenate([v.array.reshape(-1) for v in values])
+        return Value(whole.reshape(partitions, -1), values[0].dtype)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         device_print(prefix, value.array.reshape(shape), value.dtype)

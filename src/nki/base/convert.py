@@ -5,7 +5,9 @@ The contract, shared bit for bit with the native code (``nki.backend.cpu.convert
 bool is ``x != 0`` (so NaN is true); floats overflow as their format does (float16, bfloat16, float8_e4m3 and
 float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN
 with its sign; it becomes the format's canonical quiet NaN except in float16 and float32, whose payloads are
-unspecified.
+unspecified. float8_e8m0fnu holds powers of two only: the nearest, the larger of two (and of the two smallest); what is
+not positive, or too large, becomes NaN. Packed dtypes hold four numbers in an element and are not converted but taken
+apart.
 """
 
 from __future__ import annotations
@@ -29,7 +31,7 @@ _TF32_HALF_BELOW: Final = np.uint32(0x0FFF)
 def to_float32(array: NDArray[Any], dtype: DType) -> Float32Array:
     """The values of ``array``, whose elements are stored as ``dtype``, as float32; same shape.
 
-    A float32 array may be returned as it is. Raises :class:`DTypeError` for a dtype that does not compute.
+    A float32 array may be returned as it is. Raises :class:`DTypeError` for a packed dtype.
     """
     _check(dtype)
     # A signalling NaN raises the invalid flag when it is widened; that is no user's mistake.
@@ -40,7 +42,7 @@ def to_float32(array: NDArray[Any], dtype: DType) -> Float32Array:
 def from_float32(array: Float32Array, dtype: DType) -> NDArray[Any]:
     """``array`` rounded to ``dtype``: same shape, elements of ``dtype.dtype``.
 
-    A float32 array may be returned as it is. Raises :class:`DTypeError` for a dtype that does not compute.
+    A float32 array may be returned as it is. Raises :class:`DTypeError` for a packed dtype.
     """
     _check(dtype)
     with np.errstate(all="ignore"):
@@ -54,8 +56,8 @@ def from_float32(array: Float32Array, dtype: DType) -> NDArray[Any]:
 
 
 def _check(dtype: DType) -> None:
-    if not dtype.computes:
-        raise DTypeError(f"{dtype} cannot be converted to or from float32: instructions do not compute with it")
+    if dtype.is_packed:
+        raise DTypeError(f"{dtype} cannot be converted to or from float32: its elements are four numbers each")
 
 
 def _saturate(array: Float32Array, dtype: DType) -> NDArray[Any]:

@@ -22,7 +22,8 @@ class DType:
 
     ``kind`` is ``"b"`` (bool), ``"i"`` (signed), ``"u"`` (unsigned), ``"f"`` (float) or ``"x"`` (packed, four elements
     in one); ``dtype`` is the NumPy type that stores it (NumPy finds it under that name); ``computes`` says whether
-    instructions can calculate with it; ``largest`` is the largest finite magnitude of the format.
+    instructions can calculate with it; ``largest`` is the largest finite magnitude of the format; ``element`` is the
+    NumPy type of each of the four numbers of a packed element, of which the lowest bits are the first.
     """
 
     name: str
@@ -31,6 +32,7 @@ class DType:
     dtype: np.dtype[Any]
     computes: bool = True
     largest: float = field(default=float("inf"))
+    element: np.dtype[Any] | None = None
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
@@ -68,6 +70,10 @@ class DType:
     def is_float(self) -> bool:
         return self.kind == "f"
 
+    @property
+    def is_packed(self) -> bool:
+        return self.kind == "x"
+
 
 def _integer(name: str) -> DType:
     info = np.iinfo(name)
@@ -80,9 +86,12 @@ def _float(name: str, storage: Any, computes: bool = True) -> DType:
     return DType(name, "f", dtype.itemsize, dtype, computes, float(limits.max))
 
 
-# A packed element is four 8-bit (or four 4-bit) numbers in one word.
-_PACKED_8: Final = np.dtype(np.uint32)
-_PACKED_4: Final = np.dtype(np.uint16)
+def _packed(name: str, element: Any) -> DType:
+    """Four 8-bit, or four 4-bit, numbers in one word."""
+    limits = cast("Any", ml_dtypes.finfo(element))
+    storage = np.dtype(f"u{limits.bits // 2}")
+    return DType(name, "x", storage.itemsize, storage, False, float(limits.max), np.dtype(element))
+
 
 bool_ = DType("bool", "b", 1, np.dtype(np.bool_), largest=1.0)
 int8 = _integer("int8")
@@ -100,9 +109,9 @@ float8_e4m3 = _float("float8_e4m3", ml_dtypes.float8_e4m3)
 float8_e4m3fn = _float("float8_e4m3fn", ml_dtypes.float8_e4m3fn)
 float8_e5m2 = _float("float8_e5m2", ml_dtypes.float8_e5m2)
 float8_e8m0fnu = _float("float8_e8m0fnu", ml_dtypes.float8_e8m0fnu, computes=False)
-float8_e4m3fn_x4 = DType("float8_e4m3fn_x4", "x", 4, _PACKED_8, computes=False)
-float8_e5m2_x4 = DType("float8_e5m2_x4", "x", 4, _PACKED_8, computes=False)
-float4_e2m1fn_x4 = DType("float4_e2m1fn_x4", "x", 2, _PACKED_4, computes=False)
+float8_e4m3fn_x4 = _packed("float8_e4m3fn_x4", ml_dtypes.float8_e4m3fn)
+float8_e5m2_x4 = _packed("float8_e5m2_x4", ml_dtypes.float8_e5m2)
+float4_e2m1fn_x4 = _packed("float4_e2m1fn_x4", ml_dtypes.float4_e2m1fn)
 
 _NAN: Final = (float32, tfloat32, float16, bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2)
 _POISON: Final = {"bool": b"\0", **{d.name: np.array(np.nan, d.dtype).tobytes() for d in _NAN}}
@@ -120,6 +129,9 @@ _BY_NUMPY: Final = {d.dtype: d for d in reversed(ALL)}
 def of(value: Any) -> DType:
     """The NKI dtype for a :class:`DType`, an NKI or NumPy dtype name, or anything ``np.dtype`` accepts.
 
+    A NumPy type without numbers that is named like a packed dtype, and as wide, is that one: so other libraries have
+    them.
+
     Raises :class:`UnknownDTypeError` for a type that NKI does not have (float64, int64, big-endian, objects).
     """
     if isinstance(value, DType):
@@ -127,7 +139,8 @@ def of(value: Any) -> DType:
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
     try:
-        found = _BY_NUMPY.get(np.dtype(value))
+        kind = np.dtype(value)
+        found = _BY_NUMPY.get(kind) or _named(kind)
     except TypeError:
         found = None
     if found is None:
@@ -136,3 +149,8 @@ def of(value: Any) -> DType:
             fix="convert to one of " + ", ".join(d.name for d in ALL if d.computes),
         )
     return found
+
+
+def _named(kind: np.dtype[Any]) -> DType | None:
+    found = BY_NAME.get(kind.type.__name__) if issubclass(kind.type, np.void) else None
+    return found if found is not None and found.is_packed and found.itemsize == kind.itemsize else None

@@ -22,7 +22,7 @@ from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.ir.viewing import showing
-from nki.passes import verify
+from nki.passes import accumulate, verify
 from nki.target.model import Target
 
 Array = NDArray[Any]
@@ -40,15 +40,15 @@ class _Rounds:
 class _Execution(Observer):
     """Carries out what is recorded. A loop's first round runs while its body is recorded, the others when it ends."""
 
-    def __init__(self, kernel: str, arrays: list[Array]) -> None:
+    def __init__(self, kernel: str, arrays: list[Array], target: Target) -> None:
         self.kernel = kernel
         self.memory = Memory()
         self.executor = Reference(self.memory)
-        self.written = Written()
+        self.written = Written(target)
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
-        self.decided: dict[int, Inst] = {}
-        """By id of an instruction in a loop: the one that later rounds run."""
+        self.decided: dict[int, list[Inst]] = {}
+        """By id of an instruction in a loop: those that later rounds run."""
 
     def made(self, tensor: Tensor) -> None:
         self.written.made(tensor)
@@ -57,12 +57,11 @@ class _Execution(Observer):
 
     def emitted(self, inst: Inst) -> None:
         verify.check_writes(inst, self.kernel)  # now: the input is the caller's own array
-        decided = self.written.resolve(inst)
-        self.written.note(decided)
+        decided = accumulate.decided(inst, self.written)
         if self.loops:
             self.decided[id(inst)] = decided
         if not self.loops or self.loops[-1].runs:
-            self.executor.execute(decided)
+            self.executor.run(decided)
 
     def entered(self, loop: Loop) -> None:
         self.written.enter()
@@ -87,7 +86,7 @@ def run(
     grid: tuple[int, ...] = (),
 ) -> tuple[Kernel, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs."""
-    execution = _Execution(fn.__name__, arrays)
+    execution = _Execution(fn.__name__, arrays, target)
     memory = execution.memory
 
     def values(access: Access) -> str:

@@ -10,6 +10,7 @@ their arguments; bit operators and ``integer`` arithmetic see the stored integer
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
@@ -145,6 +146,22 @@ class Algebra(Protocol[V]):
         A generator is six words: x, y, z, w, v and d of Marsaglia's XORWOW. All generators of a partition go the same
         number of steps: numbers that are left over are dropped.
         """
+        ...
+
+    def bits(self, value: V, dtype: DType) -> V:
+        """The stored patterns as elements of another dtype of the same width."""
+        ...
+
+    def unpack(self, value: V, index: int) -> V:
+        """The ``index``-th of the four numbers in each packed element, lowest bits first, as float32."""
+        ...
+
+    def pack(self, values: Sequence[V], dtype: DType) -> V:
+        """Packed elements of four 8-bit floats, each rounded from the float32 of one of the four values."""
+        ...
+
+    def stack(self, values: Sequence[V], partitions: int) -> V:
+        """The elements of all values, row by row, one value after the other, as so many partitions."""
         ...
 
     def show(self, prefix: str, value: V, shape: tuple[int, ...]) -> None:

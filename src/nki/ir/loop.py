@@ -96,11 +96,15 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
             yield from loops(statement.body)
 
 
-def changed(body: Iterable[Statement], change: Callable[[Inst], Inst]) -> tuple[Statement, ...]:
-    """``body`` with ``change`` applied to every instruction, those of loops too."""
-    return tuple(
-        change(s) if isinstance(s, Inst) else replace(s, body=changed(s.body, change)) for s in body
-    )  # fmt: skip
+def changed(body: Iterable[Statement], change: Callable[[Inst], Iterable[Inst]]) -> tuple[Statement, ...]:
+    """``body`` with what ``change`` makes of it in the place of every instruction, those of loops too."""
+    result: list[Statement] = []
+    for statement in body:
+        if isinstance(statement, Inst):
+            result.extend(change(statement))
+        else:
+            result.append(replace(statement, body=changed(statement.body, change)))
+    return tuple(result)
 
 
 def declared(body: Iterable[Statement]) -> list[Tensor]:

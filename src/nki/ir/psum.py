@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.errors import PsumError
+from nki.base.warning import warn_at
 from nki.ir.inst import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.window import byte_window
+from nki.target.model import Target
 
 Window = tuple[int, tuple[int, ...], tuple[int, ...], int]
 
@@ -23,12 +26,15 @@ class Written:
     that body, and may add only to what was written on every way that leads to it.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, target: Target) -> None:
+        self._target = target
         self._windows: dict[Tensor, dict[Window, Access]] = {}
         self._masks: dict[Tensor, NDArray[np.bool_]] = {}
         self._made: list[set[Tensor]] = []
         self._before: list[dict[Tensor, dict[Window, Access]]] = []
         self._unsure: set[Tensor] = set()
+        self._foreign: dict[Tensor, NDArray[np.bool_]] = {}
+        """For tensors that other engines wrote to: the bytes of which what they wrote is left."""
 
     def made(self, tensor: Tensor) -> None:
         """``tensor`` was made where the program is now."""
@@ -51,26 +57,50 @@ class Written:
             self._windows = before
             self._masks = {}
 
-    def resolve(self, inst: Inst) -> Inst:
-        """``inst`` with ``accumulate=None`` decided: False where nothing was written yet, True where all of it was.
+    def resolve(self, inst: Inst) -> tuple[Inst, list[Access]]:
+        """``inst`` with ``accumulate=None`` decided, and the places that must count as 0 before it runs.
 
-        Raises :class:`PsumError` when that is not known, or only a part of the destination was written.
+        It overwrites where nothing was written yet, and adds to what was. Where only a part of its destination was
+        written, as in a convolution whose windows overlap, it adds, and the other places are to be 0. Raises
+        :class:`PsumError` when it is not known what was written.
         """
-        if getattr(inst, "accumulate", False) is not None:
-            return inst
+        if not hasattr(inst, "accumulate"):
+            return inst, []
         chosen: Any = inst
-        if chosen.is_transpose:
-            return inst.replace(accumulate=False)
-        share = self._share(chosen.dst)
-        if share < 1.0:
+        if chosen.accumulate is True:
+            self._check_sum(inst, chosen.dst)
+        if chosen.accumulate is not None:
+            return inst, []
+        if getattr(inst, "is_transpose", False):
+            return inst.replace(accumulate=False), []
+        missing = self._missing(chosen.dst)
+        if missing is not None:
             self._check_known(inst, chosen.dst)
-        if 0.0 < share < 1.0:
-            raise PsumError(
-                f"{inst.mnemonic}: {share:.0%} of dst '{chosen.dst.name}' {chosen.dst.shape} was written before; the "
-                "compiler cannot choose between overwriting and accumulating",
-                fix="pass accumulate=True or False, or write the same window each time",
-            ).at(inst.where.span, inst.where.stack)
-        return inst.replace(accumulate=share == 1.0)
+            if missing.all():
+                return inst.replace(accumulate=False), []
+        self._check_foreign(inst, chosen.dst)
+        return inst.replace(accumulate=True), [] if missing is None else list(_boxes(chosen.dst, missing))
+
+    def _check_sum(self, inst: Inst, dst: Access) -> None:
+        """Warn when ``accumulate=True`` adds to what does not add up on the hardware."""
+        missing = self._missing(dst) if dst.dynamic is None and not self._made else None
+        if missing is not None:
+            _warn(
+                inst,
+                f"{inst.mnemonic}: accumulate=True adds to dst '{dst.name}' {dst.shape}, of which {missing.mean():.0%} "
+                "was never written: what is there is undefined",
+            )
+        self._check_foreign(inst, dst)
+
+    def _check_foreign(self, inst: Inst, dst: Access) -> None:
+        if self._target.matmul_accumulates_foreign_psum or dst.tensor not in self._foreign or dst.dynamic is not None:
+            return
+        if byte_window(self._foreign[dst.tensor], dst).any():
+            _warn(
+                inst,
+                f"{inst.mnemonic}: adds to dst '{dst.name}' {dst.shape}, which another engine wrote; on "
+                f"{self._target.name} that is undefined, only what matmuls wrote can be added to",
+            )
 
     def _check_known(self, inst: Inst, dst: Access) -> None:
         if self._made and dst.tensor not in self._made[-1]:
@@ -82,11 +112,12 @@ class Written:
         raise PsumError(
             f"{inst.mnemonic}: dst '{dst.name}' {dst.shape} {why}; the compiler cannot choose between overwriting and "
             "accumulating",
-            fix="pass accumulate=True or False, clear the tile first with nisa.memset, or make it inside the loop",
+            fix="pass accumulate=True or False, make the tile inside the loop, or write it before the loop",
         ).at(inst.where.span, inst.where.stack)
 
     def note(self, inst: Inst) -> None:
         """Remember what ``inst`` writes to PSUM."""
+        own = inst.engines[0].name == "tensor"
         for access in inst.writes():
             if access.buffer is Buffer.psum and access.dynamic is None:
                 windows = self._windows.setdefault(access.tensor, {})
@@ -95,20 +126,52 @@ class Written:
                     windows[key] = access
                     if access.tensor in self._masks:
                         byte_window(self._masks[access.tensor], access)[...] = True
+                if not own and access.tensor not in self._foreign:
+                    self._foreign[access.tensor] = np.zeros(access.tensor.nbytes, np.bool_)
+                if access.tensor in self._foreign and not (own and getattr(inst, "accumulate", False)):
+                    byte_window(self._foreign[access.tensor], access)[...] = not own
 
-    def _share(self, access: Access) -> float:
+    def _missing(self, access: Access) -> NDArray[np.bool_] | None:
+        """The elements of ``access``, in its shape, that were not written; None where all of them were."""
         windows = self._windows.get(access.tensor)
         if not windows:
-            return 0.0
+            return np.ones(access.shape, np.bool_)
         if _window(access) in windows:
-            return 1.0
+            return None
         if access.tensor not in self._masks:
             mask = np.zeros(access.tensor.nbytes, np.bool_)
             for written in windows.values():
                 byte_window(mask, written)[...] = True
             self._masks[access.tensor] = mask
-        return float(byte_window(self._masks[access.tensor], access).mean())
+        missing = np.logical_not(byte_window(self._masks[access.tensor], access)).any(axis=-1)
+        return np.asarray(missing) if missing.any() else None
 
 
 def _window(access: Access) -> Window:
     return access.offset, access.shape, access.strides, access.dtype.itemsize
+
+
+def _boxes(access: Access, chosen: NDArray[np.bool_]) -> Iterator[Access]:
+    """Windows that together are the ``chosen`` elements of ``access``."""
+    for box in _runs(chosen):
+        offset = access.offset + sum(start * step for (start, _), step in zip(box, access.strides, strict=True))
+        yield Access(access.tensor, offset, tuple(n for _, n in box), access.strides, access.dtype)
+
+
+def _runs(chosen: NDArray[np.bool_]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Start and size in each dimension of boxes that together are the chosen places."""
+    if not chosen.ndim:
+        if chosen:
+            yield ()
+        return
+    start = 0
+    for end in range(1, len(chosen) + 1):
+        if end == len(chosen) or not np.array_equal(chosen[end], chosen[start]):
+            for rest in _runs(chosen[start]):
+                yield ((start, end - start), *rest)
+            start = end
+
+
+def _warn(inst: Inst, message: str) -> None:
+    if inst.where.span is not None:
+        warn_at(inst.where.span, message)

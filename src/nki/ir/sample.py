@@ -16,6 +16,7 @@ T = TypeVar("T")
 FLOATS = (dt.float32, dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2, dt.float8_e4m3fn, dt.tfloat32)
 INTEGERS = (dt.int8, dt.uint8, dt.int16, dt.uint16, dt.int32, dt.uint32)
 COMPUTING = (*FLOATS, *INTEGERS, dt.bool_)
+PACKED = (dt.float8_e4m3fn_x4, dt.float8_e5m2_x4, dt.float4_e2m1fn_x4)
 
 
 class Draw:
@@ -53,6 +54,11 @@ class Draw:
         """Elements per partition, around the widths of vectors."""
         return self.choice((1, 2, 3, 8, 15, 16, 17, 24, 40, 64))
 
+    def copied(self) -> tuple[DType, DType]:
+        """The dtypes of a destination and of what is copied there: equal, or both such that computing converts them."""
+        dtype = self.choice((*COMPUTING, *PACKED, dt.float8_e8m0fnu))
+        return dtype, dtype if self.flag() or not dtype.computes else self.choice(COMPUTING)
+
     def tile(self, partitions: int, free: int, dtype: DType, buffer: Buffer = Buffer.sbuf) -> Access:
         """A window of ``partitions`` by ``free`` elements, free in one or two dimensions, dense or with a step."""
         outer = self.choice([n for n in range(1, free + 1) if free % n == 0][:4])
@@ -76,6 +82,12 @@ class Draw:
         storage = (partitions, *free[:-1], free[-1] + self.choice((0, 0, 5)))
         strides = row_major(storage)
         return Access(Tensor(f"t{self._made}", storage, dtype, buffer), 0, (partitions, *free), strides, dtype)
+
+    def shifted(self, partitions: int, free: int, dtype: DType, shift: int) -> Access:
+        """A tile that starts ``shift`` partitions from the beginning of its tensor."""
+        self._made += 1
+        tensor = Tensor(f"t{self._made}", (shift + partitions, free + self.choice((0, 0, 3))), dtype, Buffer.sbuf)
+        return Access(tensor, shift * tensor.free_size, (partitions, free), (tensor.free_size, 1), dtype)
 
     def column(self, partitions: int, dtype: DType = dt.float32, buffer: Buffer = Buffer.sbuf) -> Access:
         """A vector operand of one element per partition."""

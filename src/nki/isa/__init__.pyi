@@ -311,8 +311,8 @@ def nc_matmul(
     is_moving_onezero: bool = False,
     is_transpose: bool = False,
     accumulate: bool | None = None,
-    tile_position: _Sequence[int] = (),
-    tile_size: _Sequence[int] = (),
+    tile_position: _Sequence[int] | None = (),
+    tile_size: _Sequence[int] | None = (),
     perf_mode: _matmul_perf_mode = _matmul_perf_mode.none,
     name: str | None = None,
 ) -> None:
@@ -325,6 +325,33 @@ def nc_matmul(
     then an identity.
     ``perf_mode=double_row`` (fp8, gen3 and later) contracts over partitions and a first free dimension of 2.
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
+    """
+
+def nc_matmul_mx(
+    dst: _Tile,
+    stationary: _Tile,
+    moving: _Tile,
+    stationary_scale: _Tile,
+    moving_scale: _Tile,
+    tile_position: _Sequence[int] | None = None,
+    tile_size: _Sequence[int] | None = None,
+    accumulate: bool | None = None,
+    name: str | None = None,
+) -> None:
+    """``dst = stationary.T @ moving`` of MXFP8 and MXFP4 tiles, with their scales, into PSUM; gen4.
+
+    ``stationary`` is (K, M) and ``moving`` (K, N) packed elements (float8_e4m3fn_x4, float8_e5m2_x4 or
+    float4_e2m1fn_x4, also mixed) in SBUF, K = 32, 64, 96 or 128, M even and at most 128; the sum goes over partitions
+    and the four numbers of each element. ``dst`` is (M, N), float32 with N up to 4096 or bfloat16 up to 8192.
+
+    A number is multiplied by its scale, a power of two (float8_e8m0fnu, or uint8 with its code: 2 ** (code - 127), 255
+    is NaN). Scale [q * 32 + g, n] belongs to partitions q * 32 + 8 * g to 8 * g + 7, element n, for g = 0 to 3: each
+    quadrant of 32 partitions has four partitions of scales, at its beginning or shifted by 4, 8 or 12, and the others
+    are ignored. ``accumulate`` is as in ``nisa.nc_matmul``; ``tile_position`` (row, 0) and ``tile_size`` (32, 64 or
+    128, 128) choose rows of the array and change only the time.
+
+    Chosen where the reference is silent: products accumulate in float32, in order of ``4 K`` rows that the first
+    numbers of all partitions begin; a number whose scale takes it beyond float32 is infinite.
     """
 
 def nc_stream_shuffle(
@@ -367,6 +394,25 @@ def nonzero_with_count(
     The same partitions of ``dst``, which has one element more, receive the positions in order, each plus
     ``index_offset`` (wrapping), then ``padding_val``, and as the last element how many there are. The other partitions
     of ``dst`` are left alone. Tiles are in SBUF, ``src`` float32 or int32, ``dst`` int32. NaN is not 0, -0 is.
+    """
+
+def quantize_mx(
+    dst: _Tile,
+    src: _Tile,
+    dst_scale: _Tile,
+    name: str | None = None,
+) -> None:
+    """MXFP8: divide groups of ``src`` by a power of two each, and pack the quotients, rounded to fp8, into ``dst``.
+
+    ``src`` is (32, 64, 96 or 128, 4 N), float16 or bfloat16; ``dst`` has as many partitions and N packed elements of
+    float8_e4m3fn_x4 or float8_e5m2_x4, each made of four neighbours of ``src``. A group is 8 partitions of one packed
+    element. Its scale is ``2 ** (floor(log2(largest magnitude)) - (E - 1))``, with E = 8 for float8_e4m3fn and 15 for
+    float8_e5m2: twice that of the OCP specification's sample conversion, so that rounding never leaves the format. It
+    is at least 2 ** -127, also for a group of zeros. ``dst_scale`` (float8_e8m0fnu, or uint8 for its codes) gets the
+    scales of 32 partitions on four partitions of their quadrant; see ``nisa.nc_matmul_mx``. All in SBUF; gen4.
+
+    The reference leaves open what infinities and NaNs do: here they count as the exponent 128, and are rounded to what
+    the format has for them.
     """
 
 def reciprocal(
@@ -541,7 +587,10 @@ def memset(
     engine: _engine = _engine.unknown,
     name: str | None = None,
 ) -> None:
-    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype."""
+    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
+
+    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
+    """
 
 def tensor_copy_predicated(
     dst: _Tile,
@@ -742,12 +791,14 @@ __all__ = [
     "nc_find_index8",
     "nc_match_replace8",
     "nc_matmul",
+    "nc_matmul_mx",
     "nc_n_gather",
     "nc_stream_shuffle",
     "nc_transpose",
     "nc_version",
     "nonzero_with_count",
     "oob_mode",
+    "quantize_mx",
     "rand2",
     "rand_get_state",
     "rand_set_state",

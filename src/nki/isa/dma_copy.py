@@ -7,11 +7,11 @@ from typing import Any
 from nki.base.errors import DTypeError, EngineError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
-from nki.ir.sample import COMPUTING, Draw
+from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Tile
 from nki.isa import enums
 from nki.isa.dma_rules import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, by_rows, moved
-from nki.isa.rules import rule
+from nki.isa.rules import converts, rule
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.dma_copy"
@@ -70,14 +70,7 @@ class DmaCopy(Inst):
             error=DTypeError,
             fix="make both dtypes equal, or use nisa.dge_mode.swdge",
         ),
-        rule(
-            "DC04",
-            "cannot convert {i.src.dtype} to {i.dst.dtype}",
-            lambda i, t: i.dst.dtype is i.src.dtype or (i.dst.dtype.computes and i.src.dtype.computes),
-            _SOURCE,
-            error=DTypeError,
-            fix="copy between tensors of one dtype",
-        ),
+        converts("DC04", _SOURCE),
         rule(
             "DC05",
             "dst is {o[dst]}, src is {o[src]}: with an index for each row, both have as many rows",
@@ -101,8 +94,7 @@ class DmaCopy(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> DmaCopy:
         partitions, free = draw.partitions(), draw.free()
-        dtype = draw.choice(COMPUTING)
-        other = dtype if draw.flag() else draw.choice(COMPUTING)
+        dtype, other = draw.copied()
         tile = draw.tile(partitions, free, dtype)
         hbm = draw.hbm((free, partitions) if draw.flag() else (partitions * free,), other)
         return cls(hbm, tile) if draw.flag() else cls(tile, hbm)

@@ -40,12 +40,13 @@ def _moving_limit(i: Any, t: Target) -> int:
 
 
 def _tiling_ok(i: Any, t: Target) -> bool:
+    """Nothing is chosen, or rows and columns of the array (architecture guides: columns in the fashion of rows)."""
     if not i.tile_size and not i.tile_position:
         return True
-    if len(i.tile_size) != 2 or len(i.tile_position) != 2:
+    if not i.tile_size or not i.tile_position or len(i.tile_size) != 2 or len(i.tile_position) != 2:
         return False
-    sizes = (32, 64, 128) if t.generation >= 3 else (64, 128)
-    return all(s in sizes and p % s == 0 and p + s <= 128 for s, p in zip(i.tile_size, i.tile_position, strict=True))
+    pairs = zip(i.tile_size, i.tile_position, strict=True)
+    return all(s in t.matmul_row_tiles and p % s == 0 and 0 <= p <= 128 - s for s, p in pairs)
 
 
 def _in_one_bank(dst: Access, t: Target) -> bool:
@@ -61,6 +62,11 @@ def row(tile: Access, index: int) -> Access:
     shape, strides = tile.shape, tile.strides
     offset = tile.offset + index * strides[1]
     return Access(tile.tensor, offset, (shape[0], *shape[2:]), (strides[0], *strides[2:]), tile.dtype)
+
+
+def _rows(m: Algebra[Any], tile: Access) -> Any:
+    """Both rows of every partition as partitions of their own, the second ones behind the first."""
+    return m.stack([m.cast(m.load(row(tile, r)), float32) for r in (0, 1)], 2 * tile.partitions)
 
 
 @instruction(engines=(enums.engine.tensor,))
@@ -83,8 +89,8 @@ class NcMatmul(Inst):
     is_moving_onezero: bool = False
     is_transpose: bool = False
     accumulate: bool | None = None
-    tile_position: tuple[int, ...] = ()
-    tile_size: tuple[int, ...] = ()
+    tile_position: tuple[int, ...] | None = ()
+    tile_size: tuple[int, ...] | None = ()
     perf_mode: enums.matmul_perf_mode = _PERF.none
     name: str | None = None
 
@@ -198,7 +204,7 @@ class NcMatmul(Inst):
             "MM12",
             "stationary {o[stationary]} does not fit tile_size={i.tile_size}",
             lambda i, t: (
-                len(i.tile_size) != 2
+                not i.tile_size
                 or (i.stationary.partitions <= i.tile_size[0] and _free(i.stationary, _double(i)) <= i.tile_size[1])
             ),
             _SOURCE,
@@ -208,7 +214,7 @@ class NcMatmul(Inst):
         rule(
             "MM13",
             "perf_mode=double_row cannot be combined with column tiling {i.tile_size}",
-            lambda i, t: not _double(i) or len(i.tile_size) != 2 or i.tile_size[1] == 128,
+            lambda i, t: not _double(i) or not i.tile_size or i.tile_size[1] == 128,
             _SOURCE,
             error=ArgumentError,
             fix="use a column size of 128",
@@ -228,6 +234,14 @@ class NcMatmul(Inst):
             error=PsumError,
             fix="leave accumulate out",
         ),
+        rule(
+            "MM16",
+            "is_transpose cannot be combined with perf_mode=double_row",
+            lambda i, t: not (i.is_transpose and _double(i)),
+            "Trainium2 Architecture Guide for NKI, Double FP8 Matmul Performance",
+            error=ArgumentError,
+            fix="leave perf_mode out",
+        ),
     )
 
     def reads(self) -> list[Access]:
@@ -239,8 +253,7 @@ class NcMatmul(Inst):
             m.store(self.dst, m.cast(m.transpose(m.load(self.stationary)), self.dst.dtype))
             return
         if self.perf_mode is _PERF.double_row:
-            pairs = [m.matmul(m.load(row(self.stationary, r)), m.load(row(self.moving, r))) for r in (0, 1)]
-            value = m.alu("add", pairs[0], pairs[1])
+            value = m.matmul(_rows(m, self.stationary), _rows(m, self.moving))
         else:
             value = m.matmul(m.load(self.stationary), m.load(self.moving))
         if self.accumulate:

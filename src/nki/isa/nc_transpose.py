@@ -7,7 +7,7 @@ from typing import Any
 from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
-from nki.ir.sample import COMPUTING, Draw
+from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa import cost, enums
 from nki.isa.rules import engines, rule, tiles
@@ -42,7 +42,7 @@ class NcTranspose(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", "data"),
+        *tiles("dst", "data", any_dtype=True),
         *engines(_E.tensor, _E.vector),
         rule(
             "NT03",
@@ -109,7 +109,7 @@ class NcTranspose(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> NcTranspose:
-        dtype = draw.choice(COMPUTING)
+        dtype = draw.choice((*COMPUTING, *PACKED))
         if draw.flag():
             rows, columns = draw.integer(1, 32), draw.integer(1, 32)
             to, source = (draw.choice((Buffer.sbuf, Buffer.psum)) for _ in range(2))

@@ -16,6 +16,7 @@ from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
+from nki.isa.enums import matmul_perf_mode
 
 
 def function(cls: type[Inst]) -> Callable[..., None]:
@@ -28,8 +29,9 @@ def function(cls: type[Inst]) -> Callable[..., None]:
         "__name__": "nki.isa",
         "cls": cls,
         "freeze": freeze,
-        "plain": plain,
         "member": member,
+        "mode": mode,
+        "plain": plain,
         "record": _record(cls),
     }
     parameters: list[str] = []
@@ -59,11 +61,18 @@ def _state(cls: type[Inst]) -> tuple[str, str]:
 
 
 def _argument(f: Field) -> str:
+    if f.symbol is matmul_perf_mode:  # the reference gives its members texts as values, which kernels pass
+        return f"mode({f.name}) if type({f.name}) is str else {f.name}"
     if tuple in f.types:
         return f"freeze({f.name})"
     if f.symbol is not None and issubclass(f.symbol, Enum):
         return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
     return f"plain({f.name})" if f.immediate or int in f.types else f.name
+
+
+def mode(value: str) -> Any:
+    """The performance mode whose value is this text; what is none stays, for its type to be refused."""
+    return next((known for known in matmul_perf_mode if known.value == value), value)
 
 
 def freeze(value: Any) -> Any:
@@ -112,4 +121,4 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
     return record_with_state if field else record
 
 
-__all__ = ["freeze", "function", "member", "plain", "visible"]
+__all__ = ["freeze", "function", "member", "mode", "plain", "visible"]

@@ -25,11 +25,11 @@ def _tile(i: Inst, name: str) -> Access | None:
     return value if isinstance(value, Access) else None
 
 
-def tiles(*names: str) -> tuple[Rule, ...]:
+def tiles(*names: str, any_dtype: bool = False) -> tuple[Rule, ...]:
     """Each named operand is on chip, has partitions that the machine has, starts where an engine can start, and has a
-    dtype that computes.
+    dtype that computes, unless the instruction takes ``any_dtype``.
     """
-    return tuple(r for name in names for r in _tile_rules(name))
+    return tuple(r for name in names for r in _tile_rules(name) if r.code != "TL05" or not any_dtype)
 
 
 _ARCH = "Trainium/Inferentia2 architecture guide, SBUF and PSUM access"
@@ -96,6 +96,18 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
 def starts(partitions: int) -> tuple[int, ...]:
     """Partitions at which a tile of this many partitions may start (architecture guide)."""
     return (0, 32, 64, 96) if partitions <= 32 else (0, 64) if partitions <= 64 else (0,)
+
+
+def converts(code: str, source: str) -> Rule:
+    """Only dtypes that compute are converted into each other; others are copied as they are."""
+    return Rule(
+        code,
+        "cannot convert {i.src.dtype} to {i.dst.dtype}",
+        lambda i, t: i.dst.dtype is i.src.dtype or (i.dst.dtype.computes and i.src.dtype.computes),
+        source,
+        DTypeError,
+        "copy between tensors of one dtype",
+    )
 
 
 def same_partitions(first: str, *others: str) -> Rule:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from nki.base.dtype import float8_e8m0fnu
 from nki.base.errors import ArgumentError, EngineError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
-from nki.ir.sample import COMPUTING, FLOATS, Draw
+from nki.ir.sample import FLOATS, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Scalar, Tile
 from nki.isa import cost, enums
-from nki.isa.rules import engines, rule, same_elements, same_partitions, tiles
+from nki.isa.rules import converts, engines, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
 _E = enums.engine
@@ -30,7 +32,8 @@ class TensorCopy(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", "src"),
+        *tiles("dst", "src", any_dtype=True),
+        converts("TC02", "NKI reference, nki.isa.tensor_copy"),
         same_partitions("dst", "src"),
         same_elements("dst", "src"),
         *engines(_E.vector, _E.scalar, _E.gpsimd),
@@ -54,8 +57,7 @@ class TensorCopy(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> TensorCopy:
         partitions, free = draw.partitions(), draw.free()
-        dtype = draw.choice(COMPUTING)
-        other = dtype if draw.flag() else draw.choice(COMPUTING)
+        dtype, other = draw.copied()
         where = draw.choice((Buffer.sbuf, Buffer.psum))
         return cls(draw.tile(partitions, free, dtype), draw.tile(partitions, free, other, where))
 
@@ -69,9 +71,20 @@ def _holds(i: Any) -> bool:
     return value == value and low <= value <= dtype.largest and value == int(value)
 
 
+def _fills(i: Any) -> bool:
+    """Packed tiles are filled with 0 only, scales with powers of two."""
+    value, dtype = i.value, i.dst.dtype
+    if dtype is float8_e8m0fnu:
+        return 2.0**-127 <= value <= 2.0**127 and math.frexp(value)[0] == 0.5
+    return not dtype.is_packed or value == 0
+
+
 @instruction(engines=(_E.vector, _E.gpsimd))
 class Memset(Inst):
-    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype."""
+    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
+
+    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
+    """
 
     dst: Out[Tile]
     value: Scalar
@@ -79,7 +92,7 @@ class Memset(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst"),
+        *tiles("dst", any_dtype=True),
         *engines(_E.vector, _E.gpsimd),
         rule(
             "MS01",
@@ -88,6 +101,16 @@ class Memset(Inst):
             "Release notes of NKI 0.3 (the value's type must match dst)",
             error=ArgumentError,
             fix="pass a whole number within the range of {i.dst.dtype}",
+            by_value=True,
+        ),
+        rule(
+            "MS02",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}: packed tiles take 0, scales a "
+            "power of two from 2**-127 to 2**127",
+            lambda i, t: _fills(i),
+            "NKI reference, nki.isa.memset (x4 types); float8_e8m0fnu has no other values",
+            error=ArgumentError,
+            fix="fill a view of the tile as an integer dtype with the code",
             by_value=True,
         ),
     )
@@ -100,4 +123,6 @@ class Memset(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> Memset:
-        return cls(draw.tile(draw.partitions(), draw.free(), draw.choice(FLOATS)), draw.number())
+        dtype = draw.choice((*FLOATS, *PACKED, float8_e8m0fnu))
+        value = 0.0 if dtype.is_packed else 2.0 ** draw.integer(-127, 127) if not dtype.computes else draw.number()
+        return cls(draw.tile(draw.partitions(), draw.free(), dtype), value)

@@ -1,7 +1,8 @@
 """Stage ``accumulate``: each matmul either overwrites PSUM or adds to it.
 
 ``accumulate=None`` leaves the choice to the compiler. In program order, a place that nobody has written since its
-tensor was made is overwritten; a place that has been written is added to. After this stage no ``None`` is left.
+tensor was made is overwritten; a place that has been written is added to. A matmul that meets both kinds adds, behind a
+``psum_zero`` for the places that nobody has written. After this stage no ``None`` is left.
 """
 
 from __future__ import annotations
@@ -13,21 +14,20 @@ from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Statement
 from nki.ir.psum import Written
+from nki.isa.psum_zero import PsumZero
 from nki.target.model import Target
 
 
-def run(kernel: Kernel, _target: Target) -> Kernel:
+def run(kernel: Kernel, target: Target) -> Kernel:
     """``kernel`` with every matmul's ``accumulate`` decided. Raises PsumError where that is not known."""
-    return kernel.with_body(_decided(kernel.body, Written()))
+    return kernel.with_body(_decided(kernel.body, Written(target)))
 
 
 def _decided(body: Sequence[Statement], written: Written) -> tuple[Statement, ...]:
     result: list[Statement] = []
     for statement in body:
         if isinstance(statement, Inst):
-            decided = written.resolve(statement)
-            written.note(decided)
-            result.append(decided)
+            result.extend(decided(statement, written))
         else:
             written.enter()
             for tensor in statement.tensors:
@@ -35,6 +35,16 @@ def _decided(body: Sequence[Statement], written: Written) -> tuple[Statement, ..
             result.append(replace(statement, body=_decided(statement.body, written)))
             written.leave(statement)
     return tuple(result)
+
+
+def decided(inst: Inst, written: Written) -> list[Inst]:
+    """``inst`` with ``accumulate`` decided, behind what clears the places that it adds to although nothing is there."""
+    chosen, missing = written.resolve(inst)
+    result = [*(PsumZero(place) for place in missing), chosen]
+    for made in result:
+        made.where = inst.where
+        written.note(made)
+    return result
 
 
 def legal(kernel: Kernel) -> None:

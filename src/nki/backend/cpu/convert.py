@@ -14,6 +14,7 @@ bfloat16 is rounded with integers, because the processors' own instruction flush
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,10 +38,10 @@ _QUIET: Final = 0x00400000
 
 @dataclass(frozen=True, slots=True)
 class _Small:
-    """An 8-bit float: exponent bias, mantissa bits, the codes (without sign) of what overflows and of NaN.
+    """An 8-bit (or shorter) float: exponent bias, mantissa bits, the codes (without sign) of what overflows and of NaN.
 
-    Codes from ``special`` on are not ordinary numbers. Source: OCP 8-bit Floating Point Specification (e4m3fn, e5m2)
-    and IEEE 754's scheme with four exponent bits (e4m3).
+    Codes from ``special`` on are not ordinary numbers. Source: OCP 8-bit Floating Point Specification (e4m3fn, e5m2),
+    OCP Microscaling Formats Specification (e2m1), and IEEE 754's scheme with four exponent bits (e4m3).
     """
 
     bias: int
@@ -48,6 +49,11 @@ class _Small:
     special: int
     overflow: int
     nan: int
+    width: int = 8
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.width - 1)
 
 
 _SMALL: Final = {
@@ -55,6 +61,12 @@ _SMALL: Final = {
     dt.float8_e4m3fn: _Small(bias=7, mantissa=3, special=0x7F, overflow=0x7F, nan=0x7F),
     dt.float8_e5m2: _Small(bias=15, mantissa=2, special=0x7C, overflow=0x7C, nan=0x7E),
 }
+_PARTS: Final = {
+    dt.float8_e4m3fn_x4: _SMALL[dt.float8_e4m3fn],
+    dt.float8_e5m2_x4: _SMALL[dt.float8_e5m2],
+    dt.float4_e2m1fn_x4: _Small(bias=1, mantissa=1, special=8, overflow=7, nan=8, width=4),
+}
+"""What the four numbers of a packed element are."""
 
 _STORAGE: Final = {
     dt.bool_: I8,
@@ -62,8 +74,9 @@ _STORAGE: Final = {
     dt.float16: F16,
     dt.bfloat16: I16,
     dt.tfloat32: F32,
+    dt.float8_e8m0fnu: I8,
     **dict.fromkeys(_SMALL, I8),
-    **{whole: ir.IntType(8 * whole.itemsize) for whole in dt.ALL if whole.is_integer or not whole.computes},
+    **{whole: ir.IntType(8 * whole.itemsize) for whole in dt.ALL if whole.is_integer or whole.is_packed},
 }
 
 
@@ -88,7 +101,15 @@ def decode(b: Builder, raw: Value, dtype: DType) -> Value:
         return b.bitcast(b.shl(word, constant(word.type, 16)), value)
     if dtype in _SMALL:
         return _decode_small(b, raw, _SMALL[dtype])
-    raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
+    if dtype is dt.float8_e8m0fnu:
+        return _decode_power(b, raw)
+    raise DTypeError(f"{dtype} has no native conversion: its elements are four numbers each")
+
+
+def decode_part(b: Builder, raw: Value, dtype: DType, index: int) -> Value:
+    """The float32 value(s) of number ``index``, counted from the lowest bits, of packed elements."""
+    small = _PARTS[dtype]
+    return _decode_small(b, b.lshr(raw, constant(raw.type, index * small.width)), small)
 
 
 def encode(b: Builder, value: Value, dtype: DType) -> Value:
@@ -110,7 +131,20 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
         return b.bitcast(kept, value.type)
     if dtype in _SMALL:
         return _encode_small(b, value, _SMALL[dtype])
-    raise DTypeError(f"{dtype} has no native conversion: instructions do not compute with it")
+    if dtype is dt.float8_e8m0fnu:
+        return _encode_power(b, value)
+    raise DTypeError(f"{dtype} has no native conversion: its elements are four numbers each")
+
+
+def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
+    """Packed elements of the float32 ``values``, each rounded to the 8-bit float of ``dtype``; lowest bits first."""
+    small = _PARTS[dtype]
+    total: Value = None
+    for index, value in enumerate(values):
+        code = b.zext(_encode_small(b, value, small), like(value, I32))
+        placed = b.shl(code, constant(code.type, index * small.width))
+        total = placed if total is None else b.or_(total, placed)
+    return total
 
 
 def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
@@ -146,10 +180,11 @@ def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
 
 
 def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
-    word = b.zext(raw, like(raw, I32))
+    """``raw``: integers whose lowest bits are the code."""
+    word = raw if raw.type == like(raw, I32) else b.zext(raw, like(raw, I32))
     kind, value = word.type, like(raw, F32)
-    code = b.and_(word, constant(kind, 0x7F))
-    sign = b.shl(b.and_(word, constant(kind, 0x80)), constant(kind, 24))
+    code = b.and_(word, constant(kind, small.sign - 1))
+    sign = b.shl(b.and_(word, constant(kind, small.sign)), constant(kind, 32 - small.width))
     shifted = b.shl(code, constant(kind, _MANTISSA - small.mantissa))
     normal = b.add(shifted, constant(kind, (_BIAS - small.bias) << _MANTISSA))
     # A subnormal has no hidden one: give it the exponent of the least normal number and subtract the one again. Unlike
@@ -189,3 +224,25 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     code = b.select(b.icmp_unsigned(">", code, overflow), overflow, code)
     code = b.select(b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY)), constant(kind, small.nan), code)
     return b.trunc(b.or_(code, sign), like(value, I8))
+
+
+def _decode_power(b: Builder, raw: Value) -> Value:
+    """A code is the exponent field of a float32: 0 is the subnormal below the smallest, 255 is NaN and not infinity."""
+    field = b.shl(b.zext(raw, like(raw, I32)), constant(like(raw, I32), _MANTISSA))
+    kind = field.type
+    least, top = constant(kind, 1 << (_MANTISSA - 1)), constant(kind, _INFINITY)
+    number = b.select(b.icmp_unsigned("==", field, constant(kind, 0)), least, field)
+    number = b.select(b.icmp_unsigned("==", field, top), constant(kind, _INFINITY | _QUIET), number)
+    return b.bitcast(number, like(raw, F32))
+
+
+def _encode_power(b: Builder, value: Value) -> Value:
+    bits = b.bitcast(value, like(value, I32))
+    kind = bits.type
+    half = 1 << (_MANTISSA - 1)
+    code = b.lshr(b.add(bits, constant(kind, half)), constant(kind, _MANTISSA))
+    # Subnormal: 2**-127, code 0, or, already just above it (as ml_dtypes has it), 2**-126, code 1; there is no zero.
+    small = b.zext(b.icmp_unsigned(">", bits, constant(kind, half)), kind)
+    code = b.select(b.icmp_unsigned("<", bits, constant(kind, 1 << _MANTISSA)), small, code)
+    outside = b.or_(b.icmp_signed("<=", bits, constant(kind, 0)), b.icmp_unsigned(">", bits, constant(kind, _INFINITY)))
+    return b.trunc(b.select(outside, constant(kind, 0xFF), code), like(value, I8))

@@ -8,7 +8,7 @@ What a statement cannot read directly (a fold's input, a pattern that fits no lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal
 
@@ -57,7 +57,7 @@ class Param:
 class Node:
     """An expression over a tile of ``rows`` partitions and ``columns`` elements (1 repeats)."""
 
-    kind: str  # load, value, iota, cast, narrow, alu, integer, act, select, gather, matmul
+    kind: str  # load, value, iota, cast, narrow, alu, integer, act, select, gather, matmul, bits, unpack, pack
     dtype: DType
     rows: int
     columns: int
@@ -65,8 +65,8 @@ class Node:
     op: str = ""
     place: Place | None = None
     value: Any = None
-    """``value``: the number or :class:`Param`; ``iota``: (dims, offset, channel multiplier); ``gather``: the step and
-    number of the elements to choose from, the first of which is at ``place``.
+    """``value``: the number or :class:`Param`; ``iota``: (dims, offset, channel multiplier); ``unpack``: which part;
+    ``gather``: the step and number of the elements to choose from, the first of which is at ``place``.
     """
 
 
@@ -287,6 +287,25 @@ class Lowering:
         first = place.start + start * inner * place.dtype.itemsize
         cut = Place(place.base, first, place.rows, place.row_step, ((inner * step, kept),), place.dtype)
         return Node("load", value.dtype, place.rows, kept, place=cut)
+
+    def bits(self, value: Node, dtype: DType) -> Node:
+        return Node("bits", dtype, value.rows, value.columns, (value,))
+
+    def unpack(self, value: Node, index: int) -> Node:
+        return Node("unpack", dt.float32, value.rows, value.columns, (value,), value=index)
+
+    def pack(self, values: Sequence[Node], dtype: DType) -> Node:
+        return _wide("pack", dtype, tuple(values))
+
+    def stack(self, values: Sequence[Node], partitions: int) -> Node:
+        columns = sum(v.rows * v.columns for v in values) // partitions
+        place = self.new_place(partitions, columns, values[0].dtype)
+        start = place.start
+        for value in values:
+            part = Place(SCRATCH, start, value.rows, value.columns, ((1, value.columns),), place.dtype)
+            self.statements.append(Assign(part, self._settled(value)))
+            start += value.rows * value.columns * place.dtype.itemsize
+        return Node("load", place.dtype, partitions, columns, place=place)
 
     def show(self, prefix: str, value: Node, shape: tuple[int, ...]) -> None:
         self.statements.append(Show(self._place_of(self.real(value, copy=True)), prefix, shape))

@@ -6,7 +6,7 @@ from typing import cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.convert import decode, encode, storage_type
+from nki.backend.cpu.convert import decode, decode_part, encode, encode_parts, storage_type
 from nki.backend.cpu.emit import constant
 from nki.backend.cpu.functions import emit
 from nki.backend.cpu.loops import Loop
@@ -87,6 +87,12 @@ class Row:
                 return emit_integer(b, node.op, args[0], args[1], signed)
             case "act":
                 return emit(b, node.op, *args)
+            case "bits":
+                return b.bitcast(args[0], storage_type(node.dtype, width))
+            case "unpack":
+                return decode_part(b, args[0], node.args[0].dtype, node.value)
+            case "pack":
+                return encode_parts(b, args, node.dtype)
             case "select":
                 chosen = b.fcmp_unordered("!=", args[0], constant(args[0].type, 0.0))
                 return b.select(chosen, args[1], args[2])
@@ -99,7 +105,7 @@ class Row:
     def _literal(self, node: Node) -> Value:
         b = self.b
         number = self.r.number(node.value)
-        if node.dtype.is_integer:
+        if node.dtype.is_integer or node.dtype.is_packed:
             return b.trunc(b.fptosi(number, I64), storage_type(node.dtype, 1))
         return encode(b, b.fptrunc(number, ir.FloatType()), node.dtype)
 

@@ -1,0 +1,19 @@
+"""psum_zero: what a matmul adds to in places that nobody has written (nki.isa.nc_matmul, "Accumulation mode")."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .numerics import Array
+
+TOLERANCE = None
+
+
+def oracle(dst: Array, **_: Any) -> Array:
+    """Zeros."""
+    return np.zeros_like(dst)
+
+
+VECTORS = [({"dst": np.full((2, 3), np.nan, np.float32), "in_psum": True}, np.zeros((2, 3), np.float32))]
