@@ -161,6 +161,41 @@ def test_gathered_elements_keep_their_bits(how: How, kind: Any) -> None:
 
 
 @nki.jit
+def flattened(data, index, kind=None):
+    tile = nl.load(data).reshape((data.shape[0], 2, data.shape[1] // 2))
+    picked = nl.gather_flattened(tile, nl.load(index), dtype=kind)
+    out = nl.ndarray(picked.shape, picked.dtype, buffer=nl.shared_hbm)
+    nl.store(out, picked)
+    return out
+
+
+@BOTH
+@pytest.mark.parametrize("index", [np.uint32, np.int32, np.uint16, np.uint8])
+@pytest.mark.parametrize("kind", [None, nl.bfloat16, nl.float32])
+def test_elements_are_gathered_in_their_partitions(how: How, index: Any, kind: Any) -> None:
+    data = numbers(32, 64, kind=np.float32)
+    chosen = np.random.default_rng(4).integers(0, 64, (32, 10)).astype(index)
+    got = how(flattened)(data, chosen, kind)
+    want = np.take_along_axis(data, chosen.astype(np.int64), 1)
+    np.testing.assert_array_equal(got, want if kind is None else want.astype(kind.dtype), strict=True)
+
+
+def test_what_cannot_be_gathered_is_refused() -> None:
+    def other_axis(a):
+        return nl.gather_flattened(nl.load(a), nl.load(a), axis=1)
+
+    def numbers_as_indices(a):
+        return nl.gather_flattened(nl.load(a), nl.load(a))
+
+    def no_tile(a):
+        return nl.gather_flattened(nl.load(a), 3)
+
+    for body, says in ((other_axis, "axis=1"), (numbers_as_indices, "nc_n_gather: indices"), (no_tile, "is a int")):
+        with pytest.raises(NkiError, match=says):
+            nki.simulate(body)(numbers(4, 6, kind=np.float32))
+
+
+@nki.jit
 def total(a, b, c):
     out = nl.ndarray(a.shape, nl.bfloat16, buffer=nl.shared_hbm)
     tile = nl.load(c)
