@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import operator as _operator
-from typing import Any, cast
+from typing import Any
 
 from nki import isa as _isa
 from nki import target as _target
-from nki.base import dtype as _dtype
 from nki.base.dtype import (
     bfloat16,
     bool_,
@@ -32,20 +30,22 @@ from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
 from nki.base.errors import ShapeError as _ShapeError
 from nki.base.naming import assigned_name as _assigned_name
-from nki.base.source import Where as _Where
 from nki.base.source import here as _here
-from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
-from nki.base.warning import warn_at as _warn_at
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
 from nki.language.constant import shared_constant, shared_identity_matrix
+from nki.language.creation import buffer_of as _buffer
+from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
+from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
 from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
+from nki.language.moving import broadcast_to, expand_dims, matmul, transpose, where
 from nki.language.objects import NKIObject
 from nki.language.operators import *  # noqa: F403
+from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from nki.language.tensor import NkiTensor
 
 sbuf = MemoryRegion.sbuf
@@ -53,75 +53,6 @@ psum = MemoryRegion.psum
 hbm = MemoryRegion.hbm
 private_hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
-
-
-def _shape(shape: Any, what: str) -> tuple[int, ...]:
-    try:
-        sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
-        return tuple(_operator.index(n) for n in sizes)
-    except TypeError:
-        raise _ArgumentError(
-            f"{what}: shape {shape!r} is not a tuple of integers", fix="pass a shape such as (128, 512)"
-        ) from None
-
-
-def _buffer(buffer: Any, what: str) -> MemoryRegion:
-    if isinstance(buffer, str) and buffer in MemoryRegion.__members__:
-        buffer = MemoryRegion[buffer]
-    if not isinstance(buffer, MemoryRegion) or buffer is MemoryRegion.register:
-        raise _ArgumentError(
-            f"{what}: buffer {buffer!r} is not a memory", fix="use nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm"
-        )
-    return buffer
-
-
-def ndarray(
-    shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: tuple[int, int] | None = None
-) -> NkiTensor:
-    """A new tensor with undefined contents.
-
-    ``shape``: (partitions, free…) on chip, at most 128 partitions and what a partition holds (see ``nl.tile_size``);
-    any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
-    variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
-    """
-    where = _here("specialise.py")
-    builder = _current("nl.ndarray")
-    sizes = _shape(shape, "nl.ndarray")
-    kind = dtype if type(dtype) is _dtype.DType else _own_dtype(dtype, where)
-    place = buffer if type(buffer) is MemoryRegion else _own_buffer(buffer, where)
-    label = name or _assigned_name(where, "tensor")
-    return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
-
-
-def _own_dtype(dtype: Any, where: _Where) -> _dtype.DType:
-    found = _dtype.of(dtype)
-    _outdated(where, f"dtype {dtype!r}", f"nl.{'bool_' if found is bool_ else found.name}")
-    return found
-
-
-def _own_buffer(buffer: Any, where: _Where) -> MemoryRegion:
-    found = _buffer(buffer, "nl.ndarray")
-    _outdated(where, f"buffer {buffer!r}", f"nl.{found.value}")
-    return found
-
-
-def _outdated(where: _Where, what: str, instead: str) -> None:
-    if where.span is not None:
-        message = f"{what} is of an older NKI, which took strings and NumPy's types: write `{instead}`"
-        _warn_at(where.span, message, _NkiDeprecationWarning)
-
-
-def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
-    """A new tile on chip filled with zeros (:func:`ndarray`, then ``nisa.memset``)."""
-    label = name or _assigned_name(_here("specialise.py"), "zeros")
-    made = ndarray(shape, dtype, buffer, label)
-    if not made.buffer.on_chip:
-        raise _BufferError(
-            f"nl.zeros: '{label}' would be in {made.buffer.value}, which no engine can fill",
-            fix="fill an SBUF tile and copy it with nisa.dma_copy",
-        )
-    _isa.memset(made, 0)
-    return made
 
 
 def load(src: Any, dtype: Any = None) -> NkiTensor:
@@ -382,11 +313,17 @@ __all__ = [
     "NKIObject",
     "NkiTensor",
     "affine_range",
+    "all",
     "bfloat16",
     "bool_",
+    "broadcast_to",
+    "ceil",
+    "cos",
     "device_print",
     "ds",
     "dynamic_range",
+    "empty_like",
+    "expand_dims",
     "float4_e2m1fn_x4",
     "float8_e4m3",
     "float8_e4m3fn",
@@ -396,8 +333,10 @@ __all__ = [
     "float8_e8m0fnu",
     "float16",
     "float32",
+    "floor",
     "fori_loop",
     "gather_flattened",
+    "full",
     "hbm",
     "int8",
     "int16",
@@ -408,27 +347,43 @@ __all__ = [
     "is_sbuf",
     "load",
     "load_transpose2d",
+    "matmul",
+    "max",
+    "mean",
+    "min",
     "ndarray",
+    "negative",
     "no_reorder",
     "num_programs",
+    "ones",
     "private_hbm",
+    "prod",
     "program_id",
     "program_ndim",
     "psum",
     "range",
+    "rms_norm",
     "sbuf",
     "sequential_range",
     "shared_constant",
     "shared_hbm",
     "shared_identity_matrix",
+    "softmax",
     "static_range",
     "store",
+    "sum",
+    "tan",
     "tfloat32",
     "tile_size",
+    "transpose",
+    "trunc",
     "uint8",
     "uint16",
     "uint32",
+    "var",
+    "where",
     "while_loop",
     "zeros",
+    "zeros_like",
 ]  # fmt: skip
 __all__ += _operators.__all__
