@@ -6,6 +6,7 @@ from typing import Any
 
 from nki import isa as _isa
 from nki import target as _target
+from nki.base import dtype as _dtype
 from nki.base.dtype import (
     bfloat16,
     bool_,
@@ -31,19 +32,23 @@ from nki.base.errors import MemoryRegionError as _BufferError
 from nki.base.errors import ShapeError as _ShapeError
 from nki.base.naming import assigned_name as _assigned_name
 from nki.base.source import here as _here
+from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
+from nki.base.warning import warn_at as _warn_at
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
+from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.constant import shared_constant, shared_identity_matrix
-from nki.language.creation import buffer_of as _buffer
 from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
 from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
 from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.moving import broadcast_to, expand_dims, matmul, transpose, where
 from nki.language.objects import NKIObject
+from nki.language.operands import in_sbuf as _in_sbuf
+from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
 from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from nki.language.tensor import NkiTensor
@@ -129,11 +134,17 @@ def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) 
 
 
 def store(dst: Any, value: NkiTensor) -> None:
-    """Copy the SBUF tile ``value`` to the HBM tensor ``dst``."""
+    """Copy the tile ``value`` to the HBM tensor ``dst``: ``nisa.dma_copy``.
+
+    A tile in PSUM is copied to SBUF first (``nisa.tensor_copy``), with a :class:`NkiPortabilityWarning`.
+    """
     if not isinstance(dst, NkiTensor) or not dst.buffer.is_hbm:
         raise _BufferError(
             f"nl.store: dst {_described(dst)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
         )
+    if isinstance(value, NkiTensor) and value.buffer is psum:  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
+        _lifted("nl.store of a tile in PSUM: NKI's own takes SBUF only (known issues of NKI 0.3); write nl.copy first")
+        value = _in_sbuf(value)
     _isa.dma_copy(dst, value)
 
 
@@ -150,6 +161,12 @@ def _described(value: Any) -> str:
     return (
         f"'{value.name}' is in {value.buffer.value}" if isinstance(value, NkiTensor) else f"is a {type(value).__name__}"
     )
+
+
+def _outdated(message: str) -> None:
+    where = _here("specialise.py")
+    if where.span is not None:
+        _warn_at(where.span, message, _NkiDeprecationWarning)
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -169,6 +186,8 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
 
 range = range
 """Python's own: real kernels write ``nl.range``."""
+bool = bool_
+"""The name by which some kernels call ``nl.bool_``."""
 
 
 class no_reorder:
@@ -191,8 +210,11 @@ def program_id(axis: int = 0) -> int:
     return _current("nl.program_id").program
 
 
-def num_programs(axes: int = 0) -> int:
+def num_programs(axes: int | None = 0) -> int:
     """How many programs the launch grid has; 1 without a grid."""
+    if axes is None:
+        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`")
+        axes = 0
     _check_axis("nl.num_programs", axes)
     grid = _current("nl.num_programs").grid
     return grid[0] if grid else 1
@@ -206,26 +228,6 @@ def program_ndim() -> int:
 def _check_axis(what: str, axis: int) -> None:
     if axis != 0:
         raise _ArgumentError(f"{what}: axis {axis} does not exist: a launch grid has one axis", fix="pass 0")
-
-
-def is_sbuf(buffer: Any) -> bool:
-    """Whether ``buffer`` is SBUF."""
-    return _buffer(buffer, "nl.is_sbuf") is sbuf
-
-
-def is_psum(buffer: Any) -> bool:
-    """Whether ``buffer`` is PSUM."""
-    return _buffer(buffer, "nl.is_psum") is psum
-
-
-def is_hbm(buffer: Any) -> bool:
-    """Whether ``buffer`` is one of the HBM regions."""
-    return _buffer(buffer, "nl.is_hbm").is_hbm
-
-
-def is_on_chip(buffer: Any) -> bool:
-    """Whether ``buffer`` is SBUF or PSUM."""
-    return _buffer(buffer, "nl.is_on_chip").on_chip
 
 
 class _TileSize:
@@ -303,6 +305,7 @@ class _TileSize:
     @property
     def total_available_sbuf_size(self) -> int:
         """The same as ``sbuf_fmax_bytes``, under its older name."""
+        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`")
         return self.sbuf_fmax_bytes
 
 
@@ -315,6 +318,7 @@ __all__ = [
     "affine_range",
     "all",
     "bfloat16",
+    "bool",
     "bool_",
     "broadcast_to",
     "ceil",

@@ -14,6 +14,7 @@ from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.ir.kernel import current
 from nki.ir.types import Access, Buffer
+from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor
 
 
@@ -26,17 +27,6 @@ def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
         raise ArgumentError(
             f"{what}: shape {shape!r} is not a tuple of integers", fix="pass a shape such as (128, 512)"
         ) from None
-
-
-def buffer_of(buffer: Any, what: str) -> Buffer:
-    """``buffer`` as a memory region. Raises :class:`ArgumentError` in the name of ``what``."""
-    if isinstance(buffer, str) and buffer in Buffer.__members__:
-        buffer = Buffer[buffer]
-    if not isinstance(buffer, Buffer) or buffer is Buffer.register:
-        raise ArgumentError(
-            f"{what}: buffer {buffer!r} is not a memory", fix="use nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm"
-        )
-    return buffer
 
 
 def ndarray(
@@ -64,14 +54,14 @@ def _own_dtype(dtype: Any, where: Where) -> DType:
 
 
 def _own_buffer(buffer: Any, where: Where) -> Buffer:
-    found = buffer_of(buffer, "nl.ndarray")
+    found = Buffer.sbuf if buffer is None else buffer_of(buffer, "nl.ndarray")
     _outdated(where, f"buffer {buffer!r}", f"nl.{found.value}")
     return found
 
 
 def _outdated(where: Where, what: str, instead: str) -> None:
     if where.span is not None:
-        message = f"{what} is of an older NKI, which took strings and NumPy's types: write `{instead}`"
+        message = f"{what} is of an older NKI, which took strings, NumPy's types and None: write `{instead}`"
         warn_at(where.span, message, NkiDeprecationWarning)
 
 
@@ -128,4 +118,4 @@ def _tensor(x: Any, what: str) -> Access:
     return x
 
 
-__all__ = ["buffer_of", "empty_like", "full", "ndarray", "ones", "sizes_of", "zeros", "zeros_like"]
+__all__ = ["empty_like", "full", "ndarray", "ones", "sizes_of", "zeros", "zeros_like"]

@@ -12,7 +12,7 @@ from typing import Any, Final
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError
+from nki.base.errors import ArgumentError, DTypeError
 from nki.ir.types import Buffer
 from nki.isa.ops import OPS, Op
 from nki.language.operands import (
@@ -140,11 +140,22 @@ def _dtype(op: Op, *sides: Operand) -> DType:
     return dt.float32 if fraction and not kind.is_float else kind
 
 
+def _whole_numbers(what: str, **sides: Operand) -> None:
+    for name, side in sides.items():
+        if isinstance(side, NkiTensor) and not side.dtype.is_integer:
+            raise DTypeError(
+                f"{what}: {name} '{side.name}' {side.shape} is {side.dtype}; bits are those of integers",
+                fix=f"look at its bits as integers: {side.name}.view(nl.uint{8 * side.dtype.itemsize})",
+            )
+
+
 def _binary(name: str) -> None:
     op, what = OPS[name], f"nl.{name}"
 
     def function(x: Any, y: Any, dtype: Any = None) -> NkiTensor:
         left, right = operand_of(x, what, "x"), operand_of(y, what, "y")
+        if op.alu is not None and op.alu.bits:
+            _whole_numbers(what, x=left, y=right)
         if isinstance(left, NkiTensor) and isinstance(right, NkiTensor):
             left, right = aligned(what, x=left, y=right)
         elif name == "power":
@@ -152,7 +163,7 @@ def _binary(name: str) -> None:
         tile = left if isinstance(left, NkiTensor) else right
         if not isinstance(tile, NkiTensor):
             raise ArgumentError(
-                f"{what}: x={x!r} and y={y!r} are both numbers", fix="compute with Python, or pass a tile for one"
+                f"{what}: x={x!r} and y={y!r} are both numbers", fix="compute with Python, or pass a tile"
             )
         if name in _NOT_OURS:
             lifted(_NOT_OURS[name])
@@ -169,7 +180,8 @@ _BINARY_DOC: Final = """\
 tile is larger, and a (partitions, 1) tile goes with any number of dimensions (with a :class:`NkiPortabilityWarning`).
 ``dtype``: of the result; by default what both tiles' types make together (see docs/language.md). Raises
 :class:`ArgumentError` for two numbers, :class:`MemoryRegionError` for a tensor in HBM, :class:`ShapeError` for
-shapes that do not fit; bit operators want integers. Emits ``nisa.tensor_tensor``, or ``nisa.tensor_scalar`` for a number."""
+shapes that do not fit; bit operators want integers. Emits ``nisa.tensor_tensor``, or for a number
+``nisa.tensor_scalar``."""
 
 _UNARY_DOC: Final = """\
 ``x``: a tile in SBUF or PSUM. ``dtype``: of the result; by default that of ``x``. Raises :class:`ArgumentError` for
@@ -188,6 +200,7 @@ def apply(dst: NkiTensor, name: str, x: NkiTensor) -> None:
             lifted("nl.rsqrt of a tile in PSUM: NKI's own takes SBUF only (migration guide to NKI 0.5)")
         isa.tensor_scalar(dst, in_sbuf(x), op, 0.0, engine=isa.engine.gpsimd)
     elif name == "invert":
+        _whole_numbers("nl.invert", x=x)
         made = dst if dst.dtype.itemsize == x.dtype.itemsize else scratch("bits", x.shape, x.dtype)
         isa.tensor_scalar(made, x, op, 0)
         if made is not dst:
@@ -220,8 +233,8 @@ def _unary(name: str) -> None:
 
 
 _TURN: Final = 2 * math.pi
-_TURN_PARTS: Final = (6.28125, 0.0019350051879882812, 3.0199159819567e-07)
-"""2 pi as a sum; the first two have so few bits that their products with up to 2**14 quarter turns are exact."""
+_TURN_PARTS: Final = (6.28125, 0.00193023681640625, 5.070363386039389e-06)
+"""2 pi as a sum; the first two have eight bits, so that their products with up to 2**16 quarter turns are exact."""
 _ROUND: Final = 1.5 * 2.0**23
 """Added and subtracted again, it leaves a float32 below 2**22 rounded to a whole number."""
 
@@ -233,15 +246,15 @@ def sine(dst: NkiTensor, x: NkiTensor, turns: float) -> None:
     knows the sine only between -pi and pi (NKI reference, Supported Activation Functions). The angle that is left is
     wrong by less than 5e-7 up to 2**16, and more and more beyond.
     """
-    whole, angle = scratch("turns", x.shape), scratch("angle", x.shape)
-    isa.tensor_scalar(whole, x, OPS["multiply"], 1 / _TURN, op1=OPS["add"], operand1=turns)
-    isa.tensor_scalar(whole, whole, OPS["add"], _ROUND, op1=OPS["subtract"], operand1=_ROUND)
-    if turns:
-        isa.tensor_scalar(whole, whole, OPS["subtract"], turns)
-    left = x
-    for part in _TURN_PARTS:
-        isa.scalar_tensor_tensor(angle, whole, OPS["multiply"], -part, OPS["add"], left)
-        left = angle
+    whole, angle, left = scratch("turns", x.shape), scratch("angle", x.shape), x
+    for ahead in (turns, 0.0):  # of a large angle, the first count may be one off
+        isa.tensor_scalar(whole, left, OPS["multiply"], 1 / _TURN, op1=OPS["add"], operand1=ahead)
+        isa.tensor_scalar(whole, whole, OPS["add"], _ROUND, op1=OPS["subtract"], operand1=_ROUND)
+        if ahead:
+            isa.tensor_scalar(whole, whole, OPS["subtract"], ahead)
+        for part in _TURN_PARTS:
+            isa.scalar_tensor_tensor(angle, whole, OPS["multiply"], -part, OPS["add"], left)
+            left = angle
     isa.tensor_scalar(angle, angle, OPS["minimum"], math.pi, op1=OPS["maximum"], operand1=-math.pi)
     isa.activation(dst, OPS["sin"], angle)
 

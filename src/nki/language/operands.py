@@ -46,7 +46,13 @@ def operand_of(x: Any, what: str, name: str) -> Operand:
         x = cast(Any, x).item()
     if isinstance(x, bool):
         return int(x)
-    return x if isinstance(x, int | float) else tile_of(x, what, name)
+    if isinstance(x, int | float):
+        return x
+    if not isinstance(x, NkiTensor):
+        raise ArgumentError(
+            f"{what}: {name} is a {type(x).__name__}, neither a tile nor a number", fix="pass one of them"
+        )
+    return tile_of(x, what, name)
 
 
 def result(what: str, shape: tuple[int, ...], dtype: Any) -> NkiTensor:

@@ -135,14 +135,14 @@ def _arguments(what: str, x: Any, axis: Any) -> tuple[NkiTensor, tuple[int, ...]
         raise ArgumentError(f"{what}: axis={axis!r} is no integer, nor several", fix="pass 1, or (1, 2)") from None
     if not axes or len(set(axes)) < len(axes) or axes[0] < 1 or axes[-1] >= tile.ndim:
         raise ShapeError(
-            f"{what}: axis={axis!r} of '{tile.name}' {tile.shape}: only its dimensions 1 to {tile.ndim - 1} can be "
-            "reduced, each once",
+            f"{what}: axis={axis!r} of '{tile.name}' {tile.shape}: only "
+            f"{'dimension 1' if tile.ndim == 2 else f'dimensions 1 to {tile.ndim - 1}'} can be reduced, and once",
             fix="for dimension 0 transpose the tile first, or use nisa.tensor_partition_reduce",
         )
     if axes[0] != tile.ndim - len(axes):
         lifted(
-            f"{what}: axis={axis!r} of '{tile.name}' {tile.shape} are not its last dimensions, which are all that NKI's "
-            "own functions reduce (NKI reference, nki.language)"
+            f"{what}: axis={axis!r} of '{tile.name}' {tile.shape} are not its last dimensions; NKI's own "
+            "functions reduce only those (NKI reference, nki.language)"
         )
     return tile, axes
 
