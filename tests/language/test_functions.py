@@ -463,6 +463,48 @@ def test_moving() -> None:
     assert computed(lambda x: nl.expand_dims(x, -1), a).shape == (17, 128, 1)
 
 
+def test_gather() -> None:
+    a, i = numbers(4, 6, 5), np.random.default_rng(1).integers(0, 30, (4, 9), np.uint32)
+    want = np.take_along_axis(a.reshape(4, 30), i.astype(np.int64), 1)
+    np.testing.assert_array_equal(computed(nl.gather_flattened, a, i), want)
+    low = computed(lambda x, i: nl.gather_flattened(x, i, dtype=nl.bfloat16), a, i)
+    np.testing.assert_array_equal(low, want.astype(BF16))
+
+
+@pytest.mark.parametrize("target", ["trn2", "trn3"])
+def test_random_numbers(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """10,000 numbers of a uniform law: mean and variance are within four standard deviations of what they should be."""
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
+
+    def seeded(seed):
+        nl.random_seed(seed)
+        return nl.rand((100, 100), nl.float32)
+
+    def twice(one, two):
+        first, second = seeded(one), seeded(two)
+        return nl.equal(first, second)
+
+    one, two = np.array([[1]], np.int32), np.array([[2]], np.int32)
+    found = computed(seeded, one)
+    assert 0 <= found.min() < 0.001 and 0.999 < found.max() < 1
+    assert abs(found.mean() - 0.5) < 4 * np.sqrt(1 / 12 / found.size)
+    assert abs(found.var() - 1 / 12) < 4 * np.sqrt(1 / 180 / found.size)
+    assert computed(twice, one, one).all()
+    assert not computed(twice, one, two).any()
+    with pytest.warns(NkiPortabilityWarning, match=r"nl.random_seed\(1\)"):
+        np.testing.assert_array_equal(computed(lambda x: seeded(1), one), found)
+
+
+def test_dropout() -> None:
+    a = np.ones((100, 100), np.float32)
+    found = computed(lambda x: nl.dropout(x, 0.3), a)
+    assert set(np.unique(found)) == {0, 1}
+    assert abs(found.mean() - 0.7) < 4 * np.sqrt(0.21 / a.size)
+    rates = np.repeat(np.array([0, 1], np.float32), 50)[:, None]
+    low = computed(lambda x, rate: nl.dropout(x, rate, dtype=nl.bfloat16), a, rates)
+    np.testing.assert_array_equal(low, np.broadcast_to(1 - rates, a.shape).astype(BF16))
+
+
 def test_creation() -> None:
     a = numbers(3, 4)
     np.testing.assert_array_equal(computed(lambda x: nl.ones((3, 2), nl.bfloat16), a), np.ones((3, 2)))

@@ -45,11 +45,12 @@ from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_
 from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
 from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
-from nki.language.moving import broadcast_to, expand_dims, matmul, transpose, where
+from nki.language.moving import broadcast_to, expand_dims, gather_flattened, matmul, transpose, where
 from nki.language.objects import NKIObject
 from nki.language.operands import in_sbuf as _in_sbuf
 from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
+from nki.language.randomness import dropout, rand, random_seed
 from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from nki.language.tensor import NkiTensor
 
@@ -324,6 +325,7 @@ __all__ = [
     "ceil",
     "cos",
     "device_print",
+    "dropout",
     "ds",
     "dynamic_range",
     "empty_like",
@@ -341,6 +343,7 @@ __all__ = [
     "fori_loop",
     "gather_flattened",
     "full",
+    "gather_flattened",
     "hbm",
     "int8",
     "int16",
@@ -365,6 +368,8 @@ __all__ = [
     "program_id",
     "program_ndim",
     "psum",
+    "rand",
+    "random_seed",
     "range",
     "rms_norm",
     "sbuf",

@@ -66,6 +66,26 @@ def _fill(dst: NkiTensor, value: Operand) -> None:
         isa.memset(dst, value)
 
 
+def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) -> NkiTensor:
+    """``data[p, indices[p, i]]`` in place of each index, the free dimensions of ``data`` counted as one.
+
+    ``data``: a tile; ``indices``: a uint32 tile with as many partitions. ``axis``: 0, the only one that is documented.
+    ``dtype``: of the result, by default that of ``data``; the result has the shape of ``indices``. Emits
+    ``nisa.nc_n_gather``, and ``nisa.tensor_copy`` for another dtype or a tile in PSUM.
+    """
+    tile = in_sbuf(tile_of(data, "nl.gather_flattened", "data"))
+    chosen = in_sbuf(tile_of(indices, "nl.gather_flattened", "indices"))
+    if axis != 0:
+        raise ArgumentError(f"nl.gather_flattened: axis={axis!r}; only 0 is defined", fix="leave it out")
+    kind = tile.dtype if dtype is None else dt.of(dtype)
+    dst = result("gather_flattened", chosen.shape, kind)
+    found = dst if kind is tile.dtype else scratch("found", chosen.shape, tile.dtype)
+    isa.nc_n_gather(found, tile, chosen)
+    if found is not dst:
+        isa.tensor_copy(dst, found)
+    return dst
+
+
 def broadcast_to(x: Any, shape: Any, dtype: Any = None) -> NkiTensor:
     """``x`` with its dimensions of size 1 repeated to ``shape``, which has as many dimensions.
 
@@ -153,4 +173,4 @@ def matmul(x: Any, y: Any, transpose_x: bool = False) -> NkiTensor:
     return dst
 
 
-__all__ = ["broadcast_to", "expand_dims", "matmul", "transpose", "where"]
+__all__ = ["broadcast_to", "expand_dims", "gather_flattened", "matmul", "transpose", "where"]
