@@ -24,6 +24,8 @@ LEVELS: dict[str, int] = {
     "passes": 4,
     "backend": 4,
     "sim": 4,
+    "dtype": 5,
+    "typing": 5,
     "compiler": 5,
     "jit": 6,
     "frameworks": 7,
@@ -61,8 +63,8 @@ def imported(node: ast.Import | ast.ImportFrom, parts: tuple[str, ...]) -> list[
 
 
 def layer(parts: tuple[str, ...]) -> str:
-    """The layer of a dotted name inside ``nki``; "" for the top-level package itself."""
-    return parts[1] if len(parts) > 1 and parts[1] != "__init__" else ""
+    """The layer of a dotted name inside ``nki``; "" for the top-level package itself, and for what is outside."""
+    return parts[1] if len(parts) > 1 and parts[0] == "nki" and parts[1] != "__init__" else ""
 
 
 def wrong_arrow(importer: tuple[str, ...], name: tuple[str, ...]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nki.base.errors import NkiError
 from nki.base.version import version as _version
-from nki.base.warning import NkiDeprecationWarning, NkiWarning
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
 from nki.frameworks.kernel import FrameworkKernel
 from nki.jit import Kernel, jit, simulate
 
@@ -22,6 +22,7 @@ __all__ = [
     "Kernel",
     "NkiDeprecationWarning",
     "NkiError",
+    "NkiPortabilityWarning",
     "NkiWarning",
     "__version__",
     "jit",

@@ -23,6 +23,10 @@ class NkiDeprecationWarning(NkiWarning):
     """
 
 
+class NkiPortabilityWarning(NkiWarning):
+    """Something that Open NKI runs and the documents of NKI do not allow; the message names the restriction."""
+
+
 @dataclass(frozen=True, slots=True)
 class Warned:
     """A warning, and the place that it is about."""

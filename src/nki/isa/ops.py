@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import inspect
+from collections.abc import Callable
 from typing import Annotated, Any, Final
 
 from nki.base.errors import OperatorError
@@ -11,14 +13,32 @@ from nki.isa import activations, alu
 
 
 class Op:
-    """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one."""
+    """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one.
 
-    __slots__ = ("act", "alu", "name")
+    Instructions take it as ``op=``. The language gives most of them a function, too, which a call of the name runs:
+    ``nl.add(x, y)``.
+    """
 
     def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
         self.name = name
         self.alu = alu_row
         self.act = act_row
+        self.function: Callable[..., Any] | None = None
+
+    def means(self, function: Callable[..., Any]) -> None:
+        """Calls run ``function``, whose name, signature and documentation the operator takes on."""
+        self.function = function
+        self.__name__ = self.name
+        self.__doc__ = function.__doc__
+        self.__module__ = function.__module__
+        self.__signature__ = inspect.signature(function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self.function is None:
+            raise OperatorError(
+                f"nl.{self.name} is a name for op= arguments, not a function", fix="pass it to an instruction of nisa"
+            )
+        return self.function(*args, **kwargs)
 
     def __repr__(self) -> str:
         return f"nl.{self.name}"

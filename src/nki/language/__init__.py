@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import operator as _operator
-from typing import Any, cast
+from typing import Any
 
 from nki import isa as _isa
 from nki import target as _target
@@ -32,7 +31,6 @@ from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
 from nki.base.errors import ShapeError as _ShapeError
 from nki.base.naming import assigned_name as _assigned_name
-from nki.base.source import Where as _Where
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_at as _warn_at
@@ -41,11 +39,19 @@ from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
+from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.constant import shared_constant, shared_identity_matrix
+from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
+from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
 from nki.language.indexing import ds
 from nki.language.loops import dynamic_range, fori_loop, while_loop
+from nki.language.moving import broadcast_to, expand_dims, gather_flattened, matmul, transpose, where
 from nki.language.objects import NKIObject
+from nki.language.operands import in_sbuf as _in_sbuf
+from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
+from nki.language.randomness import dropout, rand, random_seed
+from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
 from nki.language.tensor import NkiTensor
 
 sbuf = MemoryRegion.sbuf
@@ -53,75 +59,6 @@ psum = MemoryRegion.psum
 hbm = MemoryRegion.hbm
 private_hbm = MemoryRegion.private_hbm
 shared_hbm = MemoryRegion.shared_hbm
-
-
-def _shape(shape: Any, what: str) -> tuple[int, ...]:
-    try:
-        sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
-        return tuple(_operator.index(n) for n in sizes)
-    except TypeError:
-        raise _ArgumentError(
-            f"{what}: shape {shape!r} is not a tuple of integers", fix="pass a shape such as (128, 512)"
-        ) from None
-
-
-def _buffer(buffer: Any, what: str) -> MemoryRegion:
-    if isinstance(buffer, str) and buffer in MemoryRegion.__members__:
-        buffer = MemoryRegion[buffer]
-    if not isinstance(buffer, MemoryRegion) or buffer is MemoryRegion.register:
-        raise _ArgumentError(
-            f"{what}: buffer {buffer!r} is not a memory", fix="use nl.sbuf, nl.psum, nl.shared_hbm or nl.private_hbm"
-        )
-    return buffer
-
-
-def ndarray(
-    shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "", address: tuple[int, int] | None = None
-) -> NkiTensor:
-    """A new tensor with undefined contents.
-
-    ``shape``: (partitions, free…) on chip, at most 128 partitions and what a partition holds (see ``nl.tile_size``);
-    any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
-    variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
-    """
-    where = _here("specialise.py")
-    builder = _current("nl.ndarray")
-    sizes = _shape(shape, "nl.ndarray")
-    kind = dtype if type(dtype) is _dtype.DType else _own_dtype(dtype, where)
-    place = buffer if type(buffer) is MemoryRegion else _own_buffer(buffer, where)
-    label = name or _assigned_name(where, "tensor")
-    return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
-
-
-def _own_dtype(dtype: Any, where: _Where) -> _dtype.DType:
-    found = _dtype.of(dtype)
-    _outdated(where, f"dtype {dtype!r}", f"nl.{'bool_' if found is bool_ else found.name}")
-    return found
-
-
-def _own_buffer(buffer: Any, where: _Where) -> MemoryRegion:
-    found = _buffer(buffer, "nl.ndarray")
-    _outdated(where, f"buffer {buffer!r}", f"nl.{found.value}")
-    return found
-
-
-def _outdated(where: _Where, what: str, instead: str) -> None:
-    if where.span is not None:
-        message = f"{what} is of an older NKI, which took strings and NumPy's types: write `{instead}`"
-        _warn_at(where.span, message, _NkiDeprecationWarning)
-
-
-def zeros(shape: Any, dtype: Any, buffer: Any = sbuf, name: str = "") -> NkiTensor:
-    """A new tile on chip filled with zeros (:func:`ndarray`, then ``nisa.memset``)."""
-    label = name or _assigned_name(_here("specialise.py"), "zeros")
-    made = ndarray(shape, dtype, buffer, label)
-    if not made.buffer.on_chip:
-        raise _BufferError(
-            f"nl.zeros: '{label}' would be in {made.buffer.value}, which no engine can fill",
-            fix="fill an SBUF tile and copy it with nisa.dma_copy",
-        )
-    _isa.memset(made, 0)
-    return made
 
 
 def load(src: Any, dtype: Any = None) -> NkiTensor:
@@ -198,11 +135,17 @@ def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) 
 
 
 def store(dst: Any, value: NkiTensor) -> None:
-    """Copy the SBUF tile ``value`` to the HBM tensor ``dst``."""
+    """Copy the tile ``value`` to the HBM tensor ``dst``: ``nisa.dma_copy``.
+
+    A tile in PSUM is copied to SBUF first (``nisa.tensor_copy``), with a :class:`NkiPortabilityWarning`.
+    """
     if not isinstance(dst, NkiTensor) or not dst.buffer.is_hbm:
         raise _BufferError(
             f"nl.store: dst {_described(dst)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
         )
+    if isinstance(value, NkiTensor) and value.buffer is psum:  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
+        _lifted("nl.store of a tile in PSUM: NKI's own takes SBUF only (known issues of NKI 0.3); write nl.copy first")
+        value = _in_sbuf(value)
     _isa.dma_copy(dst, value)
 
 
@@ -219,6 +162,12 @@ def _described(value: Any) -> str:
     return (
         f"'{value.name}' is in {value.buffer.value}" if isinstance(value, NkiTensor) else f"is a {type(value).__name__}"
     )
+
+
+def _outdated(message: str) -> None:
+    where = _here("specialise.py")
+    if where.span is not None:
+        _warn_at(where.span, message, _NkiDeprecationWarning)
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
@@ -238,6 +187,8 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
 
 range = range
 """Python's own: real kernels write ``nl.range``."""
+bool = bool_
+"""The name by which some kernels call ``nl.bool_``."""
 
 
 class no_reorder:
@@ -260,8 +211,11 @@ def program_id(axis: int = 0) -> int:
     return _current("nl.program_id").program
 
 
-def num_programs(axes: int = 0) -> int:
+def num_programs(axes: int | None = 0) -> int:
     """How many programs the launch grid has; 1 without a grid."""
+    if axes is None:
+        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`")
+        axes = 0
     _check_axis("nl.num_programs", axes)
     grid = _current("nl.num_programs").grid
     return grid[0] if grid else 1
@@ -275,26 +229,6 @@ def program_ndim() -> int:
 def _check_axis(what: str, axis: int) -> None:
     if axis != 0:
         raise _ArgumentError(f"{what}: axis {axis} does not exist: a launch grid has one axis", fix="pass 0")
-
-
-def is_sbuf(buffer: Any) -> bool:
-    """Whether ``buffer`` is SBUF."""
-    return _buffer(buffer, "nl.is_sbuf") is sbuf
-
-
-def is_psum(buffer: Any) -> bool:
-    """Whether ``buffer`` is PSUM."""
-    return _buffer(buffer, "nl.is_psum") is psum
-
-
-def is_hbm(buffer: Any) -> bool:
-    """Whether ``buffer`` is one of the HBM regions."""
-    return _buffer(buffer, "nl.is_hbm").is_hbm
-
-
-def is_on_chip(buffer: Any) -> bool:
-    """Whether ``buffer`` is SBUF or PSUM."""
-    return _buffer(buffer, "nl.is_on_chip").on_chip
 
 
 class _TileSize:
@@ -372,6 +306,7 @@ class _TileSize:
     @property
     def total_available_sbuf_size(self) -> int:
         """The same as ``sbuf_fmax_bytes``, under its older name."""
+        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`")
         return self.sbuf_fmax_bytes
 
 
@@ -382,11 +317,19 @@ __all__ = [
     "NKIObject",
     "NkiTensor",
     "affine_range",
+    "all",
     "bfloat16",
+    "bool",
     "bool_",
+    "broadcast_to",
+    "ceil",
+    "cos",
     "device_print",
+    "dropout",
     "ds",
     "dynamic_range",
+    "empty_like",
+    "expand_dims",
     "float4_e2m1fn_x4",
     "float8_e4m3",
     "float8_e4m3fn",
@@ -396,7 +339,10 @@ __all__ = [
     "float8_e8m0fnu",
     "float16",
     "float32",
+    "floor",
     "fori_loop",
+    "gather_flattened",
+    "full",
     "gather_flattened",
     "hbm",
     "int8",
@@ -408,27 +354,45 @@ __all__ = [
     "is_sbuf",
     "load",
     "load_transpose2d",
+    "matmul",
+    "max",
+    "mean",
+    "min",
     "ndarray",
+    "negative",
     "no_reorder",
     "num_programs",
+    "ones",
     "private_hbm",
+    "prod",
     "program_id",
     "program_ndim",
     "psum",
+    "rand",
+    "random_seed",
     "range",
+    "rms_norm",
     "sbuf",
     "sequential_range",
     "shared_constant",
     "shared_hbm",
     "shared_identity_matrix",
+    "softmax",
     "static_range",
     "store",
+    "sum",
+    "tan",
     "tfloat32",
     "tile_size",
+    "transpose",
+    "trunc",
     "uint8",
     "uint16",
     "uint32",
+    "var",
+    "where",
     "while_loop",
     "zeros",
+    "zeros_like",
 ]  # fmt: skip
 __all__ += _operators.__all__

@@ -1,0 +1,121 @@
+"""New tensors: ``nl.ndarray``, and tiles that are filled with one value."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, cast
+
+from nki import isa
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.base.errors import ArgumentError, MemoryRegionError
+from nki.base.naming import assigned_name
+from nki.base.source import Where, here
+from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.ir.kernel import current
+from nki.ir.types import Access, Buffer
+from nki.language.buffers import buffer_of
+from nki.language.tensor import NkiTensor
+
+
+def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
+    """``shape`` as a tuple of integers. Raises :class:`ArgumentError` in the name of ``what``."""
+    try:
+        sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
+        return tuple(operator.index(n) for n in sizes)
+    except TypeError:
+        raise ArgumentError(
+            f"{what}: shape {shape!r} is not a tuple of integers", fix="pass a shape such as (128, 512)"
+        ) from None
+
+
+def ndarray(
+    shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "", address: tuple[int, int] | None = None
+) -> NkiTensor:
+    """A new tensor with undefined contents.
+
+    ``shape``: (partitions, free…) on chip, at most 128 partitions and what a partition holds (see ``nl.tile_size``);
+    any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
+    variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
+    """
+    where = here("specialise.py")
+    builder = current("nl.ndarray")
+    sizes = sizes_of(shape, "nl.ndarray")
+    kind = dtype if type(dtype) is DType else _own_dtype(dtype, where)
+    place = buffer if type(buffer) is Buffer else _own_buffer(buffer, where)
+    label = name or assigned_name(where, "tensor")
+    return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
+
+
+def _own_dtype(dtype: Any, where: Where) -> DType:
+    found = dt.of(dtype)
+    _outdated(where, f"dtype {dtype!r}", f"nl.{'bool_' if found is dt.bool_ else found.name}")
+    return found
+
+
+def _own_buffer(buffer: Any, where: Where) -> Buffer:
+    found = Buffer.sbuf if buffer is None else buffer_of(buffer, "nl.ndarray")
+    _outdated(where, f"buffer {buffer!r}", f"nl.{found.value}")
+    return found
+
+
+def _outdated(where: Where, what: str, instead: str) -> None:
+    if where.span is not None:
+        message = f"{what} is of an older NKI, which took strings, NumPy's types and None: write `{instead}`"
+        warn_at(where.span, message, NkiDeprecationWarning)
+
+
+def zeros(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
+    """A new tile on chip filled with zeros: :func:`ndarray`, then ``nisa.memset``."""
+    return _filled("zeros", shape, 0, dtype, buffer, name)
+
+
+def ones(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
+    """A new tile on chip filled with ones: :func:`ndarray`, then ``nisa.memset``."""
+    return _filled("ones", shape, 1, dtype, buffer, name)
+
+
+def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
+    """A new tile on chip filled with the number ``fill_value``: :func:`ndarray`, then ``nisa.memset``.
+
+    The value is rounded once to a floating ``dtype``; a whole ``dtype`` takes only a whole number in its range.
+    """
+    return _filled("full", shape, fill_value, dtype, buffer, name)
+
+
+def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """A new tile of zeros with the shape of the tensor ``x``, and its dtype unless ``dtype`` is given.
+
+    ``buffer``: that of ``x`` if it is on chip, else SBUF. Emits ``nisa.memset``.
+    """
+    like = _tensor(x, "nl.zeros_like")
+    place = buffer if buffer is not None else like.buffer if like.buffer.on_chip else Buffer.sbuf
+    return _filled("zeros_like", like.shape, 0, like.dtype if dtype is None else dtype, place, name)
+
+
+def empty_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
+    """A new tensor with undefined contents, and the shape, dtype and buffer of the tensor ``x`` unless given."""
+    like = _tensor(x, "nl.empty_like")
+    label = name or assigned_name(here("specialise.py"), "empty_like")
+    return ndarray(like.shape, like.dtype if dtype is None else dtype, like.buffer if buffer is None else buffer, label)
+
+
+def _filled(what: str, shape: Any, value: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
+    label = name or assigned_name(here("specialise.py"), what)
+    made = ndarray(shape, dtype, buffer, label)
+    if not made.buffer.on_chip:
+        raise MemoryRegionError(
+            f"nl.{what}: '{label}' would be in {made.buffer.value}, which no engine can fill",
+            fix="fill an SBUF tile and copy it with nisa.dma_copy",
+        )
+    isa.memset(made, value)
+    return made
+
+
+def _tensor(x: Any, what: str) -> Access:
+    if not isinstance(x, NkiTensor):
+        raise ArgumentError(f"{what}: x is a {type(x).__name__}, not a tensor", fix="pass a tensor, or use nl.ndarray")
+    return x
+
+
+__all__ = ["empty_like", "full", "ndarray", "ones", "sizes_of", "zeros", "zeros_like"]

@@ -1,0 +1,48 @@
+"""``nki.typing``: annotations of tensors, ``nt.tensor`` and ``nt.tensor[128, 512]``.
+
+They tell the reader what is meant. A kernel is specialised for the arguments that it gets, whatever is written there.
+"""
+
+from __future__ import annotations
+
+from typing import Any, cast, final
+
+from nki.language.tensor import NkiTensor
+
+
+class tensor(NkiTensor):  # noqa: N801  # NKI's own name
+    """A tensor of any shape; ``tensor[shape]``: one of this shape. Only for annotations: nothing is made of it."""
+
+    __slots__ = ()
+
+    def __class_getitem__(cls, shape: Any) -> Shaped:
+        return Shaped(cls, cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else (shape,))
+
+
+class mutable_tensor(tensor):  # noqa: N801  # NKI's own name
+    """A tensor that the kernel writes to: what NKI Beta 1 asked for."""
+
+    __slots__ = ()
+
+
+@final
+class Shaped:
+    """What ``tensor[shape]`` is: the annotation ``kind`` with a ``shape``, whose sizes are integers or names."""
+
+    __slots__ = ("kind", "shape")
+
+    def __init__(self, kind: type[tensor], shape: tuple[Any, ...]) -> None:
+        self.kind = kind
+        self.shape = shape
+
+    def __repr__(self) -> str:
+        return f"nt.{self.kind.__name__}[{', '.join(map(str, self.shape))}]"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Shaped) and (self.kind, self.shape) == (other.kind, other.shape)
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.shape))
+
+
+__all__ = ["mutable_tensor", "tensor"]
