@@ -341,7 +341,6 @@ __all__ = [
     "float32",
     "floor",
     "fori_loop",
-    "gather_flattened",
     "full",
     "gather_flattened",
     "hbm",
