@@ -20,7 +20,6 @@ from nki.target import Target
 from . import harness
 
 ON_GENERATIONS = pytest.mark.parametrize(("mnemonic", "generation"), harness.ON_GENERATIONS)
-INSTRUCTIONS = pytest.mark.parametrize("mnemonic", REGISTRY)
 COUNT = max(1, harness.EXAMPLES // 5)
 """Samples per instruction, generation and test. Compiling one takes some 50 ms."""
 

@@ -100,40 +100,6 @@ def load_transpose2d(src: Any, dtype: Any = None) -> NkiTensor:
     return converted
 
 
-def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) -> NkiTensor:
-    """A new SBUF tile of the shape of ``indices``: element i of a partition is ``data[p, indices[p, i]]``.
-
-    Both are tiles in SBUF with the same partitions; the free dimensions of ``data`` count as one. ``indices``: integers
-    (``nisa.nc_n_gather``, which takes uint32). ``axis`` is 0; ``dtype``: what to convert to, by default that of
-    ``data``.
-    """
-    for name, tile in (("data", data), ("indices", indices)):
-        if not isinstance(tile, NkiTensor):
-            raise _ArgumentError(
-                f"nl.gather_flattened: {name} {_described(tile)}, not a tensor", fix="pass a tile in SBUF"
-            )
-    if axis != 0:
-        raise _ArgumentError(
-            f"nl.gather_flattened: axis={axis!r}; elements are chosen among all of a partition", fix="leave axis out"
-        )
-    label = _assigned_name(_here("specialise.py"), f"{data.name}_gathered")
-    chosen = indices
-    if indices.dtype.is_integer and indices.dtype is not uint32:
-        if indices.dtype is int32:
-            chosen = indices.view(uint32)
-        else:
-            chosen = ndarray(indices.shape, uint32, sbuf, f"{indices.name}_uint32")
-            _isa.tensor_copy(chosen, indices)
-    same = dtype is None or _dtype.of(dtype) is data.dtype
-    tile = ndarray(indices.shape, data.dtype, sbuf, label if same else f"{label}_{data.dtype}")
-    _isa.nc_n_gather(tile, data, chosen)
-    if same:
-        return tile
-    converted = ndarray(tile.shape, dtype, sbuf, label)
-    _isa.tensor_copy(converted, tile)
-    return converted
-
-
 def store(dst: Any, value: NkiTensor) -> None:
     """Copy the tile ``value`` to the HBM tensor ``dst``: ``nisa.dma_copy``.
 

@@ -69,12 +69,17 @@ def _fill(dst: NkiTensor, value: Operand) -> None:
 def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) -> NkiTensor:
     """``data[p, indices[p, i]]`` in place of each index, the free dimensions of ``data`` counted as one.
 
-    ``data``: a tile; ``indices``: a uint32 tile with as many partitions. ``axis``: 0, the only one that is documented.
-    ``dtype``: of the result, by default that of ``data``; the result has the shape of ``indices``. Emits
-    ``nisa.nc_n_gather``, and ``nisa.tensor_copy`` for another dtype or a tile in PSUM.
+    ``data``: a tile; ``indices``: an integer tile with as many partitions. ``axis``: 0, the only one that is
+    documented. ``dtype``: of the result, by default that of ``data``; the result has the shape of ``indices``. Emits
+    ``nisa.nc_n_gather``, which takes uint32, and ``nisa.tensor_copy`` for other dtypes or a tile in PSUM.
     """
     tile = in_sbuf(tile_of(data, "nl.gather_flattened", "data"))
     chosen = in_sbuf(tile_of(indices, "nl.gather_flattened", "indices"))
+    if chosen.dtype is dt.int32:
+        chosen = chosen.view(dt.uint32)
+    elif chosen.dtype.is_integer and chosen.dtype is not dt.uint32:
+        narrow, chosen = chosen, scratch("indices", chosen.shape, dt.uint32)
+        isa.tensor_copy(chosen, narrow)
     if axis != 0:
         raise ArgumentError(f"nl.gather_flattened: axis={axis!r}; only 0 is defined", fix="leave it out")
     kind = tile.dtype if dtype is None else dt.of(dtype)
