@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from nki import dtype, typing
 from nki.base.errors import NkiError
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
@@ -25,6 +26,8 @@ __all__ = [
     "NkiPortabilityWarning",
     "NkiWarning",
     "__version__",
+    "dtype",
     "jit",
     "simulate",
+    "typing",
 ]
