@@ -32,10 +32,12 @@ class Buffer(Enum):
     register = "register"
 
     # Members are asked for these on every instruction, so they are plain attributes rather than properties.
+    word: str
     on_chip: bool
     is_hbm: bool
 
     def __init__(self, value: str) -> None:
+        self.word = value
         self.is_hbm = value.endswith("hbm")
         self.on_chip = not self.is_hbm
 
@@ -194,7 +196,7 @@ class Access:
         if self._signature is None:
             buffer, step = self.tensor.buffer, self.partition_step
             start = self.offset // step if buffer.on_chip and step else 0
-            signature = (self.dtype.name, self.shape, self.strides, buffer.value, start, step)
+            signature = (self.dtype.name, self.shape, self.strides, buffer.word, start, step)
             dynamic = self.dynamic
             self._signature = signature if dynamic is None else (*signature, dynamic.signature)
         return self._signature

@@ -27,14 +27,23 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
     ``known`` grows: what depends on a window's form alone is checked once for each form.
     """
     state = getattr(inst, "state", ("",))[0]
-    for f, access in inst.operands():
-        held = f.name == state or (f.name in inst.scalar_registers and is_register(access))
-        if (access.buffer is Buffer.register) is not held:
-            raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
+    if state or inst.scalar_registers:
+        _check_registers(inst, state)
+    for access in inst.accesses():
+        if access.tensor.buffer is Buffer.register and not (state or inst.scalar_registers):
+            _check_registers(inst, state)
         _check(access, known)
         if access.dynamic is not None:
             _check(access.dynamic.source, known)
             check_dynamic(access, inst)
+
+
+def _check_registers(inst: Inst, state: str) -> None:
+    """Operands are in registers just where the instruction takes such."""
+    for f, access in inst.operands():
+        held = f.name == state or (f.name in inst.scalar_registers and is_register(access))
+        if (access.buffer is Buffer.register) is not held:
+            raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
 
 
 def check_dynamic(access: Access, inst: Inst) -> None:

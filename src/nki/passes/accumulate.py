@@ -14,12 +14,15 @@ from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Statement
 from nki.ir.psum import Written
+from nki.ir.types import Buffer
 from nki.isa.psum_zero import PsumZero
 from nki.target.model import Target
 
 
 def run(kernel: Kernel, target: Target) -> Kernel:
     """``kernel`` with every matmul's ``accumulate`` decided. Raises PsumError where that is not known."""
+    if not any(tensor.buffer is Buffer.psum for tensor in kernel.tensors):
+        return kernel
     return kernel.with_body(_decided(kernel.body, Written(target)))
 
 
