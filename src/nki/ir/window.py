@@ -30,6 +30,8 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
     if state or inst.scalar_registers:
         _check_registers(inst, state)
     for access in inst.accesses():
+        if not isinstance(access, Access):  # pyright: ignore[reportUnnecessaryIsInstance]  # for the types to refuse
+            continue
         if access.tensor.buffer is Buffer.register and not (state or inst.scalar_registers):
             _check_registers(inst, state)
         _check(access, known)
