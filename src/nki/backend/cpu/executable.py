@@ -21,6 +21,9 @@ _arenas: list[tuple[NDArray[np.uint8], int]] = []
 """Memory of launches that ended, for the next ones: fresh pages are slow to touch, used ones are in the cache."""
 _KEPT = 4
 _word: Final = ctypes.c_int64.from_address
+_zeros: Final = np.zeros(3, np.int64)
+_WELL: Final = _zeros.ctypes.data
+"""The status of launches in which nothing can go wrong."""
 
 
 class Executable:
@@ -53,12 +56,13 @@ class Executable:
         """
         kept = _take(self._bytes)
         start, plan, table, args = kept[1], self.plan, self._table, self._args
-        status = start + self._status
-        ctypes.memset(status, 0, 24)
+        status = _WELL  # which only a run-time index out of bounds would change
+        if plan.sites:
+            status = start + self._status
+            ctypes.memset(status, 0, 24)
         bases = self._bases(start, start + plan.arena, status, table, args, *pointers, *self._constants)
         self._walk(table, self._rows, args, bases)
-        wrong = _word(status).value
-        if wrong:
+        if plan.sites and (wrong := _word(status).value):
             self._raise(wrong, _word(status + 8).value, _word(status + 16).value)
         if len(_arenas) < _KEPT:
             _arenas.append(kept)
