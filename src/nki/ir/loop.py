@@ -9,6 +9,9 @@ from nki.base.source import Where
 from nki.ir.inst import NOWHERE, Inst
 from nki.ir.types import Access, Tensor
 
+BOUNDS = range(-(1 << 31), 1 << 31)
+"""What a bound of a loop can be: a register counts the rounds."""
+
 
 @dataclass(slots=True)
 class For:

@@ -27,17 +27,17 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
     ``known`` grows: what depends on a window's form alone is checked once for each form.
     """
     state = getattr(inst, "state", ("",))[0]
-    if state or inst.scalar_registers:
-        _check_registers(inst, state)
+    registers = bool(state or inst.scalar_registers)
     for access in inst.accesses():
         if not isinstance(access, Access):  # pyright: ignore[reportUnnecessaryIsInstance]  # for the types to refuse
             continue
-        if access.tensor.buffer is Buffer.register and not (state or inst.scalar_registers):
-            _check_registers(inst, state)
+        registers = registers or access.tensor.buffer is Buffer.register
         _check(access, known)
         if access.dynamic is not None:
             _check(access.dynamic.source, known)
             check_dynamic(access, inst)
+    if registers:  # of which most instructions have none
+        _check_registers(inst, state)
 
 
 def _check_registers(inst: Inst, state: str) -> None:

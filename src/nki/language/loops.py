@@ -13,13 +13,12 @@ from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.call import invoke
 from nki.frontend.rounds import one_round
 from nki.ir.kernel import Builder, current
-from nki.ir.loop import For, While
+from nki.ir.loop import BOUNDS, For, While
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
 from nki.isa.register import RegisterMove
 
 Bound = int | VirtualRegister
-WORD = range(-(1 << 31), 1 << 31)
 
 
 def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> DynamicRange:
@@ -114,7 +113,7 @@ def _bound(name: str, value: Any) -> Bound:
             f"a run-time loop has {name}={_shown(value)}: bounds are integers or registers",
             fix="load the element of a tensor into a register with nisa.register_load",
         ) from None
-    if number not in WORD:
+    if number not in BOUNDS:
         raise DynamicLoopError(
             f"a run-time loop has {name}={number}, which does not fit into the 32 bits of a register",
             fix="count to 2**31 - 1 at most",

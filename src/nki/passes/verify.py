@@ -10,7 +10,7 @@ from typing import Any
 from nki.base.errors import ConstantWrittenError, InputWrittenError, NkiError, OutputUnwrittenError, StructureError
 from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel, check_tensor
-from nki.ir.loop import For, While, instructions, loops
+from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.register import is_register
 from nki.ir.types import Tensor
 from nki.ir.window import Extent, check_windows
@@ -62,6 +62,11 @@ def _loops(kernel: Kernel) -> None:
             raise StructureError(f"'{names[0]}' controls a loop and is no register", fix=fix).at(loop.where.span)
         if isinstance(loop, While):
             continue
+        if any(isinstance(bound, int) and bound not in BOUNDS for bound in (loop.start, loop.stop)):
+            raise StructureError(
+                f"the loop over '{loop.register.name}' has bounds {loop.start} and {loop.stop} that no register holds",
+                fix=fix,
+            ).at(loop.where.span)
         inside = [a for inst in instructions(loop.body) for a in inst.writes()]
         inside += [inner.register for inner in loops(loop.body) if isinstance(inner, For)]
         if loop.step < 1 or any(a.tensor is loop.register.tensor for a in inside):
