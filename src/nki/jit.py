@@ -240,11 +240,14 @@ def _brief(error: NkiError) -> NkiError:
 def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     degrees: tuple[Any, ...] = grid if isinstance(grid, tuple) else (grid,)
     if len(degrees) != 1 or isinstance(degrees[0], bool) or not isinstance(degrees[0], int) or degrees[0] < 1:
-        raise GridError(f"launch grid {grid!r}: a grid is one number of cores", fix="use kernel[1] or leave it out")
-    if degrees[0] != 1:
         raise GridError(
-            f"launch grid {grid!r}: this version runs a kernel on one core of {target.name}",
-            fix="use kernel[1] or leave it out",
+            f"launch grid {grid!r}: a grid is one number of cores", fix="use kernel[2], or kernel[1] for one core"
+        )
+    if degrees[0] > target.logical_core_max:
+        most = target.logical_core_max
+        raise GridError(
+            f"launch grid {grid!r}: a kernel on {target.name} runs on at most {most} core{'s'[: most > 1]}",
+            fix=f"use kernel[{most}]" if most > 1 else "target trn2 or trn3 for two cores, or use kernel[1]",
         )
     return degrees
 

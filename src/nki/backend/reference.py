@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from nki.backend import search
+from nki.backend.cores import Cores, Link
 from nki.backend.cpu import apply, gemm
 from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
@@ -82,8 +84,10 @@ class Memory:
 class Reference:
     """The algebra over NumPy arrays."""
 
-    def __init__(self, memory: Memory) -> None:
+    def __init__(self, memory: Memory, link: Link | None = None) -> None:
         self.memory = memory
+        self.link = link
+        self.running: Inst | None = None
 
     def run(self, body: Iterable[Statement]) -> None:
         """Run instructions and loops, one after the other."""
@@ -110,6 +114,7 @@ class Reference:
 
     def execute(self, inst: Inst) -> None:
         """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
+        self.running = inst
         if not inst.indexed_by():
             inst.semantics(self)
             return
@@ -340,6 +345,15 @@ class Reference:
         whole = np.concatenate([v.array.reshape(-1) for v in values])
         return Value(whole.reshape(partitions, -1), values[0].dtype)
 
+    def exchange(self, value: Value, to: int, source: int, pipe: int) -> Value:
+        if self.link is None or self.running is None or to == self.link.number:
+            return value
+        return self.link.exchange(self.running, value, to, source, pipe)
+
+    def meet(self, cores: tuple[int, ...], about: str) -> None:
+        if self.link is not None and self.running is not None:
+            self.link.meet(self.running, cores, about)
+
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         device_print(prefix, value.array.reshape(shape), value.dtype)
 
@@ -438,6 +452,12 @@ def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
     memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         memory.bind(tensor, array)
-    executor = Reference(memory)
-    executor.run(kernel.body)
+    if kernel.others:
+        Cores[None](len(kernel.cores)).run([partial(_run, core, memory) for core in kernel.cores])
+    else:
+        Reference(memory).run(kernel.body)
     return [memory.array(tensor) for tensor in kernel.outputs]
+
+
+def _run(kernel: Kernel, memory: Memory, link: Link) -> None:
+    Reference(memory, link).run(kernel.body)

@@ -213,6 +213,24 @@ class ConstantWrittenError(NkiError):
     code = "NKI-KN009"
 
 
+class SharedTensorError(NkiError):
+    """Cores that share a tensor disagree on what it is."""
+
+    code = "NKI-KN010"
+
+
+class CoreError(NkiError):
+    """An instruction that meets other cores, where there are none, or with cores that the launch does not have."""
+
+    code = "NKI-KN011"
+
+
+class DeadlockError(NkiError):
+    """Cores wait for each other, and none of them can go on."""
+
+    code = "NKI-KN012"
+
+
 class IndexRangeError(NkiError):
     """An index or slice outside its tensor, or of a kind that tensors do not take."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import threading
 from collections import Counter
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,23 @@ _rounds: Counter[tuple[str, int]] = Counter()
 _lock = threading.Lock()
 
 
+class _Running(threading.local):
+    core = 0
+
+
+_running = _Running()
+
+
+@contextmanager
+def running_as(core: int) -> Generator[None]:
+    """What this thread prints inside comes from ``core``."""
+    before, _running.core = _running.core, core
+    try:
+        yield
+    finally:
+        _running.core = before
+
+
 def text_of(array: NDArray[Any], dtype: DType) -> str:
     """The elements of ``array``, stored as ``dtype``; of many only the corners."""
     return np.array2string(_numbers(array, dtype), threshold=200, precision=6)
@@ -28,12 +47,13 @@ def _numbers(array: NDArray[Any], dtype: DType) -> NDArray[Any]:
     return array if array.dtype.kind in "iub" else to_float32(array, dtype)
 
 
-def device_print(prefix: str, array: NDArray[Any], dtype: DType, core: int = 0) -> None:
-    """Print ``array`` with its ``prefix``, ``core``, and how often that pair has printed in this process before.
+def device_print(prefix: str, array: NDArray[Any], dtype: DType) -> None:
+    """Print ``array`` with its ``prefix``, the core, and how often that pair has printed in this process before.
 
     With ``NEURON_RT_DEBUG_OUTPUT_DIR`` it is also written to ``<folder>/<prefix>/core_<core>/<iteration>/tensor.npy``,
     floats as float32.
     """
+    core = _running.core
     with _lock:
         iteration = _rounds[prefix, core]
         _rounds[prefix, core] += 1
@@ -51,4 +71,4 @@ def _file_name(prefix: str) -> str:
     return re.sub(r"[^\w.-]+", "_", prefix).strip(".") or "_"
 
 
-__all__ = ["device_print", "text_of"]
+__all__ = ["device_print", "running_as", "text_of"]

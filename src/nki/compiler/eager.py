@@ -11,13 +11,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from nki.backend.cores import Cores, Link
 from nki.backend.reference import Memory, Reference
 from nki.base.printing import text_of
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
 from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel, Observer
+from nki.ir.kernel import Kernel, Observer, joined
 from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
@@ -40,10 +41,14 @@ class _Rounds:
 class _Execution(Observer):
     """Carries out what is recorded. A loop's first round runs while its body is recorded, the others when it ends."""
 
-    def __init__(self, kernel: str, arrays: list[Array], target: Target) -> None:
+    def __init__(
+        self, kernel: str, arrays: list[Array], target: Target, grid: tuple[int, ...], memory: Memory, link: Link | None
+    ) -> None:
         self.kernel = kernel
-        self.memory = Memory()
-        self.executor = Reference(self.memory)
+        self.grid = grid
+        self.core = 0 if link is None else link.number
+        self.memory = memory
+        self.executor = Reference(memory, link)
         self.written = Written(target)
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
@@ -52,11 +57,21 @@ class _Execution(Observer):
 
     def made(self, tensor: Tensor) -> None:
         self.written.made(tensor)
-        if tensor.role == "input":
+        if tensor.role == "input":  # each core binds the same
             self.memory.bind(tensor, next(self.waiting))
+
+    def values(self, access: Access) -> str:
+        """What ``print`` shows of a tensor now."""
+        if access.dynamic is not None:
+            followed = self.executor.followed(access)
+            if followed is None:
+                return "out of bounds"
+            access = followed
+        return text_of(self.memory.window(access), access.dtype)
 
     def emitted(self, inst: Inst) -> None:
         verify.check_writes(inst, self.kernel)  # now: the input is the caller's own array
+        verify.check_cores(inst, self.core, self.grid)
         decided = accumulate.decided(inst, self.written)
         if self.loops:
             self.decided[id(inst)] = decided
@@ -86,18 +101,17 @@ def run(
     grid: tuple[int, ...] = (),
 ) -> tuple[Kernel, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs."""
-    execution = _Execution(fn.__name__, arrays, target)
-    memory = execution.memory
+    memory, captured = Memory(), check(capture(fn))
+    common: dict[str, Tensor] = {}
 
-    def values(access: Access) -> str:
-        if access.dynamic is not None:
-            followed = execution.executor.followed(access)
-            if followed is None:
-                return "out of bounds"
-            access = followed
-        return text_of(memory.window(access), access.dtype)
+    def work(link: Link | None) -> Kernel:
+        execution = _Execution(fn.__name__, arrays, target, grid, memory, link)
+        with showing(execution.values):
+            return specialise(
+                captured, arguments, target, grid=grid, core=execution.core, common=common, observer=execution
+            )
 
-    with showing(values):
-        kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observer=execution)
+    count = grid[0] if grid else 1
+    kernel = work(None) if count == 1 else joined(Cores[Kernel](count).run([work] * count))
     verify.legal(kernel)
     return kernel, [memory.array(tensor) for tensor in kernel.outputs]

@@ -11,7 +11,8 @@ from nki.base.errors import StageError
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
-from nki.ir.kernel import Kernel
+from nki.ir.kernel import Kernel, joined
+from nki.ir.types import Tensor
 from nki.passes import accumulate, verify
 from nki.target.model import Target
 
@@ -41,15 +42,23 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     """
     check_stage(stop)
     with collector.paused():
-        kernel = start or specialise(check(capture(_given(fn))), arguments, target, grid=grid)
+        kernel = start or _specialised(_given(fn), arguments, target, grid)
         observe("specialise", kernel)
         for name, stage in STAGES.items() if stop != "specialise" else ():
-            kernel = stage.run(kernel, target)
+            kernel = joined([stage.run(core, target) for core in kernel.cores])
             stage.legal(kernel)
             observe(name, kernel)
             if name == stop:
                 break
     return kernel
+
+
+def _specialised(fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...]) -> Kernel:
+    """The kernel with a program for each core of ``grid``."""
+    captured = check(capture(fn))
+    common: dict[str, Tensor] = {}
+    cores = range(grid[0] if grid else 1)
+    return joined([specialise(captured, arguments, target, grid=grid, core=core, common=common) for core in cores])
 
 
 def check_stage(name: str | None) -> None:

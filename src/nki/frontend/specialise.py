@@ -25,14 +25,17 @@ def specialise(
     target: Target,
     *,
     grid: tuple[int, ...] = (),
+    core: int = 0,
+    common: dict[str, Tensor] | None = None,
     observer: Observer | None = None,
 ) -> Kernel:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
-    Constants are copied, so the kernel may change its own and the caller's stay as they are.
+    Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the
+    program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
-    builder = Builder(captured.name, target, grid, observer=observer)
+    builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
     alias: dict[int, Any] = {}
     values = {name: copied(value, name, alias) for name, value in arguments.items()}
     inputs: list[Tensor] = []

@@ -164,6 +164,14 @@ class Algebra(Protocol[V]):
         """The elements of all values, row by row, one value after the other, as so many partitions."""
         ...
 
+    def exchange(self, value: V, to: int, source: int, pipe: int) -> V:
+        """Send ``value`` to core ``to`` and wait for what core ``source`` sends through the same ``pipe``."""
+        ...
+
+    def meet(self, cores: tuple[int, ...], about: str) -> None:
+        """Wait until all ``cores`` have come to the meeting about the tensor of that name."""
+        ...
+
     def show(self, prefix: str, value: V, shape: tuple[int, ...]) -> None:
         """Print the elements of ``value``, in row-major order of ``shape``, as ``nl.device_print`` does."""
         ...

@@ -112,6 +112,7 @@ class Inst:
     operand_names: ClassVar[tuple[str, ...]]
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
+    order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
 
@@ -155,6 +156,10 @@ class Inst:
     def writes(self) -> list[Access]:
         """What the instruction writes."""
         return _present(self, self.write_names)
+
+    def orders(self) -> list[Access]:
+        """What it neither reads nor writes, and no access may be moved across it to."""
+        return _present(self, self.order_names)
 
     def indexed_by(self) -> list[Access]:
         """Where the run-time indices of its operands are found, in the order of the operands."""
@@ -259,6 +264,7 @@ def instruction(
         made.operand_names = tuple(f.name for f in made.operand_fields)
         made.read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
         made.write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
+        made.order_names = tuple(f.name for f in made.fields if f.role is Role.ORDER)
         made.immediate_names = tuple(f.name for f in made.fields if f.immediate)
         if not made.write_names and not effects:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")

@@ -17,6 +17,7 @@ from nki.base.errors import (
     OutsideKernelError,
     PartitionError,
     ShapeError,
+    SharedTensorError,
 )
 from nki.base.source import Where, here
 from nki.base.version import version
@@ -40,6 +41,9 @@ class Kernel:
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence`` says that the kernel returned a tuple
     or list. ``tensors`` holds every tensor, inputs first, in the order in which they were made; those of loops last.
+
+    On a grid of two this is the program of core 0; ``others`` are those of the other cores. Inputs, outputs, constants
+    and what several cores made under one name in ``nl.shared_hbm`` are then the same :class:`Tensor` in each of them.
     """
 
     name: str
@@ -51,6 +55,18 @@ class Kernel:
     tensors: tuple[Tensor, ...]
     body: tuple[Statement, ...]
     version: str = field(default_factory=version)
+    core: int = 0
+    others: tuple[Kernel, ...] = ()
+
+    @property
+    def cores(self) -> tuple[Kernel, ...]:
+        """The programs of all cores, this one first."""
+        return (self, *self.others)
+
+    def shared(self) -> list[Tensor]:
+        """The internal tensors that more than one core has, in the order of :attr:`tensors`."""
+        elsewhere = {tensor for other in self.others for tensor in other.tensors}
+        return [t for t in self.tensors if t.buffer is Buffer.shared_hbm and not t.role and t in elsewhere]
 
     def with_body(self, body: Sequence[Statement]) -> Kernel:
         """The same kernel with other instructions."""
@@ -58,11 +74,11 @@ class Kernel:
 
     @property
     def size(self) -> int:
-        """How many instructions it has, those of loops counted once."""
-        return sum(1 for _ in self.instructions())
+        """How many instructions it has on all cores, those of loops counted once."""
+        return sum(1 for core in self.cores for _ in core.instructions())
 
     def instructions(self) -> Iterator[Inst]:
-        """All instructions, those of loops where they stand."""
+        """All instructions of this core, those of loops where they stand."""
         return instructions(self.body)
 
     def constants(self) -> list[Tensor]:
@@ -85,7 +101,8 @@ class Kernel:
     def _content(self) -> tuple[Any, ...]:
         tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role, t.data) for t in self.tensors]
         inputs, outputs = [t.name for t in self.inputs], [t.name for t in self.outputs]
-        return (self.name, self.target, self.grid, inputs, outputs, self.sequence, tensors, self.body, self.version)
+        about = (self.name, self.target, self.grid, self.sequence, self.version, self.core, self.others)
+        return (*about, inputs, outputs, tensors, self.body)
 
 
 class Observer:
@@ -117,7 +134,8 @@ class _Around:
 class Builder:
     """Records tensors, instructions and loops of one kernel as they are made.
 
-    ``observer`` sees everything right after it was recorded. ``failed`` is a mistake that was noticed where nothing
+    ``program`` is the number of the core, ``common`` what all cores of the grid share so far, by name. ``observer``
+    sees everything right after it was recorded. ``failed`` is a mistake that was noticed where nothing
     can be raised; the next thing that is recorded raises it.
     """
 
@@ -126,6 +144,7 @@ class Builder:
     grid: tuple[int, ...] = ()
     program: int = 0
     observer: Observer | None = None
+    common: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     tensors: list[Tensor] = field(default_factory=list[Tensor])
     body: list[Statement] = field(default_factory=list[Statement])
     failed: NkiError | None = None
@@ -154,10 +173,24 @@ class Builder:
             raise self.failed
         check_tensor(name, shape, dtype, buffer, address, self.target)
         made = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
+        if buffer is Buffer.shared_hbm or role:
+            made = self._shared(made)
         self.tensors.append(made)
         if self.observer is not None:
             self.observer.made(made)
         return made
+
+    def _shared(self, made: Tensor) -> Tensor:
+        """``made``, or what another core has made under its name."""
+        found = self.common.setdefault(made.name, made)
+        if (found.shape, found.dtype, found.data) != (made.shape, made.dtype, made.data):
+            raise SharedTensorError(
+                f"core {self.program} makes the shared tensor '{made.name}' as {made.shape} {made.dtype}; another core "
+                f"has made it as {found.shape} {found.dtype}",
+                fix="make what cores share in code that does not depend on nl.program_id, or name tensors apart",
+                span=made.span,
+            )
+        return found
 
     def _unique(self, name: str) -> str:
         unique = name
@@ -224,7 +257,7 @@ class Builder:
         if key not in self._constants:
             check_tensor(name, shape, dtype, Buffer.shared_hbm, None, self.target)
             made = Tensor(self._unique(name), shape, dtype, Buffer.shared_hbm, None, "constant", where.span, data)
-            self._constants[key] = self._outermost(made)  # it is there before the kernel runs
+            self._constants[key] = self._outermost(self._shared(made))  # it is there before the kernel runs
         return self._constants[key]
 
     def _outermost(self, made: Tensor) -> Tensor:
@@ -261,7 +294,23 @@ class Builder:
             sequence,
             (*self.tensors, *declared(self.body)),
             tuple(self.body),
+            core=self.program,
         )
+
+
+def joined(cores: Sequence[Kernel]) -> Kernel:
+    """The kernel whose cores run these programs. Raises unless all of them return the same shared tensors."""
+    first, *others = cores
+    for other in others:
+        if other.outputs != first.outputs or other.sequence != first.sequence:
+            theirs = [", ".join(f"'{t.name}' in {t.buffer.value}" for t in core.outputs) for core in (first, other)]
+            raise SharedTensorError(
+                f"core 0 of kernel {first.name!r} returns {theirs[0]}, core {other.core} returns {theirs[1]}: these "
+                "are not the same tensors",
+                fix="return, on every core, tensors that are allocated with buffer=nl.shared_hbm",
+                span=first.outputs[0].span,
+            )
+    return replace(first, others=tuple(others)) if others else first
 
 
 def check_tensor(

@@ -15,6 +15,9 @@
       return c
     }
 
+On a grid of two the program of the other core follows, as ``core 1 { … }``, which returns nothing and names what it
+has in common with core 0 in lines like ``shared c``.
+
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
 bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
 has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
@@ -31,7 +34,7 @@ import functools
 import json
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from enum import Enum
 from typing import Any, cast
@@ -57,7 +60,16 @@ def show(kernel: Kernel) -> str:
     lines.extend(_statements(kernel.body, "  "))
     names = ", ".join(_name(t) for t in kernel.outputs)
     lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
-    return "\n".join(lines) + "\n}\n"
+    lines.append("}")
+    for other in kernel.others:
+        lines.append(f"core {other.core} {{")
+        common, inner = set(kernel.tensors), set(declared(other.body))
+        lines.extend(
+            f"  {f'shared {_name(t)}' if t in common else _tensor(t)}" for t in other.tensors if t not in inner
+        )
+        lines.extend(_statements(other.body, "  "))
+        lines.append("}")
+    return "\n".join(lines) + "\n"
 
 
 def _statements(body: tuple[Statement, ...], indent: str) -> Iterator[str]:
@@ -135,6 +147,7 @@ _DECLARE = re.compile(
     rf"(input|output|tensor|constant) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
     r"(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
 )
+_SHARED = re.compile(rf"shared {_NAME}$")
 _FOR = re.compile(rf"for {_NAME} = (?:(-?\d+)|{_NAME}) to (?:(-?\d+)|{_NAME}) step (\d+) \{{")
 _WHILE = re.compile(rf"while {_NAME} \{{")
 _OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
@@ -185,13 +198,11 @@ class _Parser:
         return TextError(f"line {self.number}: {why}: {line[:160]}", fix=fix, span=span)
 
     def next(self) -> str:
-        while self.number < len(self.lines):
+        line = self.after()
+        if line is None:
             self.number += 1
-            line = self.lines[self.number - 1].strip()
-            if line and not line.startswith("#"):
-                return line
-        self.number += 1
-        raise self.fail("the kernel is not closed")
+            raise self.fail("the kernel is not closed")
+        return line
 
     def kernel(self) -> Kernel:
         head = _HEAD.match(self.next())
@@ -205,8 +216,7 @@ class _Parser:
         outputs = [self.tensor(n) for n in re.findall(_NAME, returned[1] or "" if sequence else returned[4])]
         if self.next() != "}":
             raise self.fail("expected } after return")
-        self.end()
-        return Kernel(
+        made = Kernel(
             self.string(head[1]),
             head[2],
             tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
@@ -217,13 +227,38 @@ class _Parser:
             tuple(body),
             self.string(head[4]),
         )
+        return replace(made, others=tuple(self.others(made)))
 
-    def body(self, end: str, depth: int = 0) -> tuple[list[Statement], str]:
-        """Statements up to a line that begins with ``end``; and that line."""
+    def others(self, first: Kernel) -> Iterator[Kernel]:
+        """The programs of further cores, up to the end of the text, where nothing but comments may follow."""
+        common, number = self.tensors, 1
+        while (line := self.after()) is not None:
+            if line != f"core {number} {{":
+                raise self.fail(f"expected core {number} {{, or the end of the text")
+            self.tensors, self.names = {}, set()
+            self.values.clear()
+            body, _ = self.body("}", common=common)
+            tensors = (*self.tensors.values(), *declared(body))
+            yield replace(first, tensors=tensors, body=tuple(body), core=number)
+            number += 1
+
+    def after(self) -> str | None:
+        """The next line behind a program, if there is one."""
+        while self.number < len(self.lines):
+            self.number += 1
+            line = self.lines[self.number - 1].strip()
+            if line and not line.startswith("#"):
+                return line
+        return None
+
+    def body(self, end: str, depth: int = 0, common: Mapping[str, Tensor] | None = None) -> tuple[list[Statement], str]:
+        """Statements up to a line that begins with ``end``; and that line. ``common``: what can be named as shared."""
         body: list[Statement] = []
         while not (line := self.next()).startswith(end):
             if line.startswith(("input ", "output ", "tensor ", "constant ")):
                 self.declare(line)
+            elif common is not None and line.startswith("shared "):
+                self.share(line, common)
             elif found := _FOR.match(line):
                 start, stop = (self.bound(found[i], found[i + 1]) for i in (2, 4))
                 loop = For(self.register(found[1]), start, stop, self.whole(found[6]), where=self.where(line, found))
@@ -257,13 +292,6 @@ class _Parser:
         source = _SOURCE.search(line, found.end())
         return Noted(Span(self.string(source[1]), int(source[2]))) if source else NOWHERE
 
-    def end(self) -> None:
-        """Nothing but comments may follow."""
-        for line in self.lines[self.number :]:
-            self.number += 1
-            if line.strip() and not line.strip().startswith("#"):
-                raise self.fail("text after the end of the kernel")
-
     def string(self, quoted: str) -> str:
         try:
             return str(json.loads(quoted))
@@ -290,6 +318,14 @@ class _Parser:
         if found[8]:
             made.data = self.data(found[8], found[9], made.nbytes)
         self.tensors[name] = made
+
+    def share(self, line: str, common: Mapping[str, Tensor]) -> None:
+        found = _SHARED.match(line)
+        name = self.name(found[1]) if found else ""
+        if name not in common or name in self.names:
+            raise self.fail("no tensor of core 0, or one that is declared already")
+        self.names.add(name)
+        self.tensors[name] = common[name]
 
     def data(self, digest: str, packed: str, size: int) -> Constant:
         """A constant's bytes. However many the text holds, no more are unpacked than the tensor has."""

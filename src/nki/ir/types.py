@@ -264,6 +264,8 @@ class Role(Enum):
     IN = "in"
     OUT = "out"
     INOUT = "inout"
+    ORDER = "order"
+    """Neither read nor written: what touched it before stays before the instruction, what comes after stays after."""
 
 
 class Immediate:
@@ -275,5 +277,6 @@ Tile = Access
 In = Annotated[T, Role.IN]
 Out = Annotated[T, Role.OUT]
 InOut = Annotated[T, Role.INOUT]
+Ordered = Annotated[T, Role.ORDER]
 Scalar = Annotated[float, Immediate]
 Index = Annotated[int, Immediate]

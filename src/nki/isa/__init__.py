@@ -9,7 +9,7 @@ from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
 from nki.ir.register import VirtualRegister
 from nki.isa import publish as _publish
-from nki.isa.enums import dge_mode, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
+from nki.isa.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
 
 tensor_engine = engine.tensor
 vector_engine = engine.vector
@@ -36,6 +36,7 @@ globals().update(_FUNCTIONS)
 __all__ = [
     "VirtualRegister",
     "dge_mode",
+    "dma_engine",
     "engine",
     "get_nc_version",
     "gpsimd_engine",

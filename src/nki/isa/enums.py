@@ -36,6 +36,13 @@ class dge_mode(Enum):
     none = 3
 
 
+class dma_engine(Enum):
+    """Which engine moves data between cores: the DMA engines, which any engine may trigger, or GpSimd's own."""
+
+    dma = 1
+    gpsimd_dma = 2
+
+
 class oob_mode(Enum):
     """What a DMA does with an index outside the tensor: raise an error or skip the element."""
 

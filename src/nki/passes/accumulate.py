@@ -52,5 +52,7 @@ def decided(inst: Inst, written: Written) -> list[Inst]:
 
 def legal(kernel: Kernel) -> None:
     """No matmul is undecided."""
-    undecided = [inst for inst in kernel.instructions() if getattr(inst, "accumulate", False) is None]
+    undecided = [
+        inst for core in kernel.cores for inst in core.instructions() if getattr(inst, "accumulate", False) is None
+    ]
     assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"

@@ -7,13 +7,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.base.errors import ConstantWrittenError, InputWrittenError, NkiError, OutputUnwrittenError, StructureError
+from nki.base.errors import (
+    ConstantWrittenError,
+    CoreError,
+    InputWrittenError,
+    NkiError,
+    OutputUnwrittenError,
+    StructureError,
+)
 from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel, check_tensor
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.register import is_register
 from nki.ir.types import Tensor
 from nki.ir.window import Extent, check_windows
+from nki.isa.core_barrier import CoreBarrier
+from nki.isa.sendrecv import Sendrecv
 from nki.target.model import Target
 
 
@@ -21,7 +30,7 @@ def run(kernel: Kernel, target: Target) -> Kernel:
     """``kernel`` itself. Raises the error of the first rule that is broken, at the user's line."""
     for tensor in kernel.tensors:
         check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
-    _structure(kernel)
+    _structure(kernel, target)
     _loops(kernel)
     known: dict[tuple[Any, ...], bool] = {}
     windows: dict[tuple[Any, ...], Extent] = {}
@@ -29,12 +38,13 @@ def run(kernel: Kernel, target: Target) -> Kernel:
         try:
             check_windows(inst, windows)
             verify(inst, target, known)
+            check_cores(inst, kernel.core, kernel.grid)
         except NkiError as error:
             raise error.at(inst.where.span, inst.where.stack) from None
     return kernel
 
 
-def _structure(kernel: Kernel) -> None:
+def _structure(kernel: Kernel, target: Target) -> None:
     """Inputs and outputs are what callers can pass and receive."""
     known, fix = set(kernel.tensors), "compare with the output of `nki dump`"
     for tensor in (*kernel.inputs, *kernel.outputs):
@@ -49,8 +59,17 @@ def _structure(kernel: Kernel) -> None:
     for role, tensors in (("input", kernel.inputs), ("output", kernel.outputs)):
         if {t for t in kernel.tensors if t.role == role} != set(tensors):
             raise StructureError(f"the {role}s that kernel {kernel.name!r} declares and has are not the same", fix=fix)
-    if any(n != 1 for n in kernel.grid):
-        raise StructureError(f"kernel {kernel.name!r} has grid {kernel.grid}; this version runs one core", fix=fix)
+    count = kernel.grid[0] if kernel.grid else 1
+    if (
+        len(kernel.grid) > 1
+        or not 1 <= count <= target.logical_core_max
+        or (kernel.core == 0) != (len(kernel.cores) == count)
+    ):
+        raise StructureError(
+            f"kernel {kernel.name!r} has grid {kernel.grid} and programs for {len(kernel.cores)} cores; {target.name} "
+            f"runs a kernel on at most {target.logical_core_max}",
+            fix=fix,
+        )
 
 
 def _loops(kernel: Kernel) -> None:
@@ -75,6 +94,29 @@ def _loops(kernel: Kernel) -> None:
             ).at(loop.where.span)
 
 
+def check_cores(inst: Inst, core: int, grid: tuple[int, ...]) -> None:
+    """Raise if ``inst``, on this core, meets cores that the launch does not have, or leaves its own out."""
+    if isinstance(inst, CoreBarrier):
+        wanted = inst.together()
+        argument = f"cores={inst.cores}"
+    elif isinstance(inst, Sendrecv):
+        wanted = (inst.send_to_rank, core)
+        argument = f"send_to_rank={inst.send_to_rank}"
+    else:
+        return
+    count = grid[0] if grid else 1
+    if max(wanted) >= count:
+        raise CoreError(
+            f"{inst.mnemonic}: {argument} names core {max(wanted)}; the kernel runs on {count} core{'s'[: count > 1]}",
+            fix="launch it as kernel[2](…), or guard the call with `if nl.num_programs() > 1`",
+        ).at(inst.where.span, inst.where.stack)
+    if core not in wanted:
+        raise CoreError(
+            f"{inst.mnemonic}: {argument} leaves out core {core}, which runs it",
+            fix="name both cores, or guard the call with nl.program_id",
+        ).at(inst.where.span, inst.where.stack)
+
+
 def check_writes(inst: Inst, kernel: str) -> None:
     """Raise if ``inst`` writes to an input of the kernel of that name, or to a constant."""
     for access in inst.writes():
@@ -91,11 +133,12 @@ def check_writes(inst: Inst, kernel: str) -> None:
 
 
 def legal(kernel: Kernel) -> None:
-    """Inputs are only read; every output is written somewhere."""
+    """Inputs are only read; every output is written somewhere, on some core."""
     written: set[Tensor] = set()
-    for inst in kernel.instructions():
-        check_writes(inst, kernel.name)
-        written.update(access.tensor for access in inst.writes())
+    for core in kernel.cores:
+        for inst in core.instructions():
+            check_writes(inst, kernel.name)
+            written.update(access.tensor for access in inst.writes())
     for tensor in kernel.outputs:
         if tensor not in written:
             raise OutputUnwrittenError(

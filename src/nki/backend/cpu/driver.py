@@ -74,7 +74,8 @@ def while_address() -> int:
     return _addresses()["nki_while"]
 
 
-def _element(b: Any, base: Any, index: Any, kind: ir.Type, size: int = 8) -> Any:
+def element(b: Any, base: Any, index: Any, kind: ir.Type, size: int = 8) -> Any:
+    """Load element ``index`` of the words, of ``size`` bytes each, at ``base``."""
     place = b.gep(base, [b.mul(index, ir.Constant(I64, size))], source_etype=I8)
     return b.load(place, typ=kind, align=1 if size == 1 else 8)
 
@@ -103,8 +104,8 @@ def _add_walk(module: ir.Module) -> ir.Function:
 
     def row(index: Any) -> None:
         at = b.mul(index, ir.Constant(I64, 2))
-        target = b.inttoptr(_element(b, table, at, I64), routine.as_pointer())
-        first = _element(b, table, b.add(at, ir.Constant(I64, 1)), I64)
+        target = b.inttoptr(element(b, table, at, I64), routine.as_pointer())
+        first = element(b, table, b.add(at, ir.Constant(I64, 1)), I64)
         b.call(target, [bases, b.gep(args, [b.mul(first, ir.Constant(I64, 8))], source_etype=I8)])
 
     _count(b, function, rows, row)
@@ -114,8 +115,8 @@ def _add_walk(module: ir.Module) -> ir.Function:
 
 def _place(b: Any, bases: Any, args: Any, first: int) -> Any:
     """The address that two arguments give: a base and an offset from it in bytes."""
-    slot, offset = (_element(b, args, ir.Constant(I64, first + i), I64) for i in range(2))
-    return b.gep(_element(b, bases, slot, POINTER), [offset], source_etype=I8)
+    slot, offset = (element(b, args, ir.Constant(I64, first + i), I64) for i in range(2))
+    return b.gep(element(b, bases, slot, POINTER), [offset], source_etype=I8)
 
 
 def _looping(
@@ -127,7 +128,7 @@ def _looping(
     step: Callable[[], None],
 ) -> None:
     """Walk ``rows`` (the first, how many) and ``step``, as long as ``condition`` holds and nothing went wrong."""
-    table, args, status = (_element(b, bases, ir.Constant(I64, slot), POINTER) for slot in (TABLE, ARGS, STATUS))
+    table, args, status = (element(b, bases, ir.Constant(I64, slot), POINTER) for slot in (TABLE, ARGS, STATUS))
     first = b.gep(table, [b.mul(rows[0], ir.Constant(I64, 16))], source_etype=I8)
     head, inside, done = (b.append_basic_block(n) for n in ("head", "inside", "done"))
     b.branch(head)
@@ -148,7 +149,7 @@ def _add_for(module: ir.Module, walked: ir.Function) -> None:
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     register = _place(b, bases, args, 0)
     start, stop = (b.sext(b.load(_place(b, bases, args, i), typ=I32), I64) for i in (2, 4))
-    step, first, rows = (_element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8))
+    step, first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8))
     counter = b.alloca(I64)
     b.store(start, counter)
 
@@ -169,7 +170,7 @@ def _add_while(module: ir.Module, walked: ir.Function) -> None:
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     register = _place(b, bases, args, 0)
-    first, rows = (_element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
+    first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
 
     def condition() -> Any:
         return b.icmp_signed("!=", b.load(register, typ=I32), ir.Constant(I32, 0))
@@ -181,8 +182,8 @@ def _add_fill(module: ir.Module) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_fill")
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    slot, start, nbytes, pattern = (_element(b, args, ir.Constant(I64, i), I64) for i in range(4))
-    target = b.gep(_element(b, bases, slot, POINTER), [start], source_etype=I8)
+    slot, start, nbytes, pattern = (element(b, args, ir.Constant(I64, i), I64) for i in range(4))
+    target = b.gep(element(b, bases, slot, POINTER), [start], source_etype=I8)
     words = b.lshr(nbytes, ir.Constant(I64, 3))
 
     def word(index: Any) -> None:
@@ -208,5 +209,5 @@ def _add_copy(module: ir.Module) -> None:
         at = [b.shl(index, ir.Constant(I64, 3))]
         b.store(b.load(b.gep(source, at, source_etype=I8), typ=I64), b.gep(target, at, source_etype=I8))
 
-    _count(b, function, b.lshr(_element(b, args, ir.Constant(I64, 4), I64), ir.Constant(I64, 3)), word)
+    _count(b, function, b.lshr(element(b, args, ir.Constant(I64, 4), I64), ir.Constant(I64, 3)), word)
     b.ret_void()

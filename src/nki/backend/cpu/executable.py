@@ -5,14 +5,18 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Sequence
-from typing import Final, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.backend.cores import deadlock
 from nki.backend.cpu.driver import FIRST_IO, walk
+from nki.backend.cpu.meeting import LINE, UNMET, end, offer_address
 from nki.backend.cpu.plan import Plan, Progress, plan
 from nki.base import collector
+from nki.base.printing import running_as
 from nki.ir.constant import Constant
 from nki.ir.dynamic import out_of_bounds
 from nki.ir.kernel import Kernel
@@ -24,6 +28,27 @@ _word: Final = ctypes.c_int64.from_address
 _zeros: Final = np.zeros(3, np.int64)
 _WELL: Final = _zeros.ctypes.data
 """The status of launches in which nothing can go wrong."""
+_pool: Final = ThreadPoolExecutor(64, "nki core")
+"""Threads of cores 1; none exists before it is needed, and each waits for the next launch."""
+
+
+class _Core:
+    """What a launch needs of one core, as plain numbers."""
+
+    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+        self.plan = plan
+        self.table = plan.table.ctypes.data
+        self.args = plan.args.ctypes.data
+        self.status = -(-(plan.arena + plan.scratch) // 64) * 64
+        self.bytes = self.status + 2 * 64
+        self.constants = tuple(_address(t.data) for t in kernel.constants() if t.data is not None)
+
+    def fail(self, status: int) -> NoReturn:
+        """Raise what the status at this address says."""
+        site, operand, detail = (_word(status + offset).value for offset in (0, 8, 16))
+        inst = self.plan.sites[site - 1]
+        f, access = [(f, a) for f, a in inst.operands() if a.dynamic is not None][operand]
+        raise out_of_bounds(inst, f.name, access, detail)
 
 
 class Executable:
@@ -37,40 +62,79 @@ class Executable:
         self.outputs = kernel.output_specs()
         self.returns_sequence = kernel.sequence
         with collector.paused():
-            self.plan: Plan = plan(kernel, progress)
+            self.layout = plan(kernel, progress)
+        self.plan: Plan = self.layout.cores[0]
+        self._cores = [_Core(core, made) for core, made in zip(kernel.cores, self.layout.cores, strict=True)]
+        self._first = self._cores[0]
         self._walk = walk()
-        self._table = self.plan.table.ctypes.data
-        self._rows = self.plan.rows
-        self._args = self.plan.args.ctypes.data
-        self._status = -(-(self.plan.arena + self.plan.scratch) // 64) * 64
-        self._bytes = self._status + 2 * 64
-        self._constants = tuple(_address(t.data) for t in kernel.constants() if t.data is not None)
-        self._bases = ctypes.c_int64 * (FIRST_IO + len(self.inputs) + len(self.outputs) + len(self._constants))
+        self._several = len(self._cores) > 1
+        self._bases = ctypes.c_int64 * (FIRST_IO + len(self.inputs) + len(self.outputs) + len(self._first.constants))
         self.compile_seconds = time.perf_counter() - started
 
     def launch(self, pointers: Sequence[int]) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of its spec's size.
 
         The interpreter lock is released while the kernel runs. Raises :class:`OutOfBoundsError` if a run-time index led
-        outside its tensor: outputs are then incomplete.
+        outside its tensor, :class:`DeadlockError` if cores did not meet: outputs are then incomplete.
         """
-        kept = _take(self._bytes)
-        start, plan, table, args = kept[1], self.plan, self._table, self._args
+        if self._several:
+            self._launch_cores(pointers)
+            return
+        core = self._first
+        kept = _take(core.bytes)
+        start, plan, table, args = kept[1], core.plan, core.table, core.args
         status = _WELL  # which only a run-time index out of bounds would change
         if plan.sites:
-            status = start + self._status
+            status = start + core.status
             ctypes.memset(status, 0, 24)
-        bases = self._bases(start, start + plan.arena, status, table, args, *pointers, *self._constants)
-        self._walk(table, self._rows, args, bases)
-        if plan.sites and (wrong := _word(status).value):
-            self._raise(wrong, _word(status + 8).value, _word(status + 16).value)
+        bases = self._bases(start, start + plan.arena, status, table, args, *pointers, *core.constants)
+        self._walk(table, plan.rows, args, bases)
+        if plan.sites and _word(status).value:
+            core.fail(status)
         if len(_arenas) < _KEPT:
             _arenas.append(kept)
 
-    def _raise(self, site: int, operand: int, index: int) -> NoReturn:
-        inst = self.plan.sites[site - 1]
-        f, access = [(f, a) for f, a in inst.operands() if a.dynamic is not None][operand]
-        raise out_of_bounds(inst, f.name, access, index)
+    def _launch_cores(self, pointers: Sequence[int]) -> None:
+        """Run on several cores: a thread each, over shared memory."""
+        shared = _take(self.layout.shared_bytes)
+        lines = [shared[1] + LINE * number for number in range(len(self._cores))]
+        ctypes.memset(shared[1], 0, LINE * len(lines))
+        common = [shared[1] + offset for offset in self.layout.shared]
+        memories = [_take(core.bytes) for core in self._cores]
+        runs: list[tuple[Any, int]] = []
+        for number, (core, kept) in enumerate(zip(self._cores, memories, strict=True)):
+            start = kept[1]
+            status = start + core.status
+            ctypes.memset(status, 0, 24)
+            meeting = (lines[number], lines[1 - number], offer_address())
+            fixed = (start, start + core.plan.arena, status, core.table, core.args)
+            values = (*fixed, *pointers, *core.constants, *common, *meeting)
+            runs.append(((ctypes.c_int64 * len(values))(*values), status))
+        first = self._first
+        self._walk(first.table, first.plan.before, first.args, runs[0][0])
+        waiting = [_pool.submit(self._run_core, number, runs[number][0], lines[number]) for number in (1,)]
+        self._run_core(0, runs[0][0], lines[0])
+        for other in waiting:
+            other.result()
+        failed = [(core, status) for core, (_, status) in zip(self._cores, runs, strict=True) if _word(status).value]
+        # A core that fails by itself leaves the other one waiting: what happened first is what to say.
+        for core, status in sorted(failed, key=lambda found: _word(found[1] + 8).value == UNMET):
+            if _word(status + 8).value != UNMET:
+                core.fail(status)
+        for number, (core, (_, status)) in enumerate(zip(self._cores, runs, strict=True)):
+            if _word(status).value:
+                site, other = _word(status).value, _word(status + 16).value
+                theirs = self._cores[1 - number].plan.sites[other - 1] if other else None
+                raise deadlock(number, core.plan.sites[site - 1], [(1 - number, theirs)])
+        if len(_arenas) < _KEPT:
+            _arenas.extend((shared, *memories))
+
+    def _run_core(self, number: int, bases: Any, line: int) -> None:
+        core = self._cores[number]
+        before = core.plan.before
+        with running_as(number):
+            self._walk(core.table + 16 * before, core.plan.rows - before, core.args, bases)
+        end(line)
 
 
 def _address(constant: Constant) -> int:

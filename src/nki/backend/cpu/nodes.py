@@ -408,6 +408,13 @@ class Lowering:
         place = self._place_of(self.real(node))
         return place if len(place.dims) == 1 else self._place_of(self.real(node, copy=True))
 
+    def exchange(self, value: Node, to: int, source: int, pipe: int) -> Node:  # noqa: ARG002  # see below
+        """A core and itself; what two cores exchange is copies and meetings before it comes here."""
+        return value
+
+    def meet(self, cores: tuple[int, ...], about: str) -> None:
+        """A core that meets itself."""
+
     def _fold(self, op: str, value: Node, groups: int, across: bool, start: Node | None = None) -> Node:
         start = None if start is None else self.real(self.cast(start, dt.float32))
         value = value if op in BITS else self.cast(value, dt.float32)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,8 @@ from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, copy_address, fill_add
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
 from nki.backend.cpu.lower import Aliases
+from nki.backend.cpu.meeting import LINE, Meetings, met, outboxes
+from nki.backend.cpu.meeting import address as meeting_address
 from nki.base.version import version
 from nki.ir.dynamic import largest_index
 from nki.ir.generators import initial
@@ -52,14 +54,16 @@ BATCH = 24
 
 @dataclass(slots=True)
 class Plan:
-    """What a launch needs: rows of ``table`` are (routine, index of its first argument); it walks the first ``rows``.
+    """What a core needs: rows of ``table`` are (routine, index of its first argument); it walks the first ``rows``.
 
-    ``body`` is what runs; rows that fill memory stand before and between its rows. ``sites`` are the instructions that
-    may find a run-time index out of bounds.
+    ``body`` is what runs; rows that fill memory stand before and between its rows. The first ``before`` of them fill
+    what cores share, and are done before any core begins. ``sites`` are the instructions that may fail: by a run-time
+    index out of bounds, or because another core does not meet this one.
     """
 
     table: NDArray[np.int64]
     args: NDArray[np.int64]
+    before: int
     rows: int
     arena: int
     scratch: int
@@ -68,37 +72,95 @@ class Plan:
     sites: list[Inst]
 
 
-def plan(kernel: Kernel, progress: Progress | None = None) -> Plan:
-    """Lay out ``kernel`` and compile the routines that no kernel of this process has needed before."""
-    kernel = kernel.with_body(forwarded(kernel))
+@dataclass(slots=True)
+class Layout:
+    """The plans of all cores, and the memory that they share: its bytes, and where in it each shared tensor is."""
+
+    cores: list[Plan]
+    shared: list[int]
+    shared_bytes: int
+
+
+@dataclass(slots=True)
+class Shared:
+    """What the cores of a kernel share besides inputs, outputs and constants."""
+
+    tensors: list[Tensor]
+    meetings: list[Meetings]
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> Shared:
+        """Nothing for a kernel on one core."""
+        if not kernel.others:
+            return cls([], [])
+        boxes = outboxes(kernel)
+        return cls([*kernel.shared(), *boxes], [Meetings(boxes) for _ in kernel.cores])
+
+
+def plan(kernel: Kernel, progress: Progress | None = None) -> Layout:
+    """Lay out ``kernel``, core by core, and compile the routines that no kernel of this process has needed before."""
+    shared = Shared.of(kernel)
+    cores = list(kernel.cores)
+    if kernel.others:
+        cores = [core.with_body(met(core, meetings)) for core, meetings in zip(cores, shared.meetings, strict=True)]
+    cores = [core.with_body(forwarded(core)) for core in cores]
     unique: dict[Key, Inst] = {}
     keys: dict[int, Key] = {}
-    for inst in kernel.instructions():
-        key = keys[id(inst)] = (inst.key(), aliases(inst))
-        unique.setdefault(key, inst)
+    for core in cores:
+        for inst in core.instructions():
+            key = keys[id(inst)] = (inst.key(), aliases(inst))
+            unique.setdefault(key, inst)
     _compile({k: i for k, i in unique.items() if k not in _routines}, progress)
-    places, arena = _places(kernel)
-    layout = _Layout(places, keys, unwritten(kernel))
-    layout.main(kernel)
     scratch = max((_routines[key].scratch for key in unique), default=0)
-    table = np.array(layout.rows, np.int64).reshape(-1, 2)
-    args = np.array(layout.args, np.int64)
-    return Plan(table, args, layout.first, arena, scratch, len(unique), list(kernel.body), layout.sites)
+    fills = [unwritten(core) for core in cores]
+    common = {*kernel.outputs, *shared.tensors} if kernel.others else set[Tensor]()
+    whole = common.intersection(*fills)
+    plans: list[Plan] = []
+    for number, core in enumerate(cores):
+        places, arena = _places(core, shared.tensors)
+        layout = _Layout(places, keys, fills[number] - common, shared.meetings[number] if kernel.others else None)
+        layout.before(sorted(whole, key=lambda t: t.name) if number == 0 else [])
+        layout.main(core)
+        table = np.array(layout.rows, np.int64).reshape(-1, 2)
+        args = np.array(layout.args, np.int64)
+        made = Plan(table, args, layout.begin, layout.first, arena, scratch, len(unique), list(core.body), layout.sites)
+        plans.append(made)
+    offsets: list[int] = []
+    size = LINE * len(cores)
+    for tensor in shared.tensors:
+        offsets.append(size)
+        size += -(-tensor.nbytes // ALIGN) * ALIGN
+    return Layout(plans, offsets, size)
 
 
 class _Layout:
     """Writes the rows of a table and their arguments."""
 
-    def __init__(self, places: dict[Tensor, tuple[int, int]], keys: dict[int, Key], fills: set[Tensor]) -> None:
+    def __init__(
+        self,
+        places: dict[Tensor, tuple[int, int]],
+        keys: dict[int, Key],
+        fills: set[Tensor],
+        meetings: Meetings | None = None,
+    ) -> None:
         self.places = places
         self.keys = keys
         self.fills = fills
+        self.meetings = meetings
+        self.begin = 0
         self.rows: list[int] = []
         self.args: list[int] = []
         self.sites: list[Inst] = []
         self.first = 0
         self.waiting: list[tuple[Loop, int]] = []
         """Loops whose bodies are still to be laid out, and where their arguments say so."""
+
+    def before(self, tensors: Sequence[Tensor]) -> None:
+        """Rows that fill ``tensors``."""
+        self.fills.update(tensors)
+        for tensor in tensors:
+            self.fill(tensor)
+        self.begin = len(self.rows) // 2
 
     def main(self, kernel: Kernel) -> None:
         """All rows: those of the kernel's own statements first, then those of loops' bodies."""
@@ -140,6 +202,9 @@ class _Layout:
 
     def instruction(self, inst: Inst) -> None:
         args = self.args
+        if self.meetings is not None and id(inst) in self.meetings.about:
+            self.meeting(*self.meetings.about[id(inst)])
+            return
         self.rows.append(_routines[self.keys[id(inst)]].address)
         self.rows.append(len(args))
         operands = inst.accesses()
@@ -156,6 +221,13 @@ class _Layout:
             self.sites.append(inst)
             args.append(len(self.sites))
         args.extend(_bits(float(number)) for number in inst.immediates())
+
+    def meeting(self, subject: int, inst: Inst) -> None:
+        """A row at which this core waits for the other: see :func:`nki.backend.cpu.meeting.address`."""
+        last = max(base for base, _ in self.places.values())
+        self.sites.append(inst)
+        self.rows += [meeting_address(), len(self.args)]
+        self.args += [last + 1, last + 2, last + 3, subject, len(self.sites)]
 
     def loop(self, loop: Loop) -> None:
         literal = len(self.args)
@@ -187,7 +259,7 @@ def aliases(inst: Inst) -> Aliases:
     operands = inst.operands()  # by field: one window may stand in several of them, here written and there read
     found: list[tuple[int, int, bool]] = []
     for w, (f, target) in enumerate(operands):
-        if f.role is Role.IN:
+        if f.role not in (Role.OUT, Role.INOUT):
             continue
         for r, (_, source) in enumerate(operands):
             if r != w and source.tensor is target.tensor and _overlap(target, source):
@@ -269,10 +341,10 @@ class _Arena:
         self.free.setdefault(block[1], []).append(block[0])
 
 
-def _places(kernel: Kernel) -> tuple[dict[Tensor, tuple[int, int]], int]:
+def _places(kernel: Kernel, shared: Sequence[Tensor]) -> tuple[dict[Tensor, tuple[int, int]], int]:
     """(base, byte offset) of every tensor that is used, and the size of the arena."""
     places: dict[Tensor, tuple[int, int]] = {}
-    for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs, *kernel.constants())):
+    for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs, *kernel.constants(), *shared)):
         places.setdefault(tensor, (FIRST_IO + slot, 0))
     last: dict[Tensor, int] = {}
     for index, statement in enumerate(kernel.body):
@@ -296,7 +368,7 @@ def listing(kernel: Kernel, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``kernel`` uses, each once."""
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
-    for inst in instructions(forwarded(kernel)):
+    for inst in (inst for core in kernel.cores for inst in instructions(forwarded(core))):
         key = (inst.key(), aliases(inst))
         if key not in seen:
             build(module, f"r{len(seen)}_{inst.mnemonic}", inst)
