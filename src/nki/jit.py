@@ -49,6 +49,7 @@ class Adapter(TensorMap, Protocol):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
+    def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
 
 
@@ -341,5 +342,11 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
     program, outputs = eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
-    results = [adapter.from_numpy(array) for array in outputs]
+    changes = program.changed_inputs()
+    results = [
+        adapter.update(tensors[changes[i]], array, program.outputs[i].name)
+        if i in changes
+        else adapter.from_numpy(array)
+        for i, array in enumerate(outputs)
+    ]
     return tuple(results) if program.sequence else results[0]

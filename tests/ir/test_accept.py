@@ -102,11 +102,11 @@ def test_windows(line: str, why: str) -> None:
     "line",
     [
         "memset dst=t[0 | 0x64, 1x32] value=0.0",
-        "memset dst=t[0 | 32x64, 0x32] value=0.0",
+        "memset dst=t[0 | 32x64, 1x16, 0x2] value=0.0",
         "memset dst=t[0 | 32x64, 1x4, 2x4] value=0.0",
         "dma_copy dst=c[0 | 0x64, 1x32] src=t[0 | 32x64, 1x32]",
         "dma_copy dst=c[0 | 31x64, 1x32] src=t[0 | 32x64, 1x32]",
-        "tensor_copy_predicated dst=t[0 | 32x64, 0x3] src=1.0 predicate=line[0 | 3x64, 1x3]",
+        "tensor_copy_predicated dst=t[0 | 32x64, 0x3, 1x1] src=1.0 predicate=line[0 | 3x64, 1x3]",
     ],
 )
 def test_windows_that_write_twice_to_one_place(line: str) -> None:
@@ -151,7 +151,6 @@ def test_windows_that_are_unusual_and_legal(line: str) -> None:
         ("input a : hbm", "input a : sbuf", StructureError),
         ("output c : shared_hbm", "output c : sbuf", StructureError),
         ("output c : shared_hbm", "tensor c : shared_hbm", StructureError),
-        ("output c : shared_hbm", "input c : shared_hbm", StructureError),
         ("tensor u : sbuf", "output u : hbm", StructureError),
         ("return c", "return (c, c)", StructureError),
         ("return c", "return ()", StructureError),

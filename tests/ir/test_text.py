@@ -78,7 +78,7 @@ def test_comments_and_empty_lines_change_nothing() -> None:
         ("return (out, other)", "return out, other", 24, "expected return"),
         ("return (out, other)\n}", "return (out, other)\n", 26, "the kernel is not closed"),
         ("return (out, other)\n}", "return (out, other)\n}}", 25, "expected } after return"),
-        ("return (out, other)\n}", "return (out, other)\n}\nmore", 26, "text after the end"),
+        ("return (out, other)\n}", "return (out, other)\n}\nmore", 26, "or the end of the text"),
         ("return (out, other)\n}", "}", 24, "unknown instruction"),
     ],
 )

@@ -187,7 +187,7 @@ def test_in_hbm_any_pattern_that_stays_inside(make: Make) -> None:
     t = make((6, 4), Buffer.hbm)
     assert t.ap([[1, 2], [0, 3], [5, 4], [1, 1], [1, 2], [3, 1]]).ndim == 6
     with pytest.raises(IndexRangeError):
-        t.ap([[1, 25]])
+        assert t.ap([[1, 25]]).signature
 
 
 def test_one_element_at_run_time(make: Make, register: VirtualRegister) -> None:
@@ -270,7 +270,7 @@ def test_only_the_window_at_index_zero_is_known_to_fit(make: Make, register: Vir
     h = make((12, 8), Buffer.hbm)
     assert h.ap([[8, 12], [1, 8]], scalar_offset=register).shape == (12, 8)
     with pytest.raises(IndexRangeError):
-        h.ap([[8, 13], [1, 8]], scalar_offset=register)
+        assert h.ap([[8, 13], [1, 8]], scalar_offset=register).signature
 
 
 def test_what_repeats_leaves_no_choice(make: Make, register: VirtualRegister) -> None:
@@ -300,6 +300,27 @@ def test_what_is_written_is_written_once() -> None:
     for run in (kernel, nki.simulate(kernel)):
         with pytest.raises(WriteOverlapError):
             run(a, [[12, 4], [2, 2], [1, 3]])
+
+
+@pytest.mark.parametrize("steps", [[[0, 12]], [[0, 3], [0, 4]]])
+def test_of_what_is_written_to_one_place_the_last_element_stays(steps: list[list[int]]) -> None:
+    """Kernels that want only the sum of a reduction write its elements to one column."""
+
+    @nki.jit
+    def kernel(a, steps):
+        t, column = nl.load(a), nl.ndarray((4, 1), dtype=a.dtype)
+        sums, out = nl.ndarray((4, 1), dtype=a.dtype), nl.ndarray((4, 3), dtype=a.dtype, buffer=nl.shared_hbm)
+        nisa.activation_reduce(column.ap([[1, 4], *steps]), nl.square, t, nl.add, sums)
+        nl.store(out[:, 0:1], column)
+        nl.store(out[:, 1:2], sums)
+        nisa.dma_copy(column.ap([[1, 4], *steps]), a)
+        nl.store(out[:, 2:3], column)
+        return out
+
+    a = np.arange(48, dtype=np.float32).reshape(4, 12)
+    want = np.stack([a[:, -1] ** 2, (a**2).sum(axis=1), a[:, -1]], axis=1)
+    for run in (kernel, nki.simulate(kernel)):
+        assert np.array_equal(run(a, steps), want)
 
 
 def test_an_output_is_returned_as_it_is() -> None:

@@ -22,7 +22,7 @@ from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.dtype import DType
 from nki.base.printing import device_print
-from nki.ir.algebra import Step, column_of
+from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
 from nki.ir.generators import initial
 from nki.ir.inst import Inst
@@ -54,10 +54,18 @@ class Memory:
 
     def __init__(self) -> None:
         self._arrays: dict[Tensor, Array] = {}
+        self._lent: set[Tensor] = set()
 
     def bind(self, tensor: Tensor, array: Array) -> None:
-        """Let ``tensor`` be ``array`` (dense, of its shape and dtype)."""
+        """Let ``tensor`` be ``array`` (dense, of its shape and dtype), which is the caller's."""
         self._arrays[tensor] = array
+        self._lent.add(tensor)
+
+    def own(self, tensor: Tensor) -> None:
+        """Go on with a copy of a caller's array, which is about to be written."""
+        if tensor in self._lent:
+            self._lent.remove(tensor)
+            self._arrays[tensor] = self._arrays[tensor].copy()
 
     def array(self, tensor: Tensor) -> Array:
         """All of ``tensor``."""
@@ -68,6 +76,11 @@ class Memory:
             first = initial(tensor)
             found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
         return found
+
+    def results(self, kernel: Kernel) -> list[Array]:
+        """What ``kernel`` returns."""
+        specs = zip(kernel.outputs, kernel.output_specs(), strict=True)
+        return [self.array(tensor).reshape(spec.shape) for tensor, spec in specs]
 
     def window(self, access: Access) -> Array:
         """A writable view of what ``access`` addresses, in the shape of the access."""
@@ -166,6 +179,9 @@ class Reference:
 
     def store(self, target: Access, value: Value) -> None:
         assert value.dtype is target.dtype, "semantics cast before they store"
+        if target.one_place():
+            columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
+            target, value = last_of(target), Value(columns[:, -1:], value.dtype)
         shape = (target.partitions, target.free_elements)
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
@@ -452,11 +468,13 @@ def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
     memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         memory.bind(tensor, array)
+        if tensor in kernel.outputs:
+            memory.own(tensor)
     if kernel.others:
         Cores[None](len(kernel.cores)).run([partial(_run, core, memory) for core in kernel.cores])
     else:
         Reference(memory).run(kernel.body)
-    return [memory.array(tensor) for tensor in kernel.outputs]
+    return memory.results(kernel)
 
 
 def _run(kernel: Kernel, memory: Memory, link: Link) -> None:

@@ -57,7 +57,7 @@ class _Execution(Observer):
 
     def made(self, tensor: Tensor) -> None:
         self.written.made(tensor)
-        if tensor.role == "input":  # each core binds the same
+        if tensor.role == "input" and self.core == 0:
             self.memory.bind(tensor, next(self.waiting))
 
     def values(self, access: Access) -> str:
@@ -70,7 +70,10 @@ class _Execution(Observer):
         return text_of(self.memory.window(access), access.dtype)
 
     def emitted(self, inst: Inst) -> None:
-        verify.check_writes(inst, self.kernel)  # now: the input is the caller's own array
+        verify.check_writes(inst)
+        for access in inst.writes():
+            if access.tensor.role == "input":
+                self.memory.own(access.tensor)  # until its end nobody knows whether the kernel returns it
         verify.check_cores(inst, self.core, self.grid)
         decided = accumulate.decided(inst, self.written)
         if self.loops:
@@ -114,4 +117,4 @@ def run(
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else joined(Cores[Kernel](count).run([work] * count))
     verify.legal(kernel)
-    return kernel, [memory.array(tensor) for tensor in kernel.outputs]
+    return kernel, memory.results(kernel)

@@ -57,6 +57,10 @@ class Adapter(TensorMap):
         """The elements of a tensor in its NKI dtype, for the eager simulator."""
 
     @abstractmethod
+    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
+        """The tensor ``t``, the input ``name``, after a kernel has changed its elements to those of ``array``."""
+
+    @abstractmethod
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """A tensor of the framework with the elements of ``array``."""
 
@@ -142,6 +146,7 @@ def config_for(executable: Executable, grid: Sequence[int], func_name: str = "")
         input_names=tuple(spec.name for spec in executable.inputs),
         output_names=tuple(spec.name for spec in executable.outputs),
         grid=tuple(grid),
+        aliases=tuple((i, o) for o, i in sorted(executable.changes.items())),
     )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NoReturn, cast
 
 import numpy as np
 
 from nki.base import dtype as dtypes
-from nki.base.errors import ByteOrderError, TensorLayoutError, UnknownDTypeError
+from nki.base.errors import ByteOrderError, KernelArgumentError, TensorLayoutError, UnknownDTypeError
 from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_shape, pack
 
 if TYPE_CHECKING:
@@ -43,17 +43,35 @@ class NumPyTensors(TensorMap):
 
 
 class NumPyAdapter(NumPyTensors, Adapter):
-    """Runs kernels on arrays: dense inputs where they lie, others copied; results are fresh arrays."""
+    """Runs kernels on arrays: dense inputs where they lie, others copied; results are fresh arrays.
+
+    An input that the kernel returns is changed in place.
+    """
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, arrays = kernel.specialise(args, kwargs, self)
         inputs = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in arrays]
         outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+        for output, number in executable.changes.items():
+            if not arrays[number].flags.writeable:
+                _refuse_read_only(executable.inputs[number].name)
+            outputs[output] = inputs[number]
         executable.launch([_address(array) for array in inputs + outputs])
+        for output, number in executable.changes.items():
+            changed = arrays[number]
+            if changed is not inputs[number]:
+                changed[...] = inputs[number]
+            outputs[output] = changed.reshape(executable.outputs[output].shape)
         return pack(executable, outputs)
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
         return t
+
+    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
+        if not t.flags.writeable:
+            _refuse_read_only(name)
+        t[...] = array.reshape(t.shape)
+        return t.reshape(array.shape)
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return array
@@ -61,6 +79,12 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
 class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` whose example arguments are NumPy arrays."""
+
+
+def _refuse_read_only(name: str) -> NoReturn:
+    raise KernelArgumentError(
+        f"the kernel changes {name!r}, an array that cannot be written to", fix="pass a writable copy of it"
+    )
 
 
 def _refusal(dtype: Any) -> ByteOrderError | UnknownDTypeError:

@@ -34,7 +34,7 @@ from nki.base.errors import (
 from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_operands, check_shape, find, pack, remember
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -120,10 +120,11 @@ class TorchAdapter(TorchTensors, Adapter):
                 _refuse_device(t.device.type)
             if type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():
                 plain = False
-        if plain:
+        if plain and not executable.changes:
             return pack(executable, _launch(executable, tensors))
         _check_transforms(executable, tensors)
-        return pack(executable, _op(tensors, remember(executable)))
+        outputs = _launch(executable, tensors) if plain else _op(tensors, remember(executable))
+        return pack(executable, _updated(outputs, tensors, executable.changes))
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
         if not t.is_cpu:
@@ -138,6 +139,9 @@ class TorchAdapter(TorchTensors, Adapter):
             )
         # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy.
         return t.detach().resolve_neg().contiguous().view(torch.uint8).numpy().view(dtype).reshape(t.shape)
+
+    def update(self, t: Any, array: NDArray[Any], name: str) -> Any:  # noqa: ARG002  # tensors of PyTorch can change
+        return _updated([self.from_numpy(array)], [t], {0: 0})[0]
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         dtype = _torch_dtype(dtypes.of(array.dtype))
@@ -179,6 +183,18 @@ def _launch(executable: Executable, tensors: Sequence[torch.Tensor]) -> list[tor
     outputs = [torch.empty(spec.shape, dtype=_torch_dtype(spec.dtype), device="cpu") for spec in executable.outputs]
     executable.launch([t.data_ptr() for t in inputs + outputs])
     return outputs
+
+
+def _updated(
+    outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], changes: Mapping[int, int]
+) -> list[torch.Tensor]:
+    """``outputs`` with the tensors that the kernel changes in the place of their new contents, which they then have."""
+    result = list(outputs)
+    for output, number in changes.items():
+        changed = result[output]
+        tensors[number].copy_(changed.reshape(tensors[number].shape))
+        result[output] = tensors[number].view(changed.shape)
+    return result
 
 
 def _torch_dtype(dtype: DType) -> torch.dtype:
@@ -250,8 +266,9 @@ _TENSOR: Final = "open_nki::tensor"
 def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     tensors: list[torch.Tensor] = []
     described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
-    key, order, is_sequence = _prepare(kernel, tuple(kwargs), *described)
-    outputs = _op([tensors[i] for i in order], key)
+    key, order, is_sequence, changes = _prepare(kernel, tuple(kwargs), *described)
+    inputs = [tensors[i] for i in order]
+    outputs = _updated(_op(inputs, key), inputs, dict(changes))
     return tuple(outputs) if is_sequence else outputs[0]
 
 
@@ -286,8 +303,12 @@ def _restore(value: Any) -> Any:
 
 
 @torch.compiler.assume_constant_result
-def _prepare(kernel: Kernel, names: tuple[str, ...], *described: Any) -> tuple[str, tuple[int, ...], bool]:
-    """Compile; returns the operator's name for the kernel, the order of its inputs among the tensors, and its form."""
+def _prepare(
+    kernel: Kernel, names: tuple[str, ...], *described: Any
+) -> tuple[str, tuple[int, ...], bool, tuple[tuple[int, int], ...]]:
+    """Compile; returns the operator's name for the kernel, the order of its inputs among the tensors, its form, and the
+    outputs that are inputs.
+    """
     values = [_restore(x) for x in described]
     split = len(values) - len(names)
     kwargs = dict(zip(names, values[split:], strict=True))
@@ -295,7 +316,8 @@ def _prepare(kernel: Kernel, names: tuple[str, ...], *described: Any) -> tuple[s
     for t in tensors:
         if t.device_type != "cpu":
             _refuse_device(t.device_type)
-    return remember(executable), tuple(t.position for t in tensors), executable.returns_sequence
+    order = tuple(t.position for t in tensors)
+    return remember(executable), order, executable.returns_sequence, tuple(executable.changes.items())
 
 
 ADAPTER: Final = TorchAdapter()

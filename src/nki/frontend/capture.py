@@ -22,7 +22,7 @@ from typing import Any
 from nki.base.source import Span
 from nki.frontend.bytecode import FunctionNode
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
-from nki.frontend.position import node_span
+from nki.frontend.position import node_span, parsed
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
 
@@ -201,7 +201,7 @@ def rebound(captured: Captured) -> frozenset[str]:
 def _globals_assigned(file: str, text: str) -> frozenset[str]:
     if not re.search(r"^\s+global\s", text, re.MULTILINE):  # as in most files; walking a tree takes long
         return frozenset()
-    nodes = ast.walk(ast.parse(text, filename=file))
+    nodes = ast.walk(parsed(text, file))
     return frozenset(name for node in nodes if isinstance(node, ast.Global) for name in node.names)
 
 
@@ -219,7 +219,7 @@ def _functions(file: str, text: str) -> dict[int, list[tuple[FunctionNode, str]]
             visit(child, inner)
 
     try:
-        visit(ast.parse(text, filename=file), "")
+        visit(parsed(text, file), "")
     except SyntaxError:
         return {}  # nothing is found in it, and the caller says that the file has changed
     return functions

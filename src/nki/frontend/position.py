@@ -4,8 +4,18 @@ from __future__ import annotations
 
 import ast
 import linecache
+import threading
 
 from nki.base.source import Span, span_of
+
+_PARSER = threading.Lock()
+"""CPython 3.11 counts how deep the tree is that it hands over, once for all threads: two at a time are mixed up."""
+
+
+def parsed(text: str, file: str) -> ast.Module:
+    """The syntax tree of ``text``. Raises SyntaxError."""
+    with _PARSER:
+        return ast.parse(text, filename=file)
 
 
 def node_span(file: str, node: ast.AST, function: str = "") -> Span:
@@ -20,7 +30,7 @@ def node_span(file: str, node: ast.AST, function: str = "") -> Span:
 def asserted(file: str, line: int) -> ast.expr | None:
     """The condition of the ``assert`` statement that ``line`` is in."""
     try:
-        tree = ast.parse("".join(linecache.getlines(file)))
+        tree = parsed("".join(linecache.getlines(file)), file)
     except SyntaxError:
         return None
     for node in ast.walk(tree):

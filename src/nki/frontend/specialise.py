@@ -39,9 +39,10 @@ def specialise(
     alias: dict[int, Any] = {}
     values = {name: copied(value, name, alias) for name, value in arguments.items()}
     inputs: list[Tensor] = []
+    place = Buffer.shared_hbm if grid and grid[0] > 1 else Buffer.hbm  # "NKI CPU Simulator", LNC2
     for name, value in arguments.items():
         if isinstance(value, TensorSpec):
-            tensor = builder.tensor(name, value.shape, value.dtype, Buffer.hbm, role="input")
+            tensor = builder.tensor(name, value.shape, value.dtype, place, role="input")
             inputs.append(tensor)
             values[name] = NkiTensor.of(tensor)
     function = compile_function(captured)
@@ -57,20 +58,21 @@ def specialise(
                 raise
             explained = explain(error)
             raise explained from explained.__cause__
-    outputs = _outputs(captured, result, inputs)
+    views = _outputs(captured, result)
+    outputs = [view.tensor for view in views]
     for tensor in outputs:
-        tensor.role = "output"
-    return builder.finish(inputs, outputs, isinstance(result, tuple | list))
+        tensor.role = tensor.role or "output"
+    return builder.finish(inputs, outputs, isinstance(result, tuple | list), tuple(view.shape for view in views))
 
 
-def _outputs(captured: Captured, result: Any, inputs: list[Tensor]) -> list[Tensor]:
-    """The tensors that a kernel returned."""
+def _outputs(captured: Captured, result: Any) -> list[NkiTensor]:
+    """The tensors that a kernel returned, each of them whole, maybe in another shape."""
     name, span = captured.name, _return_span(captured)
     allocate = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
     if result is None or (isinstance(result, tuple | list) and not result):
         raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate, span=span)
     items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
-    outputs: list[Tensor] = []
+    outputs: list[NkiTensor] = []
     for item in items:
         if not isinstance(item, NkiTensor):
             raise ReturnError(
@@ -91,31 +93,26 @@ def _outputs(captured: Captured, result: Any, inputs: list[Tensor]) -> list[Tens
                 fix="copy it to an output with nisa.dma_copy, or leave it out: the caller can have it without a kernel",
                 span=span,
             )
-        if tensor in inputs:
-            raise ReturnError(
-                f"kernel {name!r} returns its input '{tensor.name}'; results are tensors of their own",
-                fix="copy it to an output with nisa.dma_copy, or leave it out: the caller has it already",
-                span=span,
-            )
-        if tensor in outputs:
+        if any(tensor is other.tensor for other in outputs):
             raise ReturnError(
                 f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once", span=span
             )
         if not _is_all(item):
-            other = f" with steps {item.strides} as {item.dtype}" if item.shape == tensor.shape else ""
+            kind = f" as {item.dtype}" if item.dtype is not tensor.dtype else ""
+            other = f" with steps {item.strides}{kind}" if item.size == tensor.elements else ""
             raise ReturnError(
                 f"kernel {name!r} returns a view {item.shape}{other} of '{tensor.name}' {tensor.shape}",
                 fix=f"copy the view to an output {item.shape} with nisa.dma_copy, or return all of '{tensor.name}'",
                 span=tensor.span,
             )
-        outputs.append(tensor)
+        outputs.append(item)
     return outputs
 
 
 def _is_all(view: NkiTensor) -> bool:
-    """Whether a view is its whole tensor, element for element."""
+    """Whether a view is its whole tensor, element for element in the order in which they are stored."""
     tensor = view.tensor
-    same = view.shape == tensor.shape and view.dtype is tensor.dtype
+    same = view.size == tensor.elements and view.dtype is tensor.dtype
     return same and view.offset == 0 and view.is_contiguous() and not view.is_indirect()
 
 

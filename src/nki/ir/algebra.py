@@ -190,6 +190,11 @@ def column_of(target: Access, index: int) -> Access:
     return Access(target.tensor, offset, (target.shape[0], 1), (target.strides[0], 1), target.dtype)
 
 
+def last_of(target: Access) -> Access:
+    """Where the last element of every partition of a target goes: all that is left of a write to one place."""
+    return Access(target.tensor, target.offset, (target.shape[0], 1), (target.strides[0], 1), target.dtype)
+
+
 def permuted(target: Access, axes: tuple[int, ...]) -> Access:
     """The same elements with dimension ``axes[i]`` as dimension ``i``; the first may be any, also on chip."""
     shape, strides = tuple(target.shape[a] for a in axes), tuple(target.strides[a] for a in axes)

@@ -422,7 +422,7 @@ def check_registers(inst: Inst) -> None:
 def _check_written(inst: Inst) -> None:
     """Raise :class:`WriteOverlapError` when a place that ``inst`` writes is there twice: which value stays is open."""
     for written in inst.writes():
-        if written.repeats():
+        if written.repeats() and not (written.one_place() and written.partitions_apart()):
             raise WriteOverlapError(
                 f"{inst.mnemonic}: writes '{written.name}' through a view of shape {written.shape} with steps "
                 f"{written.strides}, which names an element more than once",

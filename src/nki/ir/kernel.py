@@ -40,7 +40,9 @@ class Kernel:
     """A program over tensors for one target: instructions, and loops that run on the device.
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence`` says that the kernel returned a tuple
-    or list. ``tensors`` holds every tensor, inputs first, in the order in which they were made; those of loops last.
+    or list. An output that is also an input is an input that the kernel changes. ``shapes`` are those in which outputs
+    are returned, where that is not the shape of each tensor. ``tensors`` holds every tensor, inputs first, in the order
+    in which they were made; those of loops last.
 
     On a grid of two this is the program of core 0; ``others`` are those of the other cores. Inputs, outputs, constants
     and what several cores made under one name in ``nl.shared_hbm`` are then the same :class:`Tensor` in each of them.
@@ -57,6 +59,7 @@ class Kernel:
     version: str = field(default_factory=version)
     core: int = 0
     others: tuple[Kernel, ...] = ()
+    shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
     def cores(self) -> tuple[Kernel, ...]:
@@ -89,7 +92,13 @@ class Kernel:
         return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in self.inputs)
 
     def output_specs(self) -> tuple[TensorSpec, ...]:
-        return tuple(TensorSpec(t.name, t.shape, t.dtype) for t in self.outputs)
+        shapes = self.shapes or tuple(t.shape for t in self.outputs)
+        return tuple(TensorSpec(t.name, shape, t.dtype) for t, shape in zip(self.outputs, shapes, strict=True))
+
+    def changed_inputs(self) -> dict[int, int]:
+        """The inputs that the kernel returns, changed or not: position among the inputs by that among the outputs."""
+        places = {tensor: i for i, tensor in enumerate(self.inputs)}
+        return {o: places[tensor] for o, tensor in enumerate(self.outputs) if tensor in places}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Kernel):
@@ -101,7 +110,7 @@ class Kernel:
     def _content(self) -> tuple[Any, ...]:
         tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role, t.data) for t in self.tensors]
         inputs, outputs = [t.name for t in self.inputs], [t.name for t in self.outputs]
-        about = (self.name, self.target, self.grid, self.sequence, self.version, self.core, self.others)
+        about = (self.name, self.target, self.grid, self.sequence, self.shapes, self.version, self.core, self.others)
         return (*about, inputs, outputs, tensors, self.body)
 
 
@@ -279,8 +288,10 @@ class Builder:
                     fix="make it before the loop",
                 )
 
-    def finish(self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool) -> Kernel:
-        """The recorded kernel."""
+    def finish(
+        self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool, shapes: tuple[tuple[int, ...], ...] = ()
+    ) -> Kernel:
+        """The recorded kernel, which returns ``outputs``, in ``shapes`` if these are not their own."""
         if self.failed is not None:
             raise self.failed
         for tensor in outputs:
@@ -295,6 +306,7 @@ class Builder:
             (*self.tensors, *declared(self.body)),
             tuple(self.body),
             core=self.program,
+            shapes=shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
         )
 
 
@@ -302,7 +314,7 @@ def joined(cores: Sequence[Kernel]) -> Kernel:
     """The kernel whose cores run these programs. Raises unless all of them return the same shared tensors."""
     first, *others = cores
     for other in others:
-        if other.outputs != first.outputs or other.sequence != first.sequence:
+        if (other.outputs, other.sequence, other.shapes) != (first.outputs, first.sequence, first.shapes):
             theirs = [", ".join(f"'{t.name}' in {t.buffer.value}" for t in core.outputs) for core in (first, other)]
             raise SharedTensorError(
                 f"core 0 of kernel {first.name!r} returns {theirs[0]}, core {other.core} returns {theirs[1]}: these "

@@ -16,7 +16,7 @@
     }
 
 On a grid of two the program of the other core follows, as ``core 1 { … }``, which returns nothing and names what it
-has in common with core 0 in lines like ``shared c``.
+has in common with core 0 in lines like ``shared c``. ``return c[256,4,128]`` returns ``c`` in another shape.
 
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
 bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
@@ -58,7 +58,10 @@ def show(kernel: Kernel) -> str:
     inner = set(declared(kernel.body))
     lines.extend("  " + _tensor(t) for t in kernel.tensors if t not in inner)
     lines.extend(_statements(kernel.body, "  "))
-    names = ", ".join(_name(t) for t in kernel.outputs)
+    names = ", ".join(
+        _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
+        for t, spec in zip(kernel.outputs, kernel.output_specs(), strict=True)
+    )
     lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
     lines.append("}")
     for other in kernel.others:
@@ -153,7 +156,8 @@ _WHILE = re.compile(rf"while {_NAME} \{{")
 _OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
 _INDEX = re.compile(r" (at|rows) (\d+)\*")
 _STEP = re.compile(r"(-?\d+)x(\d+)")
-_OUTPUTS = re.compile(rf"return (?:\(((?:{_NAME}, )*{_NAME})?\)|{_NAME})$")
+_RETURNED = rf"{_NAME}(?:\[([\d,]+)\])?"
+_OUTPUTS = re.compile(rf"return (?:\(((?:{_RETURNED}, )*{_RETURNED})?\)|({_RETURNED}))$")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
 _STRING = re.compile(_QUOTED)
 _SOURCE = re.compile(rf"# ({_QUOTED}):(\d{{1,9}})")
@@ -212,8 +216,13 @@ class _Parser:
         returned = _OUTPUTS.match(line)
         if returned is None:
             raise self.fail("expected return tensor, or return (tensor, …)")
-        sequence = returned[4] is None
-        outputs = [self.tensor(n) for n in re.findall(_NAME, returned[1] or "" if sequence else returned[4])]
+        sequence = returned[6] is None
+        found = re.findall(_RETURNED, (returned[1] or "") if sequence else returned[6])
+        outputs = [self.tensor(name) for name, _ in found]
+        shapes = [
+            tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape
+            for tensor, (_, shape) in zip(outputs, found, strict=True)
+        ]
         if self.next() != "}":
             raise self.fail("expected } after return")
         made = Kernel(
@@ -226,6 +235,7 @@ class _Parser:
             (*self.tensors.values(), *declared(body)),
             tuple(body),
             self.string(head[4]),
+            shapes=tuple(shapes) if any(shape for _, shape in found) else (),
         )
         return replace(made, others=tuple(self.others(made)))
 

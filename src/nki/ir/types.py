@@ -215,6 +215,14 @@ class Access:
         steps = sorted(((abs(s), n) for s, n in list(self.pattern())[apart:] if n > 1), reverse=True)
         return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
 
+    def one_place(self) -> bool:
+        """Whether all elements of a partition are one place, of which a write leaves the last element."""
+        return len(self.shape) > 1 and not any(self.strides[1:]) and self.free_elements > 1
+
+    def partitions_apart(self) -> bool:
+        """Whether no two elements of dimension 0 are one place."""
+        return self.strides[0] != 0 or self.shape[0] == 1
+
     def pattern(self) -> Iterator[tuple[int, int]]:
         """``(step, count)`` per dimension."""
         return zip(self.strides, self.shape, strict=True)

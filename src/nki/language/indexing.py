@@ -1,4 +1,7 @@
-"""Indexing: ``t[…]``, ``t.slice`` and ``t.select``. Nothing is clipped; errors are raised where the index is."""
+"""Indexing: ``t[…]``, ``t.slice`` and ``t.select``. Nothing is clipped; errors are raised where the index is.
+
+A view without elements may be made, as a kernel does that finds no work for its core; what uses it is refused.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from typing import Any, TypeVar, cast
 from nki.base.errors import DynamicIndexError, IndexRangeError
 from nki.ir.types import Access, Dynamic, has_rows
 from nki.language.dynamic import one_index, second_index
+from nki.language.unusable import unusable
 
 T = TypeVar("T", bound=Access)
 Index = int | slice | Any
 Run = tuple[int, int, int, Access | None]
 """What an index takes of a dimension: start, number of elements (0: the dimension goes), step, run-time index."""
+_NONE = -1
+"""Stands for the number of elements of a slice that has none."""
 
 
 class ds:
@@ -54,7 +60,7 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
     dynamic = t.dynamic
     if dynamic is not None and keys:
         _rows_stay(t, keys[0])
-    offset = t.offset
+    offset, empty = t.offset, None
     sizes: list[int] = []
     steps: list[int] = []
     on_chip = t.tensor.buffer.on_chip
@@ -79,9 +85,13 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
                     raise second_index(t, dynamic)
                 dynamic = Dynamic(source, strides[dim])
         offset += start * strides[dim]
-        if count:
+        if count > 0:
             sizes.append(count)
             steps.append(strides[dim] * step)
+        elif count == _NONE:
+            empty = dim
+            sizes.append(0)
+            steps.append(strides[dim])
         elif dim == 0 and on_chip:
             sizes.append(1)
             steps.append(strides[0])
@@ -90,7 +100,16 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
     if len(sizes) < 1 + on_chip:
         sizes.append(1)
         steps.append(1)
-    return t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic)
+    made = t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic)
+    return made if empty is None else unusable(made, _no_elements(t, empty, keys[empty]))
+
+
+def _no_elements(t: Access, dim: int, item: Any) -> IndexRangeError:
+    taken = _shown(cast(slice, item)) if isinstance(item, slice) else repr(item)
+    return IndexRangeError(
+        f"{taken} of dimension {dim} of '{t.name}' {t.shape} has no elements, and an instruction uses it",
+        fix="skip the work for an empty piece with an if",
+    )
 
 
 def _spread(keys: tuple[Index, ...], dimensions: int) -> tuple[Index, ...]:
@@ -188,13 +207,12 @@ def _window(t: Access, dim: int, item: ds) -> Run:
             fix="slice with integers known at compile time; only the start may be a register or a (1, 1) tile",
         ) from None
     first = start + size if start < 0 else start
-    if count < 1 or not 0 <= first <= size - count:
+    if count < 0 or not 0 <= first <= size - count:
         raise IndexRangeError(
-            f"{item!r} of dimension {dim} of '{t.name}' {t.shape} is empty or leaves the dimension, which has size "
-            f"{size}",
-            fix=f"keep start + size <= {size}, and size at least 1",
+            f"{item!r} of dimension {dim} of '{t.name}' {t.shape} leaves the dimension, which has size {size}",
+            fix=f"keep start + size <= {size}, and size at least 0",
         )
-    return first, count, 1, None if moving is None else one_index(t, dim, moving)
+    return first, count or _NONE, 1, None if moving is None else one_index(t, dim, moving)
 
 
 def _select(t: Access, dim: int, at: int) -> int:
@@ -219,13 +237,13 @@ def _slice(t: Access, dim: int, item: slice) -> tuple[int, int, int]:
             fix="slice with integers known at compile time; nl.ds(start, size) takes a start known at run time",
         ) from None
     start, stop = (start + size if start < 0 else start), (stop + size if stop < 0 else stop)
-    if step < 1 or not (0 <= start < stop <= size):
+    if step < 1 or not (0 <= start <= stop <= size):
         raise IndexRangeError(
             f"slice {_shown(item)} of dimension {dim} of '{t.name}' {t.shape} "
-            + (f"has step {step}" if step < 1 else f"is empty or leaves the dimension, which has size {size}"),
-            fix=f"keep 0 <= start < stop <= {size}, for example with min(stop, {size}), and a positive step",
+            + (f"has step {step}" if step < 1 else f"leaves the dimension, which has size {size}"),
+            fix=f"keep 0 <= start <= stop <= {size}, for example with min(stop, {size}), and a positive step",
         )
-    return start, -(-(stop - start) // step), step
+    return start, -(-(stop - start) // step) or _NONE, step
 
 
 def _shown(item: slice) -> str:

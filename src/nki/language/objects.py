@@ -108,6 +108,21 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(np.all(one == other))  # arrays compare element by element
 
 
+def completed(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """``kwargs`` with None for what a call of ``cls`` leaves out, as a class that ``@dataclass`` initialises needs it.
+
+    Python's initialiser asks for every field without a default; in a kernel such a field is None.
+    """
+    made = cls.__dict__.get("__init__")
+    if made is None or not dataclasses.is_dataclass(cls) or hasattr(made, "__wrapped__"):
+        return kwargs
+    fields = [f for f in dataclasses.fields(cls) if f.init]
+    given = {f.name for f in fields[: len(args)] if not f.kw_only}
+    needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
+    missing = [name for name in needed if name not in given and name not in kwargs]
+    return {**kwargs, **dict.fromkeys(missing)} if missing else kwargs
+
+
 def copied(value: Any, name: str = "", memo: dict[int, Any] | None = None) -> Any:
     """``value`` with lists, dictionaries, tuples, sets and objects of the user's classes made anew, all the way down.
 

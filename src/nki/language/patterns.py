@@ -10,13 +10,14 @@ from typing import Any, TypeVar, cast
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.base.errors import DynamicIndexError, IndexRangeError, ViewError
+from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.kernel import MAX_DIMS
 from nki.ir.types import Access, Dynamic, Reach
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
+from nki.language.unusable import unusable
 
 T = TypeVar("T", bound=Access)
 
@@ -60,11 +61,11 @@ def ap(
                 fix="add an offset that is known when the kernel is compiled to offset=",
             )
         dynamic = Dynamic(one_index(t, dim, scalar_offset), _index_step(t, dim, kind))
-    if t.buffer.on_chip:
-        _check_partitions(t, pairs, given, start, kind)
-    _check_extent(t, pairs, given, start, kind)
+    problem = _partition_problem(t, pairs, given, start, kind) if t.buffer.on_chip else None
+    problem = problem or _extent_problem(t, pairs, given, start, kind)
     shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
-    return t.__class__(t.tensor, start, shape, strides, kind, dynamic)
+    made = t.__class__(t.tensor, start, shape, strides, kind, dynamic)
+    return made if problem is None else unusable(made, problem)
 
 
 def view(t: T, dtype: Any) -> T:
@@ -195,8 +196,8 @@ def _check_storage(t: Access, kind: DType) -> None:
         )
 
 
-def _check_partitions(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> None:
-    """On chip a pattern is the same in neighbouring partitions, and stays in each."""
+def _partition_problem(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> NkiError | None:
+    """On chip a pattern is the same in neighbouring partitions, and stays in each; the error where it does not stay."""
     _check_storage(t, kind)
     storage = f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} in {t.buffer.value}"
     if not 2 <= len(pairs) <= MAX_DIMS:
@@ -219,23 +220,25 @@ def _check_partitions(t: Access, pairs: list[tuple[int, int]], given: str, start
         )
     within = start % free + sum((n - 1) * s for s, n in pairs[1:])
     if start >= 0 and within >= free:
-        raise ViewError(
+        return ViewError(
             f"ap on {storage}: pattern {given} at {start} reaches element {within} of a partition, which has "
             f"{free} {kind} elements",
             fix=f"keep the furthest element of the free dimensions below {free}",
         )
+    return None
 
 
-def _check_extent(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> None:
-    """The pattern stays in the storage; where an index is added at run time, it does with index 0."""
+def _extent_problem(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> NkiError | None:
+    """The error unless the pattern stays in the storage; where an index is added at run time, with index 0."""
     total = t.tensor.nbytes // kind.itemsize
     furthest = start + sum((n - 1) * s for s, n in pairs)
     if start < 0 or furthest >= total:
-        raise IndexRangeError(
+        return IndexRangeError(
             f"ap on '{t.name}' {t.tensor.shape} {t.tensor.dtype}: pattern {given} at {start} reaches from element "
             f"{start} to {furthest}; the storage has {total} {kind} elements",
             fix=f"keep the offset at least 0, and offset plus all (count - 1) * step below {total}",
         )
+    return None
 
 
 def _shown(pairs: list[tuple[int, int]]) -> str:

@@ -5,6 +5,7 @@ Instructions were verified as they were recorded; a kernel that came as text or 
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from nki.base.errors import (
@@ -19,7 +20,7 @@ from nki.ir.inst import Inst, verify
 from nki.ir.kernel import Kernel, check_tensor
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.register import is_register
-from nki.ir.types import Tensor
+from nki.ir.types import Access
 from nki.ir.window import Extent, check_windows
 from nki.isa.core_barrier import CoreBarrier
 from nki.isa.sendrecv import Sendrecv
@@ -54,10 +55,13 @@ def _structure(kernel: Kernel, target: Target) -> None:
         size = None if tensor.data is None else len(tensor.data.data)
         if (tensor.role == "constant" and tensor.buffer.is_hbm, size) not in ((True, tensor.nbytes), (False, None)):
             raise StructureError(f"'{tensor.name}' is no constant in HBM with the data that it needs", fix=fix)
+    specs = zip(kernel.output_specs(), kernel.outputs, strict=True)
+    if any(math.prod(spec.shape) != tensor.elements or min(spec.shape, default=0) < 1 for spec, tensor in specs):
+        raise StructureError(f"kernel {kernel.name!r} returns a tensor in a shape that it cannot have", fix=fix)
     if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
         raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)
-    for role, tensors in (("input", kernel.inputs), ("output", kernel.outputs)):
-        if {t for t in kernel.tensors if t.role == role} != set(tensors):
+    for role, tensors in (("input", {*kernel.inputs}), ("output", {*kernel.outputs}.difference(kernel.inputs))):
+        if {t for t in kernel.tensors if t.role == role} != tensors:
             raise StructureError(f"the {role}s that kernel {kernel.name!r} declares and has are not the same", fix=fix)
     count = kernel.grid[0] if kernel.grid else 1
     if (
@@ -117,14 +121,9 @@ def check_cores(inst: Inst, core: int, grid: tuple[int, ...]) -> None:
         ).at(inst.where.span, inst.where.stack)
 
 
-def check_writes(inst: Inst, kernel: str) -> None:
-    """Raise if ``inst`` writes to an input of the kernel of that name, or to a constant."""
+def check_writes(inst: Inst) -> None:
+    """Raise if ``inst`` writes to a constant."""
     for access in inst.writes():
-        if access.tensor.role == "input":
-            raise InputWrittenError(
-                f"{inst.mnemonic} writes to '{access.name}', an input of kernel {kernel!r}",
-                fix="allocate an output with nl.ndarray(…, buffer=nl.shared_hbm), write that and return it",
-            ).at(inst.where.span, inst.where.stack)
         if access.tensor.data is not None:
             raise ConstantWrittenError(
                 f"{inst.mnemonic} writes to '{access.name}', a constant, which all launches and all cores share",
@@ -133,12 +132,16 @@ def check_writes(inst: Inst, kernel: str) -> None:
 
 
 def legal(kernel: Kernel) -> None:
-    """Inputs are only read; every output is written somewhere, on some core."""
-    written: set[Tensor] = set()
+    """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
+    written = {*kernel.inputs}
+    fixed = {*kernel.inputs}.difference(kernel.outputs)
     for core in kernel.cores:
         for inst in core.instructions():
-            check_writes(inst, kernel.name)
-            written.update(access.tensor for access in inst.writes())
+            check_writes(inst)
+            for access in inst.writes():
+                if access.tensor in fixed:
+                    raise _input_written(inst, access, kernel)
+                written.add(access.tensor)
     for tensor in kernel.outputs:
         if tensor not in written:
             raise OutputUnwrittenError(
@@ -146,3 +149,11 @@ def legal(kernel: Kernel) -> None:
                 fix="copy the result into it with nisa.dma_copy",
                 span=tensor.span,
             )
+
+
+def _input_written(inst: Inst, access: Access, kernel: Kernel) -> NkiError:
+    return InputWrittenError(
+        f"{inst.mnemonic} writes to '{access.name}', an input that kernel {kernel.name!r} does not return",
+        fix="return it as well, so that callers see the change; or allocate an output with nl.ndarray(…, "
+        "buffer=nl.shared_hbm), write that and return it",
+    ).at(inst.where.span, inst.where.stack)

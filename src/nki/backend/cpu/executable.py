@@ -61,6 +61,8 @@ class Executable:
         self.inputs = kernel.input_specs()
         self.outputs = kernel.output_specs()
         self.returns_sequence = kernel.sequence
+        self.changes = kernel.changed_inputs()
+        """The inputs that it returns, changed: position among the inputs by that among the outputs."""
         with collector.paused():
             self.layout = plan(kernel, progress)
         self.plan: Plan = self.layout.cores[0]
@@ -74,9 +76,13 @@ class Executable:
     def launch(self, pointers: Sequence[int]) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of its spec's size.
 
+        An input that is also an output is changed in place if both are at one address; else it stays as it is.
+
         The interpreter lock is released while the kernel runs. Raises :class:`OutOfBoundsError` if a run-time index led
         outside its tensor, :class:`DeadlockError` if cores did not meet: outputs are then incomplete.
         """
+        if self.changes:
+            pointers = self._moved(pointers)
         if self._several:
             self._launch_cores(pointers)
             return
@@ -93,6 +99,16 @@ class Executable:
             core.fail(status)
         if len(_arenas) < _KEPT:
             _arenas.append(kept)
+
+    def _moved(self, pointers: Sequence[int]) -> list[int]:
+        """``pointers`` with the inputs that change where the outputs are, their contents too."""
+        moved, count = list(pointers), len(self.inputs)
+        for output, number in self.changes.items():
+            target, source = moved[count + output], moved[number]
+            if target != source:
+                ctypes.memmove(target, source, self.kernel.inputs[number].nbytes)
+                moved[number] = target
+        return moved
 
     def _launch_cores(self, pointers: Sequence[int]) -> None:
         """Run on several cores: a thread each, over shared memory."""

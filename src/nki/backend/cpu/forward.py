@@ -46,7 +46,8 @@ def forwarded(kernel: Kernel) -> list[Statement]:
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
         for access in inst.writes():
             uses.setdefault(access.tensor, _Uses()).writes.append(position)
-    inputs, outputs = {*kernel.inputs, *kernel.constants()}, set(kernel.outputs) - fixed
+    inputs = {*kernel.inputs, *kernel.constants()}.difference(kernel.outputs)
+    outputs = set(kernel.outputs) - fixed - {*kernel.inputs}
     for tensor, use in uses.items():
         if tensor.buffer is not Buffer.sbuf or tensor in fixed:
             continue

@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.ir.algebra import Step, column_of
+from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.types import Access
 from nki.isa.alu import BITS
 
@@ -200,6 +200,10 @@ class Lowering:
         return self._loaded(Node("load", source.dtype, 1, place.columns, place=place))
 
     def store(self, target: Access, value: Node) -> None:
+        if target.one_place():
+            whole = value.rows == 1 and value.columns == target.size
+            value = self.reshape(value, target.partitions) if whole else value
+            target, value = last_of(target), self.strided(value, value.columns - 1, 1, 1)
         rows, columns = target.partitions, target.free_elements
         flat = value.rows == 1 and rows > 1 and value.columns == target.size
         place = self._flat_place(target) if flat else self._place(target)

@@ -1,0 +1,27 @@
+"""Views that may be made and not used: a kernel often makes one before it asks whether there is work for it."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, TypeVar
+
+from nki.base.errors import NkiError
+from nki.base.source import here
+from nki.ir.types import Access
+
+T = TypeVar("T", bound=Access)
+
+
+def unusable(view: T, problem: NkiError) -> T:
+    """``view`` such that ``problem`` is raised, with the line where the view is made, when an instruction uses it."""
+    where = here("specialise.py")
+    located = problem.at(where.span, where.stack)
+
+    def signature(_: Access) -> NoReturn:
+        raise located
+
+    members: dict[str, Any] = {"__slots__": (), "signature": property(signature)}
+    kind: Any = type(view.__class__.__name__, (view.__class__,), members)  # views of it are made with its class
+    return kind(view.tensor, view.offset, view.shape, view.strides, view.dtype, view.dynamic)
+
+
+__all__ = ["unusable"]
