@@ -40,7 +40,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nki.jit import Executable, Kernel
+    from nki.compiler.executable import Executable
+    from nki.jit import Kernel
 
 _STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING
 _ATTRIBUTE: Final = "backend_config"

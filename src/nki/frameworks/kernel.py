@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from nki import compiler
 from nki.base.errors import ArtifactError, EmptyTensorError, OperandError, ScalarTensorError
 from nki.frameworks.config import BackendConfig
-from nki.jit import Executable, Kernel, jit
+from nki.jit import Kernel, jit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.base.dtype import DType
+    from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
@@ -157,7 +159,7 @@ def find(path: str) -> Executable:
                     f"the graph calls the compiled kernel {path}, which does not exist",
                     fix=_RETRACE,
                 )
-            _loaded[path] = Executable.load(path)
+            _loaded[path] = compiler.executable.Executable.load(path)
         return _loaded[path]
 
 
