@@ -100,4 +100,4 @@ def run(
     with showing(values):
         kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observer=execution)
     verify.legal(kernel)
-    return kernel, [memory.array(tensor) for tensor in kernel.outputs]
+    return kernel, [memory.array(tensor).view(tensor.dtype.dtype) for tensor in kernel.outputs]

@@ -21,6 +21,7 @@ from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from nki.base import dtype as dtypes
 from nki.base.errors import EagerTraceError, NotBatchableError, NotDifferentiableError
 from nki.frameworks import xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
@@ -71,7 +72,7 @@ class JAXAdapter(JAXTensors, Adapter):
         return np.asarray(t)
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
-        return jax.numpy.asarray(array)
+        return jax.numpy.asarray(array.view(dtypes.of(array.dtype).plain))
 
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
@@ -86,7 +87,7 @@ _nki_call.multiple_results = True
 
 @_nki_call.def_abstract_eval
 def _result_types(*_: Any, executable: Executable, **__: Any) -> list[ShapedArray]:
-    return [ShapedArray(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+    return [ShapedArray(spec.shape, spec.dtype.plain) for spec in executable.outputs]
 
 
 @functools.cache

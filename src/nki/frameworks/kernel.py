@@ -178,7 +178,7 @@ def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Op
             f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE
         )
     for spec, (_, shape, dtype) in zip(specs, operands, strict=False):
-        if tuple(shape) != spec.shape or dtype is None or dtype.dtype != spec.dtype.dtype:
+        if tuple(shape) != spec.shape or dtype is None or dtype.plain != spec.dtype.plain:
             raise OperandError(
                 f"kernel {name!r} was compiled for {spec.name} of {spec.dtype} {spec.shape}; the graph passes "
                 f"{dtype or 'another dtype'} {tuple(shape)}",
