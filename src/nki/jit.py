@@ -112,7 +112,7 @@ class Kernel:
     def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
         """What compiling depends on, as a key for a cache; and the tensors among the arguments, in order."""
         tensors: list[Any] = []
-        key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT)]
+        key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT), knobs.precise_fp()]
         for name, value in arguments.items():
             if adapter.is_framework_tensor(value):
                 tensors.append(value)

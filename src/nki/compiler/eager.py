@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nki.backend.reference import Memory, Reference
+from nki.base import knobs
 from nki.base.printing import text_of
 from nki.frontend.capture import capture
 from nki.frontend.check import check
@@ -22,7 +23,7 @@ from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.ir.viewing import showing
-from nki.passes import accumulate, verify
+from nki.passes import accumulate, verify, widen
 from nki.target.model import Target
 
 Array = NDArray[Any]
@@ -45,6 +46,7 @@ class _Execution(Observer):
         self.memory = Memory()
         self.executor = Reference(self.memory)
         self.written = Written(target)
+        self.wide = None if knobs.precise_fp() else widen.Widening()
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
         self.decided: dict[int, list[Inst]] = {}
@@ -58,6 +60,8 @@ class _Execution(Observer):
     def emitted(self, inst: Inst) -> None:
         verify.check_writes(inst, self.kernel)  # now: the input is the caller's own array
         decided = accumulate.decided(inst, self.written)
+        if self.wide is not None:
+            decided = [self.wide.inst(made) for made in decided]
         if self.loops:
             self.decided[id(inst)] = decided
         if not self.loops or self.loops[-1].runs:
@@ -90,6 +94,8 @@ def run(
     memory = execution.memory
 
     def values(access: Access) -> str:
+        if execution.wide is not None:
+            access = execution.wide.access(access)
         if access.dynamic is not None:
             followed = execution.executor.followed(access)
             if followed is None:
@@ -100,4 +106,5 @@ def run(
     with showing(values):
         kernel = specialise(check(capture(fn)), arguments, target, grid=grid, observer=execution)
     verify.legal(kernel)
-    return kernel, [memory.array(tensor).view(tensor.dtype.dtype) for tensor in kernel.outputs]
+    outputs = kernel.outputs if execution.wide is None else [execution.wide.tensor(t) for t in kernel.outputs]
+    return kernel, [memory.array(tensor).view(tensor.dtype.dtype) for tensor in outputs]
