@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from nki.backend.cpu.driver import walk
-from nki.jit import Executable
+from nki.compiler.executable import Executable
 
 
 @dataclass(frozen=True)

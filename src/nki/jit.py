@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 import functools
-import hashlib
 import importlib
 import inspect
 import os
-import re
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from nki import compiler
 from nki import target as targets
-from nki.backend.cpu import executable as native
-from nki.base import cache, knobs
+from nki.base import knobs
 from nki.base.dtype import DType
 from nki.base.errors import GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
 from nki.compiler import cache as compiled
-from nki.compiler import eager, pipeline
-from nki.compiler.constants import Seen, constant_key, seen, unchanged
+from nki.compiler import pipeline
+from nki.compiler.constants import constant_key, seen, unchanged
 from nki.compiler.fingerprint import fingerprint
 from nki.frontend.call import invoke
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.outside import Read, watching
-from nki.ir import artifact
 from nki.ir.kernel import Kernel as Program
 from nki.ir.kernel import is_recording
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.compiler.executable import Executable
 
 
 class TensorMap(Protocol):
@@ -57,28 +56,6 @@ BRIDGES = {"jax": "nki.frameworks.jax", "jaxlib": "nki.frameworks.jax", "torch":
 """Framework by the root module of its tensors' type; everything else is NumPy's. Imported when first met."""
 _NUMPY = "nki.frameworks.numpy"
 _RANK = {"nki.frameworks.jax": 2, "nki.frameworks.torch": 1}
-
-
-class Executable(native.Executable):
-    """Native code that can also be written to, and read from, a ``.klir`` file."""
-
-    outside: tuple[Seen, ...] = ()
-    """What its Python code read beside the arguments: this executable is for just these values."""
-
-    def artifact(self) -> Path:
-        """The file that holds this kernel, in the cache folder; written once, named by its content."""
-        data = artifact.dumps(self.kernel)
-        name = re.sub(r"\W", "_", self.name)
-        path = knobs.cache_folder() / "klir" / f"{name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
-        if not path.exists():
-            cache.write(path, data)
-        return path.absolute()
-
-    @staticmethod
-    def load(path: str | Path) -> Executable:
-        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
-        program = artifact.load(Path(path))
-        return Executable(pipeline.compile(None, {}, targets.find(program.target), start=program))
 
 
 class Kernel:
@@ -136,7 +113,7 @@ class Kernel:
     def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
         """What compiling depends on, as a key for a cache; and the tensors among the arguments, in order."""
         tensors: list[Any] = []
-        key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT)]
+        key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT), knobs.precise_fp()]
         for name, value in arguments.items():
             if adapter.is_framework_tensor(value):
                 tensors.append(value)
@@ -177,7 +154,7 @@ class Kernel:
     ) -> Executable:
         specs = self.specs(arguments, adapter)
         program, reads = self._program(specs, observe)
-        made = Executable(program, progress)
+        made = compiler.executable.Executable(program, progress)
         made.outside = seen(reads)
         return made
 
@@ -341,7 +318,7 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    program, outputs = eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
+    program, outputs = compiler.eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
     changes = program.changed_inputs()
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)

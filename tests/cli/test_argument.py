@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nki.language as nl
 from nki.base import dtype as dtypes
 from nki.cli.argument import FILLS, TensorArgument, parse
 from tests.cli.command import complaint
@@ -33,8 +34,8 @@ def test_fills_are_finite_dense_and_repeatable(dtype, fill):
 
 def test_random_packed_and_scale_types_are_numbers():
     words = parse("9x5:float8_e5m2_x4")[1].array(0, 0)
-    assert words.dtype == np.uint32 and np.isfinite(words.view(ml_dtypes.float8_e5m2).astype(np.float32)).all()
-    assert parse("9x5:float4_e2m1fn_x4")[1].array(0, 0).dtype == np.uint16
+    assert words.dtype == nl.float8_e5m2_x4 and np.isfinite(words.view(ml_dtypes.float8_e5m2).astype(np.float32)).all()
+    assert parse("9x5:float4_e2m1fn_x4")[1].array(0, 0).dtype == nl.float4_e2m1fn_x4
     scales = parse("9x5:float8_e8m0fnu")[1].array(0, 0)
     assert np.isfinite(scales.astype(np.float32)).all()
 
@@ -53,7 +54,8 @@ def test_files_are_converted_as_the_hardware_rounds(tmp_path):
     raw = np.arange(5).astype(ml_dtypes.float8_e4m3fn)
     assert read(raw, ":float8_e4m3fn").tobytes() == raw.tobytes()
     packed = np.arange(6, dtype=np.uint32)
-    np.testing.assert_array_equal(read(packed, ":float8_e5m2_x4"), packed)
+    np.testing.assert_array_equal(read(packed, ":float8_e5m2_x4"), packed.view(nl.float8_e5m2_x4))
+    np.testing.assert_array_equal(read(packed.view(nl.float8_e5m2_x4)), packed.view(nl.float8_e5m2_x4))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from nki.jit import Executable
+from nki.compiler.executable import Executable
 
 
 @pytest.fixture(scope="session", autouse=True)

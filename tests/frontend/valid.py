@@ -83,7 +83,7 @@ def added(x, y):
 def tiled(x):
     rows, columns = x.shape
     out = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.shared_hbm)
-    for i in nl.affine_range(math.ceil(rows / 4)):
+    for i in range(math.ceil(rows / 4)):
         for j in range(0, columns, 8):
             start, stop = i * 4, min(rows, (i + 1) * 4)
             p, f = slice(start, stop), slice(j, min(columns, j + 8))
@@ -107,7 +107,7 @@ def multiplied(x, y):
     left = nl.load(x)
     right = nl.load(y)
     total = nl.ndarray((16, 16), dtype=nl.float32, buffer=nl.psum)
-    for k in nl.sequential_range(2):
+    for k in range(2):
         nisa.nc_matmul(dst=total, stationary=left, moving=right, accumulate=k > 0)
     tile = nl.ndarray((16, 16), dtype=x.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(dst=tile, src=total, engine=nisa.engine.vector)

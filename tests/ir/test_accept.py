@@ -23,9 +23,9 @@ from nki.base.errors import (
     WriteOverlapError,
 )
 from nki.compiler import pipeline
+from nki.compiler.executable import Executable
 from nki.ir import text
 from nki.ir.kernel import Kernel
-from nki.jit import Executable
 from nki.target import find
 
 from .programs import accept, edited

@@ -20,8 +20,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki.base.errors import ArtifactError, NkiError
+from nki.compiler.executable import Executable
 from nki.ir import artifact
-from nki.jit import Executable
 
 from .programs import KERNEL, TEXT
 
@@ -171,7 +171,7 @@ print(kernel.compile(np.zeros((4, 8), np.float32)).artifact())
 """
 READER = """
 import sys, numpy as np
-from nki.jit import Executable
+from nki.compiler.executable import Executable
 made = Executable.load(sys.argv[1])
 a, out = np.arange(32, dtype=np.float32).reshape(4, 8), np.zeros((4, 8), np.float32)
 made.launch([a.ctypes.data, out.ctypes.data])

@@ -92,19 +92,19 @@ def contents(dtype: DType, shape: tuple[int, ...], rng: Random) -> Array:
         words = rng.integers(0, 256, (*shape, dtype.itemsize), np.uint8)
         if kind == 1 and dtype.itemsize > 1:
             words[..., 1:] = 0  # small integers: products that fit, shifts that do something
-        return _stored(words.view(dtype.dtype).reshape(shape), dtype)
+        return _stored(words.view(dtype.plain).reshape(shape), dtype)
     numbers = rng.standard_normal(shape) * rng.choice((1.0, 10.0, 1e-3))
     if kind == 1:
         numbers = np.where(rng.random(shape) < 0.3, rng.choice(SPECIAL, shape), numbers)
     with np.errstate(all="ignore"):
-        return _stored(numbers.astype(np.float32).astype(dtype.dtype), dtype)
+        return _stored(numbers.astype(np.float32).astype(dtype.plain), dtype)
 
 
 def _packed(numbers: Array, dtype: DType) -> Array:
     """Packed elements of four numbers each."""
     codes = numbers.astype(np.float32).astype(dtype.element).view(np.uint8).astype(np.uint32)
     places = np.arange(4, dtype=np.uint32) * (2 * dtype.itemsize)
-    return np.bitwise_or.reduce(codes << places, axis=-1).astype(dtype.dtype)
+    return np.bitwise_or.reduce(codes << places, axis=-1).astype(dtype.plain)
 
 
 def _stored(array: Array, dtype: DType) -> Array:
@@ -139,7 +139,7 @@ class Program:
 
     def at(self, arrays: Sequence[Array], access: Access) -> Array:
         """What ``access`` addresses in ``arrays``, which are inputs or outputs; a copy."""
-        return window(arrays[self.tensors.index(access.tensor)], access).copy().view(access.dtype.dtype)
+        return window(arrays[self.tensors.index(access.tensor)], access).copy().view(access.dtype.plain)
 
     def differences(self, one: Sequence[Array], two: Sequence[Array]) -> Iterator[str]:
         """Where two runs differ by more than the payload of a NaN that an instruction wrote."""
@@ -212,7 +212,7 @@ def _moving(dst: Access, src: Access) -> Inst:
 
 def run_native(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
     """The kernel's outputs from compiled code. They start out as garbage that no instruction writes."""
-    outputs = [np.frombuffer(b"\xa5" * t.nbytes, t.dtype.dtype).reshape(t.shape).copy() for t in kernel.outputs]
+    outputs = [np.frombuffer(b"\xa5" * t.nbytes, t.dtype.plain).reshape(t.shape).copy() for t in kernel.outputs]
     given = [np.ascontiguousarray(a) for a in inputs]
     Executable(kernel).launch([a.ctypes.data for a in (*given, *outputs)])
     return outputs
@@ -237,7 +237,7 @@ def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
         if access.tensor is tensor and access.dtype.is_float and access.dynamic is None:
             words = window(made, access)
             with np.errstate(all="ignore"):
-                missing = np.isnan(words.copy().view(access.dtype.dtype).astype(np.float32))
+                missing = np.isnan(words.copy().view(access.dtype.plain).astype(np.float32))
             words[missing] = (1 << 8 * access.dtype.itemsize - 1) - 1
     return made.view(f"u{tensor.dtype.itemsize}")
 

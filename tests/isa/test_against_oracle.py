@@ -122,7 +122,7 @@ def tame(inst: Inst, made: Program, inputs: list[Array], rng: np.random.Generato
     index = made.tensors.index(inst.data.tensor)  # type: ignore[attr-defined]
     tensor = made.tensors[index]
     values = rng.standard_normal(tensor.shape) * rng.choice((0.01, 1.0, 100.0)) + rng.choice((0.0, 5.0))
-    inputs[index] = values.astype(np.float32).astype(tensor.dtype.dtype)
+    inputs[index] = values.astype(np.float32).astype(tensor.dtype.plain)
     if inst.mnemonic == "bn_aggr":
         data = inst.data  # type: ignore[attr-defined]
         triples = np.empty((data.partitions, data.free_elements // 3, 3), np.float32)

@@ -16,7 +16,7 @@ def matmul_block(out, lhs_t, rhs, m, n, rows, columns):
     """out[m:m+rows, n:n+columns] = lhs_t.T @ rhs, accumulated over blocks of 128 of the contracted dimension."""
     depth = lhs_t.shape[0]
     block = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
-    for k in nl.affine_range((depth + 127) // 128):
+    for k in range((depth + 127) // 128):
         here = min(128, depth - 128 * k)
         left = nl.ndarray((here, rows), dtype=lhs_t.dtype, buffer=nl.sbuf)
         right = nl.ndarray((here, columns), dtype=rhs.dtype, buffer=nl.sbuf)

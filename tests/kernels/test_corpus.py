@@ -7,8 +7,8 @@ import pytest
 
 import nki
 from nki.backend import reference
+from nki.compiler.executable import Executable
 from nki.ir import artifact, text
-from nki.jit import Executable
 from nki.target import ENVIRONMENT
 
 from . import language, linear, matmuls, microscaling, rows, shapes, types, vector

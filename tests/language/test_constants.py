@@ -31,10 +31,10 @@ from nki.base.errors import (
     TextError,
     UnknownDTypeError,
 )
+from nki.compiler.executable import Executable
 from nki.ir import artifact, text
 from nki.ir.constant import constant
 from nki.ir.kernel import Kernel
-from nki.jit import Executable
 from nki.passes import verify
 from nki.target import find
 

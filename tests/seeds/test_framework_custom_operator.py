@@ -19,6 +19,10 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 
+# The documents still write `nl.affine_range`.
+pytestmark = pytest.mark.filterwarnings("ignore:.*affine_range:nki.base.warning.NkiDeprecationWarning")
+
+
 SHAPE = (256, 1024)
 
 

@@ -19,6 +19,9 @@ from nki.frameworks.torch import PyTorchFrameworkKernel
 
 from .both import both, numbers
 
+# The documents still write `nl.affine_range`.
+pytestmark = pytest.mark.filterwarnings("ignore:.*affine_range:nki.base.warning.NkiDeprecationWarning")
+
 
 def example_kernel(in1, in2):
     out = nl.ndarray(in1.shape, dtype=in1.dtype, buffer=nl.shared_hbm)

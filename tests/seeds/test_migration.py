@@ -19,6 +19,9 @@ from nki.base.warning import NkiDeprecationWarning
 
 from .both import both, numbers, refused
 
+# The documents still write `nl.affine_range`.
+pytestmark = pytest.mark.filterwarnings("ignore:.*affine_range:nki.base.warning.NkiDeprecationWarning")
+
 
 def finished(tile):
     out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)

@@ -45,7 +45,7 @@ class Value:
 
 def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
     """An array as memory is before anyone wrote it."""
-    filled = np.frombuffer(dtype.poison * int(np.prod(shape)), dtype.dtype)
+    filled = np.frombuffer(dtype.poison * int(np.prod(shape)), dtype.plain)
     return filled.reshape(shape).copy()
 
 
@@ -58,7 +58,7 @@ class Memory:
 
     def bind(self, tensor: Tensor, array: Array) -> None:
         """Let ``tensor`` be ``array`` (dense, of its shape and dtype), which is the caller's."""
-        self._arrays[tensor] = array
+        self._arrays[tensor] = array.view(tensor.dtype.plain)
         self._lent.add(tensor)
 
     def own(self, tensor: Tensor) -> None:
@@ -71,7 +71,7 @@ class Memory:
         """All of ``tensor``."""
         found = self._arrays.get(tensor)
         if found is None and tensor.data is not None:
-            found = self._arrays[tensor] = np.frombuffer(tensor.data.data, tensor.dtype.dtype).reshape(tensor.shape)
+            found = self._arrays[tensor] = np.frombuffer(tensor.data.data, tensor.dtype.plain).reshape(tensor.shape)
         elif found is None:
             first = initial(tensor)
             found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
@@ -91,7 +91,7 @@ class Memory:
         flat = self.array(access.tensor).reshape(-1).view(np.uint8)
         start = access.offset * size
         words = flat[start : start + (flat.size - start) // size * size].view(f"u{size}")
-        return as_strided(words, access.shape, steps).view(access.dtype.dtype)
+        return as_strided(words, access.shape, steps).view(access.dtype.plain)
 
 
 class Reference:
@@ -169,7 +169,7 @@ class Reference:
 
     def const(self, value: Any, dtype: DType) -> Value:
         if dtype.is_integer or dtype.is_packed:
-            whole = np.array([[int(value)]], np.int64).astype(dtype.dtype)  # a 32-bit pattern may come unsigned
+            whole = np.array([[int(value)]], np.int64).astype(dtype.plain)  # a 32-bit pattern may come unsigned
             return Value(whole, dtype)
         with np.errstate(over="ignore"):
             return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
@@ -308,7 +308,7 @@ class Reference:
         outside = (numbers < 0) | (numbers >= count)
         rows = np.arange(max(len(value.array), len(numbers)))[:, None]
         found = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
-        found[np.broadcast_to(outside, found.shape)] = np.frombuffer(value.dtype.poison, value.dtype.dtype)[0]
+        found[np.broadcast_to(outside, found.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]
         return Value(found, value.dtype)
 
     def nonzero(self, value: Value) -> Value:
@@ -341,7 +341,7 @@ class Reference:
         return Value(bits, dt.uint32), Value(after, dt.uint32)
 
     def bits(self, value: Value, dtype: DType) -> Value:
-        return Value(np.ascontiguousarray(value.array).view(dtype.dtype), dtype)
+        return Value(np.ascontiguousarray(value.array).view(dtype.plain), dtype)
 
     def unpack(self, value: Value, index: int) -> Value:
         element, width = value.dtype.element, 2 * value.dtype.itemsize
@@ -355,7 +355,7 @@ class Reference:
         assert dtype.element is not None
         with np.errstate(all="ignore"):
             codes = np.stack(np.broadcast_arrays(*(v.array for v in values)), axis=-1).astype(dtype.element)
-        return Value(codes.view(dtype.dtype)[..., 0], dtype)
+        return Value(codes.view(dtype.plain)[..., 0], dtype)
 
     def stack(self, values: Sequence[Value], partitions: int) -> Value:
         whole = np.concatenate([v.array.reshape(-1) for v in values])

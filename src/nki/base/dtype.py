@@ -7,32 +7,49 @@ Types".
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from typing import Any, Final, cast, final
 
 import ml_dtypes
 import numpy as np
 
+from nki.base import packed
 from nki.base.errors import UnknownDTypeError
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@final
 class DType:
-    """One element type.
+    """One element type. Not a dataclass: ``dataclasses.asdict`` of what holds one would take it apart.
 
     ``kind`` is ``"b"`` (bool), ``"i"`` (signed), ``"u"`` (unsigned), ``"f"`` (float) or ``"x"`` (packed, four elements
-    in one); ``dtype`` is the NumPy type that stores it (NumPy finds it under that name); ``computes`` says whether
+    in one); ``dtype`` is the NumPy type of its arrays (NumPy finds it under that name); ``computes`` says whether
     instructions can calculate with it; ``largest`` is the largest finite magnitude of the format; ``element`` is the
-    NumPy type of each of the four numbers of a packed element, of which the lowest bits are the first.
+    NumPy type of each of the four numbers of a packed element, of which the lowest bits are the first. ``plain`` is the
+    NumPy type that calculates with what is stored: ``dtype``, and for packed elements that of the word.
     """
 
-    name: str
-    kind: str
-    itemsize: int
-    dtype: np.dtype[Any]
-    computes: bool = True
-    largest: float = field(default=float("inf"))
-    element: np.dtype[Any] | None = None
+    __slots__ = ("computes", "dtype", "element", "itemsize", "kind", "largest", "name", "plain")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        itemsize: int,
+        dtype: np.dtype[Any],
+        computes: bool = True,
+        largest: float = float("inf"),
+        element: np.dtype[Any] | None = None,
+    ) -> None:
+        self.name = name
+        self.kind = kind
+        self.itemsize = itemsize
+        self.dtype = dtype
+        self.computes = computes
+        self.largest = largest
+        self.element = element
+        self.plain: np.dtype[Any] = dtype if element is None else np.dtype(f"u{itemsize}")
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return of, (self.name,)  # copies and pickles are the type itself
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, DType):
@@ -40,7 +57,7 @@ class DType:
         if isinstance(other, str):
             return other in (self.name, self.dtype.name)
         if isinstance(other, np.dtype):
-            return self.dtype == other
+            return self.dtype == other or _named(cast("np.dtype[Any]", other)) is self
         if isinstance(other, type):
             try:
                 return self.dtype == np.dtype(other)
@@ -89,8 +106,9 @@ def _float(name: str, storage: Any, computes: bool = True) -> DType:
 def _packed(name: str, element: Any) -> DType:
     """Four 8-bit, or four 4-bit, numbers in one word."""
     limits = cast("Any", ml_dtypes.finfo(element))
-    storage = np.dtype(f"u{limits.bits // 2}")
-    return DType(name, "x", storage.itemsize, storage, False, float(limits.max), np.dtype(element))
+    word = np.dtype(f"u{limits.bits // 2}")
+    made = packed.dtype(name, word)
+    return DType(name, "x", word.itemsize, made, False, float(limits.max), np.dtype(element))
 
 
 bool_ = DType("bool", "b", 1, np.dtype(np.bool_), largest=1.0)
@@ -129,8 +147,8 @@ _BY_NUMPY: Final = {d.dtype: d for d in reversed(ALL)}
 def of(value: Any) -> DType:
     """The NKI dtype for a :class:`DType`, an NKI or NumPy dtype name, or anything ``np.dtype`` accepts.
 
-    A NumPy type without numbers that is named like a packed dtype, and as wide, is that one: so other libraries have
-    them.
+    A NumPy type without numbers that is named like a packed dtype, and as wide, is that one: other libraries have
+    their own.
 
     Raises :class:`UnknownDTypeError` for a type that NKI does not have (float64, int64, big-endian, objects).
     """
@@ -140,7 +158,7 @@ def of(value: Any) -> DType:
         return BY_NAME[value]
     try:
         kind = np.dtype(value)
-        found = _BY_NUMPY.get(kind) or _named(kind)
+        found = _named(kind) or _BY_NUMPY.get(kind)
     except TypeError:
         found = None
     if found is None:

@@ -69,6 +69,12 @@ class DTypeError(NkiError):
     code = "NKI-DT002"
 
 
+class WidenedViewError(NkiError):
+    """A kernel looks at the bits of a tensor that ``NKI_PRECISE_FP=0`` stores as float32."""
+
+    code = "NKI-DT003"
+
+
 class ShapeError(NkiError):
     """Shapes or element counts that do not fit together, or exceed an instruction's limit."""
 

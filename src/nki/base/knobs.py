@@ -11,6 +11,11 @@ def simulator() -> bool:
     return os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
 
 
+def precise_fp() -> bool:
+    """``NKI_PRECISE_FP=0`` makes it False: what kernels make in low precision is stored as float32."""
+    return os.environ.get("NKI_PRECISE_FP") != "0"
+
+
 def debug() -> bool:
     """``NKI_DEBUG=1``: errors keep the frames of the compiler in their tracebacks."""
     return os.environ.get("NKI_DEBUG", "0") not in ("", "0")

@@ -128,7 +128,7 @@ def _mantissa_bits(dtype: DType) -> int:
 def _packed(rng: np.random.Generator, shape: tuple[int, ...], dtype: DType) -> Array:
     """Four random elements in each word; in four bits every pattern is a number, in eight some are NaN."""
     if dtype is dtypes.float4_e2m1fn_x4:
-        return rng.integers(0, 1 << 16, shape).astype(dtype.dtype)
+        return rng.integers(0, 1 << 16, shape).astype(dtype.plain).view(dtype.dtype)
     element = dtypes.float8_e4m3fn if dtype is dtypes.float8_e4m3fn_x4 else dtypes.float8_e5m2
     four = from_float32(rng.standard_normal((*shape, 4), np.float32), element)
     return four.view(dtype.dtype)[..., 0]
@@ -163,7 +163,7 @@ def _file(path: Path, dtype: DType | None) -> TensorArgument:
 
 def _own(array: Array, path: Path) -> DType:
     """The NKI dtype of a file's elements."""
-    if array.dtype.type is np.void:
+    if array.dtype.type is np.void and array.dtype.names is None:
         raise UsageError(
             f"{path} holds raw elements of {array.dtype.itemsize} bytes (NumPy's files do not name such types)",
             f"say which they are: {path}:bfloat16",
@@ -180,14 +180,14 @@ def _own(array: Array, path: Path) -> DType:
 def converted(array: Array, dtype: DType, path: Path) -> Array:
     """``array`` as ``dtype``: raw elements as they are, numbers rounded and saturated as on the hardware."""
     stored = array.dtype
+    if stored in (dtype.dtype, dtype.plain) and not dtype.computes:
+        return array.view(dtype.dtype)
     if stored.type is np.void:
         if stored.names is not None or stored.itemsize != dtype.itemsize:
             raise UsageError(f"{path} holds {stored}, not elements of {dtype}")
         return array.view(dtype.dtype)
     if not dtype.computes:
-        if stored != dtype.dtype:
-            raise UsageError(f"{path} holds {stored}; {dtype} must be stored as {dtype.dtype}")
-        return array
+        raise UsageError(f"{path} holds {stored}; {dtype} must be stored as {dtype.plain}")
     if stored.kind not in "biuf":
         raise UsageError(f"{path} holds {stored}; {dtype} is made of real numbers")
     if dtype.is_integer and stored.kind in "iub":

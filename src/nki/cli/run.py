@@ -22,8 +22,8 @@ from nki.cli.argument import Array
 from nki.cli.progress import bar
 from nki.cli.usage import UsageError
 from nki.cli.work import Work, prepared
+from nki.compiler.executable import Executable
 from nki.ir.kernel import Kernel as Program
-from nki.jit import Executable
 
 RUNS: Final = 5
 """Native runs to take the median of, unless the command says otherwise."""

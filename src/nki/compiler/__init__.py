@@ -1,1 +1,18 @@
 """From a Python function to a verified kernel, to native code, or to a run in the simulator."""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nki.compiler import eager, executable
+
+__all__ = ["eager", "executable"]
+
+
+def __getattr__(name: str) -> Any:
+    # These execute, which brings LLVM along, a third of what `import nki` would cost: who first asks for them loads it.
+    if name in __all__:
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

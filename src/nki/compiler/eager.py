@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from nki.backend.cores import Cores, Link
 from nki.backend.reference import Memory, Reference
+from nki.base import knobs
 from nki.base.printing import text_of
 from nki.frontend.capture import capture
 from nki.frontend.check import check
@@ -23,7 +24,7 @@ from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.ir.viewing import showing
-from nki.passes import accumulate, verify
+from nki.passes import accumulate, verify, widen
 from nki.target.model import Target
 
 Array = NDArray[Any]
@@ -42,14 +43,20 @@ class _Execution(Observer):
     """Carries out what is recorded. A loop's first round runs while its body is recorded, the others when it ends."""
 
     def __init__(
-        self, kernel: str, arrays: list[Array], target: Target, grid: tuple[int, ...], memory: Memory, link: Link | None
+        self,
+        arrays: list[Array],
+        target: Target,
+        grid: tuple[int, ...],
+        memory: Memory,
+        wide: widen.Widening | None,
+        link: Link | None,
     ) -> None:
-        self.kernel = kernel
         self.grid = grid
         self.core = 0 if link is None else link.number
         self.memory = memory
         self.executor = Reference(memory, link)
         self.written = Written(target)
+        self.wide = wide
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
         self.decided: dict[int, list[Inst]] = {}
@@ -62,6 +69,8 @@ class _Execution(Observer):
 
     def values(self, access: Access) -> str:
         """What ``print`` shows of a tensor now."""
+        if self.wide is not None:
+            access = self.wide.access(access)
         if access.dynamic is not None:
             followed = self.executor.followed(access)
             if followed is None:
@@ -76,6 +85,8 @@ class _Execution(Observer):
                 self.memory.own(access.tensor)  # until its end nobody knows whether the kernel returns it
         verify.check_cores(inst, self.core, self.grid)
         decided = accumulate.decided(inst, self.written)
+        if self.wide is not None:
+            decided = [self.wide.inst(made) for made in decided]
         if self.loops:
             self.decided[id(inst)] = decided
         if not self.loops or self.loops[-1].runs:
@@ -105,10 +116,11 @@ def run(
 ) -> tuple[Kernel, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs."""
     memory, captured = Memory(), check(capture(fn))
+    wide = None if knobs.precise_fp() else widen.Widening()
     common: dict[str, Tensor] = {}
 
     def work(link: Link | None) -> Kernel:
-        execution = _Execution(fn.__name__, arrays, target, grid, memory, link)
+        execution = _Execution(arrays, target, grid, memory, wide, link)
         with showing(execution.values):
             return specialise(
                 captured, arguments, target, grid=grid, core=execution.core, common=common, observer=execution
@@ -117,4 +129,4 @@ def run(
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else joined(Cores[Kernel](count).run([work] * count))
     verify.legal(kernel)
-    return kernel, memory.results(kernel)
+    return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

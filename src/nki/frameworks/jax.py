@@ -21,6 +21,7 @@ from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
 
+from nki.base import dtype as dtypes
 from nki.base.errors import EagerTraceError, NotBatchableError, NotDifferentiableError
 from nki.frameworks import xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
@@ -40,7 +41,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nki.jit import Executable, Kernel
+    from nki.compiler.executable import Executable
+    from nki.jit import Kernel
 
 _STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING
 _ATTRIBUTE: Final = "backend_config"
@@ -73,7 +75,7 @@ class JAXAdapter(JAXTensors, Adapter):
         return self.from_numpy(array)
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
-        return jax.numpy.asarray(array)
+        return jax.numpy.asarray(array.view(dtypes.of(array.dtype).plain))
 
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
@@ -88,7 +90,7 @@ _nki_call.multiple_results = True
 
 @_nki_call.def_abstract_eval
 def _result_types(*_: Any, executable: Executable, **__: Any) -> list[ShapedArray]:
-    return [ShapedArray(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+    return [ShapedArray(spec.shape, spec.dtype.plain) for spec in executable.outputs]
 
 
 @functools.cache

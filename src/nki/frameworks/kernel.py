@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from nki import compiler
 from nki.base.errors import ArtifactError, EmptyTensorError, OperandError, ScalarTensorError
 from nki.frameworks.config import BackendConfig
-from nki.jit import Executable, Kernel, jit
+from nki.jit import Kernel, jit
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.base.dtype import DType
+    from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
 
 T = TypeVar("T")
@@ -162,7 +164,7 @@ def find(path: str) -> Executable:
                     f"the graph calls the compiled kernel {path}, which does not exist",
                     fix=_RETRACE,
                 )
-            _loaded[path] = Executable.load(path)
+            _loaded[path] = compiler.executable.Executable.load(path)
         return _loaded[path]
 
 
@@ -181,7 +183,7 @@ def check_operands(name: str, specs: Sequence[TensorSpec], operands: Sequence[Op
             f"kernel {name!r} has {len(specs)} tensors here; the graph passes {len(operands)}", fix=_RETRACE
         )
     for spec, (_, shape, dtype) in zip(specs, operands, strict=False):
-        if tuple(shape) != spec.shape or dtype is None or dtype.dtype != spec.dtype.dtype:
+        if tuple(shape) != spec.shape or dtype is None or dtype.plain != spec.dtype.plain:
             raise OperandError(
                 f"kernel {name!r} was compiled for {spec.name} of {spec.dtype} {spec.shape}; the graph passes "
                 f"{dtype or 'another dtype'} {tuple(shape)}",

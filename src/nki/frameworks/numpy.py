@@ -39,7 +39,8 @@ class NumPyTensors(TensorMap):
             check_shape(shape)
         if isinstance(t, np.ma.MaskedArray):
             raise TensorLayoutError("a masked array has a mask that no kernel sees", fix="pass array.filled(value)")
-        return shape, t.dtype
+        # NumPy holds packed types of other libraries for equal if only their bytes are laid out alike.
+        return shape, t.dtype if getattr(t.dtype, "kind", "") != "V" else self.translate_to_neuron_dtype(t.dtype)
 
 
 class NumPyAdapter(NumPyTensors, Adapter):
@@ -50,7 +51,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, arrays = kernel.specialise(args, kwargs, self)
-        inputs = [a if a.flags.c_contiguous and a.flags.aligned else np.array(a, order="C") for a in arrays]
+        inputs = [a if a.flags.c_contiguous and a.flags.aligned and a.dtype.kind != "V" else _dense(a) for a in arrays]
         outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
         for output, number in executable.changes.items():
             if not arrays[number].flags.writeable:
@@ -75,6 +76,14 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return array
+
+
+def _dense(array: NDArray[Any]) -> NDArray[Any]:
+    """``array`` row by row at an address that its elements may have; of packed elements, for which NumPy takes any
+    address, the words.
+    """
+    words = np.ascontiguousarray(array).view(dtypes.of(array.dtype).plain)
+    return words if words.flags.aligned else np.array(words, order="C")
 
 
 class NumPyFrameworkKernel(NumPyTensors, FrameworkKernel):

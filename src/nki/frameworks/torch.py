@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.base.dtype import DType
-    from nki.jit import Executable, Kernel
+    from nki.compiler.executable import Executable
+    from nki.jit import Kernel
 
 _TO_NKI: Final[dict[torch.dtype, DType]] = {
     torch.bool: dtypes.bool_,

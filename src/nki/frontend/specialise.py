@@ -8,6 +8,7 @@ from typing import Any
 
 from nki.base.errors import ReturnError
 from nki.base.source import Span
+from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.bytecode import FunctionNode
 from nki.frontend.call import compile_function
 from nki.frontend.capture import Captured
@@ -105,6 +106,9 @@ def _outputs(captured: Captured, result: Any) -> list[NkiTensor]:
                 fix=f"copy the view to an output {item.shape} with nisa.dma_copy, or return all of '{tensor.name}'",
                 span=tensor.span,
             )
+        if tensor.buffer is not Buffer.shared_hbm and tensor.role != "input":
+            message = f"'{tensor.name}' is returned and in nl.{tensor.buffer.value}: since NKI 0.3 results are in "
+            warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning)
         outputs.append(item)
     return outputs
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
+import sys
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -179,7 +179,9 @@ class Inst:
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position with some fields changed."""
-        fresh: Inst = dataclasses.replace(cast(Any, self), **changes)
+        values = self.__dict__
+        made = cast("Callable[..., Inst]", type(self))
+        fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
         fresh.where = self.where
         return fresh
 
@@ -239,11 +241,13 @@ REGISTRY: dict[str, type[Inst]] = {}
 C = TypeVar("C", bound=Inst)
 
 
-@dataclass_transform(eq_default=False, field_specifiers=(field,))
+@dataclass_transform(eq_default=False)
 def instruction(
     *, engines: tuple[Any, ...], public: bool = True, effects: bool = False
 ) -> Callable[[type[C]], type[C]]:
-    """Register an instruction declaration. ``effects``: it is there for what it does besides writing tensors.
+    """Register an instruction declaration: its annotations are its fields, which the constructor that it gets takes.
+
+    ``effects``: the instruction is there for what it does besides writing tensors.
 
     A class without a docstring, operands, ``rules``, ``semantics``, ``cost`` or ``sample`` is refused at import.
     """
@@ -256,33 +260,42 @@ def instruction(
             missing.append("engines")
         if missing:
             raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
-        made = dataclass(eq=False, repr=False, match_args=False)(cls)  # generated methods cost import time
-        made.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-        made.engines, made.public = engines, public
-        made.fields = _fields(made)
-        made.operand_fields = tuple(f for f in made.fields if f.role is not None)
-        made.operand_names = tuple(f.name for f in made.operand_fields)
-        made.read_names = tuple(f.name for f in made.fields if f.role in (Role.IN, Role.INOUT))
-        made.write_names = tuple(f.name for f in made.fields if f.role in (Role.OUT, Role.INOUT))
-        made.order_names = tuple(f.name for f in made.fields if f.role is Role.ORDER)
-        made.immediate_names = tuple(f.name for f in made.fields if f.immediate)
-        if not made.write_names and not effects:
+        cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+        cls.engines, cls.public = engines, public
+        cls.fields = _fields(cls)
+        cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
+        cls.operand_names = tuple(f.name for f in cls.operand_fields)
+        cls.read_names = tuple(f.name for f in cls.fields if f.role in (Role.IN, Role.INOUT))
+        cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
+        cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
+        cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
+        if not cls.write_names and not effects:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
-        setattr(made, "signature", _signature_function(made))  # noqa: B010  # takes the place of the method
-        if made.mnemonic in REGISTRY:
-            raise TypeError(f"instruction {made.mnemonic} is declared twice")
-        REGISTRY[made.mnemonic] = made
-        return made
+        for method in _methods(cls):
+            setattr(cls, method.__name__, method)
+        if cls.mnemonic in REGISTRY:
+            raise TypeError(f"instruction {cls.mnemonic} is declared twice")
+        REGISTRY[cls.mnemonic] = cls
+        return cls
 
     return declare
 
 
 def _fields(cls: type[Inst]) -> tuple[Field, ...]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return tuple(_field(f, hints[f.name]) for f in dataclasses.fields(cast(Any, cls)))
+    """One for each annotation of ``cls`` itself that is no ``ClassVar``."""
+    declared = inspect.get_annotations(cls)
+    texts = {n: hint for n, hint in declared.items() if isinstance(hint, str) and not hint.startswith("ClassVar")}
+    # All in one go: a call of the compiler for each annotation, as typing.get_type_hints does it, would be a tenth of
+    # `import nki`.
+    evaluated = eval(f"({''.join(text + ', ' for text in texts.values())})", vars(sys.modules[cls.__module__]))
+    hints = declared | dict(zip(texts, evaluated, strict=True))
+    missing = inspect.Parameter.empty
+    return tuple(
+        _field(n, cls.__dict__.get(n, missing), hint) for n, hint in hints.items() if not isinstance(hint, str)
+    )
 
 
-def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
+def _field(name: str, default: Any, hint: Any) -> Field:
     parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
     role: Role | None = None
     immediate = optional = False
@@ -303,9 +316,8 @@ def _field(declared: dataclasses.Field[Any], hint: Any) -> Field:
         accepted.append(kind)
         if kind is float:
             accepted.append(int)
-    default = declared.default if declared.default is not dataclasses.MISSING else inspect.Parameter.empty
     several = role is not None and tuple in accepted
-    return Field(declared.name, role, immediate, optional, symbol, default, tuple(accepted), several, _items(hint))
+    return Field(name, role, immediate, optional, symbol, default, tuple(accepted), several, _items(hint))
 
 
 def _items(hint: Any) -> tuple[type[Any], ...]:
@@ -335,23 +347,35 @@ def _exact(value: Any) -> Any:
     return (type(value), value)
 
 
-def _signature_function(cls: type[Inst]) -> Callable[[Inst], tuple[Any, ...]]:
-    """Built as source text, one expression, because it runs for every recorded instruction."""
-    parts: list[str] = []
-    for f in cls.fields:
-        if f.name == "name":  # a label changes neither rules nor code
-            continue
-        if f.several:
-            parts.append(f"tuple([tile.signature for tile in self.{f.name}])")
-        elif f.role is not None and not f.immediate and not f.optional:
-            parts.append(f"self.{f.name}.signature")
-        elif f.role is not None or f.immediate:
-            parts.append(f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})")
-        else:
-            parts.append(f"exact(self.{f.name})" if int in f.types else f"self.{f.name}")
+def _methods(cls: type[Inst]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The constructor and ``signature`` of ``cls``.
+
+    Built as source text, since both run for every recorded instruction; as one text, since compiling texts is most of
+    what it costs to import an instruction.
+    """
     scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
-    exec(f"def signature(self):\n    return (mnemonic, {', '.join(parts)},)", scope)  # our own text: field names only
-    return scope["signature"]
+    scope |= {f"default_{f.name}": f.default for f in cls.fields}
+    required = inspect.Parameter.empty
+    taken = [f.name if f.default is required else f"{f.name}=default_{f.name}" for f in cls.fields]
+    stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
+    # A label changes neither rules nor code.
+    parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
+    text = (
+        f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
+        f"def signature(self):\n    return (mnemonic, {parts})\n"
+    )
+    exec(text, scope)
+    return scope["__init__"], scope["signature"]
+
+
+def _signature_part(f: Field) -> str:
+    if f.several:
+        return f"tuple([tile.signature for tile in self.{f.name}])"
+    if f.role is not None and not f.immediate and not f.optional:
+        return f"self.{f.name}.signature"
+    if f.role is not None or f.immediate:
+        return f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})"
+    return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"
 
 
 def check_types(inst: Inst) -> None:

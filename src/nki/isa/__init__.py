@@ -5,17 +5,31 @@ from __future__ import annotations
 import importlib as _importlib
 import pkgutil as _pkgutil
 
+from nki.base.source import here as _here
+from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
+from nki.base.warning import warn_at as _warn_at
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
+from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.register import VirtualRegister
 from nki.isa import publish as _publish
 from nki.isa.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
 
-tensor_engine = engine.tensor
-vector_engine = engine.vector
-scalar_engine = engine.scalar
-gpsimd_engine = engine.gpsimd
-unknown_engine = engine.unknown
+_ENGINES = {
+    f"{_engine.name}_engine": _engine
+    for _engine in (engine.tensor, engine.vector, engine.scalar, engine.gpsimd, engine.unknown)
+}
+
+
+def __getattr__(name: str) -> engine:
+    found = _ENGINES.get(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    where = _here("specialise.py")
+    if _is_recording() and where.span is not None:
+        message = f"`nisa.{name}` is deprecated since NKI 0.6: write `nisa.engine.{found.name}`"
+        _warn_at(where.span, message, _NkiDeprecationWarning)
+    return found
 
 
 def get_nc_version() -> nc_version:
@@ -39,15 +53,11 @@ __all__ = [
     "dma_engine",
     "engine",
     "get_nc_version",
-    "gpsimd_engine",
     "matmul_perf_mode",
     "nc_version",
     "oob_mode",
     "reduce_cmd",
     "register_alloc",
-    "scalar_engine",
-    "tensor_engine",
-    "unknown_engine",
-    "vector_engine",
+    *_ENGINES,
     *_FUNCTIONS,
 ]  # pyright: ignore[reportUnsupportedDunderAll]  # editors read the stub beside this file

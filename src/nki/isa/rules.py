@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 from nki.base.dtype import DType
@@ -45,6 +46,7 @@ def _about(name: str, ok: Callable[[Access, Target], bool]) -> Callable[[Any, Ta
     return check
 
 
+@cache
 def _tile_rules(name: str) -> tuple[Rule, ...]:
     i = "{i." + name
     return (

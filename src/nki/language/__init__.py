@@ -137,18 +137,23 @@ def _outdated(message: str) -> None:
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop whose iterations do not depend on each other. Unrolled."""
-    return range(start) if stop is None else range(start, stop, step)
+    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.6: use ``range``."""
+    return _unrolled("affine_range", start, stop, step)
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop whose iterations may depend on each other. Unrolled."""
-    return affine_range(start, stop, step)
+    """``range``, for iterations that may depend on each other. Deprecated since NKI 0.6: use ``range``."""
+    return _unrolled("sequential_range", start, stop, step)
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: a loop that is unrolled."""
-    return affine_range(start, stop, step)
+    """``range``: all loops over it are unrolled. Deprecated since NKI 0.6: use ``range``."""
+    return _unrolled("static_range", start, stop, step)
+
+
+def _unrolled(name: str, start: int, stop: int | None, step: int) -> range:
+    _outdated(f"`nl.{name}` is deprecated since NKI 0.6: write `range(…)`, which is unrolled as well")
+    return range(start) if stop is None else range(start, stop, step)
 
 
 range = range
@@ -217,6 +222,7 @@ class _TileSize:
     @property
     def psum_fmax(self) -> int:
         """The same as ``psum_bank_fmax``, under its older name."""
+        _outdated("`psum_fmax` is deprecated since NKI 0.4: write `psum_bank_fmax`")
         return self.psum_bank_fmax
 
     @property

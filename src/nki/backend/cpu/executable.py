@@ -40,7 +40,7 @@ class _Core:
         self.table = plan.table.ctypes.data
         self.args = plan.args.ctypes.data
         self.status = -(-(plan.arena + plan.scratch) // 64) * 64
-        self.bytes = self.status + 2 * 64
+        self.bytes = self.status + 64
         self.constants = tuple(_address(t.data) for t in kernel.constants() if t.data is not None)
 
     def fail(self, status: int) -> NoReturn:
@@ -159,14 +159,14 @@ def _address(constant: Constant) -> int:
 
 
 def _take(nbytes: int) -> tuple[NDArray[np.uint8], int]:
-    """At least ``nbytes`` of memory, and the address of its first whole cache line."""
+    """Memory with at least ``nbytes`` from its first whole cache line on, and the address of that."""
     try:
         kept = _arenas.pop()
     except IndexError:
         return _new(nbytes)
-    return kept if kept[0].size >= nbytes else _new(nbytes)
+    return kept if kept[0].size >= nbytes + 63 else _new(nbytes)
 
 
 def _new(nbytes: int) -> tuple[NDArray[np.uint8], int]:
-    arena = np.empty(nbytes, np.uint8)
+    arena = np.empty(nbytes + 63, np.uint8)
     return arena, -(-arena.ctypes.data // 64) * 64

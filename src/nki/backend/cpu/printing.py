@@ -32,7 +32,7 @@ def number(prefix: str, shape: tuple[int, ...], dtype: DType) -> int:
 def _print(address: int, index: int) -> None:
     prefix, shape, dtype = _shown[index]
     memory = ctypes.string_at(address, math.prod(shape) * dtype.itemsize)
-    printing.device_print(prefix, np.frombuffer(memory, dtype.dtype).reshape(shape), dtype)
+    printing.device_print(prefix, np.frombuffer(memory, dtype.plain).reshape(shape), dtype)
 
 
 _PROTOTYPE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)

@@ -1,0 +1,44 @@
+"""Native code of a kernel as programs keep it: with its file, and with what it read from outside."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+from nki import target as targets
+from nki.backend.cpu import executable as native
+from nki.backend.cpu.plan import Progress
+from nki.base import cache, knobs
+from nki.compiler import pipeline
+from nki.compiler.constants import Seen
+from nki.ir import artifact
+from nki.ir.kernel import Kernel
+from nki.passes import widen
+
+
+class Executable(native.Executable):
+    """Native code that can also be written to, and read from, a ``.klir`` file."""
+
+    outside: tuple[Seen, ...] = ()
+    """What its Python code read beside the arguments: this executable is for just these values."""
+
+    def __init__(self, kernel: Kernel, progress: Progress | None = None) -> None:
+        self.precise = knobs.precise_fp()
+        super().__init__(kernel if self.precise else widen.run(kernel), progress)
+        self.kernel = kernel
+
+    def artifact(self) -> Path:
+        """The file that holds this kernel, in the cache folder; written once, named by its content."""
+        data = artifact.dumps(self.kernel)
+        name = re.sub(r"\W", "_", self.name) + ("" if self.precise else "-float32")
+        path = knobs.cache_folder() / "klir" / f"{name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
+        if not path.exists():
+            cache.write(path, data)
+        return path.absolute()
+
+    @staticmethod
+    def load(path: str | Path) -> Executable:
+        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
+        program = artifact.load(Path(path))
+        return Executable(pipeline.compile(None, {}, targets.find(program.target), start=program))

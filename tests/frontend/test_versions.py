@@ -1,0 +1,303 @@
+"""What NKI changed from 0.2 to 0.6, item by item: the older form runs with a warning, or is refused with the newer one.
+
+Source of the items: the NKI migration guides from 0.2 to 0.6, the NKI release notes, and what the API reference marks
+as deprecated.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import warnings
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.base.errors import NkiError
+from nki.base.warning import NkiWarning
+
+X = np.arange(32 * 32, dtype=np.float32).reshape(32, 32)
+
+
+def finished(tile):
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def affine_range(x):
+    tile = nl.load(x)
+    for _ in nl.affine_range(2):
+        pass
+    return finished(tile)
+
+
+def sequential_range(x):
+    tile = nl.load(x)
+    for _ in nl.sequential_range(1, 2):
+        pass
+    return finished(tile)
+
+
+def static_range(x):
+    tile = nl.load(x)
+    for _ in nl.static_range(0, 4, 2):
+        pass
+    return finished(tile)
+
+
+def dynamic_range(x):
+    tile = nl.load(x)
+    for _ in nl.dynamic_range(2):
+        nisa.tensor_copy(tile, tile)
+    return finished(tile)
+
+
+def dynamic_while(x):
+    tile = nl.load(x)
+    more = nisa.register_alloc(0)
+    while more:
+        nisa.tensor_copy(tile, tile)
+    return finished(tile)
+
+
+def total_available_sbuf_size(x):
+    assert nl.tile_size.total_available_sbuf_size > 0
+    return finished(nl.load(x))
+
+
+def psum_fmax(x):
+    assert nl.tile_size.psum_fmax == nl.tile_size.psum_bank_fmax
+    return finished(nl.load(x))
+
+
+def engine_constant(x):
+    tile = nl.load(x)
+    nisa.tensor_copy(tile, tile, engine=nisa.vector_engine)
+    return finished(tile)
+
+
+def integer_enumeration(x):
+    tile = nl.ndarray(x.shape, x.dtype)
+    nisa.dma_copy(tile, x, dge_mode=3)
+    return finished(tile)
+
+
+def buffer_as_text(x):
+    tile = nl.ndarray(x.shape, x.dtype, buffer="sbuf")
+    nisa.dma_copy(tile, x)
+    return finished(tile)
+
+
+def float_into_integers(x):
+    tile = nl.ndarray(x.shape, nl.int32)
+    nisa.memset(tile, 2.0)
+    return finished(nl.load(x))
+
+
+def output_in_hbm(x):
+    out = nl.ndarray(x.shape, x.dtype, buffer=nl.hbm)
+    nisa.dma_copy(out, nl.load(x))
+    return out
+
+
+def keyword_only(x, *, flag=True):
+    return finished(nl.load(x))
+
+
+def identity(x):
+    flag = True
+    if flag is True:
+        pass
+    return finished(nl.load(x))
+
+
+def copy_from_psum(x):
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.psum)
+    nisa.tensor_copy(tile, nl.load(x))
+    return finished(tile)
+
+
+def copy_that_converts(x):
+    tile = nl.ndarray(x.shape, nl.bfloat16)
+    nisa.dma_copy(tile, x, dge_mode=nisa.dge_mode.hwdge)
+    return finished(nl.load(x))
+
+
+def copy_that_adds(x):
+    tile = nl.load(x)
+    nisa.dma_copy(tile, x, dst_rmw_op=nl.add)
+    return finished(tile)
+
+
+def copy_to_unique_rows(x):
+    tile = nl.load(x)
+    nisa.dma_copy(tile, x, unique_indices=True)
+    return finished(tile)
+
+
+def compute_with_scales_first(x):
+    tile = nl.load(x)
+    nisa.dma_compute(tile, [x, x], [1.0, 1.0], nl.add)
+    return finished(tile)
+
+
+def select_with_offset_third(x):
+    tile = nl.load(x)
+    nisa.affine_select(tile, [[1, 32]], 0, 1, tile, 0.0)
+    return finished(tile)
+
+
+def move_of_imm(x):
+    register = nisa.register_alloc(0)
+    nisa.register_move(register, imm=42)
+    return finished(nl.load(x))
+
+
+def copy_dynamic_source(x):
+    tile = nl.load(x)
+    nisa.tensor_copy_dynamic_src(tile, tile)
+    return finished(tile)
+
+
+def copy_dynamic_destination(x):
+    tile = nl.load(x)
+    nisa.tensor_copy_dynamic_dst(tile, tile)
+    return finished(tile)
+
+
+def transpose_to_lower_rank(x):
+    tile = nl.ndarray((32, 32), x.dtype)
+    nisa.dma_transpose(tile, x.reshape((32, 1, 1, 32)), axes=(3, 1, 2, 0))
+    return finished(tile)
+
+
+def reduce_over_the_last(x):
+    tile = nl.load(x).reshape((32, 4, 8))
+    result = nl.ndarray((32, 4), x.dtype)
+    nisa.tensor_reduce(result, nl.add, tile, axis=1)
+    return finished(nl.load(x))
+
+
+def reshape_to_fewer(x):
+    tile = nl.load(x).reshape((32, 16))
+    return finished(tile)
+
+
+def rsqrt_in_psum(x):
+    tile = nl.ndarray(x.shape, x.dtype, buffer=nl.psum)
+    nisa.tensor_copy(tile, nl.load(x))
+    return finished(nl.rsqrt(tile))
+
+
+def packed_fill(x):
+    tile = nl.ndarray(x.shape, nl.float8_e5m2_x4)
+    nisa.memset(tile, 1)
+    return finished(nl.load(x))
+
+
+def range_select_fill(x):
+    tile = nl.load(x)
+    low, high = nl.full((32, 1), 1.0, nl.float32), nl.full((32, 1), 5.0, nl.float32)
+    nisa.range_select(tile, tile, nl.greater_equal, nl.less, low, high, on_false_value=0.0)
+    return finished(tile)
+
+
+def list_argument(x, steps=[1, 1]):  # noqa: B006
+    return finished(nl.load(x)[:, 0 : 32 // steps[0]])
+
+
+WARNED = [
+    (affine_range, "0.6", r"`nl\.affine_range` is deprecated.*`range"),
+    (sequential_range, "0.6", r"`nl\.sequential_range` is deprecated.*`range"),
+    (static_range, "0.6", r"`nl\.static_range` is deprecated.*`range"),
+    (dynamic_range, "0.6", r"use nl\.fori_loop"),
+    (dynamic_while, "0.6", r"nl\.while_loop"),
+    (total_available_sbuf_size, "0.4", "sbuf_fmax_bytes"),
+    (psum_fmax, "0.4", "psum_bank_fmax"),
+    (engine_constant, "0.6", r"`nisa\.engine\.vector`"),
+    (integer_enumeration, "0.3", r"nisa\.dge_mode\.none"),
+    (buffer_as_text, "0.3", r"`nl\.sbuf`"),
+    (output_in_hbm, "0.3", r"nl\.shared_hbm"),
+    (keyword_only, "0.3", "keyword-only"),
+    (identity, "0.3", "`==`"),
+]
+"""Kernels, the version that changed it, and what the warning says."""
+
+REFUSED = [
+    (copy_from_psum, "0.3", r"nisa\.tensor_copy"),
+    (copy_that_converts, "0.3", r"dge_mode\.swdge"),
+    (copy_that_adds, "0.3", r"nisa\.dma_compute"),
+    (copy_to_unique_rows, "0.3", r"nisa\.dma_compute"),
+    (compute_with_scales_first, "0.3", "reduce_op"),
+    (select_with_offset_third, "0.3", "on_true_tile|offset"),
+    (move_of_imm, "0.3", "`src`"),
+    (copy_dynamic_source, "0.4", r"nisa\.tensor_copy"),
+    (copy_dynamic_destination, "0.4", r"nisa\.tensor_copy"),
+    (transpose_to_lower_rank, "0.4", "dst"),
+    (reduce_over_the_last, "0.3", "axis|dst"),
+    (reshape_to_fewer, "0.5", "elements"),
+    (packed_fill, "0.3", "0"),
+    (range_select_fill, "0.3", "smallest float32"),
+]
+"""Kernels that run no more, since which version, and what the error says to write."""
+
+ACCEPTED = [
+    (float_into_integers, "0.3"),  # a whole number has the same value as a float
+    (rsqrt_in_psum, "0.5"),  # GpSimd does not reach PSUM; nl.rsqrt takes another engine then
+    (list_argument, "0.3"),
+]
+"""Kernels that NKI no longer takes, since which version, and that mean the same as before."""
+
+
+def outcome(kernel, run):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            return run(kernel)(X), caught
+        except NkiError as error:
+            return error, caught
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate], ids=["native", "eager"])
+@pytest.mark.parametrize(("kernel", "since", "message"), WARNED, ids=lambda v: getattr(v, "__name__", ""))
+def test_the_old_form_runs_and_says_what_to_write(kernel, since, message, run):
+    found, caught = outcome(kernel, run)
+    assert isinstance(found, np.ndarray), str(found)
+    assert np.array_equal(found, X)
+    texts = list({str(w.message) for w in caught if issubclass(w.category, NkiWarning)})
+    assert len(texts) == 1 and re.search(message, texts[0]), texts
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate], ids=["native", "eager"])
+@pytest.mark.parametrize(("kernel", "since", "message"), REFUSED, ids=lambda v: getattr(v, "__name__", ""))
+def test_the_old_form_is_refused_with_the_new_one(kernel, since, message, run):
+    found, _ = outcome(kernel, run)
+    assert isinstance(found, NkiError)
+    assert re.search(message, str(found)), str(found)
+
+
+@pytest.mark.parametrize("run", [nki.jit, nki.simulate], ids=["native", "eager"])
+@pytest.mark.parametrize(("kernel", "since"), ACCEPTED, ids=lambda v: getattr(v, "__name__", ""))
+def test_the_old_form_means_the_same(kernel, since, run):
+    found, _ = outcome(kernel, run)
+    assert isinstance(found, np.ndarray), str(found)
+
+
+def test_defaults_are_those_of_the_newest():
+    defaults = {
+        nisa.iota: {"offset": 0},
+        nisa.affine_select: {"offset": 0},
+        nisa.dma_compute: {"scales": None, "unique_indices": True},
+        nl.num_programs: {"axes": 0},
+        nl.program_id: {"axis": 0},
+        nl.ndarray: {"buffer": nl.sbuf},
+        nl.zeros: {"buffer": nl.sbuf},
+        nl.sequential_range: {"stop": None, "step": 1},
+    }
+    for function, wanted in defaults.items():
+        parameters = inspect.signature(function).parameters
+        assert {name: parameters[name].default for name in wanted} == wanted, function
