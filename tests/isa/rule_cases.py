@@ -8,7 +8,7 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from . import cases_dma, cases_gpsimd, cases_mx, cases_vector
+from . import cases_cores, cases_dma, cases_gpsimd, cases_mx, cases_vector
 from .spec import Case, Register, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
@@ -80,6 +80,7 @@ LEGAL: dict[str, dict[str, Any]] = {
     **cases_gpsimd.LEGAL,
     **cases_vector.LEGAL,
     **cases_mx.LEGAL,
+    **cases_cores.LEGAL,
 }
 
 
@@ -92,7 +93,10 @@ ANY_DTYPE = {("memset", "dst"), *((m, n) for m in ("tensor_copy", "nc_transpose"
 def shared_rules() -> Iterator[Case]:
     for mnemonic, legal in LEGAL.items():
         for name, spec in legal.items():
-            if mnemonic.startswith(("register", "device", "psum", "dma")) or name in cases_mx.SCALES:
+            if (
+                mnemonic.startswith(("register", "device", "psum", "dma", "core", "sendrecv"))
+                or name in cases_mx.SCALES
+            ):
                 continue
             if isinstance(spec, Spec):
                 yield Case(mnemonic, "TL01", {name: spec.but(buffer="hbm")})
@@ -414,5 +418,6 @@ CASES = [
     *cases_dma.CASES,
     *cases_gpsimd.CASES,
     *cases_mx.CASES,
+    *cases_cores.OWN,
     *cases_vector.CASES,
 ]

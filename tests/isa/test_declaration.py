@@ -60,6 +60,8 @@ DOCUMENTED = {
     "tensor_scalar_reduce": "dst data op0 operand0 reduce_op reduce_res= reverse0= reduce_cmd= reduce_init= "
     "reduce_res_negate= name=",
     "tensor_tensor_scan": "dst data0 data1 initial op0 op1 reverse0= reverse1= name=",
+    "core_barrier": "data cores engine= name=",
+    "sendrecv": "src dst send_to_rank recv_from_rank pipe_id dma_engine= name=",
     "dropout": "dst data prob name=",
     "local_gather": "dst src_buffer index num_elem_per_idx= num_valid_indices= name=",
     "nc_n_gather": "dst data indices name=",
@@ -77,6 +79,7 @@ DOCUMENTED = {
 DEFAULTS = {
     "scale": 1.0, "reduce_cmd": nisa.reduce_cmd.idle, "offset": 0, "channel_multiplier": 0,
     "engine": nisa.engine.unknown, "unique_indices": True,
+    "dma_engine": nisa.dma_engine.dma,
     "oob_mode": nisa.oob_mode.error, "dge_mode": nisa.dge_mode.unknown, "tile_position": (), "tile_size": (),
     "perf_mode": nisa.matmul_perf_mode.none, "cmp_op": nisa.ops.OPS["equal"],
 }  # fmt: skip
@@ -84,6 +87,7 @@ DEFAULTS = {
 _RESET, _MAXIMUM = {"reduce_cmd": nisa.reduce_cmd.reset_reduce}, {"reduce_op": nisa.ops.OPS["maximum"]}
 DEFAULTS_OF = {
     "activate2": {"relu_param": 0.0},
+    "core_barrier": {"engine": nisa.engine.gpsimd},
     "local_gather": {"num_elem_per_idx": 1},
     "nonzero_with_count": {"index_offset": 0, "padding_val": -1},
     "rand_get_state": {"engine": nisa.engine.gpsimd},

@@ -72,5 +72,6 @@ class CoreBarrier(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> CoreBarrier:
-        shared = Tensor("shared", (4, 8), draw.choice(COMPUTING), Buffer.shared_hbm)
-        return cls(Access.whole(shared), (0,), draw.choice((_E.gpsimd, _E.vector, _E.sync)))
+        like = draw.hbm((4, 8), draw.choice(COMPUTING)).tensor
+        shared = Access.whole(Tensor(like.name, like.shape, like.dtype, Buffer.shared_hbm))
+        return cls(shared, (0,), draw.choice((_E.gpsimd, _E.vector, _E.sync)))

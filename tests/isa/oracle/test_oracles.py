@@ -23,7 +23,7 @@ INSTRUCTIONS = [
     *("dropout", "local_gather", "nc_n_gather", "nc_stream_shuffle", "nonzero_with_count", "rand2", "rand_get_state"),
     *("rand_set_state", "rng", "sequence_bounds", "set_rng_seed", "topk"),
     *("activation", "activation_reduce", "bn_stats", "bn_aggr", "nc_matmul", "nc_transpose"),
-    *("nc_matmul_mx", "psum_zero", "quantize_mx"),
+    *("nc_matmul_mx", "psum_zero", "quantize_mx", "sendrecv"),
 ]
 MODULES = {name: importlib.import_module(f"{__package__}.{name}") for name in INSTRUCTIONS}
 CASES = [

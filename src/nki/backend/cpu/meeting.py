@@ -34,7 +34,7 @@ from nki.isa.sendrecv import Sendrecv
 
 LINE: Final = 64
 """Bytes of a core's line: the count, whether it has ended, then subject and place of the last two meetings."""
-_COUNT, _ENDED, _ABOUT = 0, 8, 16
+_ENDED, _ABOUT = 8, 16
 _PATIENCE: Final = 2000
 """Looks at the other core's line before the thread offers its processor to others."""
 UNMET: Final = -1
@@ -125,68 +125,75 @@ def end(line: int) -> None:
     ctypes.c_int64.from_address(line + _ENDED).value = 1
 
 
+def _word(number: int) -> Any:
+    return ir.Constant(I64, number)
+
+
+def _at(b: Any, line: Any, offset: Any) -> Any:
+    return b.gep(line, [offset], source_etype=I8)
+
+
 def _add_meet(module: ir.Module) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_meet")
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    names = ("come", "look", "wait", "rest", "gone", "there", "other", "fail", "done")
-    blocks = {name: function.append_basic_block(name) for name in names}
-
-    def word(n: int) -> Any:
-        return ir.Constant(I64, n)
-
-    def at(line: Any, offset: Any) -> Any:
-        return b.gep(line, [offset], source_etype=I8)
-
-    mine, theirs = (element(b, bases, element(b, args, word(i), I64), POINTER) for i in range(2))
-    offer = element(b, bases, element(b, args, word(2), I64), I64)
-    subject, place = (element(b, args, word(i), I64) for i in (3, 4))
-    status = element(b, bases, word(STATUS), POINTER)
-    b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), word(0)), blocks["come"], blocks["done"])
+    blocks = {name: function.append_basic_block(name) for name in ("come", "there", "other", "gone", "fail", "done")}
+    mine, theirs = (element(b, bases, element(b, args, _word(i), I64), POINTER) for i in range(2))
+    offer = element(b, bases, element(b, args, _word(2), I64), I64)
+    subject, place = (element(b, args, _word(i), I64) for i in (3, 4))
+    status = element(b, bases, _word(STATUS), POINTER)
+    b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), _word(0)), blocks["come"], blocks["done"])
 
     b.position_at_end(blocks["come"])
-    count = b.add(b.load(mine, typ=I64), word(1))
-    entry = b.add(b.mul(b.and_(count, word(1)), word(16)), word(_ABOUT))  # the other may be one meeting ahead
-    b.store(subject, at(mine, entry))
-    b.store(place, at(mine, b.add(entry, word(8))))
+    count = b.add(b.load(mine, typ=I64), _word(1))
+    entry = b.add(b.mul(b.and_(count, _word(1)), _word(16)), _word(_ABOUT))  # the other may be one meeting ahead
+    b.store(subject, _at(b, mine, entry))
+    b.store(place, _at(b, mine, b.add(entry, _word(8))))
     b.atomic_rmw("xchg", mine, count, "release")  # llvmlite cannot store atomically through opaque pointers
-    b.branch(blocks["look"])
-
-    b.position_at_end(blocks["look"])
-    looks = b.phi(I64)
-    looks.add_incoming(word(0), blocks["come"])
-    come = b.icmp_signed(">=", b.load_atomic(theirs, "acquire", 8, typ=I64), count)
-    b.cbranch(come, blocks["there"], blocks["wait"])
-
-    b.position_at_end(blocks["wait"])
-    ended = b.load_atomic(at(theirs, word(_ENDED)), "acquire", 8, typ=I64)
-    b.cbranch(b.icmp_signed("!=", ended, word(0)), blocks["gone"], blocks["rest"])
-
-    b.position_at_end(blocks["rest"])
-    with b.if_then(b.icmp_signed(">", looks, word(_PATIENCE)), likely=False):
-        b.call(b.inttoptr(offer, ir.FunctionType(I32, []).as_pointer()), [])
-    looks.add_incoming(b.add(looks, word(1)), b.block)
-    b.branch(blocks["look"])
-
-    b.position_at_end(blocks["gone"])  # it may have come before it ended
-    came = b.icmp_signed(">=", b.load_atomic(theirs, "acquire", 8, typ=I64), count)
-    b.cbranch(came, blocks["there"], blocks["fail"])
+    _wait(b, theirs, count, offer, blocks)
 
     b.position_at_end(blocks["there"])
-    same = b.icmp_signed("==", b.load(at(theirs, entry), typ=I64), subject)
+    same = b.icmp_signed("==", b.load(_at(b, theirs, entry), typ=I64), subject)
     b.cbranch(same, blocks["done"], blocks["other"])
-
     b.position_at_end(blocks["other"])
-    there = b.load(at(theirs, b.add(entry, word(8))), typ=I64)
+    there = b.load(_at(b, theirs, b.add(entry, _word(8))), typ=I64)
     b.branch(blocks["fail"])
 
     b.position_at_end(blocks["fail"])
     where = b.phi(I64)
-    where.add_incoming(word(0), blocks["gone"])
+    where.add_incoming(_word(0), blocks["gone"])
     where.add_incoming(there, blocks["other"])
-    for offset, value in ((0, place), (8, word(UNMET)), (16, where)):
-        b.store(value, at(status, word(offset)))
+    for offset, value in ((0, place), (8, _word(UNMET)), (16, where)):
+        b.store(value, _at(b, status, _word(offset)))
     b.branch(blocks["done"])
-
     b.position_at_end(blocks["done"])
     b.ret_void()
+
+
+def _wait(b: Any, theirs: Any, count: Any, offer: Any, blocks: dict[str, Any]) -> None:
+    """Go on at ``there`` once the other core has come to meeting ``count``; at ``fail`` if it has ended instead."""
+    come = b.block
+    look, wait, rest = (b.append_basic_block(name) for name in ("look", "wait", "rest"))
+    b.branch(look)
+
+    b.position_at_end(look)
+    looks = b.phi(I64)
+    looks.add_incoming(_word(0), come)
+    b.cbranch(_come(b, theirs, count), blocks["there"], wait)
+
+    b.position_at_end(wait)
+    ended = b.load_atomic(_at(b, theirs, _word(_ENDED)), "acquire", 8, typ=I64)
+    b.cbranch(b.icmp_signed("!=", ended, _word(0)), blocks["gone"], rest)
+
+    b.position_at_end(rest)
+    with b.if_then(b.icmp_signed(">", looks, _word(_PATIENCE)), likely=False):
+        b.call(b.inttoptr(offer, ir.FunctionType(I32, []).as_pointer()), [])
+    looks.add_incoming(b.add(looks, _word(1)), b.block)
+    b.branch(look)
+
+    b.position_at_end(blocks["gone"])  # it may have come before it ended
+    b.cbranch(_come(b, theirs, count), blocks["there"], blocks["fail"])
+
+
+def _come(b: Any, theirs: Any, count: Any) -> Any:
+    return b.icmp_signed(">=", b.load_atomic(theirs, "acquire", 8, typ=I64), count)
