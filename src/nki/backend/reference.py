@@ -29,6 +29,7 @@ from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.types import Access, Tensor
+from nki.ir.watching import Watcher
 from nki.isa.alu import BITS
 from nki.isa.enums import oob_mode
 
@@ -101,6 +102,7 @@ class Reference:
         self.memory = memory
         self.link = link
         self.running: Inst | None = None
+        self.watcher: Watcher | None = None
 
     def run(self, body: Iterable[Statement]) -> None:
         """Run instructions and loops, one after the other."""
@@ -114,26 +116,48 @@ class Reference:
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
         if isinstance(loop, While):
-            while self._word(loop.register):
+            while self._word(loop, loop.register):
                 yield
             return
-        start, stop = (self._word(bound) if isinstance(bound, Access) else bound for bound in (loop.start, loop.stop))
+        bounds = (loop.start, loop.stop)
+        start, stop = (self._word(loop, bound) if isinstance(bound, Access) else bound for bound in bounds)
         for value in range(start, stop, loop.step):
             self.memory.window(loop.register)[...] = value
+            if self.watcher is not None:
+                self.watcher.counts(loop)
             yield
 
-    def _word(self, register: Access) -> int:
+    def _word(self, loop: Loop, register: Access) -> int:
+        if self.watcher is not None:
+            self.watcher.looks_up(loop, register)
         return int(self.memory.window(register).item())
 
     def execute(self, inst: Inst) -> None:
         """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
         self.running = inst
         if not inst.indexed_by():
-            inst.semantics(self)
+            self._carry_out(inst)
             return
         for row in by_rows(inst):
+            if self.watcher is not None:
+                for index in row.indexed_by():
+                    self.watcher.looks_up(row, index)
             if moved := self._followed(row):
-                moved.semantics(self)
+                self._carry_out(moved)
+
+    def again(self, inst: Inst) -> None:
+        """Run ``inst``, whose indices are followed, without being watched."""
+        watcher, self.watcher = self.watcher, None
+        inst.semantics(self)
+        self.watcher = watcher
+
+    def _carry_out(self, inst: Inst) -> None:
+        if self.watcher is None:
+            inst.semantics(self)
+            return
+        self.watcher.begins(inst)
+        inst.semantics(self)
+        self.watcher.ends()
 
     def _followed(self, inst: Inst) -> Inst | None:
         """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped."""
@@ -164,6 +188,8 @@ class Reference:
     def load(self, source: Access | float) -> Value:
         if not isinstance(source, Access):
             return self.const(source, dt.float32)
+        if self.watcher is not None:
+            self.watcher.reads(source)
         window = self.memory.window(source)
         return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
 
@@ -175,6 +201,8 @@ class Reference:
             return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
 
     def flat(self, source: Access) -> Value:
+        if self.watcher is not None:
+            self.watcher.reads(source)
         return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
 
     def store(self, target: Access, value: Value) -> None:
@@ -182,6 +210,8 @@ class Reference:
         if target.one_place():
             columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
             target, value = last_of(target), Value(columns[:, -1:], value.dtype)
+        if self.watcher is not None:
+            self.watcher.writes(target)
         shape = (target.partitions, target.free_elements)
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
@@ -289,7 +319,7 @@ class Reference:
         inside, looked_for = (to_float32(v.array, v.dtype) for v in (value, wanted))
         return Value(search.find(inside, looked_for, last_first), dt.uint32)
 
-    def put(self, target: Access, places: Value, value: Value) -> None:
+    def put(self, target: Access, places: Value, value: Value) -> None:  # over what the instruction has just stored
         window = self.memory.window(target)
         rows, numbers = np.nonzero(places.array < target.free_elements)
         inner = np.unravel_index(places.array[rows, numbers], target.shape[1:])
@@ -463,7 +493,11 @@ def _bits(op: str, x: Array, y: Array | None) -> Array:
     )
 
 
-def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
+Watch = Callable[[Kernel, Reference], Watcher]
+"""Gives the watcher of one core's program, and of what runs it."""
+
+
+def run(kernel: Kernel, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
     memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
@@ -471,11 +505,14 @@ def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
         if tensor in kernel.outputs:
             memory.own(tensor)
     if kernel.others:
-        Cores[None](len(kernel.cores)).run([partial(_run, core, memory) for core in kernel.cores])
+        Cores[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
     else:
-        Reference(memory).run(kernel.body)
+        _run(kernel, memory, watch)
     return memory.results(kernel)
 
 
-def _run(kernel: Kernel, memory: Memory, link: Link) -> None:
-    Reference(memory, link).run(kernel.body)
+def _run(kernel: Kernel, memory: Memory, watch: Watch | None, link: Link | None = None) -> None:
+    executor = Reference(memory, link)
+    if watch is not None:
+        executor.watcher = watch(kernel, executor)
+    executor.run(kernel.body)
