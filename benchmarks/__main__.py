@@ -17,12 +17,13 @@ import sys
 
 import torch
 
-from benchmarks import compiling, launching, matmul, model, primitives
+from benchmarks import compiling, launching, matmul, model, primitives, simulating
 
 SECTIONS = {
     "matmul": matmul.rows,
     "primitives": primitives.rows,
     "compiling": compiling.rows,
+    "simulating": simulating.rows,
     "launching": launching.rows,
     "model": model.rows,
 }

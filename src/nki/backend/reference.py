@@ -6,16 +6,16 @@ executors agree to the bit; everything else here is NumPy.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
-from nki.backend import search
+from nki.backend import operators, search
 from nki.backend.cores import Cores, Link
 from nki.backend.cpu import apply, gemm
 from nki.base import dtype as dt
@@ -29,6 +29,7 @@ from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.types import Access, Tensor
+from nki.ir.watching import Watcher
 from nki.isa.alu import BITS
 from nki.isa.enums import oob_mode
 
@@ -101,6 +102,7 @@ class Reference:
         self.memory = memory
         self.link = link
         self.running: Inst | None = None
+        self.watcher: Watcher | None = None
 
     def run(self, body: Iterable[Statement]) -> None:
         """Run instructions and loops, one after the other."""
@@ -114,26 +116,48 @@ class Reference:
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
         if isinstance(loop, While):
-            while self._word(loop.register):
+            while self._word(loop, loop.register):
                 yield
             return
-        start, stop = (self._word(bound) if isinstance(bound, Access) else bound for bound in (loop.start, loop.stop))
+        bounds = (loop.start, loop.stop)
+        start, stop = (self._word(loop, bound) if isinstance(bound, Access) else bound for bound in bounds)
         for value in range(start, stop, loop.step):
             self.memory.window(loop.register)[...] = value
+            if self.watcher is not None:
+                self.watcher.counts(loop)
             yield
 
-    def _word(self, register: Access) -> int:
+    def _word(self, loop: Loop, register: Access) -> int:
+        if self.watcher is not None:
+            self.watcher.looks_up(loop, register)
         return int(self.memory.window(register).item())
 
     def execute(self, inst: Inst) -> None:
         """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
         self.running = inst
         if not inst.indexed_by():
-            inst.semantics(self)
+            self._carry_out(inst)
             return
         for row in by_rows(inst):
+            if self.watcher is not None:
+                for index in row.indexed_by():
+                    self.watcher.looks_up(row, index)
             if moved := self._followed(row):
-                moved.semantics(self)
+                self._carry_out(moved)
+
+    def again(self, inst: Inst) -> None:
+        """Run ``inst``, whose indices are followed, without being watched."""
+        watcher, self.watcher = self.watcher, None
+        inst.semantics(self)
+        self.watcher = watcher
+
+    def _carry_out(self, inst: Inst) -> None:
+        if self.watcher is None:
+            inst.semantics(self)
+            return
+        self.watcher.begins(inst)
+        inst.semantics(self)
+        self.watcher.ends()
 
     def _followed(self, inst: Inst) -> Inst | None:
         """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped."""
@@ -164,6 +188,8 @@ class Reference:
     def load(self, source: Access | float) -> Value:
         if not isinstance(source, Access):
             return self.const(source, dt.float32)
+        if self.watcher is not None:
+            self.watcher.reads(source)
         window = self.memory.window(source)
         return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
 
@@ -175,6 +201,8 @@ class Reference:
             return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
 
     def flat(self, source: Access) -> Value:
+        if self.watcher is not None:
+            self.watcher.reads(source)
         return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
 
     def store(self, target: Access, value: Value) -> None:
@@ -182,6 +210,8 @@ class Reference:
         if target.one_place():
             columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
             target, value = last_of(target), Value(columns[:, -1:], value.dtype)
+        if self.watcher is not None:
+            self.watcher.writes(target)
         shape = (target.partitions, target.free_elements)
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
@@ -200,17 +230,17 @@ class Reference:
 
     def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
         if op in BITS:
-            return Value(_bits(op, left.array, None if right is None else right.array), left.dtype)
+            return Value(operators.on_bits(op, left.array, None if right is None else right.array), left.dtype)
         x = to_float32(left.array, left.dtype)
         y = None if right is None else to_float32(right.array, right.dtype)
         with np.errstate(all="ignore"):
-            result = _UNARY[op](x) if y is None else _BINARY[op](x, y)
+            result = operators.UNARY[op](x) if y is None else operators.BINARY[op](x, y)
         return Value(result.astype(np.float32, copy=False), dt.float32)
 
     def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
         x, y = left.array.astype(np.int64), right.array.astype(np.int64)
         with np.errstate(over="ignore"):
-            result = _BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
+            result = operators.BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
         return Value(result.astype(np.int64).astype(np.uint32).view(dtype.dtype), dtype)
 
     def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
@@ -237,7 +267,7 @@ class Reference:
             for column in range(columns):
                 for step, array in zip(steps, elements, strict=True):
                     sides = (state, array[:, column])
-                    state = _BINARY[step.op](*(sides if step.state_first else sides[::-1]))
+                    state = operators.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
                 result[:, column] = state
         return Value(result, dt.float32)
 
@@ -251,12 +281,12 @@ class Reference:
         array = value.array if bits else to_float32(value.array, value.dtype)
         array = np.moveaxis(array.reshape(shape), axis, 0)
         with np.errstate(all="ignore"):
-            if op in _ACCUMULATE:
-                result = _ACCUMULATE[op](array, axis=0)[-1]
+            if op in operators.ACCUMULATE:
+                result = operators.ACCUMULATE[op](array, axis=0)[-1]
             else:
-                result = array[0] if bits or array.shape[0] > 1 else _first(op, array[0])
+                result = array[0] if bits or array.shape[0] > 1 else operators.first(op, array[0])
                 for element in array[1:]:
-                    result = _bits(op, result, element) if bits else _BINARY[op](result, element)
+                    result = operators.on_bits(op, result, element) if bits else operators.BINARY[op](result, element)
         return Value(np.asarray(result), value.dtype if bits else dt.float32)
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
@@ -289,7 +319,7 @@ class Reference:
         inside, looked_for = (to_float32(v.array, v.dtype) for v in (value, wanted))
         return Value(search.find(inside, looked_for, last_first), dt.uint32)
 
-    def put(self, target: Access, places: Value, value: Value) -> None:
+    def put(self, target: Access, places: Value, value: Value) -> None:  # over what the instruction has just stored
         window = self.memory.window(target)
         rows, numbers = np.nonzero(places.array < target.free_elements)
         inner = np.unravel_index(places.array[rows, numbers], target.shape[1:])
@@ -377,93 +407,11 @@ class Reference:
         return column_of(target, index)
 
 
-def _first(op: str, array: Array) -> Array:
-    """A fold over one element keeps it; the logical operators turn it into 1.0 or 0.0 all the same."""
-    return _truth(array != 0) if op.startswith("logical") else array
+Watch = Callable[[Kernel, Reference], Watcher]
+"""Gives the watcher of one core's program, and of what runs it."""
 
 
-def _truth(condition: Array) -> Array:
-    return condition.astype(np.float32)
-
-
-def _maximum(x: Array, y: Array) -> Array:
-    """NumPy leaves open which zero it returns; the sum of two zeros is -0 only if both are."""
-    return np.where((x == 0) & (y == 0), x + y, np.maximum(x, y))
-
-
-def _minimum(x: Array, y: Array) -> Array:
-    return np.where((x == 0) & (y == 0), -((-x) + (-y)), np.minimum(x, y))
-
-
-def _mod(x: Array, y: Array) -> Array:
-    rest = np.fmod(x, y)
-    return np.where(rest == 0, np.copysign(rest, y), np.where((rest < 0) != (y < 0), rest + y, rest))
-
-
-def _rsqrt(x: Array) -> Array:
-    return (1.0 / np.sqrt(x.astype(np.float64))).astype(np.float32)
-
-
-_UNARY: Final[Mapping[str, Callable[[Array], Array]]] = {
-    "bypass": lambda x: x,
-    "logical_not": lambda x: _truth(x == 0),
-    "abs": np.abs,
-    "square": lambda x: x * x,
-    "relu": lambda x: _maximum(x, np.zeros_like(x)),
-    "rsqrt": _rsqrt,
-    "reciprocal": lambda x: np.float32(1.0) / x,
-}
-
-_BINARY: Final[Mapping[str, Callable[[Array, Array], Array]]] = {
-    "add": np.add,
-    "subtract": np.subtract,
-    "multiply": np.multiply,
-    "divide": np.divide,
-    "maximum": _maximum,
-    "minimum": _minimum,
-    "abs_max": lambda x, y: np.where(np.abs(x) > np.abs(y), x, y),
-    "abs_min": lambda x, y: np.where(np.abs(x) < np.abs(y), x, y),
-    "power": apply.power,
-    "fmod": np.fmod,
-    "mod": _mod,
-    "equal": lambda x, y: _truth(x == y),
-    "not_equal": lambda x, y: _truth(x != y),
-    "greater_equal": lambda x, y: _truth(x >= y),
-    "greater": lambda x, y: _truth(x > y),
-    "less_equal": lambda x, y: _truth(x <= y),
-    "less": lambda x, y: _truth(x < y),
-    "logical_and": lambda x, y: _truth((x != 0) & (y != 0)),
-    "logical_or": lambda x, y: _truth((x != 0) | (y != 0)),
-    "logical_xor": lambda x, y: _truth((x != 0) ^ (y != 0)),
-}
-
-# NumPy's running sums go strictly from left to right in float32, unlike its pairwise ``sum``.
-_ACCUMULATE: Final[Mapping[str, Callable[..., Array]]] = {
-    "add": np.add.accumulate,
-    "subtract": np.subtract.accumulate,
-    "multiply": np.multiply.accumulate,
-}
-
-
-def _bits(op: str, x: Array, y: Array | None) -> Array:
-    """A bit operator on the patterns of ``x``; the result has its dtype."""
-    plain = np.dtype(f"u{x.dtype.itemsize}")
-    a = np.ascontiguousarray(x).view(plain)
-    if y is None:
-        return np.invert(a).view(x.dtype)
-    b = np.ascontiguousarray(y).view(plain)
-    if op in ("left_shift", "right_shift"):
-        width = plain.type(8 * plain.itemsize)
-        amount = np.minimum(b, width - plain.type(1))
-        moved = np.left_shift(a, amount) if op == "left_shift" else np.right_shift(a, amount)
-        cut: Array = np.where(b < width, moved, plain.type(0))
-        return cut.view(x.dtype)
-    return {"bitwise_and": np.bitwise_and, "bitwise_or": np.bitwise_or, "bitwise_xor": np.bitwise_xor}[op](a, b).view(
-        x.dtype
-    )
-
-
-def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
+def run(kernel: Kernel, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
     memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
@@ -471,11 +419,14 @@ def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
         if tensor in kernel.outputs:
             memory.own(tensor)
     if kernel.others:
-        Cores[None](len(kernel.cores)).run([partial(_run, core, memory) for core in kernel.cores])
+        Cores[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
     else:
-        Reference(memory).run(kernel.body)
+        _run(kernel, memory, watch)
     return memory.results(kernel)
 
 
-def _run(kernel: Kernel, memory: Memory, link: Link) -> None:
-    Reference(memory, link).run(kernel.body)
+def _run(kernel: Kernel, memory: Memory, watch: Watch | None, link: Link | None = None) -> None:
+    executor = Reference(memory, link)
+    if watch is not None:
+        executor.watcher = watch(kernel, executor)
+    executor.run(kernel.body)

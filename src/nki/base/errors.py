@@ -306,6 +306,33 @@ class UnsupportedIndirectionError(NkiError):
     code = "NKI-RG007"
 
 
+# Hazards: programs that trust bytes which are not there
+
+
+class UnwrittenReadError(NkiError):
+    """Memory or a register is read that nothing has written."""
+
+    code = "NKI-HZ001"
+
+
+class StaleReadError(NkiError):
+    """A placed tile is read before it was written: it lies on what another tile left."""
+
+    code = "NKI-HZ002"
+
+
+class ClobberedReadError(NkiError):
+    """A placed tile is read after another tile was written over it."""
+
+    code = "NKI-HZ003"
+
+
+class AccumulationError(NkiError):
+    """A matmul adds to a place in PSUM where no matmul has begun a sum."""
+
+    code = "NKI-HZ004"
+
+
 # Tensors of frameworks, and kernels inside their graphs
 
 

@@ -16,6 +16,11 @@ def precise_fp() -> bool:
     return os.environ.get("NKI_PRECISE_FP") != "0"
 
 
+def hazards() -> bool:
+    """``OPEN_NKI_HAZARDS=0``: the simulator does not look for hazards, and runs on with whatever memory holds."""
+    return os.environ.get("OPEN_NKI_HAZARDS", "1") not in ("", "0")
+
+
 def debug() -> bool:
     """``NKI_DEBUG=1``: errors keep the frames of the compiler in their tracebacks."""
     return os.environ.get("NKI_DEBUG", "0") not in ("", "0")

@@ -29,7 +29,8 @@ _RUN = "Compile a kernel for the given arguments, run it, print what came out an
 _DUMP = "Print a kernel after a stage as text, its LLVM IR or its assembly; or write its artifact."
 _EXPLAIN = "Say what an error code, a rule or an instruction means, from the declarations themselves."
 _CHECK = (
-    "Say what is wrong with the kernels of Python files and with what they call. Modules are imported, kernels not run."
+    "Say what is wrong with the kernels of Python files and with what they call. Modules are imported; kernels are not "
+    "run, except by --run."
 )
 _CACHE = "List the compiled kernels that are kept on disk, the one used last first, or remove them."
 
@@ -100,6 +101,9 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--seed", type=int, default=0, help="of random arguments (default 0)")
     running.add_argument("--simulate", action="store_true", help="run eagerly in NumPy, without native code")
     running.add_argument(
+        "--check", action="store_true", help="before, look for hazards in the reference executor, and compare its bits"
+    )
+    running.add_argument(
         "--repeat", type=int, metavar="N", help=f"runs to take the median of (default {run.RUNS}; 1 with --simulate)"
     )
     running.add_argument("--save", metavar="FILE", help="write the results to a .npy or .npz file")
@@ -124,6 +128,11 @@ def _add_check(commands: Any) -> None:
     checking = commands.add_parser("check", help="what is wrong with the kernels of a file", description=_CHECK)
     checking.set_defaults(command=check.command)
     checking.add_argument("files", nargs="+", metavar="FILE.py")
+    checking.add_argument(
+        "--run", action="store_true", help="then run the kernel, FILE.py:NAME, in the simulator, which finds hazards"
+    )
+    _add_arguments(checking)
+    checking.add_argument("--seed", type=int, default=0, help="of random arguments (default 0)")
     checking.add_argument("--all", action="store_true", help="all functions and methods, not only kernels")
     checking.add_argument("--strict", action="store_true", help="warnings make the exit code 1, too")
     checking.add_argument("--json", action="store_true", help="print one JSON object")
@@ -145,8 +154,12 @@ def _add_dump(commands: Any) -> None:
 
 
 def _add_kernel(parser: argparse.ArgumentParser) -> None:
-    known = ", ".join(target.name for target in targets.GENERATIONS)
     parser.add_argument("kernel", metavar="KERNEL", help=source.FORMS)
+    _add_arguments(parser)
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    known = ", ".join(target.name for target in targets.GENERATIONS)
     parser.add_argument(
         "--arg", action="append", default=[], metavar="ARG", help=f"the kernel's arguments, in order: {argument.FORMS}"
     )

@@ -1,4 +1,4 @@
-"""``nki check``: what is wrong with the kernels of Python files, without running them."""
+"""``nki check``: what is wrong with the kernels of Python files; with ``--run`` also what the simulator finds."""
 
 from __future__ import annotations
 
@@ -16,10 +16,11 @@ from typing import Any, Final
 from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, caret, code_span
 from nki.base.version import version
-from nki.base.warning import Warned
+from nki.base.warning import Warned, collecting
 from nki.cli.run import plural
-from nki.cli.source import code_of, imported, root_of
+from nki.cli.source import code_of, imported, root_of, split
 from nki.cli.usage import UsageError, nearest
+from nki.cli.work import prepared
 from nki.frontend.survey import Survey
 
 _PACKAGE: Final = str(Path(__file__).parent.parent)
@@ -30,8 +31,14 @@ Found = NkiError | Warned
 
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki check``."""
-    paths = [_path(given) for given in options.files]
+    if options.run and len(options.files) > 1:
+        raise UsageError("--run runs one kernel", "pass one FILE.py:NAME")
+    if not options.run and (options.arg or options.target):
+        raise UsageError("--arg and --target are about a kernel that is run", "add --run")
+    paths = [_path(split(given)[0] if options.run else given) for given in options.files]
     survey = surveyed(paths, everything=bool(options.all))
+    if options.run and not any(isinstance(one, NkiError) for one in survey.found):
+        survey.found += _ran(options.files[0], options)
     found = _in_order(survey.found, [str(path.resolve()) for path in paths])
     errors = sum(isinstance(one, NkiError) for one in found)
     if options.json:
@@ -42,6 +49,18 @@ def command(options: argparse.Namespace) -> int:
             print(_text(one) + "\n")
         print(_summary(errors, len(found) - errors, survey, len(paths)))
     return 1 if errors or (found and options.strict) else 0
+
+
+def _ran(source: str, options: argparse.Namespace) -> list[Found]:
+    """What the simulator has to say about the kernel that ``source`` names; what it prints goes to stderr."""
+    found: list[Found] = []
+    with contextlib.redirect_stdout(sys.stderr), collecting(aside=True) as warned:
+        try:
+            with prepared(source, options.arg, options.target) as work:
+                work.simulate(work.arrays(options.seed))
+        except NkiError as error:
+            found.append(error)
+    return [*warned, *found]
 
 
 def _path(given: str) -> Path:

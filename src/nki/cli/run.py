@@ -22,6 +22,7 @@ from nki.cli.argument import Array
 from nki.cli.progress import bar
 from nki.cli.usage import UsageError
 from nki.cli.work import Work, prepared
+from nki.compiler import checked
 from nki.compiler.executable import Executable
 from nki.ir.kernel import Kernel as Program
 
@@ -40,6 +41,7 @@ class Outcome:
     specialise_seconds: float | None
     native_seconds: float | None
     run_seconds: list[float]
+    checked: bool = False
 
 
 def command(options: argparse.Namespace) -> int:
@@ -59,7 +61,7 @@ def command(options: argparse.Namespace) -> int:
         if simulate:
             outcome = _simulate(work, options.seed, repeat)
         else:
-            outcome = _native(work, options.seed, repeat, save)
+            outcome = _native(work, options.seed, repeat, save, bool(options.check))
     if save is not None:
         _save(save, outcome)
     report = _report(outcome)
@@ -67,7 +69,7 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _native(work: Work, seed: int, repeat: int, save: Path | None) -> Outcome:
+def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) -> Outcome:
     started = time.perf_counter()
     program = work.compile()
     specialised = time.perf_counter() - started
@@ -75,6 +77,7 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None) -> Outcome:
         _check_outputs(save, program)
     executable = Executable(program, bar)
     arrays = work.arrays(seed)
+    expected = checked.run(program, arrays) if check else None
     results = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
     pointers = [array.ctypes.data for array in arrays + results]
     times: list[float] = []
@@ -82,8 +85,16 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None) -> Outcome:
         started = time.perf_counter()
         executable.launch(pointers)
         times.append(time.perf_counter() - started)
+    if expected is not None:
+        _compare(program, results, expected)
     native = executable.compile_seconds
-    return Outcome(program, arrays, results, executable.plan.routines, specialised, native, times)
+    return Outcome(program, arrays, results, executable.plan.routines, specialised, native, times, check)
+
+
+def _compare(program: Program, results: list[Array], expected: list[Array]) -> None:
+    for tensor, one, other in zip(program.outputs, results, expected, strict=True):
+        if one.tobytes() != other.tobytes():
+            raise RuntimeError(f"native code and the reference executor differ in '{tensor.name}': a bug of open-nki")
 
 
 def _simulate(work: Work, seed: int, repeat: int) -> Outcome:
@@ -137,6 +148,7 @@ def _report(outcome: Outcome) -> dict[str, Any]:
         "native_seconds": outcome.native_seconds,
         "run_seconds": statistics.median(outcome.run_seconds),
         "runs": len(outcome.run_seconds),
+        "checked": outcome.checked,
     }
 
 
@@ -165,6 +177,8 @@ def _text(report: dict[str, Any]) -> str:
         first, second = report["specialise_seconds"], report["native_seconds"]
         parts = f"{_duration(first)} to specialise, {_duration(second)} to native code"
         lines.append(f"  compiled in {_duration(first + second)} ({parts})")
+    if report["checked"]:
+        lines.append("  checked: no hazards, and the reference executor gives the same bits")
     how = "ran" if routines is not None else "simulated"
     median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
     lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")

@@ -23,7 +23,7 @@ FORMS: Final = "FILE.py:KERNEL, FILE.klir (from `nki dump --artifact`), FILE.nki
 @contextlib.contextmanager
 def opened(source: str) -> Generator[Kernel | Program]:
     """The kernel that ``source`` names; its folder and the present one are importable while the context lasts."""
-    file, name = _split(source)
+    file, name = split(source)
     path = Path(file)
     if file == "-":
         yield text.parse(sys.stdin.read(), "<stdin>")
@@ -49,7 +49,7 @@ def imported(path: Path) -> Generator[ModuleType]:
         sys.path[:] = before
 
 
-def _split(source: str) -> tuple[str, str]:
+def split(source: str) -> tuple[str, str]:
     """The file and the name in it."""
     if source == "-" or source.endswith((".klir", ".nki", ".py")):
         return source, ""

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from nki import target as targets
-from nki.backend import reference
 from nki.base.errors import KernelArgumentError, UnknownTargetError
 from nki.cli import argument
 from nki.cli.argument import Array, TensorArgument
 from nki.cli.source import opened
 from nki.cli.usage import UsageError, nearest
-from nki.compiler import eager, pipeline
+from nki.compiler import checked, eager, pipeline
 from nki.ir.kernel import Kernel as Program
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
@@ -49,7 +48,7 @@ class Work:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
         if isinstance(self.kernel, Program):
             program = self.compile()
-            return program, reference.run(program, arrays)
+            return program, checked.run(program, arrays)
         return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid)
 
     def _specs(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from nki.backend.cores import Cores, Link
 from nki.backend.reference import Memory, Reference
 from nki.base import knobs
 from nki.base.printing import text_of
+from nki.base.source import Where
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
@@ -25,6 +26,7 @@ from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.ir.viewing import showing
 from nki.passes import accumulate, verify, widen
+from nki.sim.hazards import Hazards, Launch
 from nki.target.model import Target
 
 Array = NDArray[Any]
@@ -50,12 +52,15 @@ class _Execution(Observer):
         memory: Memory,
         wide: widen.Widening | None,
         link: Link | None,
+        launch: Launch | None,
     ) -> None:
         self.grid = grid
         self.core = 0 if link is None else link.number
         self.memory = memory
         self.executor = Reference(memory, link)
-        self.written = Written(target)
+        self.hazards = None if launch is None else Hazards(launch, self.executor)
+        self.executor.watcher = self.hazards
+        self.written = Written(target, warns=launch is None)  # they know more, and stop the kernel
         self.wide = wide
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
@@ -64,6 +69,8 @@ class _Execution(Observer):
 
     def made(self, tensor: Tensor) -> None:
         self.written.made(tensor)
+        if self.hazards is not None:
+            self.hazards.made(tensor)
         if tensor.role == "input" and self.core == 0:
             self.memory.bind(tensor, next(self.waiting))
 
@@ -106,6 +113,18 @@ class _Execution(Observer):
             for _ in rounds.left:
                 self.executor.run(body)
 
+    def unrolling(self, where: Where) -> None:
+        if self.hazards is not None:
+            self.hazards.unrolling(where)
+
+    def iterating(self) -> None:
+        if self.hazards is not None:
+            self.hazards.iterating()
+
+    def unrolled(self) -> None:
+        if self.hazards is not None:
+            self.hazards.unrolled()
+
 
 def run(
     fn: Callable[..., Any],
@@ -118,9 +137,10 @@ def run(
     memory, captured = Memory(), check(capture(fn))
     wide = None if knobs.precise_fp() else widen.Widening()
     common: dict[str, Tensor] = {}
+    launch = Launch(target) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
 
     def work(link: Link | None) -> Kernel:
-        execution = _Execution(arrays, target, grid, memory, wide, link)
+        execution = _Execution(arrays, target, grid, memory, wide, link, launch)
         with showing(execution.values):
             return specialise(
                 captured, arguments, target, grid=grid, core=execution.core, common=common, observer=execution
@@ -129,4 +149,6 @@ def run(
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else joined(Cores[Kernel](count).run([work] * count))
     verify.legal(kernel)
+    if launch is not None:
+        launch.finish(kernel.outputs)
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

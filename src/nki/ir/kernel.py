@@ -129,6 +129,15 @@ class Observer:
     def left(self, loop: Loop) -> None:
         """The body of ``loop`` is complete."""
 
+    def unrolling(self, where: Where) -> None:
+        """A loop begins whose iterations, recorded one after the other, are said not to depend on each other."""
+
+    def iterating(self) -> None:
+        """The next iteration of the innermost of these loops begins."""
+
+    def unrolled(self) -> None:
+        """The innermost of these loops has ended."""
+
 
 @dataclass(slots=True)
 class _Around:

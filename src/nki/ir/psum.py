@@ -22,12 +22,15 @@ Window = tuple[int, tuple[int, ...], tuple[int, ...], int]
 class Written:
     """What a program has written to PSUM so far.
 
+    ``warns``: of sums that the hardware does not add up, as far as that is known before the kernel runs.
+
     The body of a run-time loop is decided once for all its rounds. So a matmul in it may overwrite only what is made in
     that body, and may add only to what was written on every way that leads to it.
     """
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, warns: bool = True) -> None:
         self._target = target
+        self._warns = warns
         self._windows: dict[Tensor, dict[Window, Access]] = {}
         self._masks: dict[Tensor, NDArray[np.bool_]] = {}
         self._made: list[set[Tensor]] = []
@@ -67,7 +70,7 @@ class Written:
         if not hasattr(inst, "accumulate"):
             return inst, []
         chosen: Any = inst
-        if chosen.accumulate is True:
+        if chosen.accumulate is True and self._warns:
             self._check_sum(inst, chosen.dst)
         if chosen.accumulate is not None:
             return inst, []
@@ -78,7 +81,8 @@ class Written:
             self._check_known(inst, chosen.dst)
             if missing.all():
                 return inst.replace(accumulate=False), []
-        self._check_foreign(inst, chosen.dst)
+        if self._warns:
+            self._check_foreign(inst, chosen.dst)
         return inst.replace(accumulate=True), [] if missing is None else list(_boxes(chosen.dst, missing))
 
     def _check_sum(self, inst: Inst, dst: Access) -> None:

@@ -44,6 +44,7 @@ from nki.language.constant import shared_constant, shared_identity_matrix
 from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
 from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
 from nki.language.indexing import ds
+from nki.language.loops import AffineRange as _AffineRange
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.moving import broadcast_to, expand_dims, gather_flattened, matmul, transpose, where
 from nki.language.objects import NKIObject
@@ -136,9 +137,12 @@ def _outdated(message: str) -> None:
         _warn_at(where.span, message, _NkiDeprecationWarning)
 
 
-def affine_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.6: use ``range``."""
-    return _unrolled("affine_range", start, stop, step)
+def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineRange:
+    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.6: use ``range``.
+
+    The simulator warns where they do depend on each other.
+    """
+    return _AffineRange(_unrolled("affine_range", start, stop, step))
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:

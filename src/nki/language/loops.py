@@ -1,10 +1,12 @@
-"""Loops that run on the device: ``nl.dynamic_range``, ``nl.fori_loop`` and ``nl.while_loop``."""
+"""Loops that run on the device: ``nl.dynamic_range``, ``nl.fori_loop`` and ``nl.while_loop``; and ``nl.affine_range``,
+which is unrolled like any range.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, overload
 
 from nki.base.errors import DynamicLoopError
 from nki.base.naming import assigned_name
@@ -12,13 +14,49 @@ from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.call import invoke
 from nki.frontend.rounds import one_round
-from nki.ir.kernel import Builder, current
+from nki.ir.kernel import Builder, Observer, current, is_recording
 from nki.ir.loop import BOUNDS, For, While
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
 from nki.isa.register import RegisterMove
 
 Bound = int | VirtualRegister
+
+
+class AffineRange(Sequence[int]):
+    """A ``range`` that tells who watches the kernel when an iteration begins."""
+
+    __slots__ = ("numbers",)
+
+    def __init__(self, numbers: range) -> None:
+        self.numbers = numbers
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    @overload
+    def __getitem__(self, index: int) -> int: ...
+    @overload
+    def __getitem__(self, index: slice) -> range: ...
+    def __getitem__(self, index: int | slice) -> int | range:
+        return self.numbers[index]
+
+    def __iter__(self) -> Iterator[int]:
+        observer = current("nl.affine_range").observer if is_recording() else None
+        return iter(self.numbers) if observer is None else _told(self.numbers, observer)
+
+    def __repr__(self) -> str:
+        return repr(self.numbers).replace("range", "affine_range")
+
+
+def _told(numbers: range, observer: Observer) -> Iterator[int]:
+    observer.unrolling(here("specialise.py"))
+    try:
+        for number in numbers:
+            observer.iterating()
+            yield number
+    finally:
+        observer.unrolled()
 
 
 def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> DynamicRange:

@@ -1,0 +1,83 @@
+"""``nki check --run`` and ``nki run --check``: hazards from the command line."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nki.cli import run
+
+HAZARDS = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+@nki.jit
+def early(x):
+    t = nl.ndarray(x.shape, dtype=x.dtype)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, t)
+    nisa.dma_copy(t, x)
+    return out
+
+@nki.jit
+def partly(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out[0:4], x[0:4])
+    return out
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "hazards.py"
+    path.write_text(HAZARDS)
+    return str(path)
+
+
+def test_check_runs_a_kernel_on_demand(nki, file: str) -> None:
+    assert nki("check", file).code == 0
+    ran = nki("check", "--run", f"{file}:early", "--arg", "8x4:float32", "--json")
+    (found,) = json.loads(ran.out)["findings"]
+    assert ran.code == 1
+    assert (found["code"], found["line"], found["severity"]) == ("NKI-HZ001", 10, "error")
+
+
+def test_check_reports_what_is_warned_of(nki, file: str) -> None:
+    ran = nki("check", "--run", f"{file}:partly", "--arg", "8x4:float32")
+    assert ran.code == 0
+    assert "output 'out' (8, 4) float32 is written in part: 50.0%" in ran.out
+    assert nki("check", "--run", f"{file}:partly", "--arg", "8x4:float32", "--strict").code == 1
+    ran = nki("check", "--run", f"{file}:partly", "--arg", "4x4:float32")
+    assert ran.out == "nothing found in 1 file, 2 kernels, 2 functions\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--run", "{file}", "{file}"], "--run runs one kernel"),
+        (["{file}", "--arg", "3"], "--arg and --target are about a kernel that is run"),
+        (["--run", "{file}:none"], "has no kernel 'none'"),
+    ],
+)
+def test_check_refuses(nki, file: str, arguments: list[str], said: str) -> None:
+    ran = nki("check", *[argument.format(file=file) for argument in arguments])
+    assert ran.code == 2 and said in ran.err
+
+
+def test_run_checks_the_compiled_kernel(nki, file: str) -> None:
+    ran = nki("run", "--check", f"{file}:early", "--arg", "8x4:float32")
+    assert ran.code == 1
+    assert "(dma_copy in line 11 does so only later)" in ran.err
+    assert nki("run", f"{file}:early", "--arg", "8x4:float32").code == 0
+    ran = nki("run", "--check", f"{file}:partly", "--arg", "4x4:float32")
+    assert ran.code == 0 and "checked: no hazards, and the reference executor gives the same bits\n" in ran.out
+
+
+def test_run_compares_the_bits(nki, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run.checked, "run", lambda program, arrays: [np.zeros((4, 4), np.float32)])
+    with pytest.raises(RuntimeError, match="differ in 'out'"):
+        nki("run", "--check", f"{file}:partly", "--arg", "4x4:float32")
