@@ -306,6 +306,15 @@ class UnsupportedIndirectionError(NkiError):
     code = "NKI-RG007"
 
 
+# Several ranks
+
+
+class SeveralRanksError(NkiError):
+    """A collective in which a rank would have partners; this version runs one rank."""
+
+    code = "NKI-CC001"
+
+
 # Tensors of frameworks, and kernels inside their graphs
 
 
