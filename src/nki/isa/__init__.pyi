@@ -6,6 +6,7 @@ from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
 from nki.isa.enums import dge_mode as dge_mode
+from nki.isa.enums import dma_engine as dma_engine
 from nki.isa.enums import engine as engine
 from nki.isa.enums import matmul_perf_mode as matmul_perf_mode
 from nki.isa.enums import nc_version as nc_version
@@ -14,6 +15,7 @@ from nki.isa.enums import reduce_cmd as reduce_cmd
 from nki.isa.ops import Op as _Op
 
 _dge_mode = dge_mode
+_dma_engine = dma_engine
 _engine = engine
 _matmul_perf_mode = matmul_perf_mode
 _nc_version = nc_version
@@ -118,6 +120,20 @@ def bn_aggr(
 
     ``data`` has a multiple of three elements per partition, ``dst`` two. Float32: sums over the triples are sequential;
     the variance is the population variance.
+    """
+
+def core_barrier(
+    data: _Tile,
+    cores: _Sequence[int] | int,
+    engine: _engine = _engine.gpsimd,
+    name: str | None = None,
+) -> None:
+    """Wait until every one of ``cores`` has come to its barrier for ``data``.
+
+    ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
+    barrier orders that tile's instructions on this core). All that a core has done to ``data`` before its barrier is
+    done when the others go on. ``cores`` is ``(0, 1)``; ``(0,)`` on one core waits for nobody. Only ``engine`` waits.
+    Since NeuronCore-v3.
     """
 
 def dma_compute(
@@ -557,6 +573,23 @@ def range_select(
     is narrower than float32, whose smallest number becomes -inf there, keep it in float32. Since NeuronCore-v3.
     """
 
+def sendrecv(
+    src: _Tile,
+    dst: _Tile,
+    send_to_rank: int,
+    recv_from_rank: int,
+    pipe_id: int,
+    dma_engine: _dma_engine = _dma_engine.dma,
+    name: str | None = None,
+) -> None:
+    """Send ``src`` to core ``send_to_rank`` while receiving ``dst`` from core ``recv_from_rank``.
+
+    Both are SBUF tiles of one shape and dtype; of the cores that exchange, each calls it. An exchange is done when both
+    sides are; those of one ``pipe_id`` happen in the order of the program, and ``pipe_id`` tells which of several
+    belong together. ``dma_engine.gpsimd_dma`` is faster and moves at most 1024 bytes per partition of a 32-bit dtype
+    (512 of a 16-bit one, 256 of an 8-bit one). A core that names itself on both sides copies. Since NeuronCore-v3.
+    """
+
 def sequence_bounds(
     dst: _Tile,
     segment_ids: _Tile,
@@ -774,9 +807,11 @@ __all__ = [
     "affine_select",
     "bn_aggr",
     "bn_stats",
+    "core_barrier",
     "dge_mode",
     "dma_compute",
     "dma_copy",
+    "dma_engine",
     "dma_transpose",
     "dropout",
     "engine",
@@ -813,6 +848,7 @@ __all__ = [
     "scalar_engine",
     "scalar_tensor_tensor",
     "select_reduce",
+    "sendrecv",
     "sequence_bounds",
     "set_rng_seed",
     "tensor_copy",
