@@ -26,6 +26,7 @@ LEVELS: dict[str, int] = {
     "sim": 4,
     "dtype": 5,
     "typing": 5,
+    "collectives": 5,
     "compiler": 5,
     "jit": 6,
     "frameworks": 7,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki import dtype, typing
+from nki import collectives, dtype, typing
 from nki.base.errors import NkiError
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
@@ -26,6 +26,7 @@ __all__ = [
     "NkiPortabilityWarning",
     "NkiWarning",
     "__version__",
+    "collectives",
     "dtype",
     "jit",
     "simulate",

@@ -166,3 +166,37 @@ def test_executors_agree_on_every_instruction(mnemonic):
         for one, two in zip(got, want, strict=True):
             same = one if one.dtype.kind in "biu" else one.astype(np.float32)
             np.testing.assert_array_equal(same, two.astype(same.dtype))
+
+
+@RUNS
+def test_two_cores_share_what_is_widened(run, wide, monkeypatch):
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+
+    @nki.jit
+    def halves(a):
+        out = nl.ndarray(a.shape, dtype=nl.bfloat16, buffer=nl.shared_hbm, name="out")
+        mine = nl.ds(4 * nl.program_id(), 4)
+        tile = nl.load(a[mine], dtype=nl.bfloat16)
+        nisa.tensor_scalar(tile, tile, nl.multiply, 1 / 3)
+        nl.store(out[mine], tile)
+        return out
+
+    a = np.random.default_rng(1).uniform(1, 2, (8, 16)).astype(np.float32)
+    found = run(halves[2])(a)
+    assert found.dtype == np.float32
+    np.testing.assert_array_equal(found, a * np.float32(1 / 3))
+
+
+@RUNS
+def test_inputs_that_change_keep_their_type(run, wide):
+    @nki.jit
+    def adds_one(a):
+        tile = nl.load(a)
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        nl.store(a, tile)
+        return a
+
+    a = np.arange(12).reshape(3, 4).astype(ml_dtypes.bfloat16)
+    found = run(adds_one)(a)
+    assert found.dtype == ml_dtypes.bfloat16
+    np.testing.assert_array_equal(found.astype(np.float32), np.arange(1, 13).reshape(3, 4))

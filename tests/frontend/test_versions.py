@@ -1,4 +1,4 @@
-"""What NKI changed from 0.2 to 0.6, item by item: the older form runs with a warning, or is refused with the newer one.
+"""What NKI changed from 0.2 to 0.6: the older form runs with a warning, or is refused with the newer one.
 
 Source of the items: the NKI migration guides from 0.2 to 0.6, the NKI release notes, and what the API reference marks
 as deprecated.
@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import nki
+import nki.collectives as ncc
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError
@@ -206,6 +207,12 @@ def range_select_fill(x):
     return finished(tile)
 
 
+def channels(x):
+    group = ncc.ReplicaGroup([[0]])
+    ncc.collective_permute_implicit_current_processing_rank_id(0, group, channel_id=0, num_channels=1)
+    return finished(nl.load(x))
+
+
 def list_argument(x, steps=[1, 1]):  # noqa: B006
     return finished(nl.load(x)[:, 0 : 32 // steps[0]])
 
@@ -235,6 +242,7 @@ REFUSED = [
     (compute_with_scales_first, "0.3", "reduce_op"),
     (select_with_offset_third, "0.3", "on_true_tile|offset"),
     (move_of_imm, "0.3", "`src`"),
+    (channels, "0.3", "channel_ids"),
     (copy_dynamic_source, "0.4", r"nisa\.tensor_copy"),
     (copy_dynamic_destination, "0.4", r"nisa\.tensor_copy"),
     (transpose_to_lower_rank, "0.4", "dst"),

@@ -247,3 +247,27 @@ def test_callable_objects_count_by_their_content():
 
 def test_dataclasses_may_replace_themselves():
     assert dataclasses.replace(Frozen(1), rows=2) == Frozen(2)
+
+
+@pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["compiled", "simulated"])
+def test_fields_that_a_kernel_leaves_out_are_none(run: Any) -> None:
+    """Python's own initialiser of a dataclass would ask for them."""
+
+    @dataclass
+    class Sizes(nl.NKIObject):
+        rows: int
+        rest: int
+        more: int = 5
+
+    @nki.jit
+    def kernel(a):
+        sizes = Sizes(rows=a.shape[0])
+        assert (sizes.rows, sizes.rest, sizes.more) == (4, None, 5)
+        assert Sizes(1, 2, 3) == Sizes(more=3, rest=2, rows=1)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(a))
+        return out
+
+    assert run(kernel)(np.ones((4, 4), np.float32)).sum() == 16
+    with pytest.raises(TypeError):
+        Sizes(rows=1)

@@ -81,7 +81,7 @@ class Memory:
     def results(self, kernel: Kernel) -> list[Array]:
         """What ``kernel`` returns."""
         specs = zip(kernel.outputs, kernel.output_specs(), strict=True)
-        return [self.array(tensor).reshape(spec.shape) for tensor, spec in specs]
+        return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
 
     def window(self, access: Access) -> Array:
         """A writable view of what ``access`` addresses, in the shape of the access."""

@@ -333,6 +333,15 @@ class AccumulationError(NkiError):
     code = "NKI-HZ004"
 
 
+# Several ranks
+
+
+class SeveralRanksError(NkiError):
+    """A collective in which a rank would have partners; this version runs one rank."""
+
+    code = "NKI-CC001"
+
+
 # Tensors of frameworks, and kernels inside their graphs
 
 

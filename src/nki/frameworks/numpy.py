@@ -61,7 +61,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
         for output, number in executable.changes.items():
             changed = arrays[number]
             if changed is not inputs[number]:
-                changed[...] = inputs[number]
+                changed[...] = inputs[number].view(changed.dtype)
             outputs[output] = changed.reshape(executable.outputs[output].shape)
         return pack(executable, outputs)
 

@@ -76,6 +76,9 @@ REMOVED_PARAMETERS: Final[dict[str, str]] = {
     "nki.isa.nc_matmul.psumAccumulateFlag": "use `accumulate`: True, False, or None to accumulate after a first write",
     "nki.isa.register_move.imm": "it is called `src`",
     "nki.isa.sendrecv.use_gpsimd_dma": "use `dma_engine=nisa.dma_engine.gpsimd_dma`",
+    "nki.language.collectives.collective_permute_implicit_current_processing_rank_id.num_channels": (
+        "leave it out: `collective_permute_implicit` takes the channels as `channel_ids`"
+    ),
 }
 """Parameters that single functions had, by full name."""
 

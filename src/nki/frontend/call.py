@@ -16,7 +16,7 @@ from nki.frontend.host import calls_back, is_host
 from nki.frontend.outside import note
 from nki.frontend.rewrite import CALL, HOOKS, WHILE, rewrite
 from nki.frontend.rounds import while_rounds
-from nki.language.objects import NKIObject, completed
+from nki.language.objects import completed, is_object
 
 
 def compile_function(captured: Captured) -> types.FunctionType:
@@ -86,7 +86,7 @@ def _call_native(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         args = tuple(_callback(arg) for arg in args)
     if "key" in kwargs and not isinstance(fn, type):
         kwargs["key"] = _callback(kwargs["key"])
-    if isinstance(fn, type) and issubclass(fn, NKIObject):
+    if is_object(fn):
         kwargs = completed(fn, args, kwargs)
     return fn(*args, **kwargs)
 

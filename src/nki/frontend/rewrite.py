@@ -9,6 +9,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.host import is_host
 from nki.frontend.lookup import leftover
 from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
+from nki.language.objects import is_object
 
 CALL = "__nki_call__"
 WHILE = "__nki_while__"
@@ -47,7 +48,8 @@ class _Rewriting:
             fields[name] = new
         if not same:
             node = ast.copy_location(type(node)(**fields), node)
-        if isinstance(node, ast.Call) and (callee := self._callee(node, local)) is not UNKNOWN and is_host(callee):
+        callee = self._callee(node, local) if isinstance(node, ast.Call) else UNKNOWN
+        if isinstance(node, ast.Call) and callee is not UNKNOWN and is_host(callee) and not is_object(callee):
             ignored = leftover(node, callee)
             if ignored is None:
                 return node

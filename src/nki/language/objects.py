@@ -108,6 +108,11 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(np.all(one == other))  # arrays compare element by element
 
 
+def is_object(callee: object) -> bool:
+    """Whether calling it makes a :class:`NKIObject`."""
+    return isinstance(callee, type) and issubclass(callee, NKIObject)
+
+
 def completed(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """``kwargs`` with None for what a call of ``cls`` leaves out, as a class that ``@dataclass`` initialises needs it.
 
