@@ -170,7 +170,9 @@ class Kernel:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], found.reads
         with watching() as watched, collecting() as warnings:
-            program = pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+            program = pipeline.compile(
+                self.func, specs, self.chosen_target(), grid=self.grid, stop=pipeline.NATIVE, observe=observe
+            )
         # What its own Python has changed or reached on hidden ways cannot be told from the name alone.
         known = found is not None and not watched.files and found.codes.issuperset(watched.codes)
         if found is not None and known and fingerprint(*name) == found:

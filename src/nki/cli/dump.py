@@ -14,6 +14,7 @@ from typing import Final
 from nki.backend.cpu.plan import listing
 from nki.cli.usage import UsageError
 from nki.cli.work import prepared
+from nki.compiler.pipeline import NATIVE
 from nki.ir import artifact
 from nki.ir.kernel import Kernel as Program
 from nki.ir.text import show
@@ -31,7 +32,8 @@ def command(options: argparse.Namespace) -> int:
         raise UsageError(f"--artifact {options.artifact}: there is no folder {Path(options.artifact).parent}")
     # What a kernel prints while it is specialised must not end up inside the dump.
     with contextlib.redirect_stdout(sys.stderr), prepared(options.kernel, options.arg, options.target) as work:
-        program = work.compile(options.after)
+        native = options.artifact or options.llvm or options.asm
+        program = work.compile(NATIVE if native else options.after)
     if options.artifact:
         print(_write(Path(options.artifact), program))
     elif options.llvm or options.asm:

@@ -48,7 +48,7 @@ class Work:
     def simulate(self, arrays: list[Array]) -> tuple[Program, list[Array]]:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
         if isinstance(self.kernel, Program):
-            program = self.compile()
+            program = self.compile(pipeline.NATIVE)
             return program, reference.run(program, arrays)
         return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid)
 

@@ -13,10 +13,12 @@ from nki.frontend.check import check
 from nki.frontend.specialise import specialise
 from nki.ir.kernel import Kernel, joined
 from nki.ir.types import Tensor
-from nki.passes import accumulate, verify
+from nki.passes import accumulate, depend, schedule, sync, verify
 from nki.target.model import Target
 
-STAGES = {"verify": verify, "accumulate": accumulate}
+STAGES = {"verify": verify, "accumulate": accumulate, "depend": depend, "schedule": schedule, "sync": sync}
+NATIVE = "depend"
+"""The last stage that native code needs: it runs instructions one after the other."""
 """Each stage's ``run`` takes a kernel and a target and gives a kernel; ``legal`` says what holds after it."""
 
 Observe = Callable[[str, Kernel], None]

@@ -21,6 +21,7 @@ from nki.base.errors import (
 )
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
+from nki.ir.handle import NkiInstruction
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
 from nki.target.model import Target
@@ -93,7 +94,10 @@ class Cost:
     source: str
 
 
-class Inst:
+_PLACED = ("label", "after", "queue", "waits")
+
+
+class Inst(NkiInstruction):
     """Base of all instruction declarations; see :func:`instruction`."""
 
     mnemonic: ClassVar[str]
@@ -108,6 +112,14 @@ class Inst:
     row_dims: ClassVar[Mapping[str, int]] = {}
     """The dimension of an operand that runs over those rows, where it is not the first."""
     where: Where = NOWHERE
+    label: str = ""
+    """What edges call this instruction; the instructions that no edge names have none."""
+    after: tuple[str, ...] = ()
+    """Labels of the instructions that have to be complete before this one begins, whatever the data say."""
+    queue: str = ""
+    """The engine or DMA ring that runs it, since stage ``schedule``."""
+    waits: tuple[tuple[str, int], ...] = ()
+    """Before it begins, each of these queues has completed so many instructions, since stage ``sync``."""
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
     read_names: ClassVar[tuple[str, ...]]
@@ -115,10 +127,16 @@ class Inst:
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
+    footprint: Any = None
+    """The places that it touches, found once for a kernel (``nki.ir.footprint``); copies keep it."""
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The meaning, in primitives."""
         raise NotImplementedError
+
+    def choices(self) -> tuple[Any, ...]:
+        """The engines on which it means the same, of which the compiler takes one if ``engine`` does not say."""
+        return self.engines
 
     def cost(self, target: Target) -> Cost:
         """Engine cycles."""
@@ -183,6 +201,17 @@ class Inst:
         made = cast("Callable[..., Inst]", type(self))
         fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
         fresh.where = self.where
+        values = self.__dict__
+        for name in _PLACED:
+            if name in values:
+                setattr(fresh, name, values[name])
+        return fresh
+
+    def placed(self, **changes: Any) -> Inst:
+        """A copy with the same arguments and another label, edges, queue or waits."""
+        fresh = self.__class__.__new__(self.__class__)
+        fresh.__dict__.update(self.__dict__)
+        fresh.__dict__.update(changes)
         return fresh
 
     def with_operands(self, changes: Mapping[int, Access]) -> Inst:
@@ -207,6 +236,8 @@ class Inst:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
+        if any(getattr(self, name) != getattr(other, name) for name in _PLACED):
+            return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
     __hash__ = None  # type: ignore[assignment]

@@ -1,0 +1,203 @@
+"""What each instruction of a kernel touches, as numbers that meet where its bytes do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.ir.inst import Inst
+from nki.ir.kernel import Kernel
+from nki.ir.overlap import Form, Window, atoms, form_of, windows
+from nki.ir.types import Access, Tensor
+
+MANY = 24
+"""Atoms of a memory's windows on average, from which arrays are quicker than numbers."""
+Place = tuple[int, int]
+"""First partition, first byte in it."""
+Which = NDArray[np.int64] | slice
+Many = tuple[tuple[int, Which], ...]
+
+
+@dataclass(eq=False, slots=True)
+class Atoms:
+    """How many atoms a kernel has: ``single`` numbered from 0, and those of each memory whose windows have many."""
+
+    places: Mapping[Tensor, Place]
+    single: int = 1
+    """Number 0 is what leaves the machine: printing."""
+    many: list[int] = field(default_factory=list[int])
+
+
+@dataclass(eq=False, slots=True)
+class Footprint:
+    """The atoms that an instruction reads and writes, as ``owner`` numbers them.
+
+    ``many_reads`` and ``many_writes``: those of memories whose windows have very many, as (memory, atoms in it).
+    """
+
+    owner: Atoms
+    reads: tuple[int, ...]
+    writes: tuple[int, ...]
+    many_reads: Many = ()
+    many_writes: Many = ()
+
+
+def footprints(kernel: Kernel, places: Mapping[Tensor, Place]) -> Atoms:
+    """Give every instruction of ``kernel`` its footprint, unless all have those of one numbering already.
+
+    ``places`` says where tiles lie in SBUF and PSUM. A tile without a place, or an address that the user gave it, is a
+    memory of its own. A window that a run-time index moves counts as its whole tensor.
+    """
+    instructions = list(kernel.instructions())
+    owner = instructions[0].footprint.owner if instructions and instructions[0].footprint is not None else None
+    if owner is not None and owner.places is places:
+        if all(inst.footprint is not None and inst.footprint.owner is owner for inst in instructions):
+            return owner
+    finder = _Finder(places)
+    touched: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    for inst in instructions:
+        writes = inst.writes()
+        for access in writes:
+            finder.written.add(access.tensor)
+        touched.append((finder.numbers(inst.reads()), finder.numbers(writes)))
+    owner = finder.finish()
+    single, many = finder.single, finder.many
+    made: dict[tuple[tuple[int, ...], tuple[int, ...]], Footprint] = {}
+    for inst, (reads, writes) in zip(instructions, touched, strict=True):
+        key = (reads, writes)
+        found = made.get(key)
+        if found is None:
+            found = made[key] = Footprint(
+                owner,
+                _union(single[n] for n in reads),
+                _union(single[n] for n in writes),
+                tuple(many[n] for n in reads if n in many),
+                tuple(many[n] for n in writes if n in many),
+            )
+        if not inst.write_names:
+            found = Footprint(owner, found.reads, (0, *found.writes), found.many_reads, found.many_writes)
+        inst.footprint = found
+    return owner
+
+
+def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+    found = [part for part in parts if part]
+    return found[0] if len(found) == 1 else tuple(dict.fromkeys(atom for part in found for atom in part))
+
+
+class _Finder:
+    """Collects windows, then finds the atoms of each."""
+
+    def __init__(self, places: Mapping[Tensor, Place]) -> None:
+        self.places = places
+        self.by_object: dict[int, int] = {}
+        self.by_form: dict[Tensor, dict[Form, int]] = {}
+        self.kept: list[Access] = []
+        self.written: set[Tensor] = set()
+        self.count = 0
+        self.single: list[tuple[int, ...]] = []
+        self.many: dict[int, tuple[int, Which]] = {}
+        self.alike: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
+
+    def numbers(self, accesses: list[Access]) -> tuple[int, ...]:
+        """The number of each window; windows of one form have one number."""
+        known = self.by_object
+        return tuple([found if (found := known.get(id(a))) is not None else self._number(a) for a in accesses])
+
+    def _number(self, access: Access) -> int:
+        forms = self.by_form.get(access.tensor)
+        if forms is None:
+            forms = self.by_form[access.tensor] = {}
+        number = forms.setdefault(form_of(access), self.count)
+        if number == self.count:
+            self.count += 1
+        self.by_object[id(access)] = number
+        self.kept.append(access)  # so that no other window gets its id
+        return number
+
+    def finish(self) -> Atoms:
+        """Find the atoms of every window."""
+        owner = Atoms(self.places)
+        self.single = [()] * self.count
+        for memory in self._memories():
+            if len(memory) == 1:
+                forms = self.by_form[memory[0]]
+                self._enter(owner, list(forms.values()), *self._alone(memory[0], tuple(forms)))
+                continue
+            numbers: list[int] = []
+            seen: list[Window] = []
+            for tensor in memory:
+                forms = self.by_form[tensor]
+                numbers += forms.values()
+                seen += self._placed(tensor, windows(tensor, tuple(forms)))
+            self._enter(owner, numbers, *atoms(seen))
+        return owner
+
+    def _alone(self, tensor: Tensor, forms: tuple[Form, ...]) -> tuple[int, list[NDArray[np.int64]]]:
+        """How many atoms a tensor needs and those of each window: the same for all tensors that are used alike."""
+        if len(forms) == 1:
+            return 1, [np.zeros(1, np.int64)]
+        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, forms)
+        found = self.alike.get(key)
+        if found is None:
+            found = self.alike[key] = atoms(windows(tensor, forms))
+        return found
+
+    def _enter(self, owner: Atoms, numbers: list[int], count: int, found: list[NDArray[np.int64]]) -> None:
+        if sum(map(len, found)) >= MANY * len(found):
+            memory = len(owner.many)
+            owner.many.append(count)
+            for number, its in zip(numbers, found, strict=True):
+                self.many[number] = (memory, _compact(its))
+            return
+        first = owner.single
+        for number, its in zip(numbers, found, strict=True):
+            self.single[number] = (first + int(its[0]),) if len(its) == 1 else tuple((its + first).tolist())
+        owner.single += count
+
+    def _placed(self, tensor: Tensor, seen: list[Window]) -> list[Window]:
+        """The windows where the tile lies."""
+        partition, byte = self._place(tensor) or (0, 0)
+        return [(r._replace(start=r.start + partition), c._replace(start=c.start + byte)) for r, c in seen]
+
+    def _place(self, tensor: Tensor) -> Place | None:
+        return self.places.get(tensor) or tensor.address
+
+    def _memories(self) -> list[list[Tensor]]:
+        """Groups of tensors that overlap, directly or through others. What nobody writes is in none."""
+        alone: list[list[Tensor]] = []
+        placed: dict[str, list[tuple[int, int, Tensor]]] = {}
+        for tensor in self.by_form:
+            place = self._place(tensor) if tensor.buffer.on_chip else None
+            if place is None:
+                alone.append([tensor])
+            else:
+                length = tensor.free_size * tensor.dtype.itemsize
+                placed.setdefault(tensor.buffer.word, []).append((place[1], place[1] + length, tensor))
+        for tiles in placed.values():
+            end = -1
+            for first, last, tensor in sorted(tiles, key=_start):
+                if first >= end:
+                    alone.append([])
+                alone[-1].append(tensor)
+                end = max(end, last)
+        return [group for group in alone if not self.written.isdisjoint(group)]
+
+
+def _compact(atoms: NDArray[np.int64]) -> Which:
+    """A slice where the atoms are neighbours, which is quicker."""
+    first, last = int(atoms[0]), int(atoms[-1])
+    return slice(first, last + 1) if last - first + 1 == len(atoms) and bool((np.diff(atoms) == 1).all()) else atoms
+
+
+def _start(tile: tuple[int, int, Tensor]) -> int:
+    return tile[0]
+
+
+def footprint(inst: Inst) -> Footprint:
+    """The footprint that :func:`footprints` has found."""
+    return cast(Footprint, inst.footprint)
