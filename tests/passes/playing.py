@@ -25,9 +25,7 @@ def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: A
     """``kernel`` for ``arguments`` after stage ``stop`` (None: the last)."""
     bound = kernel.bind(arguments, {})
     specs = kernel.specs(bound, adapter_for(arguments, {}))
-    return pipeline.compile(
-        kernel.func, specs, kernel.chosen_target(), stop=stop, schedule=kernel.schedule, **options
-    )
+    return pipeline.compile(kernel.func, specs, kernel.chosen_target(), stop=stop, edges=kernel.schedule, **options)
 
 
 def onward(kernel: Kernel, **options: Any) -> Kernel:

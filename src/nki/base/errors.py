@@ -339,7 +339,7 @@ class MissingWaitError(NkiError):
     code = "NKI-SC005"
 
 
-class DeadlockError(NkiError):
+class QueueDeadlockError(NkiError):
     """The queues of a scheduled kernel wait for each other, or for what never comes."""
 
     code = "NKI-SC006"

@@ -50,7 +50,7 @@ class Work:
         if isinstance(self.kernel, Program):
             program = self.compile(pipeline.NATIVE)
             return program, reference.run(program, arrays)
-        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid)
+        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid, self.kernel.schedule)
 
     def _specs(self) -> dict[str, Any]:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}

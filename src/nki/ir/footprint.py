@@ -28,7 +28,7 @@ class Atoms:
 
     places: Mapping[Tensor, Place]
     single: int = 1
-    """Number 0 is what leaves the machine: printing."""
+    """Number 0 is the world outside: printing, and other cores."""
     many: list[int] = field(default_factory=list[int])
 
 
@@ -54,13 +54,12 @@ def footprints(kernel: Kernel, places: Mapping[Tensor, Place]) -> Atoms:
     """
     instructions = list(kernel.instructions())
     owner = instructions[0].footprint.owner if instructions and instructions[0].footprint is not None else None
-    if owner is not None and owner.places is places:
-        if all(inst.footprint is not None and inst.footprint.owner is owner for inst in instructions):
-            return owner
+    if owner is not None and owner.places is places and all(_is_of(inst, owner) for inst in instructions):
+        return owner
     finder = _Finder(places)
     touched: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for inst in instructions:
-        writes = inst.writes()
+        writes = [*inst.writes(), *inst.orders()] if inst.order_names else inst.writes()
         for access in writes:
             finder.written.add(access.tensor)
         touched.append((finder.numbers(inst.reads()), finder.numbers(writes)))
@@ -78,10 +77,14 @@ def footprints(kernel: Kernel, places: Mapping[Tensor, Place]) -> Atoms:
                 tuple(many[n] for n in reads if n in many),
                 tuple(many[n] for n in writes if n in many),
             )
-        if not inst.write_names:
+        if inst.effects:
             found = Footprint(owner, found.reads, (0, *found.writes), found.many_reads, found.many_writes)
         inst.footprint = found
     return owner
+
+
+def _is_of(inst: Inst, owner: Atoms) -> bool:
+    return inst.footprint is not None and inst.footprint.owner is owner
 
 
 def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

@@ -1,8 +1,8 @@
 """Who has touched each atom of memory last, and thereby what an instruction depends on.
 
-An instruction that reads an atom depends on its last writer; one that writes it on the last writer and on all that have
-read it since. Of the readers on one queue only the last is kept, and a reader depends on the one before it on its queue:
-readers of one place keep their order there. On a queue of its own every reader is kept.
+An instruction that reads an atom depends on its last writer; one that writes it on the last writer and on all that
+have read it since. Of the readers on one queue only the last is kept, and a reader depends on the one before it on its
+queue: readers of one place keep their order there. On a queue of its own every reader is kept.
 """
 
 from __future__ import annotations

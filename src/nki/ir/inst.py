@@ -105,6 +105,8 @@ class Inst(NkiInstruction):
     fields: ClassVar[tuple[Field, ...]]
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
+    effects: ClassVar[bool] = False
+    """Whether it does more than writing tensors: prints, or meets the other cores. Such keep their order."""
     scalar_registers: ClassVar[tuple[str, ...]] = ()
     """The operands that are scalar registers."""
     by_rows: ClassVar[bool] = False
@@ -201,7 +203,6 @@ class Inst(NkiInstruction):
         made = cast("Callable[..., Inst]", type(self))
         fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
         fresh.where = self.where
-        values = self.__dict__
         for name in _PLACED:
             if name in values:
                 setattr(fresh, name, values[name])
@@ -292,7 +293,7 @@ def instruction(
         if missing:
             raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
         cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-        cls.engines, cls.public = engines, public
+        cls.engines, cls.public, cls.effects = engines, public, effects
         cls.fields = _fields(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
         cls.operand_names = tuple(f.name for f in cls.operand_fields)

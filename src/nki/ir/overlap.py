@@ -1,9 +1,9 @@
 """Which windows of a memory meet: places that the same windows touch are one atom, and windows are sets of atoms.
 
 Two windows share an element if, and only if, they share an atom. A window is rows by columns: the rows are partitions
-(in HBM, the tensor's rows where all windows keep to them), the columns bytes within a row. Each axis is cut into classes
-by all the patterns that occur on it; an atom is a class of rows by a class of columns. So strided windows that interleave
-have no atom in common, and the work is that of sorting the patterns' ends.
+(in HBM, the tensor's rows where all windows keep to them), the columns bytes within a row. Each axis is cut into
+classes by all the patterns that occur on it; an atom is a class of rows by a class of columns. So strided windows that
+interleave have no atom in common, and the work is that of sorting the patterns' ends.
 
 Where that would be too many pieces, windows count as larger than they are: they may then seem to meet, never not to.
 """
@@ -167,9 +167,7 @@ def _expanded(patterns: Sequence[Pattern]) -> tuple[Ints, Ints, Ints]:
 def atoms(seen: Sequence[Window]) -> tuple[int, list[Ints]]:
     """How many atoms the windows of one memory need, and those of each window."""
     rows, columns = dict[Pattern, int](), dict[Pattern, int]()
-    pairs = [
-        (rows.setdefault(r.bounded(), len(rows)), columns.setdefault(c.bounded(), len(columns))) for r, c in seen
-    ]
+    pairs = [(rows.setdefault(r.bounded(), len(rows)), columns.setdefault(c.bounded(), len(columns))) for r, c in seen]
     heights, row_classes = classes(list(rows))
     widths, column_classes = classes(list(columns))
     if heights == 1 or heights * widths > MOST_CELLS:

@@ -23,7 +23,8 @@ bytes as another type, then ``at step*operand`` where a run-time index moves it,
 has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
 uncompressed ones. A tensor whose name is no plain word has it in quotes. Bounds of loops are numbers or
 registers. What a loop declares exists in it alone. Behind an instruction's arguments stand ``label name``, which edges
-call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as far as it has them. ``parse(show(kernel)) == kernel``.
+call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as far as it has them.
+``parse(show(kernel)) == kernel``.
 
 Parsing never evaluates anything, and proves nothing but the form: whether the kernel is legal is for stage ``verify``.
 """
@@ -43,6 +44,7 @@ from typing import Any, cast
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
 from nki.base.source import Noted, Span, Where
+from nki.ir import placing
 from nki.ir.constant import Constant, constant
 from nki.ir.inst import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
@@ -103,19 +105,7 @@ def show_inst(inst: Inst) -> str:
         if value is f.default or (type(value) is type(f.default) and value == f.default):
             continue
         parts.append(f"{f.name}={_value(value)}")
-    return " ".join([*parts, *_placing(inst)]) + _source(inst.where)
-
-
-def _placing(inst: Inst) -> Iterator[str]:
-    """How stages have put the instruction into an order: label, edges, queue, waits."""
-    if inst.label:
-        yield f"label {_word(inst.label)}"
-    if inst.after:
-        yield f"after {', '.join(map(_word, inst.after))}"
-    if inst.queue:
-        yield f"on {inst.queue}"
-    if inst.waits:
-        yield f"wait {', '.join(f'{queue}>={count}' for queue, count in inst.waits)}"
+    return " ".join([*parts, *placing.shown(inst)]) + _source(inst.where)
 
 
 def _source(where: Where) -> str:
@@ -135,11 +125,7 @@ def _packed(constant: Constant) -> str:
 
 
 def _name(t: Tensor) -> str:
-    return _word(t.name)
-
-
-def _word(name: str) -> str:
-    return name if _PLAIN.fullmatch(name) else json.dumps(name)
+    return placing.word(t.name)
 
 
 def _value(value: Any) -> str:
@@ -161,7 +147,6 @@ def _value(value: Any) -> str:
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
-_PLAIN = re.compile(r"[^\W\d][\w.]*")
 _HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
 _DECLARE = re.compile(
     rf"(input|output|tensor|constant) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
@@ -177,12 +162,6 @@ _RETURNED = rf"{_NAME}(?:\[([\d,]+)\])?"
 _OUTPUTS = re.compile(rf"return (?:\(((?:{_RETURNED}, )*{_RETURNED})?\)|({_RETURNED}))$")
 _NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
 _STRING = re.compile(_QUOTED)
-_LABEL = rf"(?:{_QUOTED}|[^\W\d][\w.]*)"
-_WAIT = r"[a-z]+(?:\.\d{1,9})?>=\d{1,9}"
-_PLACING = re.compile(
-    rf"(?:label ({_LABEL}))?(?:(?:^| |(?<= ))after ({_LABEL}(?:, {_LABEL})*))?"
-    rf"(?:(?:^| |(?<= ))on ([a-z]+(?:\.\d{{1,9}})?))?(?:(?:^| |(?<= ))wait ({_WAIT}(?:, {_WAIT})*))?(?= |$)"
-)
 _SOURCE = re.compile(rf"# ({_QUOTED}):(\d{{1,9}})")
 _WORD = re.compile(r"[A-Za-z_][\w.]*")
 _USUAL = re.compile(r" (\w+)=([\w.+-]+(?:\[[^\[\]]*\])?)(?= |$)")
@@ -393,11 +372,13 @@ class _Parser:
         at = mnemonic.end()
         while (usual := _USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
             values[usual[1]], at = self.usual(line, usual, fields[usual[1]]), usual.end()
-        placing: dict[str, Any] = {}
+        placed: dict[str, Any] = {}
         while (at := _skip(line, at)) < len(line) and line[at] != "#":
             name = _WORD.match(line, at)
-            if name is not None and not placing and line[name.end() : name.end() + 1] == " ":
-                placing, at = self.placing(line, at)
+            if name is not None and not placed and line[name.end() : name.end() + 1] == " ":
+                placed, at = placing.read(line, at)
+                if not placed:
+                    raise self.fail(f"unknown argument at column {at + 1}")
                 continue
             if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
                 raise self.fail(f"unknown argument of {mnemonic[0]}")
@@ -408,26 +389,12 @@ class _Parser:
             made = cls(**values)
         except TypeError as error:
             raise self.fail(str(error)) from None
-        made.__dict__.update(placing)
+        made.__dict__.update(placed)
         if self.origin:
             made.where = Noted(Span(self.origin, self.number))
         elif at < len(line):
             made.where = self.places.get(line[at:]) or self.place(line, at)
         return made
-
-    def placing(self, line: str, at: int) -> tuple[dict[str, Any], int]:
-        """Label, edges, queue and waits, which stand behind the arguments."""
-        found = _PLACING.match(line, at)
-        if found is None or found.end() == at:
-            raise self.fail(f"unknown argument at column {at + 1}")
-        waits = [wait.split(">=") for wait in (found[4] or "").split(", ") if wait]
-        values = {
-            "label": self.name(found[1] or ""),
-            "after": tuple(self.name(label) for label in re.findall(_LABEL, found[2] or "")),
-            "queue": found[3] or "",
-            "waits": tuple((queue, int(count)) for queue, count in waits),
-        }
-        return {name: value for name, value in values.items() if value}, found.end()
 
     def place(self, line: str, at: int) -> Where:
         """The position in the user's file that the comment at ``at`` names."""

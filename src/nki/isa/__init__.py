@@ -10,6 +10,7 @@ from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_at as _warn_at
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.handle import NkiInstruction
+from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.register import VirtualRegister

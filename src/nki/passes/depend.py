@@ -11,6 +11,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 from nki.base.errors import ScheduleCycleError
 from nki.ir.edges import Edge, edges, named
@@ -26,7 +27,7 @@ Level = dict[int, list[tuple[Statement, Statement, Edge]]]
 """By id of the loop in whose body they are (0: the kernel's own): edges between two statements of that body."""
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:
+def run(kernel: Kernel, target: Target) -> Kernel:  # noqa: ARG001  # as all stages
     """``kernel`` with its statements in an order that obeys all edges; the order of the program if that does.
 
     Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that cannot
@@ -49,9 +50,7 @@ def _ordered(kernel: Kernel, body: Sequence[Statement], level: int, levels: Leve
     if any(number[id(consumer)] < number[id(producer)] for consumer, producer, _ in drawn):
         extra = [(number[id(consumer)], number[id(producer)], edge) for consumer, producer, edge in drawn]
         body = [body[i] for i in _sorted(body, dependences(kernel, body), extra)]
-    return tuple(
-        s if isinstance(s, Inst) else replace(s, body=_ordered(kernel, s.body, id(s), levels)) for s in body
-    )
+    return tuple(s if isinstance(s, Inst) else replace(s, body=_ordered(kernel, s.body, id(s), levels)) for s in body)
 
 
 def dependences(kernel: Kernel, body: Sequence[Statement]) -> list[set[int]]:
@@ -151,9 +150,9 @@ def _cycle(
     drawn = {(consumer, producer): edge for consumer, producer, edge in extra}
     steps = [
         f"{_words(body[a])} {'is to come after' if (a, b) in drawn else 'uses the data of'} {_words(body[b])}"
-        for a, b in zip(circle, circle[1:], strict=False)
+        for a, b in pairwise(circle)
     ]
-    edge = next(drawn[pair] for pair in zip(circle, circle[1:], strict=False) if pair in drawn)
+    edge = next(drawn[pair] for pair in pairwise(circle) if pair in drawn)
     error = ScheduleCycleError(
         f"no order of the instructions obeys the schedule: {', and '.join(steps)}",
         fix="leave out an edge of the circle",

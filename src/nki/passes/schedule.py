@@ -37,7 +37,7 @@ def run(kernel: Kernel, target: Target, *, reorder: bool = True) -> Kernel:
     """
     assignment = Assignment(target)
     without = [inst for inst in kernel.instructions() if not inst.queue]
-    if len(without) == kernel.size:
+    if not any(inst.queue for inst in kernel.instructions()):
         return kernel.with_body(_Scheduler(kernel, assignment, reorder).body(kernel.body))
     if without:
         error = QueueError(

@@ -1,9 +1,9 @@
 """Stage ``sync``: every instruction waits for what it depends on, and for nothing else.
 
-Each queue, an engine or a DMA ring, has one semaphore, which counts the instructions that it has completed. A queue runs
-its instructions in order, one after the other; before one begins, the semaphores that ``waits`` names have reached their
-counts. A wait is left out where another one implies it: the clock of a queue is what it knows to be complete in all the
-others, and grows by the clock of what it has waited for (vector clocks).
+Each queue, an engine or a DMA ring, has one semaphore, which counts the instructions that it has completed. A queue
+runs its instructions in order, one after the other; before one begins, the semaphores that ``waits`` names have reached
+their counts. A wait is left out where another one implies it: the clock of a queue is what it knows to be complete in
+all the others, and grows by the clock of what it has waited for (vector clocks).
 
 A run-time loop is a barrier. It begins when everything before it is complete, its rounds follow one another, and what
 stands behind it begins when the last round is complete; at each of these points all semaphores start again at 0. So the
@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nki.base.errors import DeadlockError, MissingWaitError
+from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.edges import named
 from nki.ir.footprint import footprint, footprints
 from nki.ir.frontier import Frontier, Ids
@@ -29,10 +29,11 @@ from nki.target.model import Target
 Clock = list[int]
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:
+def run(kernel: Kernel, target: Target) -> Kernel:  # noqa: ARG001  # as all stages
     """``kernel`` with the waits that it needs. Waits that it already has stay as they are.
 
-    Raises :class:`MissingWaitError` or :class:`DeadlockError` if those do not keep the order that its instructions need.
+    Raises :class:`MissingWaitError` or :class:`QueueDeadlockError` if those do not keep the order that instructions
+    need.
     """
     if any(inst.waits for inst in kernel.instructions()):
         check(kernel)
@@ -61,7 +62,7 @@ class _Waiting:
             self.queues.setdefault(inst.queue, len(self.queues))
         self.names = list(self.queues)
         self.before = _Progress()
-        self.arrays = np.zeros((2, kernel.size), np.int64) if self.frontier.has_many else None
+        self.arrays = np.zeros((2, sum(1 for _ in kernel.instructions())), np.int64) if self.frontier.has_many else None
         """Queues and positions once more, for windows of very many atoms."""
         self.labels: dict[str, int] = {}
 
@@ -174,8 +175,8 @@ class _Checking(_Waiting):
 
 def _missing(inst: Inst, producer: Inst, count: int) -> MissingWaitError:
     error = MissingWaitError(
-        f"{named(inst)} on {inst.queue} depends on {named(producer)}, number {count} of {producer.queue}, and may begin "
-        "before that is complete",
+        f"{named(inst)} on {inst.queue} depends on {named(producer)}, number {count} of {producer.queue}, and may "
+        "begin before that is complete",
         fix=f"add `wait {producer.queue}>={count}`, or leave out all waits: stage sync then finds them",
     )
     error.at(inst.where.span, inst.where.stack)
@@ -183,7 +184,10 @@ def _missing(inst: Inst, producer: Inst, count: int) -> MissingWaitError:
 
 
 def _executable(instructions: list[Inst], queues: dict[str, int]) -> list[int]:
-    """Numbers of the instructions in an order in which the queues can run them; :class:`DeadlockError` if none is."""
+    """Numbers of the instructions in an order in which the queues can run them.
+
+    Raises :class:`QueueDeadlockError` if there is none.
+    """
     lines: list[list[int]] = [[] for _ in queues]
     for i, inst in enumerate(instructions):
         lines[queues[inst.queue]].append(i)
@@ -202,7 +206,7 @@ def _executable(instructions: list[Inst], queues: dict[str, int]) -> list[int]:
             stuck = instructions[line[done[mine]]]
             queue, count = next((q, n) for q, n in stuck.waits if q not in queues or done[queues[q]] < n)
             reached = done[queues[queue]] if queue in queues else 0
-            error = DeadlockError(
+            error = QueueDeadlockError(
                 f"{named(stuck)} on {stuck.queue} waits for {queue}>={count}, which comes to {reached} and no further",
                 fix="leave out all waits: stage sync then finds them",
             )

@@ -1,9 +1,9 @@
 """A machine that runs a kernel after stage ``sync`` with its queues at the mercy of chance.
 
 Each queue runs its instructions in order; which queue goes on next is drawn among those whose head has what it waits
-for. So every order of the instructions that the waits allow can happen, and if all of them give the same bits, no wait is
-missing. An instruction happens at one moment. A DMA moves its data at some moment while it occupies its ring, and the
-other queues go on before and after that: a ring that is not drawn is a DMA under way.
+for. So every order of the instructions that the waits allow can happen, and if all of them give the same bits, no wait
+is missing. An instruction happens at one moment. A DMA moves its data at some moment while it occupies its ring, and
+the other queues go on before and after that: a ring that is not drawn is a DMA under way.
 
 What an instruction does is the executor's business, and so is where its tensors lie.
 """
@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import Protocol
 
-from nki.base.errors import DeadlockError
+from nki.base.errors import QueueDeadlockError
 from nki.ir.edges import named
 from nki.ir.inst import Inst
 from nki.ir.loop import Loop, Statement, regions
@@ -43,7 +43,7 @@ class Machine:
         """The instructions that were run, in the order in which they happened."""
 
     def run(self, body: Iterable[Statement]) -> None:
-        """Run the statements of one body. Raises :class:`DeadlockError` when no queue can go on."""
+        """Run the statements of one body. Raises :class:`QueueDeadlockError` when no queue can go on."""
         for region in regions(body):
             if isinstance(region, list):
                 self._region(region)
@@ -59,7 +59,9 @@ class Machine:
         done = dict.fromkeys(queues, 0)
         order = self.chance.sample(list(queues), len(queues))
         paces = {queue: self.chance.random() ** 3 for queue in queues}
-        strict = self.chance.random() < 0.5  # the first queue that can go on does: others stay behind as far as they may
+        strict = (
+            self.chance.random() < 0.5
+        )  # the first queue that can go on does: others stay behind as far as they may
         while queues:
             able = [q for q in order if q in queues and _may_begin(queues[q][0], done)]
             if not able:
@@ -77,13 +79,13 @@ def _may_begin(inst: Inst, done: dict[str, int]) -> bool:
     return all(done.get(queue, 0) >= count for queue, count in inst.waits)
 
 
-def _deadlock(heads: list[Inst], done: dict[str, int]) -> DeadlockError:
+def _deadlock(heads: list[Inst], done: dict[str, int]) -> QueueDeadlockError:
     waiting = [
         f"{named(inst)} on {inst.queue} waits for {queue}>={count}, which is at {done.get(queue, 0)}"
         for inst in heads
         for queue, count in inst.waits
         if done.get(queue, 0) < count
     ]
-    error = DeadlockError(f"no queue can go on: {'; '.join(waiting)}", fix="schedule the kernel again")
+    error = QueueDeadlockError(f"no queue can go on: {'; '.join(waiting)}", fix="schedule the kernel again")
     error.at(heads[0].where.span, heads[0].where.stack)
     return error
