@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -14,8 +16,8 @@ from nki.ir.kernel import Kernel
 from nki.ir.overlap import Form, Window, atoms, form_of, windows
 from nki.ir.types import Access, Tensor
 
-MANY = 24
-"""Atoms of a memory's windows on average, from which arrays are quicker than numbers."""
+MANY = 12
+"""Atoms that an access to a memory touches on average, from which arrays are quicker than numbers."""
 Place = tuple[int, int]
 """First partition, first byte in it."""
 Which = NDArray[np.int64] | slice
@@ -63,7 +65,8 @@ def footprints(kernel: Kernel, places: Mapping[Tensor, Place]) -> Atoms:
         for access in writes:
             finder.written.add(access.tensor)
         touched.append((finder.numbers(inst.reads()), finder.numbers(writes)))
-    owner = finder.finish()
+    uses = Counter(chain.from_iterable(chain.from_iterable(touched)))
+    owner = finder.finish(uses)
     single, many = finder.single, finder.many
     made: dict[tuple[tuple[int, ...], tuple[int, ...]], Footprint] = {}
     for inst, (reads, writes) in zip(instructions, touched, strict=True):
@@ -122,14 +125,14 @@ class _Finder:
         self.kept.append(access)  # so that no other window gets its id
         return number
 
-    def finish(self) -> Atoms:
-        """Find the atoms of every window."""
+    def finish(self, uses: Mapping[int, int]) -> Atoms:
+        """Find the atoms of every window; ``uses`` counts the accesses through each."""
         owner = Atoms(self.places)
         self.single = [()] * self.count
         for memory in self._memories():
             if len(memory) == 1:
                 forms = self.by_form[memory[0]]
-                self._enter(owner, list(forms.values()), *self._alone(memory[0], tuple(forms)))
+                self._enter(owner, uses, list(forms.values()), *self._alone(memory[0], tuple(forms)))
                 continue
             numbers: list[int] = []
             seen: list[Window] = []
@@ -137,7 +140,7 @@ class _Finder:
                 forms = self.by_form[tensor]
                 numbers += forms.values()
                 seen += self._placed(tensor, windows(tensor, tuple(forms)))
-            self._enter(owner, numbers, *atoms(seen))
+            self._enter(owner, uses, numbers, *atoms(seen))
         return owner
 
     def _alone(self, tensor: Tensor, forms: tuple[Form, ...]) -> tuple[int, list[NDArray[np.int64]]]:
@@ -150,8 +153,11 @@ class _Finder:
             found = self.alike[key] = atoms(windows(tensor, forms))
         return found
 
-    def _enter(self, owner: Atoms, numbers: list[int], count: int, found: list[NDArray[np.int64]]) -> None:
-        if sum(map(len, found)) >= MANY * len(found):
+    def _enter(
+        self, owner: Atoms, uses: Mapping[int, int], numbers: list[int], count: int, found: list[NDArray[np.int64]]
+    ) -> None:
+        """Give the windows their atoms, in numbers that no other memory has."""
+        if count >= MANY and sum(uses[n] * (len(its) - MANY) for n, its in zip(numbers, found, strict=True)) > 0:
             memory = len(owner.many)
             owner.many.append(count)
             for number, its in zip(numbers, found, strict=True):

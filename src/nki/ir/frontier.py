@@ -94,6 +94,6 @@ class Frontier:
         found = self.step(number, queue, footprint)
         if footprint.many_reads or footprint.many_writes:
             for ids in self.step_many(number, queue, footprint):
-                found.update(np.unique(ids[ids >= self.floor]).tolist())
+                found.update(ids[ids >= self.floor].tolist())
             found.discard(number)
         return found

@@ -132,7 +132,7 @@ def classes(patterns: Sequence[Pattern]) -> tuple[int, list[Ints]]:
     if len(patterns) <= FEW and not any(pattern.dims for pattern in patterns):
         points = sorted({end for p in patterns for end in (p.start, p.start + p.run)})
         number = {point: i for i, point in enumerate(points)}
-        return len(points), [np.arange(number[p.start], number[p.start + p.run]) for p in patterns]
+        return len(points) - 1, [np.arange(number[p.start], number[p.start + p.run]) for p in patterns]
     starts, owners, runs = _expanded(patterns)
     ends = starts + runs
     points = np.unique(np.concatenate([starts, ends]))
@@ -142,7 +142,7 @@ def classes(patterns: Sequence[Pattern]) -> tuple[int, list[Ints]]:
     change = np.zeros(len(points), np.uint64)
     np.add.at(change, first, words[owners])
     np.subtract.at(change, last, words[owners])
-    cover = np.cumsum(change, dtype=np.uint64)
+    cover = np.cumsum(change[:-1], dtype=np.uint64)
     _, number = np.unique(cover, return_inverse=True)  # the pieces that nothing covers are a class, too
     count = int(number.max()) + 1
     lengths = last - first

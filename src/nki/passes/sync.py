@@ -120,10 +120,12 @@ class _Waiting:
         """Those of the numbers that ``clock`` does not know to be complete."""
         assert self.arrays is not None
         queues, positions = self.arrays
+        known = np.array(clock)
         result: set[int] = set()
         for ids in found:
             ids = ids[ids >= floor]
-            result.update(np.unique(ids[positions[ids] > np.array(clock)[queues[ids]]]).tolist())
+            if len(ids):
+                result.update(ids[positions[ids] > known[queues[ids]]].tolist())
         return result
 
 
