@@ -25,7 +25,7 @@ class NkiInstruction:
         for producer in producers:
             if not isinstance(producer, NkiInstruction):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
                 raise ArgumentError(
-                    f"depends_on: {producer!r:.60} ({type(producer).__name__}) is no instruction",
+                    f"depends_on: a {type(producer).__name__} is no instruction",
                     fix="pass what the function of nisa returned that recorded the instruction",
                 )
             self.wants(producer, where)

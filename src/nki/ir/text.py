@@ -378,7 +378,7 @@ class _Parser:
             if name is not None and not placed and line[name.end() : name.end() + 1] == " ":
                 placed, at = placing.read(line, at)
                 if not placed:
-                    raise self.fail(f"unknown argument at column {at + 1}")
+                    raise self.fail(f"unknown argument of {mnemonic[0]}")
                 continue
             if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
                 raise self.fail(f"unknown argument of {mnemonic[0]}")
