@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from nki import target as targets
-from nki.backend import reference
-from nki.backend.reference import Memory, Reference
+from nki.backend.placed import PlacedMemory
+from nki.backend.reference import Reference
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.inst import Inst
@@ -35,7 +35,7 @@ def onward(kernel: Kernel, **options: Any) -> Kernel:
 
 def played(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes]:
     """The outputs, bit for bit, when chance decides which queue goes on."""
-    memory = Memory()
+    memory = _memory(kernel)
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         memory.bind(tensor, array)
     Machine(Reference(memory), seed).run(kernel.body)
@@ -44,7 +44,15 @@ def played(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes]:
 
 def in_order(kernel: Kernel, inputs: Sequence[Array]) -> list[bytes]:
     """The outputs when the instructions run one after the other, as the body has them."""
-    return [array.tobytes() for array in reference.run(kernel, list(inputs))]
+    memory = _memory(kernel)
+    for tensor, array in zip(kernel.inputs, inputs, strict=True):
+        memory.bind(tensor, array)
+    Reference(memory).run(kernel.body)
+    return [memory.array(tensor).tobytes() for tensor in kernel.outputs]
+
+
+def _memory(kernel: Kernel) -> PlacedMemory:
+    return PlacedMemory(targets.find(kernel.target), kernel.places)
 
 
 def waits(kernel: Kernel) -> Iterator[tuple[Inst, tuple[str, int]]]:

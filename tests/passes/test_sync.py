@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+from nki import target as targets
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir import text
+from nki.ir.inst import REGISTRY
 from nki.ir.kernel import Kernel
 from nki.passes import sync
 from nki.target import ENVIRONMENT
@@ -78,6 +80,13 @@ def test_some_order_shows_that_a_wait_is_missing():
     assert len(every) > 10
     # Some waits keep an instruction from overwriting what is read again with the same bits.
     assert sum(shown) >= 0.8 * len(every)
+
+
+@pytest.mark.parametrize("target", targets.GENERATIONS)
+def test_the_hardware_has_a_semaphore_for_every_queue(target):
+    engines = {e.name for inst in REGISTRY.values() for e in inst.engines} - {"dma", "unknown"}
+    barrier = 1
+    assert len(engines) + target.dma_queues_per_engine + barrier <= target.semaphores
 
 
 def test_what_is_implied_is_not_waited_for():
