@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
-from nki.ir.overlap import Form, Window, atoms, form_of, windows
+from nki.ir.overlap import Form, Pattern, Window, atoms, form_of, windows
 from nki.ir.types import Access, Tensor
 
 MANY = 12
@@ -61,12 +61,15 @@ def footprints(kernel: Kernel, places: Mapping[Tensor, Place]) -> Atoms:
     finder = _Finder(places)
     touched: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for inst in instructions:
-        writes = [*inst.writes(), *inst.orders()] if inst.order_names else inst.writes()
-        for access in writes:
-            finder.written.add(access.tensor)
-        touched.append((finder.numbers(inst.reads()), finder.numbers(writes)))
+        values = inst.__dict__
+        reads, writes = finder.numbers(values, inst.read_names), finder.numbers(values, inst.write_names)
+        if inst.order_names:
+            writes += finder.numbers(values, inst.order_names)
+        if finder.moved and (sources := inst.indexed_by()):
+            reads += tuple(map(finder.number, sources))
+        touched.append((reads, writes))
     uses = Counter(chain.from_iterable(chain.from_iterable(touched)))
-    owner = finder.finish(uses)
+    owner = finder.finish(uses, {finder.tensors[n] for _, writes in touched for n in writes})
     single, many = finder.single, finder.many
     made: dict[tuple[tuple[int, ...], tuple[int, ...]], Footprint] = {}
     for inst, (reads, writes) in zip(instructions, touched, strict=True):
@@ -75,11 +78,12 @@ def footprints(kernel: Kernel, places: Mapping[Tensor, Place]) -> Atoms:
         if found is None:
             found = made[key] = Footprint(
                 owner,
-                _union(single[n] for n in reads),
-                _union(single[n] for n in writes),
-                tuple(many[n] for n in reads if n in many),
-                tuple(many[n] for n in writes if n in many),
+                single[reads[0]] if len(reads) == 1 else _union(single[n] for n in reads),
+                single[writes[0]] if len(writes) == 1 else _union(single[n] for n in writes),
             )
+            if many:
+                found.many_reads = tuple(many[n] for n in reads if n in many)
+                found.many_writes = tuple(many[n] for n in writes if n in many)
         if inst.effects:
             found = Footprint(owner, found.reads, (0, *found.writes), found.many_reads, found.many_writes)
         inst.footprint = found
@@ -102,34 +106,51 @@ class _Finder:
         self.places = places
         self.by_object: dict[int, int] = {}
         self.by_form: dict[Tensor, dict[Form, int]] = {}
-        self.kept: list[Access] = []
-        self.written: set[Tensor] = set()
-        self.count = 0
+        self.tensors: list[Tensor] = []
+        """By number of a window."""
+        self.moved = False
+        """Whether run-time indices were seen."""
         self.single: list[tuple[int, ...]] = []
         self.many: dict[int, tuple[int, Which]] = {}
+        self.tiles: dict[object, list[Window]] = {}
         self.alike: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
 
-    def numbers(self, accesses: list[Access]) -> tuple[int, ...]:
-        """The number of each window; windows of one form have one number."""
-        known = self.by_object
-        return tuple([found if (found := known.get(id(a))) is not None else self._number(a) for a in accesses])
+    def numbers(self, values: Mapping[str, object], names: tuple[str, ...]) -> tuple[int, ...]:
+        """The number of each window among the arguments of these names."""
+        known = self.by_object  # the instructions keep all of them, so an id is one window's
+        found: list[int] = []
+        for name in names:
+            value = values[name]
+            number = known.get(id(value))
+            if number is not None:
+                found.append(number)
+            elif isinstance(value, Access):
+                found.append(self.number(value))
+            elif isinstance(value, tuple):
+                found.extend(map(self.number, cast("tuple[Access, ...]", value)))
+        return tuple(found)
 
-    def _number(self, access: Access) -> int:
-        forms = self.by_form.get(access.tensor)
+    def number(self, access: Access) -> int:
+        """The number of a window; windows of one form have one number."""
+        tensor = access.tensor
+        forms = self.by_form.get(tensor)
         if forms is None:
-            forms = self.by_form[access.tensor] = {}
-        number = forms.setdefault(form_of(access), self.count)
-        if number == self.count:
-            self.count += 1
-        self.by_object[id(access)] = number
-        self.kept.append(access)  # so that no other window gets its id
+            forms = self.by_form[tensor] = {}
+        if access.dynamic is not None:
+            self.moved = True
+        count = len(self.tensors)
+        number = self.by_object[id(access)] = forms.setdefault(form_of(access), count)
+        if number == count:
+            self.tensors.append(tensor)
         return number
 
-    def finish(self, uses: Mapping[int, int]) -> Atoms:
-        """Find the atoms of every window; ``uses`` counts the accesses through each."""
+    def finish(self, uses: Mapping[int, int], written: set[Tensor]) -> Atoms:
+        """Find the atoms of every window; ``uses`` counts the accesses through each, and of the tensors
+        only those in ``written`` have any.
+        """
         owner = Atoms(self.places)
-        self.single = [()] * self.count
-        for memory in self._memories():
+        self.single = [()] * len(self.tensors)
+        for memory in self._memories(written):
             if len(memory) == 1:
                 forms = self.by_form[memory[0]]
                 self._enter(owner, uses, list(forms.values()), *self._alone(memory[0], tuple(forms)))
@@ -139,7 +160,7 @@ class _Finder:
             for tensor in memory:
                 forms = self.by_form[tensor]
                 numbers += forms.values()
-                seen += self._placed(tensor, windows(tensor, tuple(forms)))
+                seen += self._placed(tensor, tuple(forms))
             self._enter(owner, uses, numbers, *atoms(seen))
         return owner
 
@@ -168,15 +189,19 @@ class _Finder:
             self.single[number] = (first + int(its[0]),) if len(its) == 1 else tuple((its + first).tolist())
         owner.single += count
 
-    def _placed(self, tensor: Tensor, seen: list[Window]) -> list[Window]:
+    def _placed(self, tensor: Tensor, forms: tuple[Form, ...]) -> list[Window]:
         """The windows where the tile lies."""
-        partition, byte = self._place(tensor) or (0, 0)
-        return [(r._replace(start=r.start + partition), c._replace(start=c.start + byte)) for r, c in seen]
+        key = (tensor.free_size * tensor.dtype.itemsize, forms)
+        seen = self.tiles.get(key)
+        if seen is None:
+            seen = self.tiles[key] = windows(tensor, forms)
+        down, right = self._place(tensor) or (0, 0)
+        return [(Pattern(r[0] + down, r[1], r[2]), Pattern(c[0] + right, c[1], c[2])) for r, c in seen]
 
     def _place(self, tensor: Tensor) -> Place | None:
         return self.places.get(tensor) or tensor.address
 
-    def _memories(self) -> list[list[Tensor]]:
+    def _memories(self, written: set[Tensor]) -> list[list[Tensor]]:
         """Groups of tensors that overlap, directly or through others. What nobody writes is in none."""
         alone: list[list[Tensor]] = []
         placed: dict[str, list[tuple[int, int, Tensor]]] = {}
@@ -194,7 +219,7 @@ class _Finder:
                     alone.append([])
                 alone[-1].append(tensor)
                 end = max(end, last)
-        return [group for group in alone if not self.written.isdisjoint(group)]
+        return [group for group in alone if not written.isdisjoint(group)]
 
 
 def _compact(atoms: NDArray[np.int64]) -> Which:

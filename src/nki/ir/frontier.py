@@ -77,8 +77,11 @@ class Frontier:
                 found.update(its.values())
                 readers[atom] = None
             writers[atom] = number
+        found.discard(number)
         floor = self.floor
-        return {other for other in found if floor <= other != number}
+        if found and min(found) < floor:
+            return {other for other in found if other >= floor}
+        return found
 
     def step_many(self, number: int, queue: int, footprint: Footprint) -> list[Ids]:
         """The same for the windows of very many atoms, as it is found: numbers below ``floor`` too, and repeated."""

@@ -101,7 +101,7 @@ class _Order:
         self.first = first
         count, lines = len(instructions), max(queues) + 1
         self.missing = [0] * count
-        self.users: list[list[int]] = [[] for _ in range(count)]
+        self.users: list[list[int] | None] = [None] * count
         self.ready = [0.0] * count
         """When all that was begun and that it depends on is complete."""
         self.end = [-1.0] * count
@@ -156,7 +156,11 @@ class _Order:
             delay = self.costs[producer].after if queues[producer] != queue else 0.0
             if end[producer] < 0.0:
                 missing += 1
-                self.users[producer].append(number)
+                users = self.users[producer]
+                if users is None:
+                    self.users[producer] = [number]
+                else:
+                    users.append(number)
             elif end[producer] + delay > ready:
                 ready = end[producer] + delay
             if self.plain_end[producer] + delay > plain:
@@ -173,7 +177,7 @@ class _Order:
         cost = self.costs[number]
         end = self.end[number] = self.free[queue] = time + cost.busy
         heappush(self.events, (end, queue))
-        for user in self.users[number]:
+        for user in self.users[number] or ():
             its = self.queues[user]
             ready = end if its == queue else end + cost.after
             if ready > self.ready[user]:
