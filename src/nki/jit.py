@@ -367,7 +367,9 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    program, outputs = compiler.eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule)
+    program, outputs = compiler.eager.run(
+        kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule
+    )
     changes = program.changed_inputs()
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)

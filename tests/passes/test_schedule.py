@@ -131,7 +131,7 @@ def exponentials(tiles, results):
     """One after the other, on engines that alternate."""
     for i in range(len(tiles)):
         nisa.activation(results[i], nl.exp, tiles[i], name=f"act{i}")
-        nisa.tensor_scalar(results[i], results[i], op0=nl.add, operand0=1.0, engine=nisa.vector_engine, name=f"add{i}")
+        nisa.tensor_scalar(results[i], results[i], op0=nl.add, operand0=1.0, engine=nisa.engine.vector, name=f"add{i}")
 
 
 def test_no_reorder_keeps_program_order_across_functions_and_engines():
@@ -235,7 +235,7 @@ def engines(x, kind):
         nisa.tensor_tensor(other, tile, tile, op=nl.add, name="it")
     elif kind == "psum":
         other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.psum)
-        nisa.tensor_copy(other, tile, engine=nisa.scalar_engine, name="it")
+        nisa.tensor_copy(other, tile, engine=nisa.engine.scalar, name="it")
     else:
         nisa.tensor_copy(other, tile, name="it")
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)

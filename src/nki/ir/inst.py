@@ -21,6 +21,7 @@ from nki.base.errors import (
 )
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
+from nki.ir.cost import Cost
 from nki.ir.handle import NkiInstruction
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
@@ -85,15 +86,6 @@ def _words_of(value: Any) -> str:
     return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """How long one instruction occupies its engine: cycles of that engine, and where the number comes from."""
-
-    cycles: float
-    kind: str  # "docs", "measured" or "guess"
-    source: str
-
-
 _PLACED = ("label", "after", "queue", "waits")
 
 
@@ -106,7 +98,7 @@ class Inst(NkiInstruction):
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
     effects: ClassVar[bool] = False
-    """Whether it does more than writing tensors: prints, or meets the other cores. Such keep their order."""
+    """Whether it does more than writing tensors."""
     scalar_registers: ClassVar[tuple[str, ...]] = ()
     """The operands that are scalar registers."""
     by_rows: ClassVar[bool] = False
@@ -114,14 +106,11 @@ class Inst(NkiInstruction):
     row_dims: ClassVar[Mapping[str, int]] = {}
     """The dimension of an operand that runs over those rows, where it is not the first."""
     where: Where = NOWHERE
+    # Labels that edges name, and of those what has to be complete first; the queue, and its waits (see ir.placing).
     label: str = ""
-    """What edges call this instruction; the instructions that no edge names have none."""
     after: tuple[str, ...] = ()
-    """Labels of the instructions that have to be complete before this one begins, whatever the data say."""
     queue: str = ""
-    """The engine or DMA ring that runs it, since stage ``schedule``."""
     waits: tuple[tuple[str, int], ...] = ()
-    """Before it begins, each of these queues has completed so many instructions, since stage ``sync``."""
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
     read_names: ClassVar[tuple[str, ...]]

@@ -8,7 +8,6 @@ import pkgutil as _pkgutil
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_at as _warn_at
-from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.handle import NkiInstruction
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
