@@ -97,8 +97,7 @@ class Inst(NkiInstruction):
     fields: ClassVar[tuple[Field, ...]]
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
-    effects: ClassVar[bool] = False
-    """Whether it does more than writing tensors."""
+    effects: ClassVar[bool] = False  # whether it does more than writing tensors
     scalar_registers: ClassVar[tuple[str, ...]] = ()
     """The operands that are scalar registers."""
     by_rows: ClassVar[bool] = False
@@ -118,8 +117,7 @@ class Inst(NkiInstruction):
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
-    footprint: Any = None
-    """The places that it touches, found once for a kernel (``nki.ir.footprint``); copies keep it."""
+    footprint: Any = None  # what it touches, found once for a kernel (ir.footprint)
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The meaning, in primitives."""

@@ -23,7 +23,6 @@ _nc_version = nc_version
 _oob_mode = oob_mode
 _reduce_cmd = reduce_cmd
 
-dma_engine: _engine
 gpsimd_engine: _engine
 scalar_engine: _engine
 tensor_engine: _engine

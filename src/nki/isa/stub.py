@@ -31,7 +31,7 @@ from nki.ir.types import Access as _Tile
 _LONGEST = 10
 """Characters of a number that a stub shows."""
 _ENUMS = [name for name in nki.isa.__all__ if isinstance(getattr(enums, name, None), type)]
-_CONSTANTS = sorted(name for name in nki.isa.__all__ if name.endswith("_engine"))
+_CONSTANTS = sorted(name for name in nki.isa.__all__ if name.endswith("_engine") and name not in _ENUMS)
 
 
 def stub() -> str:
