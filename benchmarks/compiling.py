@@ -58,9 +58,38 @@ def rows(runs: int) -> Iterator[Row]:
             f"{count / best:,.0f}/s to native",
             f"{growth:.2f} x time each",
         )
+    yield from scheduling(a, runs)
     yield from artifacts(a, runs)
     yield from cold(runs)
     yield checking(runs)
+
+
+def scheduling(a: Any, runs: int) -> Iterator[Row]:
+    """All stages from ``verify`` to ``sync``, and of these ``depend``, ``schedule`` and ``sync`` together."""
+    alone: dict[int, float] = {}
+    for count in (10_000, 100_000):
+        kernel = unrolled.compile(a, count).kernel
+        target = targets.find(kernel.target)
+        best = {stage: float("inf") for stage in pipeline.STAGES}
+        for _ in range(max(1, min(runs, 200_000 // count, 5))):
+            for inst in kernel.instructions():
+                inst.footprint = None  # found by the run before
+            took: dict[str, float] = {}
+            last = time.perf_counter()
+
+            def note(stage: str, _: object, took: dict[str, float] = took) -> None:
+                nonlocal last
+                took[stage], last = time.perf_counter() - last, time.perf_counter()
+
+            pipeline.compile(None, {}, target, start=kernel, observe=note)
+            best = {stage: min(time_, took[stage]) for stage, time_ in best.items()}
+        alone[count] = sum(best[stage] for stage in ("depend", "schedule", "sync")) / count
+        yield Row(
+            f"schedule {count:,} instructions",
+            f"{count / sum(best.values()):,.0f}/s verify to sync",
+            f"{1 / alone[count]:,.0f}/s depend to sync",
+            f"{alone[count] / alone[10_000]:.2f} x time each",
+        )
 
 
 def artifacts(a: Any, runs: int) -> Iterator[Row]:

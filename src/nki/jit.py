@@ -9,7 +9,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nki import compiler
 from nki import target as targets
 from nki.base import knobs
 from nki.base.dtype import DType
-from nki.base.errors import GridError, KernelArgumentError, NkiError
+from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
 from nki.compiler import cache as compiled
 from nki.compiler import pipeline
@@ -26,6 +26,7 @@ from nki.compiler.fingerprint import fingerprint
 from nki.frontend.call import invoke
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.outside import Read, watching
+from nki.ir.edges import Pairs
 from nki.ir.kernel import Kernel as Program
 from nki.ir.kernel import is_recording
 from nki.ir.types import TensorSpec
@@ -65,11 +66,18 @@ class Kernel:
     natively. ``kernel[n]`` launches on n cores. Called inside another kernel it is inlined.
     """
 
-    def __init__(self, func: Callable[..., Any], grid: tuple[int, ...] = (), target: Target | None = None) -> None:
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        grid: tuple[int, ...] = (),
+        target: Target | None = None,
+        schedule: Pairs = (),
+    ) -> None:
         functools.update_wrapper(self, func)
         self.func = func
         self.grid = grid
         self.target = target
+        self.schedule = schedule
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
         self._executables: dict[Any, Executable] = {}
@@ -79,6 +87,16 @@ class Kernel:
         name = f"_grid_{grid}"
         _make_launched(self, grid, name)
         return getattr(self, name)
+
+    def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Kernel:
+        """The kernel with edges between its instructions: ``[("consumer", "producer" or ["p1", "p2"]), …]``.
+
+        Names are those that instructions have by ``name=``, each one instruction's. A consumer begins when its
+        producers are complete; it may stand before them in the program, as long as no data say otherwise. The edges of
+        this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
+        compiled.
+        """
+        return Kernel(self.func, self.grid, self.target, (*self.schedule, *_pairs(edges)))
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
@@ -163,14 +181,22 @@ class Kernel:
 
         Who observes the stages wants to see them run.
         """
-        name = (self.func, specs, self.chosen_target(), self.grid)
+        name = (self.func, specs, self.chosen_target(), self.grid, self.schedule)
         found = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*name)
         if found is not None and (kept := compiled.load(found.digest)):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], found.reads
         with watching() as watched, collecting() as warnings:
-            program = pipeline.compile(self.func, specs, self.chosen_target(), grid=self.grid, observe=observe)
+            program = pipeline.compile(
+                self.func,
+                specs,
+                self.chosen_target(),
+                grid=self.grid,
+                stop=pipeline.NATIVE,
+                edges=self.schedule,
+                observe=observe,
+            )
         # What its own Python has changed or reached on hidden ways cannot be told from the name alone.
         known = found is not None and not watched.files and found.codes.issuperset(watched.codes)
         if found is not None and known and fingerprint(*name) == found:
@@ -202,7 +228,30 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
     degrees = _grid(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
-        setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target))
+        setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target, kernel.schedule))
+
+
+def _pairs(edges: Any) -> Pairs:
+    """``edges`` as with_schedule takes them, each consumer with its producers."""
+    if isinstance(edges, Iterable) and not isinstance(edges, str):
+        found = [_pair(edge) for edge in cast("Iterable[Any]", edges)]
+        if None not in found:
+            return tuple(pair for pair in found if pair is not None)
+    raise ArgumentError(
+        f"with_schedule: {edges!r:.80} is no list of (consumer, producer) names",
+        fix='pass pairs of names, such as [("plus1", "recip"), ("sum", ["recip", "plus1"])]',
+    )
+
+
+def _pair(edge: Any) -> tuple[str, tuple[str, ...]] | None:
+    if not isinstance(edge, tuple | list) or len(cast("tuple[Any, ...]", edge)) != 2:
+        return None
+    consumer, producers = cast("tuple[Any, Any]", edge)
+    names = (producers,) if isinstance(producers, str) else producers
+    if not isinstance(consumer, str) or not isinstance(names, tuple | list):
+        return None
+    several = cast("tuple[Any, ...]", names)
+    return (consumer, tuple(several)) if several and all(isinstance(name, str) for name in several) else None
 
 
 def _brief(error: NkiError) -> NkiError:
@@ -318,7 +367,9 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    program, outputs = compiler.eager.run(kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid)
+    program, outputs = compiler.eager.run(
+        kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule
+    )
     changes = program.changed_inputs()
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)

@@ -36,6 +36,20 @@ def test_dump_with_source_lines(file, nki):
     assert text.parse(shown) == text.parse(dumped(nki, file))
 
 
+def test_dump_by_queues(file, nki):
+    shown = dumped(nki, file, "--queues")
+    assert re.search(r"^  vector\n +1  tensor_tensor .*  wait dma\.\d+>=1, dma", shown, re.MULTILINE)
+    assert re.search(r"^  dma\.0\n +1  dma_copy", shown, re.MULTILINE)
+    assert len([line for line in shown.splitlines() if re.match(r" +\d+  ", line)]) == 5
+    assert text.parse(dumped(nki, file, "--in-order"))
+
+
+def test_queues_are_a_form_of_their_own(file, nki):
+    ran = nki("dump", f"{file}:both", "--arg", SHAPE, "--arg", SHAPE, "--queues", "--lines")
+    assert ran.code == 2
+    assert "--queues is a form of its own" in ran.err
+
+
 def test_dump_llvm_and_assembly(file, nki):
     ir = dumped(nki, file, "--llvm")
     assert "define void @r0_dma_copy(" in ir and "_tensor_tensor(" in ir

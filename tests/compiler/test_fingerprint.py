@@ -263,9 +263,10 @@ def test_target_grid_and_compiler(load: Load, monkeypatch: pytest.MonkeyPatch) -
     kernel = load(KERNEL, BESIDE).kernel
     names = [fingerprint(kernel, {"n": 3}, TRN3, grid) for grid in ((), (1,))]
     names.append(fingerprint(kernel, {"n": 3}, targets.find("trn2"), ()))
+    names.append(fingerprint(kernel, {"n": 3}, TRN3, (), (("sum", ("load",)),)))
     monkeypatch.setattr("nki.compiler.fingerprint.build", lambda: "another")
     names.append(fingerprint(kernel, {"n": 3}, TRN3, ()))
-    assert len({found.digest for found in names if found is not None}) == 4
+    assert len({found.digest for found in names if found is not None}) == 5
 
 
 def test_an_edit_of_the_compiler_changes_its_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -342,6 +342,45 @@ class SeveralRanksError(NkiError):
     code = "NKI-CC001"
 
 
+# Order
+
+
+class ScheduleNameError(NkiError):
+    """An edge between instructions names one that does not exist, or a name that several have."""
+
+    code = "NKI-SC001"
+
+
+class ScheduleScopeError(NkiError):
+    """An edge between instructions leads into a run-time loop or out of it."""
+
+    code = "NKI-SC002"
+
+
+class ScheduleCycleError(NkiError):
+    """Edges between instructions and the dependences of their data make a circle: nothing in it could begin."""
+
+    code = "NKI-SC003"
+
+
+class QueueError(NkiError):
+    """A scheduled kernel has an instruction on a queue that cannot run it, or on none."""
+
+    code = "NKI-SC004"
+
+
+class MissingWaitError(NkiError):
+    """A scheduled kernel lets an instruction begin before another one, which it depends on, is complete."""
+
+    code = "NKI-SC005"
+
+
+class QueueDeadlockError(NkiError):
+    """The queues of a scheduled kernel wait for each other, or for what never comes."""
+
+    code = "NKI-SC006"
+
+
 # Tensors of frameworks, and kernels inside their graphs
 
 

@@ -43,3 +43,8 @@ def debug_output_folder() -> Path | None:
 def cache_disabled() -> bool:
     """``OPEN_NKI_CACHE_DISABLE=1``: compiled kernels are neither kept on disk nor looked for there."""
     return os.environ.get("OPEN_NKI_CACHE_DISABLE", "0") not in ("", "0")
+
+
+def reorder() -> bool:
+    """``OPEN_NKI_REORDER=0``: stage ``schedule`` keeps every queue in the order of the program."""
+    return os.environ.get("OPEN_NKI_REORDER", "1") not in ("", "0")

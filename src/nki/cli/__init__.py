@@ -150,6 +150,8 @@ def _add_dump(commands: Any) -> None:
     forms.add_argument("--llvm", action="store_true", help="the optimised LLVM IR of its native routines")
     forms.add_argument("--asm", action="store_true", help="their assembly for this machine")
     forms.add_argument("--artifact", metavar="FILE.klir", help="write the compiled kernel to a file")
+    dumping.add_argument("--queues", action="store_true", help="what each engine and DMA ring runs and waits for")
+    dumping.add_argument("--in-order", action="store_true", help="schedule without moving instructions")
     dumping.add_argument("--lines", action="store_true", help="show source lines above their instructions")
 
 

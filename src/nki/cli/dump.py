@@ -8,14 +8,18 @@ import json
 import linecache
 import re
 import sys
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from nki.backend.cpu.plan import listing
 from nki.cli.usage import UsageError
 from nki.cli.work import prepared
+from nki.compiler.pipeline import NATIVE
 from nki.ir import artifact
+from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel as Program
+from nki.ir.loop import Statement, regions
 from nki.ir.text import show
 
 _PLACE: Final = re.compile(r'  # ("(?:[^"\\]|\\.)*"):(\d+)$')
@@ -25,17 +29,22 @@ def command(options: argparse.Namespace) -> int:
     """Carry out ``nki dump``."""
     if options.lines and (options.llvm or options.asm or options.artifact):
         raise UsageError("--lines is for the text form", "leave it out, or leave out what asks for another form")
+    if options.queues and (options.lines or options.after or options.llvm or options.asm or options.artifact):
+        raise UsageError("--queues is a form of its own", "leave out what asks for another form")
     if options.artifact and not options.artifact.endswith(".klir"):
         raise UsageError(f"--artifact {options.artifact}: artifacts are .klir files")
     if options.artifact and not Path(options.artifact).parent.is_dir():
         raise UsageError(f"--artifact {options.artifact}: there is no folder {Path(options.artifact).parent}")
     # What a kernel prints while it is specialised must not end up inside the dump.
     with contextlib.redirect_stdout(sys.stderr), prepared(options.kernel, options.arg, options.target) as work:
-        program = work.compile(options.after)
+        native = options.artifact or options.llvm or options.asm
+        program = work.compile(NATIVE if native else options.after, reorder=False if options.in_order else None)
     if options.artifact:
         print(_write(Path(options.artifact), program))
     elif options.llvm or options.asm:
         print(listing(program, assembly=bool(options.asm)), end="")
+    elif options.queues:
+        print("".join(queued(program)), end="")
     else:
         print(annotated(program) if options.lines else shortened(program), end="")
     return 0
@@ -66,6 +75,43 @@ def _shorten(line: str) -> str:
 def _relative(file: str) -> str:
     here = Path.cwd()
     return str(Path(file).relative_to(here)) if Path(file).is_relative_to(here) else file
+
+
+def queued(program: Program) -> Iterator[str]:
+    """What each queue runs, in its order, with what it waits for: region by region, loops between them."""
+    for core in program.cores:
+        yield f"{core.name} on {core.target}" + (f", core {core.core}" if program.others else "") + "\n"
+        yield from _queues(core.body, "  ")
+
+
+def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
+    for region in regions(body):
+        if not isinstance(region, list):
+            span = region.where.span
+            yield f"{indent}loop" + (f" of line {span.line}" if span else "") + ", behind everything before it\n"
+            yield from _queues(region.body, indent + "  ")
+            continue
+        lines: dict[str, list[str]] = {}
+        for inst in region:
+            span = inst.where.span
+            its = lines.setdefault(inst.queue, [])
+            waits = "  wait " * bool(inst.waits) + ", ".join(f"{queue}>={count}" for queue, count in inst.waits)
+            place = f"  # {_relative(span.file)}:{span.line}" if span else ""
+            its.append(f"{indent}  {len(its) + 1:>4}  {_short(inst)}{waits}{place}\n")
+        for queue in sorted(lines, key=_natural):
+            yield f"{indent}{queue}\n"
+            yield from lines[queue]
+
+
+def _short(inst: Inst) -> str:
+    written, read = (", ".join(dict.fromkeys(a.name for a in its)) for its in (inst.writes(), inst.reads()))
+    name = getattr(inst, "name", None)
+    return inst.mnemonic + (f" '{name}'" if name else "") + (f" {written} <- {read}" if read else f" {written}")
+
+
+def _natural(queue: str) -> tuple[str, int]:
+    word, _, number = queue.partition(".")
+    return word, int(number or 0)
 
 
 def annotated(program: Program) -> str:

@@ -24,6 +24,7 @@ from nki.cli.usage import UsageError
 from nki.cli.work import Work, prepared
 from nki.compiler import checked
 from nki.compiler.executable import Executable
+from nki.compiler.pipeline import NATIVE
 from nki.ir.kernel import Kernel as Program
 
 RUNS: Final = 5
@@ -71,7 +72,7 @@ def command(options: argparse.Namespace) -> int:
 
 def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) -> Outcome:
     started = time.perf_counter()
-    program = work.compile()
+    program = work.compile(NATIVE)
     specialised = time.perf_counter() - started
     if save is not None:
         _check_outputs(save, program)

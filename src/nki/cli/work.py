@@ -38,18 +38,26 @@ class Work:
         tensors = [value for value in self.arguments.values() if isinstance(value, TensorArgument)]
         return [tensor.array(seed, index) for index, tensor in enumerate(tensors)]
 
-    def compile(self, stop: str | None = None) -> Program:
-        """The kernel after stage ``stop`` (None: the last)."""
+    def compile(self, stop: str | None = None, *, reorder: bool | None = None) -> Program:
+        """The kernel after stage ``stop`` (None: the last). ``reorder``: see :func:`nki.compiler.pipeline.compile`."""
         if isinstance(self.kernel, Program):
-            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop)
-        return pipeline.compile(self.kernel.func, self._specs(), self.target, grid=self.kernel.grid, stop=stop)
+            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, reorder=reorder)
+        return pipeline.compile(
+            self.kernel.func,
+            self._specs(),
+            self.target,
+            grid=self.kernel.grid,
+            edges=self.kernel.schedule,
+            stop=stop,
+            reorder=reorder,
+        )
 
     def simulate(self, arrays: list[Array]) -> tuple[Program, list[Array]]:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
         if isinstance(self.kernel, Program):
-            program = self.compile()
+            program = self.compile(pipeline.NATIVE)
             return program, checked.run(program, arrays)
-        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid)
+        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid, self.kernel.schedule)
 
     def _specs(self) -> dict[str, Any]:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}

@@ -66,7 +66,7 @@ def load(digest: str) -> tuple[Kernel, list[Warned]] | None:
             program = artifact.loads(data, str(path))
             about = artifact.about(data)
             warned = [_warning(item) for item in about["warnings"]]
-            program = pipeline.compile(None, {}, targets.find(program.target), start=program)
+            program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE)
     except (NkiError, KeyError, TypeError, ValueError):
         cache.remove(path)  # damaged, or not what this version writes
         return None

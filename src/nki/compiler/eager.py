@@ -19,13 +19,14 @@ from nki.base.source import Where
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
+from nki.ir.edges import Pairs, connect_names
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel, Observer, joined
 from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.ir.viewing import showing
-from nki.passes import accumulate, verify, widen
+from nki.passes import accumulate, depend, verify, widen
 from nki.sim.hazards import Hazards, Launch
 from nki.target.model import Target
 
@@ -132,8 +133,12 @@ def run(
     arrays: list[Array],
     target: Target,
     grid: tuple[int, ...] = (),
+    edges: Pairs = (),
 ) -> tuple[Kernel, list[Array]]:
-    """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs."""
+    """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs.
+
+    Edges between instructions change no result; that some order obeys them is seen to all the same.
+    """
     memory, captured = Memory(), check(capture(fn))
     wide = None if knobs.precise_fp() else widen.Widening()
     common: dict[str, Tensor] = {}
@@ -151,4 +156,7 @@ def run(
     verify.legal(kernel)
     if launch is not None:
         launch.finish(kernel.outputs)
+    for core in kernel.cores:
+        connect_names(core.body, edges, captured.span(captured.node))
+        depend.run(core, target)
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

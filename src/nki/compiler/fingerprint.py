@@ -26,6 +26,7 @@ from nki.compiler.portable import Unportable, code_content, is_pure, source_text
 from nki.frontend.capture import is_api, unwrap
 from nki.frontend.host import is_users
 from nki.frontend.outside import ABSENT, Read, of_cell
+from nki.ir.edges import Pairs
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
 
@@ -51,11 +52,11 @@ class Fingerprint:
 
 
 def fingerprint(
-    fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...]
+    fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs = ()
 ) -> Fingerprint | None:
     """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name."""
     walk = _Walk()
-    walk.put(build(), sys.implementation.cache_tag, np.__version__, target.name, grid)
+    walk.put(build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges)
     try:
         walk.put("kernel", walk.reference(unwrap(fn)))
         for name, value in arguments.items():

@@ -6,18 +6,21 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nki.base import collector
+from nki.base import collector, knobs
 from nki.base.errors import StageError
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
+from nki.ir.edges import Pairs, connect_names
 from nki.ir.kernel import Kernel, joined
 from nki.ir.types import Tensor
-from nki.passes import accumulate, verify
+from nki.passes import accumulate, depend, schedule, sync, verify
 from nki.target.model import Target
 
-STAGES = {"verify": verify, "accumulate": accumulate}
+STAGES = {"verify": verify, "accumulate": accumulate, "depend": depend, "schedule": schedule, "sync": sync}
 """Each stage's ``run`` takes a kernel and a target and gives a kernel; ``legal`` says what holds after it."""
+NATIVE = "depend"
+"""The last stage that native code needs: it runs instructions one after the other."""
 
 Observe = Callable[[str, Kernel], None]
 
@@ -34,18 +37,23 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     grid: tuple[int, ...] = (),
     start: Kernel | None = None,
     stop: str | None = None,
+    edges: Pairs = (),
+    reorder: bool | None = None,
     observe: Observe = ignore,
 ) -> Kernel:
     """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or go on from ``start``.
 
     ``observe(stage, kernel)`` sees the kernel after ``specialise`` and after every stage; ``stop`` names the last one.
+    ``edges`` are drawn between instructions that ``name=`` has named. ``reorder``: queues may take instructions in
+    another order than the program's (None: unless the environment says OPEN_NKI_REORDER=0).
     """
     check_stage(stop)
     with collector.paused():
-        kernel = start or _specialised(_given(fn), arguments, target, grid)
+        kernel = start or _specialised(_given(fn), arguments, target, grid, edges)
+        options = {"schedule": {"reorder": knobs.reorder() if reorder is None else reorder}}
         observe("specialise", kernel)
         for name, stage in STAGES.items() if stop != "specialise" else ():
-            kernel = joined([stage.run(core, target) for core in kernel.cores])
+            kernel = joined([stage.run(core, target, **options.get(name, {})) for core in kernel.cores])
             stage.legal(kernel)
             observe(name, kernel)
             if name == stop:
@@ -53,12 +61,18 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     return kernel
 
 
-def _specialised(fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...]) -> Kernel:
+def _specialised(
+    fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs
+) -> Kernel:
     """The kernel with a program for each core of ``grid``."""
     captured = check(capture(fn))
     common: dict[str, Tensor] = {}
     cores = range(grid[0] if grid else 1)
-    return joined([specialise(captured, arguments, target, grid=grid, core=core, common=common) for core in cores])
+    made = [specialise(captured, arguments, target, grid=grid, core=core, common=common) for core in cores]
+    if edges:
+        for kernel in made:
+            connect_names(kernel.body, edges, captured.span(captured.node))
+    return joined(made)
 
 
 def check_stage(name: str | None) -> None:

@@ -21,6 +21,8 @@ from nki.base.errors import (
 )
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
+from nki.ir.cost import Cost
+from nki.ir.handle import NkiInstruction
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
 from nki.target.model import Target
@@ -84,16 +86,10 @@ def _words_of(value: Any) -> str:
     return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """How long one instruction occupies its engine: cycles of that engine, and where the number comes from."""
-
-    cycles: float
-    kind: str  # "docs", "measured" or "guess"
-    source: str
+_PLACED = ("label", "after", "queue", "waits")
 
 
-class Inst:
+class Inst(NkiInstruction):
     """Base of all instruction declarations; see :func:`instruction`."""
 
     mnemonic: ClassVar[str]
@@ -101,6 +97,7 @@ class Inst:
     fields: ClassVar[tuple[Field, ...]]
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
+    effects: ClassVar[bool] = False  # whether it does more than writing tensors
     scalar_registers: ClassVar[tuple[str, ...]] = ()
     """The operands that are scalar registers."""
     by_rows: ClassVar[bool] = False
@@ -108,6 +105,11 @@ class Inst:
     row_dims: ClassVar[Mapping[str, int]] = {}
     """The dimension of an operand that runs over those rows, where it is not the first."""
     where: Where = NOWHERE
+    # Labels that edges name, and of those what has to be complete first; the queue, and its waits (see ir.placing).
+    label: str = ""
+    after: tuple[str, ...] = ()
+    queue: str = ""
+    waits: tuple[tuple[str, int], ...] = ()
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
     read_names: ClassVar[tuple[str, ...]]
@@ -115,10 +117,15 @@ class Inst:
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
+    footprint: Any = None  # what it touches, found once for a kernel (ir.footprint)
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The meaning, in primitives."""
         raise NotImplementedError
+
+    def choices(self) -> tuple[Any, ...]:
+        """The engines on which it means the same, of which the compiler takes one if ``engine`` does not say."""
+        return self.engines
 
     def cost(self, target: Target) -> Cost:
         """Engine cycles."""
@@ -183,6 +190,16 @@ class Inst:
         made = cast("Callable[..., Inst]", type(self))
         fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
         fresh.where = self.where
+        for name in _PLACED:
+            if name in values:
+                setattr(fresh, name, values[name])
+        return fresh
+
+    def placed(self, **changes: Any) -> Inst:
+        """A copy with the same arguments and another label, edges, queue or waits."""
+        fresh = self.__class__.__new__(self.__class__)
+        fresh.__dict__.update(self.__dict__)
+        fresh.__dict__.update(changes)
         return fresh
 
     def with_operands(self, changes: Mapping[int, Access]) -> Inst:
@@ -207,6 +224,8 @@ class Inst:
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
+        if any(getattr(self, name) != getattr(other, name) for name in _PLACED):
+            return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
     __hash__ = None  # type: ignore[assignment]
@@ -261,7 +280,7 @@ def instruction(
         if missing:
             raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
         cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-        cls.engines, cls.public = engines, public
+        cls.engines, cls.public, cls.effects = engines, public, effects
         cls.fields = _fields(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
         cls.operand_names = tuple(f.name for f in cls.operand_fields)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 from nki.base.dtype import DType, int32
@@ -22,6 +23,7 @@ from nki.base.errors import (
 from nki.base.source import Where, here
 from nki.base.version import version
 from nki.ir.constant import Constant
+from nki.ir.edges import connect_wanted
 from nki.ir.generators import VECTOR_WORDS
 from nki.ir.inst import Inst, verify
 from nki.ir.loop import Loop, Statement, declared, instructions
@@ -57,6 +59,7 @@ class Kernel:
     tensors: tuple[Tensor, ...]
     body: tuple[Statement, ...]
     version: str = field(default_factory=version)
+    places: Mapping[Tensor, tuple[int, int]] = field(default_factory=dict[Tensor, tuple[int, int]])
     core: int = 0
     others: tuple[Kernel, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
@@ -168,6 +171,7 @@ class Builder:
     failed: NkiError | None = None
     ordered: int = 0
     """How many ``nl.no_reorder`` blocks are open."""
+    _ordered_from: int = 0
     _names: dict[str, int] = field(default_factory=dict[str, int])
     _known: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
@@ -255,6 +259,20 @@ class Builder:
             self.observer.left(loop)
         return loop
 
+    def begin_order(self) -> None:
+        """What is recorded from now on runs in the order of the program, until :meth:`end_order`."""
+        if not self.ordered:
+            self._ordered_from = len(self.body)
+        self.ordered += 1
+
+    def end_order(self) -> None:
+        """End the innermost ordered block. No loop begins or ends in one, so all of it stands in one body."""
+        self.ordered -= 1
+        if not self.ordered:
+            block = [s for s in self.body[self._ordered_from :] if isinstance(s, Inst)]
+            for earlier, later in pairwise(block):
+                later.wants(earlier, later.where)
+
     @property
     def in_loop(self) -> bool:
         """Whether the body of a loop is being recorded."""
@@ -305,6 +323,8 @@ class Builder:
             raise self.failed
         for tensor in outputs:
             self._check_scope([Access.whole(tensor)])
+        if any(inst.wanted for inst in instructions(self.body)):
+            connect_wanted(self.body)
         return Kernel(
             self.name,
             self.target.name,

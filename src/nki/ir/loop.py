@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from nki.base.source import Where
 from nki.ir.inst import NOWHERE, Inst
@@ -113,6 +114,19 @@ def changed(body: Iterable[Statement], change: Callable[[Inst], Iterable[Inst]])
 def declared(body: Iterable[Statement]) -> list[Tensor]:
     """The tensors made inside the loops of ``body``, in the order of the text form."""
     return [tensor for loop in loops(body) for tensor in loop.tensors]
+
+
+def regions(body: Iterable[Statement]) -> Iterator[list[Inst] | Loop]:
+    """Loops, and the longest runs of instructions between them."""
+    for straight, statements in groupby(body, _is_instruction):
+        if straight:
+            yield [s for s in statements if isinstance(s, Inst)]
+        else:
+            yield from (s for s in statements if not isinstance(s, Inst))
+
+
+def _is_instruction(statement: Statement) -> bool:
+    return isinstance(statement, Inst)
 
 
 def touched(statement: Statement) -> list[Access]:

@@ -22,7 +22,9 @@ An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as 
 bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
 has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
 uncompressed ones. A tensor whose name is no plain word has it in quotes. Bounds of loops are numbers or
-registers. What a loop declares exists in it alone. ``parse(show(kernel)) == kernel``.
+registers. What a loop declares exists in it alone. Behind an instruction's arguments stand ``label name``, which edges
+call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as far as it has them.
+``parse(show(kernel)) == kernel``.
 
 Parsing never evaluates anything, and proves nothing but the form: whether the kernel is legal is for stage ``verify``.
 """
@@ -42,6 +44,7 @@ from typing import Any, cast
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
 from nki.base.source import Noted, Span, Where
+from nki.ir import placing
 from nki.ir.constant import Constant, constant
 from nki.ir.inst import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
@@ -102,7 +105,7 @@ def show_inst(inst: Inst) -> str:
         if value is f.default or (type(value) is type(f.default) and value == f.default):
             continue
         parts.append(f"{f.name}={_value(value)}")
-    return " ".join(parts) + _source(inst.where)
+    return " ".join([*parts, *placing.shown(inst)]) + _source(inst.where)
 
 
 def _source(where: Where) -> str:
@@ -122,7 +125,7 @@ def _packed(constant: Constant) -> str:
 
 
 def _name(t: Tensor) -> str:
-    return t.name if _PLAIN.fullmatch(t.name) else json.dumps(t.name)
+    return placing.word(t.name)
 
 
 def _value(value: Any) -> str:
@@ -144,7 +147,6 @@ def _value(value: Any) -> str:
 
 _QUOTED = r'"(?:[^"\\]|\\.)*"'
 _NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
-_PLAIN = re.compile(r"[^\W\d][\w.]*")
 _HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
 _DECLARE = re.compile(
     rf"(input|output|tensor|constant) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
@@ -370,8 +372,14 @@ class _Parser:
         at = mnemonic.end()
         while (usual := _USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
             values[usual[1]], at = self.usual(line, usual, fields[usual[1]]), usual.end()
+        placed: dict[str, Any] = {}
         while (at := _skip(line, at)) < len(line) and line[at] != "#":
             name = _WORD.match(line, at)
+            if name is not None and not placed and line[name.end() : name.end() + 1] == " ":
+                placed, at = placing.read(line, at)
+                if not placed:
+                    raise self.fail(f"unknown argument of {mnemonic[0]}")
+                continue
             if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
                 raise self.fail(f"unknown argument of {mnemonic[0]}")
             if name[0] in values:
@@ -381,6 +389,7 @@ class _Parser:
             made = cls(**values)
         except TypeError as error:
             raise self.fail(str(error)) from None
+        made.__dict__.update(placed)
         if self.origin:
             made.where = Noted(Span(self.origin, self.number))
         elif at < len(line):

@@ -8,6 +8,7 @@ import pkgutil as _pkgutil
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_at as _warn_at
+from nki.ir.handle import NkiInstruction
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
@@ -48,6 +49,7 @@ _FUNCTIONS = {_name: _publish.function(_cls) for _name, _cls in _REGISTRY.items(
 globals().update(_FUNCTIONS)
 
 __all__ = [
+    "NkiInstruction",
     "VirtualRegister",
     "dge_mode",
     "dma_engine",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence as _Sequence
 
+from nki.ir.handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
@@ -52,7 +53,7 @@ def activate2(
     reduce_res: _Tile | None = None,
     reduce_cmd: _reduce_cmd = _reduce_cmd.idle,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = op((data <op0> imm0) <op1> imm1)`` on the Scalar engine, in float32.
 
     The operators are multiply and add, multiply and subtract, one of multiply, add and subtract followed by
@@ -75,7 +76,7 @@ def activation(
     reduce_res: _Tile | None = None,
     reduce_cmd: _reduce_cmd = _reduce_cmd.idle,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = op(data * scale + bias)`` on the Scalar engine, in float32.
 
     ``scale`` is a number or a float32 tile ``(partitions, 1)``; ``bias`` likewise, of any float dtype (on gen2 only a
@@ -94,7 +95,7 @@ def activation_reduce(
     bias: float | _Tile | None = None,
     scale: float | _Tile = 1.0,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = op(data * scale + bias)`` and ``reduce_res`` = its sum over the free dimensions.
 
     The same as ``nisa.activation`` with ``reduce_cmd=reset_reduce``; it leaves the sum in the reduction registers too.
@@ -104,7 +105,7 @@ def bn_stats(
     dst: _Tile,
     data: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Six numbers per partition: count, mean and count times variance of the even elements, then of the odd ones.
 
     ``data`` has at most 512 elements per partition, ``dst`` six. Float32: the mean is the sequential sum divided by the
@@ -115,7 +116,7 @@ def bn_aggr(
     dst: _Tile,
     data: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Combine triples ``(count, mean, count * variance)`` into the mean and the variance of all their elements.
 
     ``data`` has a multiple of three elements per partition, ``dst`` two. Float32: sums over the triples are sequential;
@@ -127,7 +128,7 @@ def core_barrier(
     cores: _Sequence[int] | int,
     engine: _engine = _engine.gpsimd,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Wait until every one of ``cores`` has come to its barrier for ``data``.
 
     ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
@@ -144,7 +145,7 @@ def dma_compute(
     unique_indices: bool = True,
     oob_mode: _oob_mode = _oob_mode.error,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst`` = the sum of the 2 to 16 tensors in ``srcs``, element by element, in HBM or SBUF.
 
     All have the same number of elements; shapes may differ. Each source is converted to float32; additions go from the
@@ -164,7 +165,7 @@ def dma_copy(
     dge_mode: _dge_mode = _dge_mode.unknown,
     engine: _engine = _engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Copy ``src`` to ``dst`` with the DMA engines, between HBM and SBUF or within either.
 
     Both have the same number of elements; shapes may differ, elements keep their row-major order. Where dtypes differ,
@@ -184,7 +185,7 @@ def dma_transpose(
     dge_mode: _dge_mode = _dge_mode.unknown,
     oob_mode: _oob_mode = _oob_mode.error,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Write ``src``, in HBM or SBUF, to the SBUF tile ``dst`` with its first and last dimensions exchanged.
 
     ``axes``, which may be left out, are ``(1, 0)``, ``(2, 1, 0)`` or ``(3, 1, 2, 0)`` after the number of dimensions of
@@ -208,7 +209,7 @@ def exponential(
     reduce_cmd: _reduce_cmd = _reduce_cmd.idle,
     reduce_init: float | _Tile = 0.0,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = exp(src - max_value)`` in float32, four elements a cycle, and the sum of these results.
 
     ``max_value`` is a number or a float32 tile ``(partitions, 1)``. The sum over the free dimensions goes through the
@@ -224,7 +225,7 @@ def nc_n_gather(
     data: _Tile,
     indices: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst[p, i] = data[p, indices[p, i]]``, free dimensions counted as one.
 
     All tiles are in SBUF; ``indices`` is uint32 and has as many elements per partition as ``dst``, which has the dtype
@@ -239,7 +240,7 @@ def local_gather(
     num_elem_per_idx: int = 1,
     num_valid_indices: int | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Each group of 16 partitions has one list of indices, by which all of them gather from ``src_buffer``.
 
     The list is the group's part of ``index`` (uint16), down its 16 partitions first; ``num_valid_indices`` cuts it off.
@@ -255,7 +256,7 @@ def iota(
     offset: int = 0,
     channel_multiplier: int = 0,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst[p, i…] = offset + p * channel_multiplier + sum(i_k * step_k)`` in wrapping 32-bit integers.
 
     ``pattern`` is up to four ``[step, count]`` pairs, the fastest last; the counts multiply to the elements per
@@ -271,7 +272,7 @@ def affine_select(
     cmp_op: _Op = ...,
     offset: int = 0,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = on_true_tile`` where ``cmp_op(position, 0)`` holds, ``on_false_value`` elsewhere.
 
     ``position`` is what ``nisa.iota`` computes from ``pattern``, ``offset`` and ``channel_multiplier``. Tiles are in
@@ -282,7 +283,7 @@ def max8(
     dst: _Tile,
     src: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The eight largest elements of each partition of ``src`` in descending order, compared as float32.
 
     ``src`` has 8 to 16384 elements per partition in up to two free dimensions, ``dst`` eight in one. An element that
@@ -294,7 +295,7 @@ def nc_find_index8(
     data: _Tile,
     vals: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Where in its partition of ``data`` each of the eight ``vals`` is, counted from 0; all ones if it is nowhere.
 
     Compared as float32 numbers: NaN is nowhere, the two zeros are equal. The first of several equal ``vals`` gets the
@@ -309,7 +310,7 @@ def nc_match_replace8(
     imm: float,
     dst_idx: _Tile | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst`` = ``data`` with a place of each of the eight ``vals`` of its partition replaced by ``imm``.
 
     Compared as float32 numbers in ``data`` as it was: NaN is nowhere, the two zeros are equal. The ``vals`` take their
@@ -331,7 +332,7 @@ def nc_matmul(
     tile_size: _Sequence[int] | None = (),
     perf_mode: _matmul_perf_mode = _matmul_perf_mode.none,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = stationary.T @ moving``, contracted over partitions, into PSUM.
 
     ``stationary`` is (K, M) and ``moving`` (K, N) in SBUF with K and M at most 128; ``dst`` is (M, N), float32 (gen4:
@@ -353,7 +354,7 @@ def nc_matmul_mx(
     tile_size: _Sequence[int] | None = None,
     accumulate: bool | None = None,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = stationary.T @ moving`` of MXFP8 and MXFP4 tiles, with their scales, into PSUM; gen4.
 
     ``stationary`` is (K, M) and ``moving`` (K, N) packed elements (float8_e4m3fn_x4, float8_e5m2_x4 or
@@ -375,7 +376,7 @@ def nc_stream_shuffle(
     src: _Tile,
     shuffle_mask: _Sequence[int],
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Partition p of ``dst`` receives partition ``shuffle_mask[p % 32]`` of the same quadrant of ``src``.
 
     ``shuffle_mask`` has 32 numbers from 0 to 31; 255 leaves a partition of ``dst`` as it is. Quadrants are counted from
@@ -389,7 +390,7 @@ def nc_transpose(
     data: _Tile,
     engine: _engine = _engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
 
     The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
@@ -404,7 +405,7 @@ def nonzero_with_count(
     index_offset: int = 0,
     padding_val: int = -1,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The positions of the elements that are not 0, in partitions 0, 16, 32, … of ``src``; gen3 and later.
 
     The same partitions of ``dst``, which has one element more, receive the positions in order, each plus
@@ -417,7 +418,7 @@ def quantize_mx(
     src: _Tile,
     dst_scale: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """MXFP8: divide groups of ``src`` by a power of two each, and pack the quotients, rounded to fp8, into ``dst``.
 
     ``src`` is (32, 64, 96 or 128, 4 N), float16 or bfloat16; ``dst`` has as many partitions and N packed elements of
@@ -435,19 +436,19 @@ def reciprocal(
     dst: _Tile,
     data: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = 1 / data``, element by element, in float32 on the Vector engine (correctly rounded)."""
 
 def register_move(
     dst: _Tile,
     src: int | _Tile,
-) -> None:
+) -> NkiInstruction:
     """``dst = src``: a whole number of 32 bits, or what another register holds."""
 
 def register_load(
     dst: _Tile,
     src: _Tile,
-) -> None:
+) -> NkiInstruction:
     """``dst = src``: one element of a tensor in SBUF or HBM.
 
     Integers narrower than the register keep their value. Of a float32 the register holds the bits, which as a loop
@@ -457,14 +458,14 @@ def register_load(
 def register_store(
     dst: _Tile,
     src: _Tile,
-) -> None:
+) -> NkiInstruction:
     """``dst = src``: the register's low bits, as many as an element of ``dst`` in SBUF or HBM has."""
 
 def rng(
     dst: _Tile,
     engine: _engine = _engine.vector,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Fill ``dst``, an integer tile, with random bits: the low ones of a 32-bit number for each element.
 
     ``engine`` is ``vector`` (default) or, on gen3 and later and in SBUF, ``gpsimd``; each has generators of its own.
@@ -475,7 +476,7 @@ def rand2(
     min: float | _Tile,
     max: float | _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Fill ``dst`` with random numbers spread evenly from ``min`` to ``max``; gen4.
 
     ``min`` and ``max`` are numbers or float32 tiles ``(partitions, 1)``. A float32 number is ``min + u * (max - min)``,
@@ -488,7 +489,7 @@ def dropout(
     data: _Tile,
     prob: float | _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``data`` with elements replaced by 0, each with the probability ``prob``: 1.0 drops all, 0.0 keeps all.
 
     ``prob`` is a number or a tile ``(partitions, 1)``: float32 where ``data`` is an integer, else of any float dtype.
@@ -499,7 +500,7 @@ def dropout(
 def set_rng_seed(
     src_seeds: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Set all generators of the Vector engine from one 32-bit number in a ``(1, 1)`` tile.
 
     The bits of ``src_seeds`` count, whatever its dtype. Word w of lane p becomes mix((24 p + w + 1) * 0x9E3779B9 +
@@ -510,7 +511,7 @@ def rand_set_state(
     src_seeds: _Tile,
     engine: _engine = _engine.gpsimd,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Set an engine's generators, in the lanes of ``src_seeds``, to the words in its partitions; gen3 and later.
 
     ``src_seeds`` is a uint32 tile in SBUF: ``(partitions, 6)`` for GpSimd (default), ``(partitions, 24)`` for the
@@ -522,7 +523,7 @@ def rand_get_state(
     dst: _Tile,
     engine: _engine = _engine.gpsimd,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Copy the words of an engine's generators, in the lanes of ``dst``, to its partitions; gen3 and later.
 
     ``dst`` is a uint32 tile as ``nisa.rand_set_state`` takes it; for the Vector engine (gen4) it may be in PSUM.
@@ -538,7 +539,7 @@ def select_reduce(
     reduce_op: _Op = ...,
     reverse_pred: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = on_true`` where ``predicate`` is not zero, ``on_false`` elsewhere, and the maximum of these elements.
 
     ``reverse_pred`` swaps the two cases. ``on_false`` is a number or a tile ``(partitions, 1)``. The tiles agree on
@@ -562,7 +563,7 @@ def range_select(
     range_start: int = 0,
     on_false_value: float = ...,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
     They are ``comp_op0`` with ``bound0[p]`` and ``comp_op1`` with ``bound1[p]``, in float32; the bounds are float32
@@ -581,7 +582,7 @@ def sendrecv(
     pipe_id: int,
     dma_engine: _dma_engine = _dma_engine.dma,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Send ``src`` to core ``send_to_rank`` while receiving ``dst`` from core ``recv_from_rank``.
 
     Both are SBUF tiles of one shape and dtype; of the cores that exchange, each calls it. An exchange is done when both
@@ -594,7 +595,7 @@ def sequence_bounds(
     dst: _Tile,
     segment_ids: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """For each element of ``segment_ids``, where its run of equal neighbours begins, and the position behind its end.
 
     ``segment_ids`` has one partition of n elements, ``dst`` the shape ``(1, 2, n)``: the beginnings, then the ends. An
@@ -607,7 +608,7 @@ def tensor_copy(
     src: _Tile,
     engine: _engine = _engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Copy the tile ``src`` to ``dst`` within SBUF and PSUM.
 
     Same partitions and elements per partition, shapes may differ. Equal dtypes are copied bit for bit; otherwise each
@@ -619,7 +620,7 @@ def memset(
     value: float,
     engine: _engine = _engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
 
     Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
@@ -631,7 +632,7 @@ def tensor_copy_predicated(
     predicate: _Tile,
     reverse_pred: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Copy ``src`` (a tile like ``dst``, or a number) to ``dst`` where ``predicate`` is not zero; leave the rest.
 
     ``reverse_pred`` copies where it is zero. ``src`` has the dtype of ``dst``; ``predicate`` is uint8, uint16 or
@@ -646,7 +647,7 @@ def tensor_reduce(
     negate: bool = False,
     keepdims: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Fold the last dimensions of ``data`` with ``op``, partition by partition.
 
     ``axis`` is one or more trailing dimensions, never dimension 0; ``dst`` holds the remaining elements (``keepdims``
@@ -660,7 +661,7 @@ def tensor_partition_reduce(
     op: _Op,
     data: _Tile,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Fold ``data`` over its partitions into the one partition of ``dst``, on GpSimd.
 
     ``op`` is add, average, maximum, bitwise_or or bitwise_and, computed in float32 (bit operators: on integers of one
@@ -678,7 +679,7 @@ def tensor_scalar(
     reverse1: bool = False,
     engine: _engine = _engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = (data <op0> operand0) <op1> operand1``, operands repeated along the free dimensions.
 
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
@@ -697,7 +698,7 @@ def scalar_tensor_tensor(
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = (data <op0> operand0) <op1> operand1`` with ``operand0`` a number or ``(partitions, 1)`` tile and
     ``operand1`` a tile like ``data``.
 
@@ -716,7 +717,7 @@ def tensor_scalar_reduce(
     reduce_init: float | _Tile | None = None,
     reduce_res_negate: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = data <op0> operand0``, and the fold of these results with ``reduce_op`` over the free dimensions.
 
     ``op0`` is an arithmetic operator; ``operand0`` is a number or a float32 tile ``(partitions, 1)``, None or 0 for
@@ -736,7 +737,7 @@ def tensor_scalar_cumulative(
     imm1: float | _Tile | None = None,
     reduce_cmd: _reduce_cmd = _reduce_cmd.reset_reduce,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """Running results: ``reg = (src[i] <op0> imm0) <op1> reg; dst[i] = reg``, partition by partition, in float32.
 
     ``op0`` is an arithmetic operator, ``op1`` add, subtract, multiply, maximum or minimum. ``reg`` is the Vector
@@ -753,7 +754,7 @@ def tensor_tensor(
     op: _Op,
     engine: _engine = _engine.unknown,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``dst = data1 <op> data2``, element by element.
 
     All tiles have the same partitions and elements per partition; the inputs are not both in PSUM. Arithmetic operators
@@ -773,7 +774,7 @@ def tensor_tensor_scan(
     reverse0: bool = False,
     reverse1: bool = False,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """``state = (data0[i] <op0> state) <op1> data1[i]; dst[i] = state``, partition by partition, from ``initial``.
 
     ``initial`` is a number or a tile ``(partitions, 1)``; both operators are arithmetic ones of two operands.
@@ -787,7 +788,7 @@ def topk(
     src: _Tile,
     n: int,
     name: str | None = None,
-) -> None:
+) -> NkiInstruction:
     """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
 
     A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
@@ -800,6 +801,7 @@ def topk(
     """
 
 __all__ = [
+    "NkiInstruction",
     "VirtualRegister",
     "activate2",
     "activation",

@@ -146,7 +146,9 @@ class Activation(Inst):
             reduction.keep(self, m, held)
 
     def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "activation", extra=cost.MIN_INTERVAL if self.reduce_res else 0.0)
+        return cost.streaming(
+            self.dst.free_elements, "activation", extra=cost.MIN_INTERVAL if self.reduce_res is not None else 0.0
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> Activation:

@@ -13,13 +13,14 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
 from nki.base.source import here
 from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.ir.handle import NkiInstruction
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
 from nki.isa.enums import matmul_perf_mode
 
 
-def function(cls: type[Inst]) -> Callable[..., None]:
+def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     """The public function of ``cls``: its fields are the parameters, calling it records the instruction.
 
     Built as source text, because a call happens for every instruction of a kernel and the text has no loop.
@@ -41,7 +42,7 @@ def function(cls: type[Inst]) -> Callable[..., None]:
         scope[f"kind_{f.name}"] = f.symbol
         parameters.append(f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}")
         arguments.append(f"{f.name}={_argument(f)}")
-    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n    record(cls({', '.join(arguments)}))\n"
+    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n    return record(cls({', '.join(arguments)}))\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
     made = scope[cls.mnemonic]
     made.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
@@ -102,14 +103,15 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _record(cls: type[Inst]) -> Callable[[Inst], None]:
+def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
     what = f"nisa.{cls.mnemonic}"
     field, register = _state(cls)
 
-    def record(inst: Any) -> None:
+    def record(inst: Any) -> Inst:
         current(what).emit(inst)
+        return inst
 
-    def record_with_state(inst: Any) -> None:
+    def record_with_state(inst: Any) -> Inst:
         builder = current(what)
         if supplied := getattr(cls, "supplied", None):  # what depends on more than dst, the instruction says itself
             setattr(inst, field, supplied(inst, builder.state))
@@ -117,6 +119,7 @@ def _record(cls: type[Inst]) -> Callable[[Inst], None]:
             lanes = inst.dst.partitions if isinstance(inst.dst, Access) else 1  # what else it is, verify says
             setattr(inst, field, builder.state(register, float32, min(lanes, builder.target.partitions)))
         builder.emit(inst)
+        return inst
 
     return record_with_state if field else record
 

@@ -20,7 +20,7 @@ _OWN_DMA = {1: 256, 2: 512, 4: 1024}
 """Bytes per partition that GpSimd's own DMA moves, by the size of an element."""
 
 
-@instruction(engines=(_E.dma,))
+@instruction(engines=(_E.dma,), effects=True)
 class Sendrecv(Inst):
     """Send ``src`` to core ``send_to_rank`` while receiving ``dst`` from core ``recv_from_rank``.
 

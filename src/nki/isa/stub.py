@@ -23,6 +23,7 @@ _HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa
 
 from collections.abc import Sequence as _Sequence
 
+from nki.ir.handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
@@ -53,7 +54,7 @@ def stub() -> str:
 def _function(cls: type[Inst]) -> str:
     hints = typing.get_type_hints(cls)
     parameters = "".join(f"    {_parameter(f, hints[f.name])},\n" for f in visible(cls))
-    return f"def {cls.mnemonic}(\n{parameters}) -> None:\n    {_docstring(cls)}\n"
+    return f"def {cls.mnemonic}(\n{parameters}) -> NkiInstruction:\n    {_docstring(cls)}\n"
 
 
 def _docstring(thing: Any) -> str:

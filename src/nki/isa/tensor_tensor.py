@@ -80,6 +80,12 @@ class TensorTensor(Inst):
         on_sbuf = all(a.buffer is not Buffer.psum for a in self.accesses())
         return words and on_sbuf and self.op.name in _EXACT and self.engine is not _E.vector
 
+    def choices(self) -> tuple[enums.engine, ...]:
+        """GpSimd alone computes exact integers and powers, the Vector engine alone works on bits."""
+        if self.op.alu is not None and self.op.alu.bits:
+            return (_E.vector,)
+        return (_E.gpsimd,) if self.exact_integers() or self.op.name == "power" else self.engines
+
     def semantics(self, m: Algebra[Any]) -> None:
         left, right = m.load(self.data1), m.load(self.data2)
         if self.exact_integers():

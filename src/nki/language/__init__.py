@@ -167,17 +167,17 @@ bool = bool_
 
 
 class no_reorder:
-    """``with nl.no_reorder():`` keeps the instructions of the block in program order.
+    """``with nl.no_reorder():`` runs the instructions of the block one after the other, in program order.
 
-    In this version they are always in program order. Run-time loops are not allowed inside: the block would have to
-    hold them together across iterations (NKI API reference of ``no_reorder``).
+    So it does with those of the functions that the block calls. Run-time loops are not allowed inside: the block would
+    have to hold them together across iterations (NKI API reference of ``no_reorder``).
     """
 
     def __enter__(self) -> None:
-        _current("nl.no_reorder").ordered += 1
+        _current("nl.no_reorder").begin_order()
 
     def __exit__(self, *exc: object) -> None:
-        _current("nl.no_reorder").ordered -= 1
+        _current("nl.no_reorder").end_order()
 
 
 def program_id(axis: int = 0) -> int:

@@ -14,6 +14,7 @@ from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.call import invoke
 from nki.frontend.rounds import one_round
+from nki.ir.handle import NkiInstruction
 from nki.ir.kernel import Builder, Observer, current, is_recording
 from nki.ir.loop import BOUNDS, For, While
 from nki.ir.register import VirtualRegister
@@ -104,7 +105,7 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], 
     register = builder.register(_parameter(body_fun), where, frozen=True)
     builder.open(For(register, low, high, pace, where=where))
     result = invoke(body_fun, register)
-    if result is not None:
+    if result is not None and not isinstance(result, NkiInstruction):  # which a lambda of one instruction returns
         raise DynamicLoopError(
             f"nl.fori_loop: the body returns {_shown(result)}, which has nowhere to go",
             fix="write results to a tensor that was made before the loop",

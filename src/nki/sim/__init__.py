@@ -1,1 +1,1 @@
-"""The simulator of the machine: what its memories hold, and which programs trust what is not there."""
+"""The simulator of the machine: what its memories hold, which programs trust what is not there, how queues run."""

@@ -82,6 +82,7 @@ GEN3: Final = Target(
     activation_table_load_ns=Fact(1325.0, "ns", f"{_DMA}: two profiles", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     semaphore_ns=Fact(31.0, "ns", f"{_DMA}: profile, Scalar engine done to DMA trigger, once", "measured"),
+    semaphores=Fact(256, "semaphores", "nobody publishes it; a schedule here needs 22 of a core's", "guess"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),

@@ -87,6 +87,7 @@ GEN4: Final = Target(
     activation_table_load_ns=Fact(1325.0, "ns", _AS_TRN2, "guess"),
     gpsimd_issue_cycles=Fact(150, "cycles", _AS_TRN2, "guess"),
     semaphore_ns=Fact(31.0, "ns", _AS_TRN2, "guess"),
+    semaphores=Fact(256, "semaphores", "nobody publishes it; a schedule here needs 22 of a core's", "guess"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(38.4, "GB/s", f"{_DMA}: Basic DMA Capabilities"),

@@ -130,6 +130,7 @@ class Target:
     activation_table_load_ns: Known[float] = Known()
     gpsimd_issue_cycles: Known[int] = Known()
     semaphore_ns: Known[float] = Known()
+    semaphores: Known[int] = Known()
 
     # DMA and HBM. A transfer costs trigger + start + bytes over rate + completion.
     dma_engines: Known[int] = Known()

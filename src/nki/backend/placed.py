@@ -1,0 +1,46 @@
+"""Memory whose tiles lie where they were put: in the bytes of SBUF and PSUM, which tiles may share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from nki.backend.reference import Array, Memory
+from nki.ir.types import Access, Buffer, Tensor
+from nki.target.model import Target
+
+
+class PlacedMemory(Memory):
+    """SBUF and PSUM as they are, a row of bytes for each partition; other tensors are arrays of their own.
+
+    A tile lies at its place (first partition, byte offset), or at the address that its kernel gave it; one that has
+    neither is an array of its own. What nobody has written has all bits set, which is NaN, or -1.
+    """
+
+    def __init__(self, target: Target, places: Mapping[Tensor, tuple[int, int]]) -> None:
+        super().__init__()
+        self._places = places
+        self._rows = {Buffer.sbuf: target.sbuf_partition_bytes, Buffer.psum: target.psum_partition_bytes}
+        self._bytes = {b: np.full(target.partitions * row, 0xFF, np.uint8) for b, row in self._rows.items()}
+
+    def window(self, access: Access) -> Array:
+        """A writable view of what ``access`` addresses, in the shape of the access."""
+        tensor = access.tensor
+        place = self._places.get(tensor) or tensor.address
+        if place is None or tensor.buffer not in self._bytes:
+            return super().window(access)
+        size, row = access.dtype.itemsize, self._rows[tensor.buffer]
+        partition, column = divmod(access.offset, access.partition_step)
+        down = access.strides[0] // access.partition_step * row
+        words = np.ndarray(
+            access.shape,
+            f"u{size}",
+            self._bytes[tensor.buffer],
+            (place[0] + partition) * row + place[1] + column * size,
+            (down, *(s * size for s in access.strides[1:])),
+        )
+        return words.view(access.dtype.dtype)
+
+
+__all__ = ["PlacedMemory"]

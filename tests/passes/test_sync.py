@@ -1,0 +1,137 @@
+"""Waits: none is missing, none is too many, and a kernel that brings its own is held to them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+from nki import target as targets
+from nki.base.errors import MissingWaitError, QueueDeadlockError
+from nki.ir import text
+from nki.ir.inst import REGISTRY
+from nki.ir.kernel import Kernel
+from nki.passes import sync
+from nki.target import ENVIRONMENT
+from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
+from tests.kernels.case import CASES
+
+from . import programs
+from .playing import compiled, happens, in_order, onward, played, waits, without
+
+
+def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Kernel, list[np.ndarray]]:
+    case = CASES[name]
+    monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
+    arguments = case.arguments()
+    return compiled(case.kernel, *arguments), [a for a in arguments if isinstance(a, np.ndarray)]
+
+
+@pytest.mark.parametrize("name", list(CASES)[::3])
+def test_every_wait_is_needed(name, monkeypatch):
+    kernel, _ = scheduled(name, monkeypatch)
+    every = list(waits(kernel))
+    assert every
+    for inst, wait in every[:: max(1, len(every) // 40)]:
+        with pytest.raises(MissingWaitError, match="depends on"):
+            sync.check(without(kernel, inst, wait))
+
+
+@settings(max_examples=15)
+@given(programs.programs)
+def test_random_programs_wait_for_what_they_need_and_nothing_else(steps):
+    kernel = compiled(programs.program, *programs.INPUTS, steps)
+    sync.check(kernel)
+    for inst, wait in waits(kernel):
+        with pytest.raises(MissingWaitError):
+            sync.check(without(kernel, inst, wait))
+
+
+@settings(max_examples=15)
+@given(programs.programs)
+def test_random_programs_compute_the_same_in_every_order(steps):
+    expected = in_order(compiled(programs.program, *programs.INPUTS, steps, stop="depend"), programs.INPUTS)
+    for kernel in (
+        compiled(programs.program, *programs.INPUTS, steps),
+        compiled(programs.program, *programs.INPUTS, steps, reorder=False),
+    ):
+        for seed in range(5):
+            assert played(kernel, programs.INPUTS, seed) == expected, f"seed {seed}"
+
+
+STEPS = (
+    (3, 0, (3, 0, 2, 0), (4, 0, 1, 0), (0, 0, 1, 0)),
+    (4, 0, (4, 0, 1, 0), (3, 0, 2, 0), (0, 0, 1, 0)),
+    (2, 0, (0, 1, 3, 32), (4, 2, 1, 0), (0, 0, 1, 0)),
+    (0, 3, (1, 0, 1, 0), (2, 0, 1, 0), (0, 0, 1, 0)),
+    (1, 0, (2, 0, 1, 0), (1, 0, 1, 0), (4, 0, 1, 0)),
+    (3, 0, (3, 1, 1, 32), (2, 0, 1, 0), (0, 0, 1, 0)),
+)
+
+
+def test_some_order_shows_that_a_wait_is_missing():
+    kernel = compiled(programs.program, *programs.INPUTS, STEPS)
+    expected = in_order(kernel, programs.INPUTS)
+    every = list(waits(kernel))
+    shown = [
+        any(happens(less, programs.INPUTS, seed) != expected for seed in range(60))
+        for less in (without(kernel, inst, wait) for inst, wait in every)
+    ]
+    assert len(every) > 10
+    # Some waits keep an instruction from overwriting what is read again with the same bits.
+    assert sum(shown) >= 0.8 * len(every)
+
+
+@pytest.mark.parametrize("target", targets.GENERATIONS)
+def test_the_hardware_has_a_semaphore_for_every_queue(target):
+    engines = {e.name for inst in REGISTRY.values() for e in inst.engines} - {"dma", "unknown"}
+    barrier = 1
+    assert len(engines) + target.dma_queues_per_engine + barrier <= target.semaphores
+
+
+def test_what_is_implied_is_not_waited_for():
+    kernel = compiled(programs.program, *programs.INPUTS, STEPS)
+    for inst in kernel.instructions():
+        queues = [queue for queue, _ in inst.waits]
+        assert inst.queue not in queues
+        assert len(queues) == len(set(queues))
+
+
+LOOP = ((0, 0, (3, 0, 1, 0), (4, 0, 1, 0), (0, 0, 1, 0)), (3, (STEPS[0], STEPS[1], STEPS[4])), STEPS[5])
+
+
+def test_counts_in_a_body_are_those_of_one_round():
+    kernel = compiled(programs.program, *programs.INPUTS, LOOP)
+    (loop,) = [s for s in kernel.body if not hasattr(s, "queue")]
+    counts: dict[str, int] = {}
+    for inst in loop.body:
+        assert all(count <= counts.get(queue, 0) for queue, count in inst.waits)
+        counts[inst.queue] = counts.get(inst.queue, 0) + 1
+    assert any(inst.waits for inst in loop.body)
+
+
+def test_the_text_of_a_kernel_with_waits_is_the_kernel():
+    kernel = compiled(programs.program, *programs.INPUTS, LOOP)
+    shown = text.show(kernel)
+    assert " wait " in shown
+    assert " on vector" in shown
+    read = text.parse(shown)
+    assert read == kernel
+    assert text.show(onward(read)) == shown
+
+
+def test_a_kernel_without_waits_gets_them():
+    kernel = compiled(programs.program, *programs.INPUTS, STEPS)
+    bare = kernel.with_body([inst.placed(waits=()) for inst in kernel.instructions()])
+    assert onward(bare) == kernel
+
+
+def test_waits_that_never_come_are_a_deadlock():
+    kernel = compiled(programs.program, *programs.INPUTS, STEPS)
+    inst, (queue, count) = next(waits(kernel))
+    beyond = inst.placed(waits=((queue, count + 1000),))
+    stuck = kernel.with_body([beyond if each is inst else each for each in kernel.instructions()])
+    with pytest.raises(QueueDeadlockError, match=f"waits for {queue}>={count + 1000}, which comes to"):
+        onward(stuck)
+    with pytest.raises(QueueDeadlockError, match="no queue can go on"):
+        played(stuck, programs.INPUTS, 0)
