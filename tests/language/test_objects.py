@@ -259,11 +259,20 @@ def test_fields_that_a_kernel_leaves_out_are_none(run: Any) -> None:
         rest: int
         more: int = 5
 
+    @dataclass
+    class Own(nl.NKIObject):
+        rest: int
+        unset: int
+
+        def __init__(self, rows: int) -> None:
+            self.rest = rows + 1
+
     @nki.jit
     def kernel(a):
         sizes = Sizes(rows=a.shape[0])
         assert (sizes.rows, sizes.rest, sizes.more) == (4, None, 5)
         assert Sizes(1, 2, 3) == Sizes(more=3, rest=2, rows=1)
+        assert Own(2).rest == 3
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         nl.store(out, nl.load(a))
         return out

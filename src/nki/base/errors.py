@@ -333,6 +333,12 @@ class AccumulationError(NkiError):
     code = "NKI-HZ004"
 
 
+class CoreRaceError(NkiError):
+    """Two cores touch the same bytes of shared memory, one of them to write, and no barrier says who is first."""
+
+    code = "NKI-HZ005"
+
+
 # Several ranks
 
 

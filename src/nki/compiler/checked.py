@@ -23,6 +23,8 @@ def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
     if not knobs.hazards():
         return reference.run(kernel, inputs)
     launch = Launch(targets.find(kernel.target))
-    outputs = reference.run(kernel, inputs, lambda core, executor: Hazards(launch, executor, core))
+    outputs = reference.run(
+        kernel, inputs, lambda core, executor: Hazards(launch, executor, core, several=len(kernel.cores) > 1)
+    )
     launch.finish(kernel.outputs)
     return outputs

@@ -59,7 +59,7 @@ class _Execution(Observer):
         self.core = 0 if link is None else link.number
         self.memory = memory
         self.executor = Reference(memory, link)
-        self.hazards = None if launch is None else Hazards(launch, self.executor)
+        self.hazards = None if launch is None else Hazards(launch, self.executor, several=link is not None)
         self.executor.watcher = self.hazards
         self.written = Written(target, warns=launch is None)  # they know more, and stop the kernel
         self.wide = wide

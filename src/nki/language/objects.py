@@ -113,14 +113,18 @@ def is_object(callee: object) -> bool:
     return isinstance(callee, type) and issubclass(callee, NKIObject)
 
 
+_GENERATED = (lambda: None).__code__
+"""Stands for the code of an initialiser that is not written in Python."""
+
+
 def completed(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
     """``kwargs`` with None for what a call of ``cls`` leaves out, as a class that ``@dataclass`` initialises needs it.
 
     Python's initialiser asks for every field without a default; in a kernel such a field is None.
     """
-    made = cls.__dict__.get("__init__")
-    if made is None or not dataclasses.is_dataclass(cls) or hasattr(made, "__wrapped__"):
-        return kwargs
+    made = cls.__init__
+    if not dataclasses.is_dataclass(cls) or getattr(made, "__code__", _GENERATED).co_filename != "<string>":
+        return kwargs  # the class has an initialiser of its own, or NKIObject's
     fields = [f for f in dataclasses.fields(cls) if f.init]
     given = {f.name for f in fields[: len(args)] if not f.kw_only}
     needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]

@@ -21,10 +21,12 @@ from nki.ir.kernel import Kernel
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.watching import Watcher
+from nki.isa.core_barrier import CoreBarrier
 from nki.isa.sendrecv import Sendrecv
 from nki.isa.tensor_copy_predicated import TensorCopyPredicated
 from nki.sim.iterations import Iterations
 from nki.sim.places import Places
+from nki.sim.races import Races
 from nki.sim.report import Log, Reader, box_of
 from nki.sim.shadow import SPOILT, Times, Trace, key_of
 from nki.sim.trial import Machine, Trial
@@ -54,6 +56,7 @@ class Launch:
         self.target = target
         self.cores = 0
         self.log = Log()
+        self.races = Races(self.log)
         self._shadows: dict[Tensor, Shadow] = {}
 
     def made(self, tensor: Tensor, time: int) -> None:
@@ -93,12 +96,18 @@ class Hazards(Watcher):
     """Raises the errors of hazards, and warns of what is probably one, while a core runs its part of ``launch``.
 
     ``machine`` is what runs it. ``program`` is what it runs where that is known before: a message can then say where
-    what is missing is written later.
+    what is missing is written later. ``several``: other cores run parts of the launch, too.
     """
 
-    def __init__(self, launch: Launch, machine: Machine, program: Kernel | None = None) -> None:
+    def __init__(
+        self, launch: Launch, machine: Machine, program: Kernel | None = None, *, several: bool = False
+    ) -> None:
+        self._core = launch.cores
+        self._several = several
         launch.cores += 1
         self._launch = launch
+        self._written: list[tuple[Access, NDArray[np.uint8]]] = []
+        """What the running instruction writes where the other core did something, and the bytes before."""
         self._target = launch.target
         self._log = launch.log
         self._shadow = launch.shadow
@@ -133,6 +142,13 @@ class Hazards(Watcher):
         self._time = self._log.add(inst)
 
     def ends(self) -> None:
+        inst = self._inst
+        if isinstance(inst, CoreBarrier) and len(inst.together()) > 1:
+            self._launch.races.met(self._core, inst.data.tensor)
+        for access, before in self._written:
+            assert inst is not None
+            self._launch.races.writes(self._core, inst, access, self._time, before != self._bytes(access))
+        self._written = []
         if self._trial is None:
             return
         trial, self._trial = self._trial, None
@@ -151,6 +167,8 @@ class Hazards(Watcher):
                 self._adds(inst, access, shadow)
                 return
             shadow.reads.note_read(access, self._time)
+        if access.buffer is Buffer.shared_hbm and self._several:
+            self._launch.races.reads(self._core, inst, access, self._time)
         if shadow.whole or shadow.touched(access):
             if self._iterations.open and not (self._launch.cores > 1 and access.buffer is Buffer.shared_hbm):
                 self._iterations.reads(inst, access, shadow, shadow.made)
@@ -182,8 +200,23 @@ class Hazards(Watcher):
         if shadow.reads is not None and getattr(inst, "accumulate", None) is False:
             self._restarts(inst, access, shadow)
         shadow.note(access, self._time)
+        if access.buffer is Buffer.shared_hbm and self._several:
+            self._shares(inst, access)
         if shadow.tracked:
             self._places.written(shadow, access, self._time)
+
+    def _shares(self, inst: Inst, access: Access) -> None:
+        """A write to what the cores share: a race if it changes what the other one meanwhile reads or writes."""
+        races = self._launch.races
+        if races.meets(self._core, access):
+            self._written.append((access, self._bytes(access)))  # seen to when it is done
+        else:
+            races.writes(self._core, inst, access, self._time, None)
+
+    def _bytes(self, access: Access) -> NDArray[np.uint8]:
+        """The bytes of ``access``, in its shape and one dimension more."""
+        window = np.ascontiguousarray(self._machine.memory.window(access))
+        return window.view(np.uint8).reshape(*access.shape, access.dtype.itemsize).copy()
 
     def looks_up(self, by: Inst | Loop, index: Access) -> None:
         shadow = self._shadow(index.tensor)

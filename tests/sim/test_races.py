@@ -1,0 +1,131 @@
+"""Races between two cores, against what a barrier between each pair of accesses would say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.base.errors import CoreRaceError, UnwrittenReadError
+from nki.compiler import checked
+
+A = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
+Step = tuple[str, int, int]
+"""What a core does: write or read rows from one number on, as many; or meet."""
+
+
+@nki.jit
+def swapped(a, meet):
+    core = nl.program_id(0)
+    between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(between[nl.ds(4 * core, 4)], nl.load(a[nl.ds(4 * core, 4)]))
+    nisa.core_barrier(data=between if meet else out, cores=(0, 1))
+    nl.store(out[nl.ds(4 * core, 4)], nl.load(between[nl.ds(4 * (1 - core), 4)]))
+    return out
+
+
+def test_a_barrier_on_the_tensor_orders_what_one_on_another_does_not() -> None:
+    assert np.array_equal(nki.simulate(swapped[2])(A, True), np.concatenate([A[4:], A[:4]]))
+    for run in (nki.simulate(swapped[2]), lambda a, meet: checked.run(swapped[2].compile(a, meet).kernel, [a])):
+        with pytest.raises(CoreRaceError, match="'between'"):
+            run(A, False)
+
+
+def test_cores_that_write_the_same_numbers_do_not_race() -> None:
+    @nki.jit
+    def kernel(a):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(a))
+        tile = nl.load(out)
+        nisa.tensor_tensor(tile, tile, tile, nl.add)
+        last = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(last, tile)
+        return last
+
+    assert np.array_equal(nki.simulate(kernel[2])(A), 2 * A)
+
+
+def races(plans: list[list[Step]]) -> bool:
+    """Row by row, all pairs of accesses of two cores between the same two barriers; each writes numbers of its own."""
+    touched: list[set[tuple[int, str, int]]] = []
+    for plan in plans:
+        part, mine = 0, set[tuple[int, str, int]]()
+        written: set[tuple[int, int]] = set()
+        for what, first, count in plan:
+            part += what == "meet"
+            for row in range(first, first + count) if what != "meet" else ():
+                if what == "write":
+                    written.add((part, row))
+                if what == "write" or (part, row) not in written:  # a core reads its own write: that one races
+                    mine.add((part, what, row))
+        touched.append(mine)
+    return any(
+        (part, other, row) in touched[1]
+        for part, what, row in touched[0]
+        for other in ("read", "write")
+        if "write" in (what, other)
+    )
+
+
+@st.composite
+def plans(draw: st.DrawFn) -> list[list[Step]]:
+    meets = draw(st.integers(0, 2))
+    step = st.tuples(st.sampled_from(["read", "write"]), st.integers(0, 5), st.integers(1, 3))
+    made: list[list[Step]] = []
+    for _ in range(2):
+        plan: list[Step] = []
+        for number in range(meets + 1):
+            plan += [*draw(st.lists(step, max_size=3)), *([("meet", 0, 0)] if number < meets else [])]
+        made.append(plan)
+    return made
+
+
+@settings(max_examples=60)
+@given(plans())
+def test_races_are_found_where_they_are(steps: list[list[Step]]) -> None:
+    @nki.jit
+    def kernel(a, plans):
+        core = nl.program_id(0)
+        shared = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        if core == 0:
+            nl.store(shared, nl.load(a))
+        nisa.core_barrier(data=shared, cores=(0, 1))
+        for number, (what, first, count) in enumerate(plans[core]):
+            rows = shared[first : first + count]
+            if what == "meet":
+                nisa.core_barrier(data=shared, cores=(0, 1))
+            elif what == "read":
+                nl.load(rows)
+            else:
+                nl.store(rows, nl.full((count, 4), 100 * core + number + 50, dtype=a.dtype))
+        out = nl.ndarray((1, 4), dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.full((1, 4), 1.0, dtype=a.dtype))
+        return out
+
+    def run(simulated: Any) -> None:
+        simulated(A, steps)
+
+    if races(steps):
+        with pytest.raises(CoreRaceError):
+            run(nki.simulate(kernel[2]))
+    else:
+        run(nki.simulate(kernel[2]))
+
+
+def test_what_the_other_core_never_writes_is_unwritten_and_no_race() -> None:
+    @nki.jit
+    def kernel(a):
+        between = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(between))
+        return out
+
+    with pytest.raises(UnwrittenReadError):
+        nki.simulate(kernel[2])(A)
