@@ -45,6 +45,8 @@ class Kernel:
     or list. An output that is also an input is an input that the kernel changes. ``shapes`` are those in which outputs
     are returned, where that is not the shape of each tensor. ``tensors`` holds every tensor, inputs first, in the order
     in which they were made; those of loops last.
+    ``places`` says where each tensor on chip lies: ``(first partition, byte offset in the partition)``. It is empty
+    until stage ``allocate``, and leaves out what no instruction touches.
 
     On a grid of two this is the program of core 0; ``others`` are those of the other cores. Inputs, outputs, constants
     and what several cores made under one name in ``nl.shared_hbm`` are then the same :class:`Tensor` in each of them.
@@ -63,6 +65,7 @@ class Kernel:
     core: int = 0
     others: tuple[Kernel, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
+    places: Mapping[Tensor, tuple[int, int]] = field(default_factory=dict[Tensor, tuple[int, int]])
 
     @property
     def cores(self) -> tuple[Kernel, ...]:
@@ -114,7 +117,8 @@ class Kernel:
         tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role, t.data) for t in self.tensors]
         inputs, outputs = [t.name for t in self.inputs], [t.name for t in self.outputs]
         about = (self.name, self.target, self.grid, self.sequence, self.shapes, self.version, self.core, self.others)
-        return (*about, inputs, outputs, tensors, self.body)
+        places = {t.name: place for t, place in self.places.items()}
+        return (*about, inputs, outputs, tensors, places, self.body)
 
 
 class Observer:
