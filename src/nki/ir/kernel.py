@@ -17,6 +17,7 @@ from nki.base.errors import (
     NkiError,
     OutsideKernelError,
     PartitionError,
+    PsumError,
     ShapeError,
     SharedTensorError,
 )
@@ -408,6 +409,13 @@ def check_tensor(
         )
     if address is not None:
         _check_address(name, shape, size, limit, address, target)
+        if buffer is Buffer.psum and address[1] % target.psum_bank_bytes:
+            raise PsumError(
+                f"address={address!r} of tensor '{name}' {shape} is no beginning of a PSUM bank: it must be a multiple of "
+                f"{target.psum_bank_bytes} bytes",
+                fix=f"place it at ({address[0]}, {address[1] // target.psum_bank_bytes * target.psum_bank_bytes}), or "
+                "leave address out",
+            )
 
 
 def _check_address(

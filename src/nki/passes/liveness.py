@@ -13,11 +13,11 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from typing import Any, cast
+from typing import cast
 
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
-from nki.ir.loop import Statement
+from nki.ir.loop import Loop, Statement
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
 
@@ -51,113 +51,117 @@ def regions(target: Target) -> tuple[Region, Region]:
 
 @dataclass(slots=True)
 class Life:
-    """A tensor's first and last moment, the bytes that it takes per partition, and what its offset is a multiple of."""
+    """A tensor's first and last moment, the bytes that it takes per partition, and what its offset is a multiple of.
+
+    ``align`` begins as the largest element as which the tensor is seen. ``reads``: its first instruction reads it.
+    """
 
     tensor: Tensor
     first: int
     last: int
-    size: int
-    align: int
+    reads: bool = False
+    size: int = 0
+    align: int = 1
 
 
-class _Span:
-    """First and last moment; whether the first instruction reads."""
-
-    __slots__ = ("first", "last", "reads")
-
-    def __init__(self, first: int, last: int, reads: bool) -> None:
-        self.first = first
-        self.last = last
-        self.reads = reads
+_Lives = dict[Tensor, Life]
 
 
-_Spans = dict[Tensor, _Span]
+def _touched(body: tuple[Statement, ...], start: int, inside: bool) -> tuple[_Lives, int]:
+    """The moments from ``start`` on at which ``body`` touches each tensor; and the moment behind it."""
+    found: _Lives = {}
+    moment = start
+    for statement in body:
+        if not isinstance(statement, Inst):
+            moment = _loop(statement, found, moment)
+            continue
+        values = statement.__dict__
+        for name in statement.operand_names:
+            value = values[name]
+            if isinstance(value, Access):
+                tensor = value.tensor
+                life = found.get(tensor)
+                if life is None:
+                    reads = inside and any(read.tensor is tensor for read in statement.reads())
+                    life = found[tensor] = Life(tensor, moment, moment, reads)
+                else:
+                    life.last = moment
+                if value.dtype is not tensor.dtype:
+                    life.align = max(life.align, value.dtype.itemsize)
+                if value.dynamic is not None:
+                    _touch(value.dynamic.source, found, moment, True)
+            elif isinstance(value, tuple):
+                for access in cast("tuple[Access, ...]", value):
+                    _touch(access, found, moment, inside and name in statement.read_names)
+        moment += 1
+    return found, moment
 
 
-class _Walk:
-    """A walk through a program. ``widest``: the largest element as which a tensor is seen, if another than its own."""
+def _touch(access: Access, found: _Lives, moment: int, reads: bool) -> None:
+    life = found.get(access.tensor)
+    if life is None:
+        life = found[access.tensor] = Life(access.tensor, moment, moment, reads)
+    life.last = moment
+    life.align = max(life.align, access.dtype.itemsize)
+    if access.dynamic is not None:
+        _touch(access.dynamic.source, found, moment, True)
 
-    def __init__(self) -> None:
-        self.moment = 0
-        self.widest: dict[Tensor, int] = {}
 
-    def body(self, body: tuple[Statement, ...], inside: bool) -> _Spans:
-        """The moments at which ``body`` touches tensors."""
-        spans: _Spans = {}
-        for statement in body:
-            if not isinstance(statement, Inst):
-                self._loop(statement, spans)
-                continue
-            values = statement.__dict__
-            for name in statement.operand_names:
-                value = values[name]
-                if isinstance(value, Access):
-                    span = spans.get(value.tensor)
-                    if span is not None and value.dynamic is None and value.dtype is value.tensor.dtype:
-                        span.last = self.moment
-                    else:
-                        self._touch(value, statement, spans, inside)
-                elif isinstance(value, tuple):
-                    for access in cast("tuple[Access, ...]", value):
-                        self._touch(access, statement, spans, inside)
-            self.moment += 1
-        return spans
-
-    def _touch(self, access: Access, inst: Inst, spans: _Spans, inside: bool) -> None:
-        tensor = access.tensor
-        if access.dtype is not tensor.dtype:
-            self.widest[tensor] = max(self.widest.get(tensor, 0), access.dtype.itemsize)
-        span = spans.get(tensor)
-        if span is not None:
-            span.last = self.moment
-        else:
-            reads = inside and any(read.tensor is tensor for read in inst.reads())
-            spans[tensor] = _Span(self.moment, self.moment, reads)
-        if access.dynamic is not None:
-            self._touch(access.dynamic.source, inst, spans, inside)
-
-    def _loop(self, loop: Any, spans: _Spans) -> None:
-        start = self.moment
-        inner = self.body(loop.body, True)
-        end = self.moment - 1
-        own = set(loop.tensors)
-        for tensor, span in inner.items():
-            if tensor not in own or span.reads:
-                span.first, span.last = start, end
-            before = spans.get(tensor)
-            if before is None:
-                spans[tensor] = span
-            else:
-                before.last = span.last
+def _loop(loop: Loop, found: _Lives, start: int) -> int:
+    """Add what a loop touches; the moment behind it."""
+    inner, end = _touched(loop.body, start, True)
+    own = set(loop.tensors)
+    for tensor, life in inner.items():
+        if tensor not in own or life.reads:
+            life.first, life.last = start, end - 1
+        before = found.setdefault(tensor, life)
+        before.last = life.last
+        before.align = max(before.align, life.align)
+    return end
 
 
 def lives(kernel: Kernel, target: Target) -> dict[Buffer, list[Life]]:
     """The lives of what is placed in each memory, in the order in which they begin. What nothing touches has none."""
-    walk = _Walk()
-    spans = walk.body(kernel.body, False)
-    result: dict[Buffer, list[Life]] = {}
+    touched, _ = _touched(kernel.body, 0, False)
+    result: dict[Buffer, list[Life]] = {region.buffer: [] for region in regions(target)}
+    for life in touched.values():
+        its = result.get(life.tensor.buffer)
+        if its is not None:
+            its.append(life)
     for region in regions(target):
-        found = [_life(t, s, region, walk.widest) for t, s in spans.items() if t.buffer is region.buffer]
-        found.sort(key=lambda life: life.first)
-        result[region.buffer] = found
+        its = result[region.buffer]
+        for life in its:
+            _measure(life, region)
+        its.sort(key=_first)
     return result
 
 
-def _life(tensor: Tensor, span: _Span, region: Region, widest: Mapping[Tensor, int]) -> Life:
-    size = tensor.free_size * tensor.dtype.itemsize
+def _first(life: Life) -> int:
+    return life.first
+
+
+def _measure(life: Life, region: Region) -> None:
+    size = life.tensor.free_size * life.tensor.dtype.itemsize
     if region.buffer is Buffer.psum:
-        return Life(tensor, span.first, span.last, -(-size // region.align) * region.align, region.align)
-    return Life(tensor, span.first, span.last, size, max(region.align, tensor.dtype.itemsize, widest.get(tensor, 0)))
+        size += -size % region.align
+        life.align = region.align
+    else:
+        life.align = max(life.align, life.tensor.dtype.itemsize, region.align)
+    life.size = size
 
 
 def largest_sum(lives: Sequence[Life]) -> tuple[int, int]:
     """The most bytes per partition that live at one moment, and the first such moment: no plan needs less."""
     most = at = now = 0
-    changes = sorted([(life.first, life.size) for life in lives] + [(life.last + 1, -life.size) for life in lives])
-    for moment, change in changes:  # of one moment, what ends comes first: its change is below 0
-        now += change
+    ends = sorted((life.last, life.size) for life in lives)
+    gone = 0
+    for life in sorted(lives, key=_first):
+        while ends[gone][0] < life.first:
+            now -= ends[gone][1]
+            gone += 1
+        now += life.size
         if now > most:
-            most, at = now, moment
+            most, at = now, life.first
     return most, at
 
 

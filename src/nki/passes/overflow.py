@@ -66,8 +66,12 @@ def _at(span: Span | None) -> str:
 
 def _amount(size: int, region: Region) -> str:
     if region.buffer is Buffer.psum:
-        return f"{size // region.align} banks of {region.align} bytes"
+        return _banks(size // region.align)
     return f"{size} bytes"
+
+
+def _banks(count: int) -> str:
+    return f"{count} bank" + "s" * (count != 1)
 
 
 def _line(life: Life, kernel: Kernel, region: Region, near: Span | None) -> str:
@@ -112,7 +116,7 @@ def _smaller(region: Region, using: Sequence[Life], excess: int) -> str:
         elements = room // largest.tensor.dtype.itemsize
         return f"make '{largest.tensor.name}' at most {elements} elements of {largest.tensor.dtype} per partition"
     if region.buffer is Buffer.psum:
-        return f"have {excess // region.align} banks fewer in use at once: use fewer tiles, one after the other"
+        return f"use the tiles one after the other: there is no room for {_banks(excess // region.align)} of them"
     halves = itertools.accumulate(life.size // 2 for life in using)
     count = next((n for n, saved in enumerate(halves, 1) if saved >= excess), 0)
     if count:
