@@ -66,7 +66,6 @@ class Kernel:
     core: int = 0
     others: tuple[Kernel, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
-    places: Mapping[Tensor, tuple[int, int]] = field(default_factory=dict[Tensor, tuple[int, int]])
 
     @property
     def cores(self) -> tuple[Kernel, ...]:
@@ -411,8 +410,8 @@ def check_tensor(
         _check_address(name, shape, size, limit, address, target)
         if buffer is Buffer.psum and address[1] % target.psum_bank_bytes:
             raise PsumError(
-                f"address={address!r} of tensor '{name}' {shape} is no beginning of a PSUM bank: it must be a multiple of "
-                f"{target.psum_bank_bytes} bytes",
+                f"address={address!r} of tensor '{name}' {shape} is no beginning of a PSUM bank: the offset "
+                f"must be a multiple of {target.psum_bank_bytes} bytes",
                 fix=f"place it at ({address[0]}, {address[1] // target.psum_bank_bytes * target.psum_bank_bytes}), or "
                 "leave address out",
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from pathlib import Path
 
 from nki.base.errors import AddressOverlapError, MemoryFullError, NkiError, PlaceError
 from nki.base.source import Span
@@ -93,8 +94,10 @@ def _history(life: Life, kernel: Kernel, near: Span | None) -> str:
 
 
 def _place(span: Span, near: Span | None) -> str:
-    """The line of ``span``, with its file unless that is the one where the error is."""
-    return f"line {span.line}" if near is not None and span.file == near.file else str(span)
+    """The line of ``span``, with the name of its file unless that is the one where the error is."""
+    if near is not None and span.file == near.file:
+        return f"line {span.line}"
+    return f"{Path(span.file).name}:{span.line}"
 
 
 def _remedy(kernel: Kernel, region: Region, using: Sequence[Life], need: int, moment: int) -> str:
@@ -116,7 +119,7 @@ def _smaller(region: Region, using: Sequence[Life], excess: int) -> str:
         elements = room // largest.tensor.dtype.itemsize
         return f"make '{largest.tensor.name}' at most {elements} elements of {largest.tensor.dtype} per partition"
     if region.buffer is Buffer.psum:
-        return f"use the tiles one after the other: there is no room for {_banks(excess // region.align)} of them"
+        return f"use tiles one after the other, with {_banks(excess // region.align)} fewer at once"
     halves = itertools.accumulate(life.size // 2 for life in using)
     count = next((n for n, saved in enumerate(halves, 1) if saved >= excess), 0)
     if count:
