@@ -50,8 +50,8 @@ class MemoryMap:
         """The numbers of this memory, in a line."""
         region = self.region
         return (
-            f"{region.buffer.value} of {self.kernel.target}: {len(self.lives)} tensors, {self.top} of {region.usable} bytes "
-            f"per partition; most in use at one moment {self.need}, at {self.line(self.moment)}"
+            f"{region.buffer.value} of {self.kernel.target}: {len(self.lives)} tensors, {self.top} of {region.usable} "
+            f"bytes per partition; most in use at one moment {self.need}, at {self.line(self.moment)}"
         )
 
 

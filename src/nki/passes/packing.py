@@ -1,13 +1,14 @@
 """Offsets for blocks of bytes that are in use for a time, so that no two in use at once overlap.
 
-Finding the least memory that suffices is NP-hard. Three planners, from the one that shares least to the one that wastes
-least, are tried in turn; each is deterministic, and the first two take time in proportion to the blocks.
+Finding the least memory that suffices is NP-hard. Planners are tried in turn, from the one that shares least to the one
+that wastes least; each is deterministic, and the first two take time in proportion to the blocks.
 
 :class:`_Oldest` walks through time and gives each block the place that was free for longest, never used ones first: the
 engines then seldom wait for a place. Blocks that live long would cut its memory into pieces; they go to a part of their
 own, packed by :class:`_Gaps`, which gives each block the smallest gap that holds it. The less room there is, the more
-blocks count as living long, until none is left for the other part. :func:`stack` knows all of time at once and places
-the hardest blocks first; a block that finds no room moves to the front, and all are placed anew.
+blocks count as living long, until none is left for the other part. Then :mod:`nki.passes.skyline` looks at all of time
+at once. Where blocks are to lie around fixed ones, or beside each other in other partitions, :func:`stack` places the
+hardest first; a block that finds no room moves to the front, and all are placed anew.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.passes.liveness import Life, Place, largest_sum
+from nki.passes.skyline import skyline
 
 Range = tuple[int, int]
 
@@ -62,7 +64,10 @@ def pack(lives: Sequence[Life], capacity: int, fixed: Sequence[Fixed] = ()) -> l
         made = _spread(lives, capacity, blocked, share)
         if made is not None:
             return [(0, offset) for offset in made]
-    return stack(lives, capacity, fixed, [(0,)] * len(lives))
+    if fixed:
+        return stack(lives, capacity, fixed, [(0,)] * len(lives))
+    tight = skyline(lives, capacity)
+    return None if tight is None else [(0, offset) for offset in tight]
 
 
 def stack(
@@ -90,20 +95,6 @@ def stack(
             order.remove(failed)
             order.insert(0, failed)
     return None
-
-
-def tight(lives: Sequence[Life], least: int, fixed: Sequence[Fixed] = ()) -> int:
-    """The size of the smallest memory, from ``least`` on, for which :func:`pack` finds a plan; found to a 1000th."""
-    low, high = least, max([least, *(f.offset + f.life.size for f in fixed)])
-    while pack(lives, high, fixed) is None:
-        low, high = high, high + max(1, high // 50)
-    while high - low > max(1, least // 1000):
-        middle = (low + high) // 2
-        if pack(lives, middle, fixed) is None:
-            low = middle
-        else:
-            high = middle
-    return high
 
 
 def _joined(ranges: Iterable[Range]) -> list[Range]:
