@@ -54,6 +54,7 @@ class Life:
     """A tensor's first and last moment, the bytes that it takes per partition, and what its offset is a multiple of.
 
     ``align`` begins as the largest element as which the tensor is seen. ``reads``: its first instruction reads it.
+    ``renewed``: it was made in the body of a loop.
     """
 
     tensor: Tensor
@@ -62,6 +63,7 @@ class Life:
     reads: bool = False
     size: int = 0
     align: int = 1
+    renewed: bool = False
 
 
 _Lives = dict[Tensor, Life]
@@ -110,9 +112,11 @@ def _touch(access: Access, found: _Lives, moment: int, reads: bool) -> None:
 def _loop(loop: Loop, found: _Lives, start: int) -> int:
     """Add what a loop touches; the moment behind it."""
     inner, end = _touched(loop.body, start, True)
-    own = set(loop.tensors)
+    for tensor in loop.tensors:
+        if tensor in inner:
+            inner[tensor].renewed = True
     for tensor, life in inner.items():
-        if tensor not in own or life.reads:
+        if life.reads or not life.renewed:
             life.first, life.last = start, end - 1
         before = found.setdefault(tensor, life)
         before.last = life.last

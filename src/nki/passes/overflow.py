@@ -29,7 +29,8 @@ def full(kernel: Kernel, region: Region, living: Sequence[Life], target: Target)
         rest = sum(life.size for life in using[_SHOWN:])
         lines.append(f"and {len(using) - _SHOWN} more, {_amount(rest, region)}")
     memory = f"{region.buffer.value} of {target.name}, which has {_amount(region.usable, region)} per partition"
-    what = f"{len(using)} tensors in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, region)}"
+    those = "1 tensor" if len(using) == 1 else f"{len(using)} tensors"
+    what = f"{those} in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, region)}"
     if need <= region.usable:
         what += ", but no arrangement of all tensors was found that lets each keep its place while it is in use"
     message = f"{kernel.name} does not fit into {memory}: {what}\n" + "\n".join("    " + line for line in lines)
