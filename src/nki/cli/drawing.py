@@ -51,7 +51,7 @@ def _map(memory: MemoryMap) -> list[str]:
     height = memory.region.usable if memory.region.buffer is Buffer.psum else memory.top
     across, up = _WIDTH / len(memory.instructions), _HEIGHT / height
     parts = [
-        f'<text x="0" y="-14" font-size="13">{escape(memory.summary())}</text>',
+        f'<text x="0" y="-14" font-size="13">{escape(_summary(memory))}</text>',
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#888"/>',
     ]
     for number, life in enumerate(memory.lives):
@@ -77,6 +77,10 @@ def _map(memory: MemoryMap) -> list[str]:
     return parts
 
 
+def _summary(memory: MemoryMap) -> str:
+    return memory.summary().replace("\n", ", ")
+
+
 def described(memory: MemoryMap, life: Life) -> str:
     """A tensor in words: what it is, where it lies, and when it is in use."""
     tensor, (partition, offset) = life.tensor, memory.place(life)
@@ -100,4 +104,4 @@ def _table(memory: MemoryMap) -> str:
         cells = [tensor.name, tensor.shape, tensor.dtype, life.size, memory.place(life)]
         cells += [memory.line(life.first), memory.line(life.last)]
         rows.append("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>")
-    return f"<h2>{escape(memory.summary())}</h2>\n<table>{head}\n" + "\n".join(rows) + "</table>"
+    return f"<h2>{escape(_summary(memory))}</h2>\n<table>{head}\n" + "\n".join(rows) + "</table>"

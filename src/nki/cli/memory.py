@@ -47,11 +47,11 @@ class MemoryMap:
         return f"#{moment}" if span is None else _short(span)
 
     def summary(self) -> str:
-        """The numbers of this memory, in a line."""
+        """The numbers of this memory, in two lines."""
         region = self.region
         return (
             f"{region.buffer.value} of {self.kernel.target}: {len(self.lives)} tensors, {self.top} of {region.usable} "
-            f"bytes per partition; most in use at one moment {self.need}, at {self.line(self.moment)}"
+            f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
         )
 
 
