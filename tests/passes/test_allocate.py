@@ -312,3 +312,28 @@ def twice(a: Any) -> Any:
     nisa.tensor_tensor(two, one, one, nl.add)
     nisa.dma_copy(out, two)
     return out
+
+
+@nki.jit
+def halves(a: Any) -> Any:
+    """Each core doubles its half; the second one with another tile in front."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    core = nl.program_id(0)
+    if core == 1:
+        first = nl.ndarray((128, 16), dtype=a.dtype)
+        nisa.memset(first, 0.0)
+    half = nl.ndarray((128, 64), dtype=a.dtype)
+    nisa.dma_copy(half, a[:, nl.ds(core * 64, 64)])
+    nisa.tensor_scalar(half, half, nl.multiply, 2.0)
+    nisa.dma_copy(out[:, nl.ds(core * 64, 64)], half)
+    return out
+
+
+def test_each_core_has_a_memory_of_its_own() -> None:
+    a = np.ones((128, 128), np.float32)
+    made = halves[2].compile(a).kernel
+    allocate.legal(made)
+    found = [{t.name: p for t, p in core.places.items()} for core in made.cores]
+    assert found == [{"half": (0, 0)}, {"first": (0, 0), "half": (0, 64)}]
+    assert text.parse(text.show(made)) == made == artifact.loads(artifact.dumps(made))
+    assert (halves[2](a) == 2).all() and (nki.simulate(halves[2])(a) == 2).all()

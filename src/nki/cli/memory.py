@@ -48,9 +48,10 @@ class MemoryMap:
 
     def summary(self) -> str:
         """The numbers of this memory, in two lines."""
-        region = self.region
+        region, kernel = self.region, self.kernel
+        core = f", core {kernel.core}" if kernel.grid > (1,) else ""
         return (
-            f"{region.buffer.value} of {self.kernel.target}: {len(self.lives)} tensors, {self.top} of {region.usable} "
+            f"{region.buffer.value} of {kernel.target}{core}: {len(self.lives)} tensors, {self.top} of {region.usable} "
             f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
         )
 
@@ -60,16 +61,17 @@ def _short(span: Span) -> str:
 
 
 def maps(kernel: Kernel, target: Target) -> list[MemoryMap]:
-    """A map of each memory that ``kernel``, which has its places, uses."""
-    found = lives(kernel, target)
-    insts = list(kernel.instructions())
+    """A map of each memory that each core of ``kernel``, which has its places, uses."""
     result: list[MemoryMap] = []
-    for region in regions(target):
-        its = found[region.buffer]
-        if its:
-            need, moment = largest_sum(its)
-            top = max(kernel.places[life.tensor][1] + life.size for life in its)
-            result.append(MemoryMap(kernel, region, its, insts, need, moment, top))
+    for core in kernel.cores:
+        found = lives(core, target)
+        insts = list(core.instructions())
+        for region in regions(target):
+            its = found[region.buffer]
+            if its:
+                need, moment = largest_sum(its)
+                top = max(core.places[life.tensor][1] + life.size for life in its)
+                result.append(MemoryMap(core, region, its, insts, need, moment, top))
     return result
 
 

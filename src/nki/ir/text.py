@@ -74,7 +74,9 @@ def show(kernel: Kernel) -> str:
         lines.append(f"core {other.core} {{")
         common, inner = set(kernel.tensors), set(declared(other.body))
         lines.extend(
-            f"  {f'shared {_name(t)}' if t in common else _tensor(t, other.places)}" for t in other.tensors if t not in inner
+            f"  {f'shared {_name(t)}' if t in common else _tensor(t, other.places)}"
+            for t in other.tensors
+            if t not in inner
         )
         lines.extend(_statements(other.body, "  ", other.places))
         lines.append("}")
@@ -196,8 +198,7 @@ class _Parser:
         self.tensors: dict[str, Tensor] = {}
         """Those that can be named here, in the order in which they were declared."""
         self.names: set[str] = set()
-        self.given: dict[Tensor, tuple[int, int]] = {}
-        """Where tensors lie, if stage ``allocate`` has said so."""
+        self.given: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
         # Unrolled loops say the same again and again; what has been read is looked up by its text.
         self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.values: dict[str, Any] = {}

@@ -179,16 +179,15 @@ def _wrong_starts(kernel: Kernel, places: Mapping[Tensor, Place], target: Target
 
 
 def legal(kernel: Kernel) -> None:
-    """Every tensor on chip that is touched has a place inside its memory, and no two overlap while both live."""
+    """On each core, every tensor on chip that is touched has a place inside its memory, and no two in use overlap."""
     target = targets.find(kernel.target)
-    living = lives(kernel, target)
-    for region in regions(target):
-        for life in living[region.buffer]:
-            place = kernel.places.get(life.tensor)
-            given = life.tensor.address
-            assert place is not None, f"allocate left '{life.tensor.name}' without a place"
-            assert place == given or (given is None and _inside(region, life, place)), (
-                f"'{life.tensor.name}' at {place}"
-            )
-        met = collision(living[region.buffer], kernel.places)
-        assert met is None, f"allocate put '{met[0].tensor.name}' and '{met[1].tensor.name}' in one place"
+    for core in kernel.cores:
+        living = lives(core, target)
+        for region in regions(target):
+            for life in living[region.buffer]:
+                place = core.places.get(life.tensor)
+                name, given = life.tensor.name, life.tensor.address
+                assert place is not None, f"allocate left '{name}' without a place"
+                assert place == given or (given is None and _inside(region, life, place)), f"'{name}' at {place}"
+            met = collision(living[region.buffer], core.places)
+            assert met is None, f"allocate put '{met[0].tensor.name}' and '{met[1].tensor.name}' in one place"
