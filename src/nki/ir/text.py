@@ -68,8 +68,7 @@ def show(kernel: Kernel) -> str:
         _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
         for t, spec in zip(kernel.outputs, kernel.output_specs(), strict=True)
     )
-    lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
-    lines.append("}")
+    lines += [f"  return ({names})" if kernel.sequence else f"  return {names}", "}"]
     for other in kernel.others:
         lines.append(f"core {other.core} {{")
         common, inner = set(kernel.tensors), set(declared(other.body))
