@@ -17,13 +17,14 @@ import sys
 
 import torch
 
-from benchmarks import compiling, launching, matmul, model, primitives, simulating
+from benchmarks import compiling, launching, matmul, memory, model, primitives, simulating
 
 SECTIONS = {
     "matmul": matmul.rows,
     "primitives": primitives.rows,
     "compiling": compiling.rows,
     "simulating": simulating.rows,
+    "memory": memory.rows,
     "launching": launching.rows,
     "model": model.rows,
 }

@@ -143,6 +143,9 @@ def test_other_options(file, nki):
     assert "not allowed with" in complaint(nki(*dump, "--after", "verify", "--llvm"))
     assert "--lines" in complaint(nki(*dump, "--asm", "--lines"))
     assert ".klir" in complaint(nki(*dump, "--artifact", "a.bin"))
+    assert ".svg or .html" in complaint(nki(*dump, "--memory", "map.png"))
+    assert "no folder nowhere" in complaint(nki(*dump, "--memory", "nowhere/map.svg"))
+    assert "--lines" in complaint(nki(*dump, "--memory", "--lines"))
     assert "no folder nowhere" in complaint(nki(*dump, "--artifact", "nowhere/a.klir"))
 
 

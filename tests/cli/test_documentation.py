@@ -40,6 +40,7 @@ def test_there_are_examples():
 def test_example(command, shown, tmp_path, monkeypatch):
     monkeypatch.delenv("NKI_SIMULATOR", raising=False)
     monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    monkeypatch.setenv("COLUMNS", "100")
     artifact = tmp_path / "rms.klir"
     if command == "nki run /tmp/rms.klir":  # the example before it has written the file
         before = next(c for c, _ in EXAMPLES if "--artifact" in c)

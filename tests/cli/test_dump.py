@@ -6,6 +6,7 @@ import io
 import json
 import re
 import sys
+import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
@@ -92,3 +93,42 @@ def test_artifact_keeps_the_users_lines(file, nki):
     assert [i.where.span.line for i in artifact.load(Path("both.klir")).body] == [
         i.where.span.line for i in text.parse(dumped(nki, file)).body
     ]
+
+
+def test_the_map_of_the_memory(file, nki, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = dumped(nki, file, "--memory")
+    assert "\nat most 256 bytes in use at one moment, at kernels.py:" in shown
+    assert shown.startswith("both: 5 instructions\n\nsbuf of trn3: 2 tensors, 256 of 245752 bytes per partition\n")
+    lines = shown.splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = {line[:9].strip(): line[11:-1] for line in lines if line.endswith("|")}
+    assert rows["0"] == "A" * 52 + "·" * 13 and rows["132"] == "·" * 13 + "B" * 52
+    assert re.fullmatch(
+        r"  B tensor\.1 \(128, 32\) float32: 128 bytes at 128, kernels\.py:\d+ to kernels\.py:\d+", lines[-1]
+    )
+
+
+def test_maps_as_files(file, nki):
+    assert "both for trn3, 5 instructions" in dumped(nki, file, "--memory", "map.svg")
+    drawing = ET.parse("map.svg").getroot()
+    told = [title.text for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
+    assert len(told) == 3 and told[0] == "Memory of both on trn3" and "128 bytes at partition 0, byte 128" in told[2]
+    dumped(nki, file, "--memory", "map.html")
+    page = Path("map.html").read_text()
+    assert page.count("<tr>") == 3 and "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_map_of_a_kernel_without_tiles(nki):
+    Path("plain.nki").write_text(PLAIN)
+    assert nki("dump", "plain.nki", "--memory").out == "plain: 1 instructions\n\nno tensor lies in sbuf or psum\n"
+
+
+PLAIN = """\
+kernel "plain" target=trn3 grid=() version="1" {
+  input a : hbm float32[4,4]
+  output c : shared_hbm float32[4,4]
+  dma_copy dst=c[0 | 4x4, 1x4] src=a[0 | 4x4, 1x4]
+  return c
+}
+"""

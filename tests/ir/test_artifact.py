@@ -70,7 +70,7 @@ def test_it_holds_the_kernel() -> None:
         packed(format=None),
         packed(version=None),
         packed(version=0),
-        packed(version=3),
+        packed(version=2),
         packed(version="1"),
         packed(version=[1]),
         packed(kernel=None),
@@ -97,8 +97,8 @@ def test_damaged_foreign_or_newer(data: bytes) -> None:
 
 
 def test_another_version_is_named() -> None:
-    with pytest.raises(ArtifactError, match=r"has format version 3 \(by open-nki 9\.9\)"):
-        artifact.loads(packed(version=3, compiler="9.9"))
+    with pytest.raises(ArtifactError, match=r"has format version 4 \(by open-nki 9\.9\)"):
+        artifact.loads(packed(version=4, compiler="9.9"))
 
 
 @pytest.mark.parametrize("length", [*range(0, len(DATA), 13), len(DATA) - 1])

@@ -105,6 +105,18 @@ class CapacityError(NkiError):
     code = "NKI-BU003"
 
 
+class MemoryFullError(NkiError):
+    """Tensors that are in use at one moment and together need more than the memory has."""
+
+    code = "NKI-BU004"
+
+
+class AddressOverlapError(NkiError):
+    """Two tensors that the user placed on the same bytes while both are in use."""
+
+    code = "NKI-BU005"
+
+
 class EngineError(NkiError):
     """An engine that cannot run the instruction."""
 
@@ -157,6 +169,12 @@ class StructureError(NkiError):
     """A kernel, read from text or from an artifact, whose parts do not fit together."""
 
     code = "NKI-IR004"
+
+
+class PlaceError(NkiError):
+    """A place of a tensor, read from text or from an artifact, that it cannot have."""
+
+    code = "NKI-IR005"
 
 
 # Targets

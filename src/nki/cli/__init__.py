@@ -26,7 +26,9 @@ __all__ = ["main"]
 
 
 _RUN = "Compile a kernel for the given arguments, run it, print what came out and how long it took."
-_DUMP = "Print a kernel after a stage as text, its LLVM IR or its assembly; or write its artifact."
+_DUMP = (
+    "Print a kernel after a stage as text, its LLVM IR, its assembly or the map of its memory; or write its artifact."
+)
 _EXPLAIN = "Say what an error code, a rule or an instruction means, from the declarations themselves."
 _CHECK = (
     "Say what is wrong with the kernels of Python files and with what they call. Modules are imported; kernels are not "
@@ -150,6 +152,13 @@ def _add_dump(commands: Any) -> None:
     forms.add_argument("--llvm", action="store_true", help="the optimised LLVM IR of its native routines")
     forms.add_argument("--asm", action="store_true", help="their assembly for this machine")
     forms.add_argument("--artifact", metavar="FILE.klir", help="write the compiled kernel to a file")
+    forms.add_argument(
+        "--memory",
+        nargs="?",
+        const="",
+        metavar="FILE",
+        help="draw what lies where in SBUF and PSUM, over time: as text, or into a .svg or .html file",
+    )
     dumping.add_argument("--queues", action="store_true", help="what each engine and DMA ring runs and waits for")
     dumping.add_argument("--in-order", action="store_true", help="schedule without moving instructions")
     dumping.add_argument("--lines", action="store_true", help="show source lines above their instructions")

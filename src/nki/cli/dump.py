@@ -1,4 +1,4 @@
-"""``nki dump``: a kernel after a stage as text, its LLVM IR, its assembly, or its artifact."""
+"""``nki dump``: a kernel after a stage as text, its LLVM IR, its assembly, its artifact, or the map of its memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import contextlib
 import json
 import linecache
 import re
+import shutil
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
 from nki.backend.cpu.plan import listing
+from nki.cli.drawing import html, svg
+from nki.cli.memory import drawn
 from nki.cli.usage import UsageError
 from nki.cli.work import prepared
 from nki.compiler.pipeline import NATIVE
@@ -22,25 +25,37 @@ from nki.ir.kernel import Kernel as Program
 from nki.ir.loop import Statement, regions
 from nki.ir.text import show
 
+_WIDTH: Final = 100
+"""Columns of a map that no terminal shows."""
 _PLACE: Final = re.compile(r'  # ("(?:[^"\\]|\\.)*"):(\d+)$')
 
 
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki dump``."""
-    if options.lines and (options.llvm or options.asm or options.artifact):
+    if options.lines and (options.llvm or options.asm or options.artifact or options.memory is not None):
         raise UsageError("--lines is for the text form", "leave it out, or leave out what asks for another form")
-    if options.queues and (options.lines or options.after or options.llvm or options.asm or options.artifact):
+    forms = (options.lines, options.after, options.llvm, options.asm, options.artifact, options.memory is not None)
+    if options.queues and any(forms):
         raise UsageError("--queues is a form of its own", "leave out what asks for another form")
     if options.artifact and not options.artifact.endswith(".klir"):
         raise UsageError(f"--artifact {options.artifact}: artifacts are .klir files")
-    if options.artifact and not Path(options.artifact).parent.is_dir():
-        raise UsageError(f"--artifact {options.artifact}: there is no folder {Path(options.artifact).parent}")
+    if options.memory and not options.memory.endswith((".svg", ".html")):
+        raise UsageError(f"--memory {options.memory}: maps are .svg or .html files", "leave the file out to see text")
+    for option, file in (("--artifact", options.artifact), ("--memory", options.memory)):
+        if file and not Path(file).parent.is_dir():
+            raise UsageError(f"{option} {file}: there is no folder {Path(file).parent}")
     # What a kernel prints while it is specialised must not end up inside the dump.
     with contextlib.redirect_stdout(sys.stderr), prepared(options.kernel, options.arg, options.target) as work:
         native = options.artifact or options.llvm or options.asm
-        program = work.compile(NATIVE if native else options.after, reorder=False if options.in_order else None)
+        stage = "allocate" if options.memory is not None else NATIVE if native else options.after
+        program = work.compile(stage, reorder=False if options.in_order else None)
     if options.artifact:
-        print(_write(Path(options.artifact), program))
+        print(_write("--artifact", Path(options.artifact), program, artifact.dumps(program)))
+    elif options.memory:
+        make = html if options.memory.endswith(".html") else svg
+        print(_write("--memory", Path(options.memory), program, make(program, work.target).encode()))
+    elif options.memory is not None:
+        print(drawn(program, work.target, shutil.get_terminal_size((_WIDTH, 24)).columns), end="")
     elif options.llvm or options.asm:
         print(listing(program, assembly=bool(options.asm)), end="")
     elif options.queues:
@@ -50,13 +65,12 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _write(path: Path, program: Program) -> str:
-    """Write the artifact; what was written, in words."""
-    data = artifact.dumps(program)
+def _write(option: str, path: Path, program: Program, data: bytes) -> str:
+    """Write the file that ``option`` names; what was written, in words."""
     try:
         path.write_bytes(data)
     except OSError as error:
-        raise UsageError(f"--artifact {path}: {error.strerror}") from None
+        raise UsageError(f"{option} {path}: {error.strerror}") from None
     return f"{path}: {program.name} for {program.target}, {program.size} instructions, {len(data)} bytes"
 
 

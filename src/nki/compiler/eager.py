@@ -26,7 +26,7 @@ from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
 from nki.ir.types import Access, Tensor
 from nki.ir.viewing import showing
-from nki.passes import accumulate, depend, verify, widen
+from nki.passes import accumulate, allocate, depend, verify, widen
 from nki.sim.hazards import Hazards, Launch
 from nki.target.model import Target
 
@@ -158,5 +158,5 @@ def run(
         launch.finish(kernel.outputs)
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
-        depend.run(core, target)
+        depend.run(allocate.run(core, target), target)  # refuses what does not fit; known only now
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

@@ -21,7 +21,7 @@ from nki.ir.kernel import Kernel
 from nki.ir.text import parse, show
 
 FORMAT = "open-nki klir"
-VERSION = 2
+VERSION = 3
 LARGEST = 1 << 28
 """Bytes of text that an artifact may hold: a damaged file must not exhaust memory."""
 _FIX = "compile the kernel again"

@@ -17,6 +17,7 @@ from nki.base.errors import (
     NkiError,
     OutsideKernelError,
     PartitionError,
+    PsumError,
     ShapeError,
     SharedTensorError,
 )
@@ -45,6 +46,8 @@ class Kernel:
     or list. An output that is also an input is an input that the kernel changes. ``shapes`` are those in which outputs
     are returned, where that is not the shape of each tensor. ``tensors`` holds every tensor, inputs first, in the order
     in which they were made; those of loops last.
+    ``places`` says where each tensor on chip lies: ``(first partition, byte offset in the partition)``. It is empty
+    until stage ``allocate``, and leaves out what no instruction touches.
 
     On a grid of two this is the program of core 0; ``others`` are those of the other cores. Inputs, outputs, constants
     and what several cores made under one name in ``nl.shared_hbm`` are then the same :class:`Tensor` in each of them.
@@ -114,7 +117,8 @@ class Kernel:
         tensors = [(t.name, t.shape, t.dtype.name, t.buffer, t.address, t.role, t.data) for t in self.tensors]
         inputs, outputs = [t.name for t in self.inputs], [t.name for t in self.outputs]
         about = (self.name, self.target, self.grid, self.sequence, self.shapes, self.version, self.core, self.others)
-        return (*about, inputs, outputs, tensors, self.body)
+        places = {t.name: place for t, place in self.places.items()}
+        return (*about, inputs, outputs, tensors, places, self.body)
 
 
 class Observer:
@@ -404,6 +408,13 @@ def check_tensor(
         )
     if address is not None:
         _check_address(name, shape, size, limit, address, target)
+        if buffer is Buffer.psum and address[1] % target.psum_bank_bytes:
+            raise PsumError(
+                f"address={address!r} of tensor '{name}' {shape} is no beginning of a PSUM bank: the offset "
+                f"must be a multiple of {target.psum_bank_bytes} bytes",
+                fix=f"place it at ({address[0]}, {address[1] // target.psum_bank_bytes * target.psum_bank_bytes}), or "
+                "leave address out",
+            )
 
 
 def _check_address(

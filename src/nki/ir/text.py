@@ -4,7 +4,7 @@
       input a : hbm float32[256,512]
       constant e : shared_hbm float32[2,2] sha256=18d… data=eJx…
       tensor c : shared_hbm float32[256,512]
-      tensor a_tile : sbuf float32[128,512] at=(0, 2048)
+      tensor a_tile : sbuf float32[128,512] at=(0, 2048) place=(0, 2048)
       dma_copy dst=a_tile[0 | 512x128, 1x512] src=a[0 | 512x128, 1x512] engine=unknown  # "add.py":14
       for i = 0 to n step 2 {  # "add.py":15
         tensor b_tile : sbuf float32[128,512]
@@ -21,10 +21,11 @@ has in common with core 0 in lines like ``shared c``. ``return c[256,4,128]`` re
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
 bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
 has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
-uncompressed ones. A tensor whose name is no plain word has it in quotes. Bounds of loops are numbers or
-registers. What a loop declares exists in it alone. Behind an instruction's arguments stand ``label name``, which edges
-call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as far as it has them.
-``parse(show(kernel)) == kernel``.
+uncompressed ones. ``at`` is the address that the user gave, ``place`` the one that the tensor has after stage
+``allocate``, both as (first partition, byte in the partition). A tensor whose name is no plain word has it in quotes.
+Bounds of loops are numbers or registers. What a loop declares exists in it alone. Behind an instruction's arguments
+stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as far as it
+has them. ``parse(show(kernel)) == kernel``.
 
 Parsing never evaluates anything, and proves nothing but the form: whether the kernel is legal is for stage ``verify``.
 """
@@ -51,6 +52,8 @@ from nki.ir.kernel import Kernel
 from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
 
+Places = Mapping[Tensor, tuple[int, int]]
+
 
 def show(kernel: Kernel) -> str:
     """``kernel`` as text."""
@@ -59,33 +62,34 @@ def show(kernel: Kernel) -> str:
         f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)} {{"
     ]
     inner = set(declared(kernel.body))
-    lines.extend("  " + _tensor(t) for t in kernel.tensors if t not in inner)
-    lines.extend(_statements(kernel.body, "  "))
+    lines.extend("  " + _tensor(t, kernel.places) for t in kernel.tensors if t not in inner)
+    lines.extend(_statements(kernel.body, "  ", kernel.places))
     names = ", ".join(
         _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
         for t, spec in zip(kernel.outputs, kernel.output_specs(), strict=True)
     )
-    lines.append(f"  return ({names})" if kernel.sequence else f"  return {names}")
-    lines.append("}")
+    lines += [f"  return ({names})" if kernel.sequence else f"  return {names}", "}"]
     for other in kernel.others:
         lines.append(f"core {other.core} {{")
         common, inner = set(kernel.tensors), set(declared(other.body))
         lines.extend(
-            f"  {f'shared {_name(t)}' if t in common else _tensor(t)}" for t in other.tensors if t not in inner
+            f"  {f'shared {_name(t)}' if t in common else _tensor(t, other.places)}"
+            for t in other.tensors
+            if t not in inner
         )
-        lines.extend(_statements(other.body, "  "))
+        lines.extend(_statements(other.body, "  ", other.places))
         lines.append("}")
     return "\n".join(lines) + "\n"
 
 
-def _statements(body: tuple[Statement, ...], indent: str) -> Iterator[str]:
+def _statements(body: tuple[Statement, ...], indent: str, places: Places) -> Iterator[str]:
     for statement in body:
         if isinstance(statement, Inst):
             yield indent + show_inst(statement)
             continue
         yield f"{indent}{_head(statement)} {{{_source(statement.where)}"
-        yield from (f"{indent}  {_tensor(t)}" for t in statement.tensors)
-        yield from _statements(statement.body, indent + "  ")
+        yield from (f"{indent}  {_tensor(t, places)}" for t in statement.tensors)
+        yield from _statements(statement.body, indent + "  ", places)
         yield indent + "}"
 
 
@@ -113,11 +117,12 @@ def _source(where: Where) -> str:
     return f"  # {json.dumps(span.file)}:{span.line}" if span is not None else ""
 
 
-def _tensor(t: Tensor) -> str:
+def _tensor(t: Tensor, places: Places) -> str:
     shape = ",".join(map(str, t.shape))
     address = f" at={_value(t.address)}" if t.address is not None else ""
+    place = f" place={_value(places[t])}" if t in places else ""
     data = "" if t.data is None else f" sha256={t.data.digest} data={_packed(t.data)}"
-    return f"{t.role or 'tensor'} {_name(t)} : {t.buffer.value} {t.dtype.name}[{shape}]{address}{data}"
+    return f"{t.role or 'tensor'} {_name(t)} : {t.buffer.value} {t.dtype.name}[{shape}]{address}{place}{data}"
 
 
 def _packed(constant: Constant) -> str:
@@ -150,7 +155,7 @@ _NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
 _HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
 _DECLARE = re.compile(
     rf"(input|output|tensor|constant) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
-    r"(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
+    r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
 )
 _SHARED = re.compile(rf"shared {_NAME}$")
 _FOR = re.compile(rf"for {_NAME} = (?:(-?\d+)|{_NAME}) to (?:(-?\d+)|{_NAME}) step (\d+) \{{")
@@ -192,6 +197,7 @@ class _Parser:
         self.tensors: dict[str, Tensor] = {}
         """Those that can be named here, in the order in which they were declared."""
         self.names: set[str] = set()
+        self.given: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
         # Unrolled loops say the same again and again; what has been read is looked up by its text.
         self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.values: dict[str, Any] = {}
@@ -238,6 +244,7 @@ class _Parser:
             tuple(body),
             self.string(head[4]),
             shapes=tuple(shapes) if any(shape for _, shape in found) else (),
+            places=self.given,
         )
         return replace(made, others=tuple(self.others(made)))
 
@@ -247,11 +254,11 @@ class _Parser:
         while (line := self.after()) is not None:
             if line != f"core {number} {{":
                 raise self.fail(f"expected core {number} {{, or the end of the text")
-            self.tensors, self.names = {}, set()
+            self.tensors, self.names, self.given = {}, set(), {}
             self.values.clear()
             body, _ = self.body("}", common=common)
             tensors = (*self.tensors.values(), *declared(body))
-            yield replace(first, tensors=tensors, body=tuple(body), core=number)
+            yield replace(first, tensors=tensors, body=tuple(body), core=number, places=self.given)
             number += 1
 
     def after(self) -> str | None:
@@ -328,7 +335,9 @@ class _Parser:
         role = "" if found[1] == "tensor" else found[1]
         made = Tensor(name, shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
         if found[8]:
-            made.data = self.data(found[8], found[9], made.nbytes)
+            self.given[made] = (self.whole(found[8]), self.whole(found[9]))
+        if found[10]:
+            made.data = self.data(found[10], found[11], made.nbytes)
         self.tensors[name] = made
 
     def share(self, line: str, common: Mapping[str, Tensor]) -> None:

@@ -57,9 +57,10 @@ class Widening:
         return inst.with_operands(found) if found else inst
 
     def kernel(self, kernel: Kernel) -> Kernel:
-        """``kernel``, on all cores, with what stands for its tensors."""
+        """``kernel``, on all cores, with what stands for its tensors, and so without their places."""
         return replace(
             kernel,
+            places={},
             body=self.body(kernel.body),
             tensors=tuple(map(self.tensor, kernel.tensors)),
             outputs=tuple(map(self.tensor, kernel.outputs)),

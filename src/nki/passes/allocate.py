@@ -1,0 +1,193 @@
+"""Stage ``allocate``: every tensor on chip that an instruction touches gets its place in SBUF or PSUM.
+
+A place is (first partition, byte offset in the partition). One that the user gave with ``address=`` is kept, and so is
+one that a kernel in text form brings along. The others start at partition 0, in bytes that nobody else uses while they
+live (:mod:`nki.passes.liveness`, :mod:`nki.passes.packing`). If there is no room for that, tiles of at most 64
+partitions are laid beside one another, where each instruction that touches them may start at that partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from nki import target as targets
+from nki.base.errors import NkiError, PlaceError
+from nki.ir.inst import Inst, verify
+from nki.ir.kernel import Kernel
+from nki.ir.register import is_register
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.enums import engine
+from nki.isa.rules import starts
+from nki.passes import overflow
+from nki.passes.liveness import Life, Place, Region, collision, lives, regions
+from nki.passes.packing import Fixed, pack, stack
+from nki.target.model import Target
+
+_FIX = "take the places out of the text; this stage finds them"
+
+
+def run(kernel: Kernel, target: Target) -> Kernel:
+    """``kernel`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room."""
+    _check_known(kernel)
+    places: dict[Tensor, Place] = {}
+    living = lives(kernel, target)
+    for region in regions(target):
+        places.update(_placed(kernel, region, living[region.buffer], target))
+    wrong = _wrong_starts(kernel, places, target)
+    if wrong is not None:
+        raise wrong
+    return replace(kernel, places=places)
+
+
+def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target) -> dict[Tensor, Place]:
+    """The places of what lives in one memory, in the order in which it begins to live."""
+    given: dict[Tensor, Place] = {}
+    for life in living:
+        place = life.tensor.address or kernel.places.get(life.tensor)
+        if place is not None:
+            given[life.tensor] = place
+    fixed = [Fixed(life, *given[life.tensor]) for life in living if life.tensor in given]
+    _check_given(kernel, region, fixed)
+    free = [life for life in living if life.tensor not in given] if given else living
+    found = pack(free, region.usable, fixed) if free else []
+    if found is None:
+        found = _stacked(kernel, region, free, fixed, target)
+    if found is None:
+        raise overflow.full(kernel, region, living, target)
+    places = {life.tensor: place for life, place in zip(free, found, strict=True)}
+    return {life.tensor: given.get(life.tensor) or places[life.tensor] for life in living} if given else places
+
+
+def _check_known(kernel: Kernel) -> None:
+    """Raise unless the places that the kernel brings along are those of tiles."""
+    for tensor, place in kernel.places.items():
+        if tensor.buffer not in (Buffer.sbuf, Buffer.psum) or (tensor.address or place) != place:
+            raise PlaceError(
+                f"'{tensor.name}' in {tensor.buffer.value} has place={place}; only tiles in sbuf and psum have one, "
+                "which is their address if they have that",
+                fix=_FIX,
+            )
+
+
+def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed]) -> None:
+    """Raise unless places that were given lie inside the memory, and apart from each other while both are in use."""
+    for f in fixed:
+        tensor = f.life.tensor
+        if tensor.address is None and not _inside(region, f.life, (f.partition, f.offset)):
+            raise PlaceError(
+                f"'{tensor.name}' has place={(f.partition, f.offset)}, which is none in {region.buffer.value} for "
+                f"{tensor.shape[0]} partitions of {region.partitions} and {f.life.size} bytes of {region.usable} at a "
+                f"multiple of {f.life.align}",
+                fix=_FIX,
+            )
+    met = collision([f.life for f in fixed], {f.life.tensor: (f.partition, f.offset) for f in fixed})
+    if met is not None:
+        raise overflow.overlap(kernel, region, *met)
+
+
+def _inside(region: Region, life: Life, place: Place) -> bool:
+    """Whether the place is one that this stage could have chosen."""
+    partition, offset = place
+    count = life.tensor.shape[0]
+    aligned = offset % life.align == 0 and partition in starts(count)
+    return aligned and partition + count <= region.partitions and offset + life.size <= region.usable
+
+
+def _stacked(
+    kernel: Kernel, region: Region, free: Sequence[Life], fixed: Sequence[Fixed], target: Target
+) -> list[Place] | None:
+    """Places of which some start at other partitions than 0; None where that does not help."""
+    seats = _seats(kernel, free, target)
+    given = {f.life.tensor: (f.partition, f.offset) for f in fixed}
+    while any(len(its) > 1 for its in seats.values()):
+        found = stack(free, region.usable, fixed, [seats[life.tensor] for life in free])
+        if found is None:
+            return None
+        places = {life.tensor: place for life, place in zip(free, found, strict=True)}
+        together = _illegal(kernel, {**given, **places}, target)
+        if together is None:
+            return found
+        for access in together[0].accesses():  # each alone could start there
+            if access.tensor in seats:
+                seats[access.tensor] = (0,)
+    return None
+
+
+def _seats(kernel: Kernel, free: Sequence[Life], target: Target) -> dict[Tensor, tuple[int, ...]]:
+    """The partitions at which each tensor can start, given every instruction that touches it.
+
+    What the Tensor engine touches stays at 0, since rows and columns of the array follow from its partitions; so does
+    what a run-time index moves or gives, and what a random generator fills, of which each partition has its own.
+    """
+    seats = {life.tensor: starts(life.tensor.shape[0]) for life in free}
+    known: dict[tuple[Any, ...], bool] = {}
+    for inst in kernel.instructions():
+        movable = [a.tensor for a in inst.accesses() if len(seats.get(a.tensor, ())) > 1]
+        movable += [a.tensor for a in inst.indexed_by() if a.tensor in seats]
+        if not movable:
+            continue
+        fast = engine.tensor not in inst.engines and not inst.indexed_by() and not _has_state(inst)
+        for tensor in movable:
+            its = seats[tensor]
+            seats[tensor] = tuple(
+                p for p in its if p == 0 or (fast and _legal_at(inst, {tensor: (p, 0)}, target, known))
+            )
+    return seats
+
+
+def _has_state(inst: Inst) -> bool:
+    return any(a.buffer is Buffer.register and not is_register(a) for a in inst.accesses())
+
+
+def _legal_at(inst: Inst, places: Mapping[Tensor, Place], target: Target, known: dict[tuple[Any, ...], bool]) -> bool:
+    try:
+        verify(_moved(inst, places), target, known)
+    except NkiError:
+        return False
+    return True
+
+
+def _moved(inst: Inst, places: Mapping[Tensor, Place]) -> Inst:
+    """``inst`` as if its tiles began at partition 0 and it saw them from their own first partition on."""
+    changes: dict[int, Access] = {}
+    for number, access in enumerate(inst.accesses()):
+        partition = places.get(access.tensor, (0, 0))[0]
+        if partition:
+            offset = access.offset + partition * access.partition_step
+            changes[number] = Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
+    return inst.with_operands(changes) if changes else inst
+
+
+def _illegal(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> tuple[Inst, NkiError] | None:
+    """The first instruction whose rules forbid the partitions at which its tiles start, and its error."""
+    moved = {tensor: place for tensor, place in places.items() if place[0]}
+    known: dict[tuple[Any, ...], bool] = {}
+    for inst in kernel.instructions() if moved else ():
+        if any(a.tensor in moved for a in inst.accesses()) and not _has_state(inst):
+            try:
+                verify(_moved(inst, moved), target, known)
+            except NkiError as error:
+                return inst, error
+    return None
+
+
+def _wrong_starts(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> NkiError | None:
+    found = _illegal(kernel, places, target)
+    return None if found is None else found[1].at(found[0].where.span, found[0].where.stack)
+
+
+def legal(kernel: Kernel) -> None:
+    """On each core, every tensor on chip that is touched has a place inside its memory, and no two in use overlap."""
+    target = targets.find(kernel.target)
+    for core in kernel.cores:
+        living = lives(core, target)
+        for region in regions(target):
+            for life in living[region.buffer]:
+                place = core.places.get(life.tensor)
+                name, given = life.tensor.name, life.tensor.address
+                assert place is not None, f"allocate left '{name}' without a place"
+                assert place == given or (given is None and _inside(region, life, place)), f"'{name}' at {place}"
+            met = collision(living[region.buffer], core.places)
+            assert met is None, f"allocate put '{met[0].tensor.name}' and '{met[1].tensor.name}' in one place"

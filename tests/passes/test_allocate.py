@@ -1,0 +1,339 @@
+"""Stage ``allocate``: places that nobody else uses meanwhile, in a memory as small as what is in use."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki import target
+from nki.base.dtype import bfloat16, float32, int32
+from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
+from nki.ir import artifact, text
+from nki.ir.inst import Inst
+from nki.ir.kernel import Kernel
+from nki.ir.loop import For
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.tensor_copy import Memset, TensorCopy
+from nki.passes import allocate
+from nki.passes.liveness import Life, largest_sum, lives
+from nki.passes.packing import pack
+from nki.target.model import Fact, Target
+
+from .tiles import check, programs
+
+TRN2 = target.find("trn2")
+
+
+def placed(kernel: Kernel, machine: Target = TRN2) -> Kernel:
+    """``kernel`` with its places, or the test is of no use: there is no room."""
+    try:
+        return allocate.run(kernel, machine)
+    except (MemoryFullError, AddressOverlapError):
+        assume(False)
+        raise
+
+
+def small(sbuf: int) -> Target:
+    """trn2 with another size of SBUF."""
+    fields = {f.name: vars(TRN2)[f.name] for f in dataclasses.fields(TRN2)}
+    return Target(**{**fields, "sbuf_usable_partition_bytes": Fact(sbuf, "bytes", "this test")})
+
+
+@given(programs())
+def test_nobody_overwrites_what_is_in_use(kernel: Kernel) -> None:
+    made = placed(kernel)
+    check(made, made.places)
+    allocate.legal(made)
+
+
+@given(programs(addresses=True))
+def test_addresses_are_kept(kernel: Kernel) -> None:
+    made = placed(kernel)
+    check(made, made.places)
+    allocate.legal(made)
+    for tensor, place in made.places.items():
+        assert tensor.address in (None, place)
+
+
+@given(programs(addresses=True))
+def test_the_same_again_and_kept_where_it_is(kernel: Kernel) -> None:
+    made = placed(kernel)
+    assert placed(kernel).places == made.places == allocate.run(made, TRN2).places
+    again = text.parse(text.show(made))
+    assert again == made == artifact.loads(artifact.dumps(made))
+    assert (again == dataclasses.replace(made, places={})) is (not made.places)
+    assert allocate.run(again, TRN2) == made
+    assert made.with_body(made.body).places == made.places
+
+
+@given(programs())
+def test_alignment_and_banks(kernel: Kernel) -> None:
+    made = placed(kernel)
+    for tensor, (partition, offset) in made.places.items():
+        assert partition + tensor.shape[0] <= 128 and offset % tensor.dtype.itemsize == 0
+        size = tensor.free_size * tensor.dtype.itemsize
+        if tensor.buffer is Buffer.psum:
+            assert offset % 2048 == 0 and offset + size <= 16 * 1024
+        else:
+            assert offset + size <= TRN2.sbuf_usable_partition_bytes
+
+
+@given(programs(largest=2000))
+def test_it_fits_into_what_is_in_use_and_a_twentieth(kernel: Kernel) -> None:
+    need, _ = largest_sum(lives(kernel, TRN2)[Buffer.sbuf])
+    machine = small(need + need // 20 + 4)
+    made = placed_psum_too(kernel, machine)
+    check(made, made.places)
+
+
+def placed_psum_too(kernel: Kernel, machine: Target) -> Kernel:
+    assume(largest_sum(lives(kernel, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
+    return allocate.run(kernel, machine)
+
+
+LIVES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 500)), min_size=1, max_size=80)
+
+
+@given(LIVES)
+def test_random_lives_in_a_tight_memory(drawn: list[tuple[int, int, int]]) -> None:
+    found = [life(i, first, first + more, 4 * size) for i, (first, more, size) in enumerate(drawn)]
+    found.sort(key=lambda one: one.first)
+    need, _ = largest_sum(found)
+    capacity = need + need // 20
+    made = pack(found, capacity)
+    assert made is not None
+    for i, one in enumerate(found):
+        assert made[i][1] + one.size <= capacity
+        for j, two in enumerate(found[:i]):
+            apart = made[i][1] >= made[j][1] + two.size or made[j][1] >= made[i][1] + one.size
+            assert apart or one.first > two.last or two.first > one.last
+    assert pack(found, need - 1) is None
+
+
+def life(number: int, first: int, last: int, size: int, partitions: int = 128) -> Life:
+    return Life(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, False, size, 4)
+
+
+def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> Tensor:
+    return Tensor(name, (partitions, columns), more.pop("dtype", float32), more.pop("buffer", Buffer.sbuf), **more)
+
+
+def program(*body: Any, loops: tuple[Tensor, ...] = ()) -> Kernel:
+    """A kernel of these statements, which declares what they touch."""
+    kernel = Kernel("k", "trn2", (), (), (), True, (), tuple(body))
+    touched = dict.fromkeys(a.tensor for inst in kernel.instructions() for a in inst.accesses())
+    return dataclasses.replace(kernel, tensors=(*(t for t in touched if t not in loops), *loops))
+
+
+def fill(tensor: Tensor) -> Inst:
+    return Memset(Access.whole(tensor), 0.0)
+
+
+def copy(dst: Tensor, src: Tensor) -> Inst:
+    return TensorCopy(Access.whole(dst), Access.whole(src))
+
+
+def spans(kernel: Kernel) -> dict[str, tuple[int, int]]:
+    found = lives(kernel, TRN2)
+    return {one.tensor.name: (one.first, one.last) for its in found.values() for one in its}
+
+
+def loop(*body: Any, own: tuple[Tensor, ...] = ()) -> For:
+    return For(Access.whole(Tensor("i", (1, 1), int32, Buffer.register)), 0, 3, 1, tuple(body), own)
+
+
+def test_lives() -> None:
+    a, b, c, d, e = (tile(name) for name in "abcde")
+    body = (fill(a), fill(b), loop(fill(c), copy(d, c), copy(d, a), copy(e, d), own=(c, d, e)), fill(b))
+    assert spans(program(*body)) == {"a": (0, 5), "b": (1, 6), "c": (2, 3), "d": (3, 5), "e": (5, 5)}
+
+
+def test_what_a_round_reads_first_is_of_the_round_before() -> None:
+    carried, fresh, out = tile("carried"), tile("fresh"), tile("out")
+    body = loop(fill(fresh), copy(out, carried), copy(carried, fresh), own=(carried, fresh))
+    assert spans(program(fill(out), body)) == {"out": (0, 3), "carried": (1, 3), "fresh": (1, 3)}
+
+
+def test_loops_in_loops() -> None:
+    a, b = tile("a"), tile("b")
+    inner = loop(fill(b), copy(a, b), own=(b,))
+    assert spans(program(fill(a), loop(fill(tile("c")), inner))) == {"a": (0, 3), "c": (1, 3), "b": (2, 3)}
+
+
+def test_a_place_is_not_used_again_while_there_are_others() -> None:
+    tiles = [tile(f"t{i}") for i in range(20)]
+    made = allocate.run(program(*(fill(t) for t in tiles)), TRN2)
+    assert len(set(made.places.values())) == 20
+
+
+def test_the_place_that_was_free_for_longest_is_used_again() -> None:
+    """Eight banks go round, whatever order they are given back in."""
+    first = [tile(f"a{i}", buffer=Buffer.psum) for i in range(8)]
+    then = [tile(f"b{i}", buffer=Buffer.psum) for i in range(8)]
+    order = [3, 1, 4, 0, 7, 2, 6, 5]
+    made = allocate.run(program(*map(fill, first), *(fill(first[i]) for i in order), *map(fill, then)), TRN2)
+    assert [made.places[t][1] // 2048 for t in then] == order
+
+
+def test_many_small_tiles_and_one_that_needs_most_of_the_memory() -> None:
+    columns = [tile(f"c{i}", 1) for i in range(5000)]
+    large = tile("large", 50_000)
+    made = allocate.run(program(*map(fill, columns), fill(large), *map(fill, columns[:100])), TRN2)
+    allocate.legal(made)
+
+
+def test_a_bank_belongs_to_one_tile() -> None:
+    tiles = [tile(f"t{i}", 1, buffer=Buffer.psum) for i in range(9)]
+    assert allocate.run(program(*map(fill, tiles[:8]), *map(fill, tiles[:8])), TRN2).places[tiles[7]] == (0, 7 * 2048)
+    with pytest.raises(MemoryFullError, match="9 tensors in use at one moment, at memset, take 9 banks"):
+        allocate.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
+
+
+def test_what_is_seen_as_wider_elements_is_aligned_to_them() -> None:
+    odd, wide = tile("odd", 3, dtype=bfloat16), tile("wide", 30_000, dtype=bfloat16)
+    view = Memset(Access(wide, 0, (128, 15_000), (15_000, 1), float32), 0.0)
+    made = allocate.run(program(fill(odd), fill(wide), view, fill(odd)), small(60_010))
+    assert made.places[odd][1] % 2 == 0 and made.places[wide][1] % 4 == 0
+    with pytest.raises(MemoryFullError):
+        allocate.run(program(fill(odd), fill(wide), view, fill(odd)), small(60_005))
+
+
+def test_tiles_of_few_partitions_lie_beside_one_another_only_where_it_must_be() -> None:
+    quarter = [tile(f"q{i}", 40_000, 32) for i in range(4)]
+    half = [tile(f"h{i}", 40_000, 64) for i in range(2)]
+    few = allocate.run(program(fill(quarter[0]), fill(quarter[0])), TRN2)
+    assert few.places[quarter[0]] == (0, 0)
+    for tiles, starts in ((quarter, {0, 32, 64, 96}), (half, {0, 64})):
+        made = allocate.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
+        assert {p for p, _ in made.places.values()} == starts
+        allocate.legal(made)
+        check(made, made.places)
+    with pytest.raises(MemoryFullError):
+        allocate.run(program(*map(fill, [*quarter, *half]), *map(fill, [*quarter, *half])), TRN2)
+
+
+def test_automatic_tiles_avoid_addresses_only_while_those_live() -> None:
+    given_, before = tile("given", 10_000, address=(0, 80_000)), tile("before", 45_000)
+    together = tile("together", 22_000)
+    made = allocate.run(program(fill(before), fill(given_), fill(together), fill(given_)), TRN2)
+    assert made.places[given_] == (0, 80_000) and made.places[together][1] >= 120_000
+    check(made, made.places)
+
+
+def test_an_address_may_use_all_that_is_there() -> None:
+    last = tile("last", 1, address=(0, 224 * 1024 - 4))
+    made = allocate.run(program(fill(last)), TRN2)
+    allocate.legal(made)
+    assert made.places[last] == (0, 224 * 1024 - 4)
+
+
+def test_addresses_meet_only_while_both_are_in_use() -> None:
+    one, two = tile("one", 64, address=(0, 0)), tile("two", 64, address=(0, 252))
+    allocate.run(program(fill(one), fill(two)), TRN2)
+    with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255"):
+        allocate.run(program(fill(one), fill(two), fill(one)), TRN2)
+    beside = tile("beside", 64, 32, address=(64, 0))
+    narrow = tile("narrow", 64, 64, address=(0, 0))
+    allocate.run(program(fill(narrow), fill(beside), fill(narrow)), TRN2)
+
+
+def test_an_engine_must_be_able_to_start_at_an_address() -> None:
+    allocate.run(program(fill(tile("fine", 4, 32, address=(96, 0))), fill(tile("too", 4, 64, address=(64, 64)))), TRN2)
+    with pytest.raises(PartitionError, match="starts at partition 32 and has 65"):
+        allocate.run(
+            program(fill(tile("fine", 4, 64, address=(64, 0))), fill(tile("not", 4, 65, address=(32, 0)))), TRN2
+        )
+
+
+KEPT = """
+kernel "k" target=trn2 grid=() version="1" {
+  input a : hbm float32[64,32]
+  output c : shared_hbm float32[64,32]
+  tensor t : sbuf float32[64,32] place=(0, 4096)
+  tensor u : sbuf float32[64,32]
+  dma_copy dst=t[0 | 32x64, 1x32] src=a[0 | 32x64, 1x32]
+  tensor_copy dst=u[0 | 32x64, 1x32] src=t[0 | 32x64, 1x32]
+  dma_copy dst=c[0 | 32x64, 1x32] src=u[0 | 32x64, 1x32]
+  return c
+}
+"""
+
+
+def test_places_of_a_text_are_kept_and_the_others_found() -> None:
+    made = allocate.run(text.parse(KEPT), TRN2)
+    assert {t.name: p for t, p in made.places.items()} == {"t": (0, 4096), "u": (0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("place=(0, 4096)", "place=(0, 4097)"),
+        ("place=(0, 4096)", "place=(32, 4096)"),
+        ("place=(0, 4096)", "place=(0, 212900)"),
+        ("place=(0, 4096)", "at=(0, 0) place=(0, 4096)"),
+        ("u : sbuf float32[64,32]", "u : sbuf float32[64,32] place=(0, 4220)"),
+        ("a : hbm float32[64,32]", "a : hbm float32[64,32] place=(0, 0)"),
+        ("t : sbuf float32[64,32] place=(0, 4096)", "t : psum float32[64,32] place=(0, 4)"),
+    ],
+)
+def test_places_that_are_refused(old: str, new: str) -> None:
+    assert old in KEPT
+    with pytest.raises(PlaceError):
+        allocate.run(text.parse(KEPT.replace(old, new)), TRN2)
+
+
+@pytest.mark.parametrize(("columns", "fits"), [(26_623, True), (26_624, False)])
+def test_the_jit_and_the_simulator_refuse_what_does_not_fit(
+    columns: int, fits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    kernel, a = twice, np.ones((128, columns), np.float32)
+    for run in (kernel, nki.simulate(kernel)):
+        if fits:
+            assert (run(a) == 2).all()
+        else:
+            with pytest.raises(MemoryFullError, match=f"take {2 * 4 * columns} bytes"):
+                run(a)
+
+
+@nki.jit
+def twice(a: Any) -> Any:
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    one, two = nl.ndarray(a.shape, dtype=a.dtype), nl.ndarray(a.shape, dtype=a.dtype)
+    nisa.dma_copy(one, a)
+    nisa.tensor_tensor(two, one, one, nl.add)
+    nisa.dma_copy(out, two)
+    return out
+
+
+@nki.jit
+def halves(a: Any) -> Any:
+    """Each core doubles its half; the second one with another tile in front."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    core = nl.program_id(0)
+    if core == 1:
+        first = nl.ndarray((128, 16), dtype=a.dtype)
+        nisa.memset(first, 0.0)
+    half = nl.ndarray((128, 64), dtype=a.dtype)
+    nisa.dma_copy(half, a[:, nl.ds(core * 64, 64)])
+    nisa.tensor_scalar(half, half, nl.multiply, 2.0)
+    nisa.dma_copy(out[:, nl.ds(core * 64, 64)], half)
+    return out
+
+
+def test_each_core_has_a_memory_of_its_own() -> None:
+    a = np.ones((128, 128), np.float32)
+    made = halves[2].compile(a).kernel
+    allocate.legal(made)
+    found = [{t.name: p for t, p in core.places.items()} for core in made.cores]
+    assert found == [{"half": (0, 0)}, {"first": (0, 0), "half": (0, 64)}]
+    assert text.parse(text.show(made)) == made == artifact.loads(artifact.dumps(made))
+    assert (halves[2](a) == 2).all() and (nki.simulate(halves[2])(a) == 2).all()

@@ -1,0 +1,101 @@
+"""Random programs over tiles, and a machine that runs them on bytes that remember whose they are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from hypothesis import strategies as st
+
+from nki.base.dtype import bfloat16, float32, int32, uint8
+from nki.ir.inst import Inst
+from nki.ir.kernel import Kernel
+from nki.ir.loop import For, Statement, declared
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.tensor_copy import Memset, TensorCopy
+
+ROUNDS = 3
+
+
+@st.composite
+def programs(draw: Any, addresses: bool = False, largest: int = 60_000) -> Kernel:
+    """Tiles of all sizes in both memories, filled and copied, in loops and outside."""
+    maker = _Maker(draw, addresses, largest)
+    body, tensors = maker.block(0, [])
+    return Kernel("random", "trn2", (), (), (), True, (*tensors, *maker.registers, *declared(body)), body)
+
+
+class _Maker:
+    def __init__(self, draw: Any, addresses: bool, largest: int) -> None:
+        self.draw, self.addresses, self.largest = draw, addresses, largest
+        self.count = 0
+        self.registers: list[Tensor] = []
+
+    def block(self, depth: int, known: list[Tensor]) -> tuple[tuple[Statement, ...], tuple[Tensor, ...]]:
+        body: list[Statement] = []
+        made: list[Tensor] = []
+        for _ in range(self.draw(st.integers(1, 12 if depth == 0 else 4))):
+            kind = self.draw(st.integers(0, 9))
+            everything = [*known, *made]
+            if kind < 4 or not everything:
+                made.append(self.tile())
+                body.append(Memset(Access.whole(made[-1]), 0.0))
+            elif kind < 5:
+                made.append(self.tile())  # what is read first, or never touched at all
+            elif kind < 9 or depth == 2:
+                dst, src = self.draw(st.sampled_from(everything)), self.draw(st.sampled_from(everything))
+                body.append(TensorCopy(Access.whole(dst), Access.whole(src)))
+            else:
+                register = Tensor(f"i{len(self.registers)}", (1, 1), int32, Buffer.register)
+                self.registers.append(register)
+                inner, tensors = self.block(depth + 1, everything)
+                body.append(For(Access.whole(register), 0, ROUNDS, 1, inner, tensors))
+        return tuple(body), tuple(made)
+
+    def tile(self) -> Tensor:
+        self.count += 1
+        partitions = self.draw(st.sampled_from((1, 16, 32, 64, 100, 128)))
+        dtype = self.draw(st.sampled_from((uint8, bfloat16, float32)))
+        if self.draw(st.integers(0, 3)) == 0:
+            columns = self.draw(st.integers(1, 4096 // dtype.itemsize))
+            return Tensor(f"t{self.count}", (partitions, columns), dtype, Buffer.psum)
+        columns = self.draw(st.one_of(st.integers(1, 8), st.integers(1, self.largest // dtype.itemsize)))
+        address = None
+        if self.addresses and self.draw(st.integers(0, 2)) == 0:
+            address = (0, self.draw(st.integers(0, 50_000)) * 4)
+            columns = min(columns, 500)
+        return Tensor(f"t{self.count}", (partitions, columns), dtype, Buffer.sbuf, address)
+
+
+def check(kernel: Kernel, places: Mapping[Tensor, tuple[int, int]]) -> None:
+    """Run ``kernel``; no instruction may find, where a tile lies that was written, what another one has written."""
+    sizes = {Buffer.sbuf: 224 * 1024, Buffer.psum: 16 * 1024}
+    memory = {buffer: np.zeros((128, size), np.int32) for buffer, size in sizes.items()}
+    numbers = {tensor: number for number, tensor in enumerate(kernel.tensors, 1)}
+    written: set[Tensor] = set()
+
+    def window(tensor: Tensor) -> Any:
+        partition, offset = places[tensor]
+        size = tensor.free_size * tensor.dtype.itemsize
+        found = memory[tensor.buffer][partition : partition + tensor.shape[0], offset : offset + size]
+        assert found.shape == (tensor.shape[0], size), f"{tensor.name} leaves the memory"
+        return found
+
+    def run(body: tuple[Statement, ...]) -> None:
+        for statement in body:
+            if not isinstance(statement, Inst):
+                for _ in range(ROUNDS):
+                    run(statement.body)
+                continue
+            for read in statement.reads():
+                if read.tensor in written:
+                    assert (window(read.tensor) == numbers[read.tensor]).all(), f"{read.name} was overwritten"
+            for access in statement.writes():
+                window(access.tensor)[...] = numbers[access.tensor]
+                written.add(access.tensor)
+            for access in statement.accesses():  # an instruction's own tiles, too, are apart from one another
+                if access.tensor in written:
+                    assert (window(access.tensor) == numbers[access.tensor]).all(), f"{access.name} is not alone"
+
+    run(kernel.body)
