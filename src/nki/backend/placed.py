@@ -40,7 +40,7 @@ class PlacedMemory(Memory):
             (place[0] + partition) * row + place[1] + column * size,
             (down, *(s * size for s in access.strides[1:])),
         )
-        return words.view(access.dtype.dtype)
+        return words.view(access.dtype.plain)
 
 
 __all__ = ["PlacedMemory"]
