@@ -5,28 +5,54 @@ That is ``docs/reference/``, ``docs/errors.md``, and the examples that ``nki exp
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import io
+import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from nki import target
 from nki.base.errors import NkiError
-from nki.cli.explain import MARK, grouped
+from nki.cli import facts
+from nki.cli.explain import MARK, costs, runs
+from nki.cli.rules import Grouped, grouped
+from nki.cli.sample import example, generations
 from nki.ir.inst import REGISTRY, Inst
 from nki.isa.activations import ACTIVATIONS
 from nki.isa.alu import TABLE
-from nki.isa.publish import visible
 from tests.errors.golden import MARK as REPORT
 from tests.errors.golden import Golden, golden
 
 FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"
+ORACLES = FOLDER / "tests" / "isa" / "oracle"
+PAGES = "docs/reference/isa"
+UNFORMATTED = "<!-- fmt: off -->\n"
+"""Examples are short lines already, and costs are shown as the declaration writes them."""
+_CODE = re.compile(r"(``.+?``|`[^`]+`)")
+
+
+class Link(NamedTuple):
+    """A link in a cell of a table."""
+
+    label: str
+    to: str
+
+
+def text(value: object) -> str:
+    """Text that shows as it is in Markdown, where code is shown as it is anyway."""
+    parts = _CODE.split(str(value))
+    return "".join(part if number % 2 else part.replace("<", "&lt;") for number, part in enumerate(parts))
 
 
 def cell(value: object) -> str:
     """Text that stays inside its cell of a table."""
-    return str(value).replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    if isinstance(value, Link):
+        return f"[{value.label}]({value.to})"
+    return text(value).replace("|", "\\|").replace("\n", " ")
 
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
@@ -37,64 +63,171 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     return "\n".join(lines) + "\n"
 
 
+# Instructions
+
+
 def instruction(cls: type[Inst]) -> str:
-    """One instruction: signature, meaning, engines and limits."""
-    parameters = [
-        f.name if f.default is inspect.Parameter.empty else f"{f.name}={getattr(f.default, 'name', f.default)}"
-        for f in visible(cls)
-    ]
+    """One instruction: signature, meaning, operands, engines, targets, an example, cost, rules."""
+    operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in facts.operands(cls)]
     rules = [
-        (r.rule.code, r.text, r.fix, _generations(r.rule.since, r.rule.until), r.rule.source) for r in grouped([cls])
+        (Link(r.rule.code, f"../rules.md#{r.rule.code.lower()}"), r.text, r.fix, _applies(r), r.rule.source)
+        for r in grouped([cls])
     ]
-    engines = ", ".join(engine.name for engine in cls.engines)
     return "\n".join([
-        f"## nisa.{cls.mnemonic}\n",
-        f"```text\nnisa.{cls.mnemonic}({', '.join(parameters)})\n```\n",
+        f"# nisa.{cls.mnemonic}\n\n{NOTE}\n{UNFORMATTED}",
+        f"```text\n{facts.signature(cls)}\n```\n",
         f"{inspect.getdoc(cls)}\n",
-        f"Engines: {engines}.\n",
+        f"- Engines: {', '.join(engine.name for engine in cls.engines)}",
+        f"- Targets: {', '.join(t.name for t in generations(cls))}",
+        f"- Runs as: {runs(cls)}\n",
+        "## Operands\n",
+        "Memory and dtypes are those of some legal call; not every combination of them is legal.\n",
+        table(("operand", "role", "in", "dtypes", "or"), operands),
+        "## Example\n",
+        f"```python\n{example(cls).text}\n```\n",
+        "## Cost\n",
+        "Cycles of its engine, of the example:\n",
+        *(f"- {line}" for line in costs(cls)),
+        f"\nand of any, as declared (shapes and dtypes of `self`):\n\n```python\n{facts.formula(cls)}\n```\n",
+        "## Rules\n",
         table(("rule", "what is reported", "fix", "on", "source"), rules),
     ])  # fmt: skip
 
 
-def _generations(since: int, until: int) -> str:
-    return ", ".join(t.name for t in target.GENERATIONS if since <= t.generation <= until)
+def index() -> str:
+    """The list of all public instructions."""
+    rows = [
+        (Link(f"nisa.{c.mnemonic}", f"isa/{c.mnemonic}.md"), ", ".join(e.name for e in c.engines), first_line(c))
+        for _, c in sorted(REGISTRY.items())
+        if c.public
+    ]
+    seen = "What runs where is in the [support matrix](support.md), every limit in the [rule index](rules.md).\n"
+    return f"# Instructions\n\n{NOTE}\n{seen}\n{table(('instruction', 'engines', 'meaning'), rows)}"
 
 
-def pages() -> dict[str, str]:
-    """File names and contents of all pages."""
-    shown = [cls for cls in REGISTRY.values() if cls.public]
-    names = ", ".join(f"[{c.mnemonic}](#nisa{c.mnemonic})" for c in shown)
-    instructions = [f"# Instructions\n\n{NOTE}\n{names}\n", *map(instruction, shown)]
+def first_line(cls: type[Inst]) -> str:
+    """What the instruction does, in a sentence or two."""
+    return (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def support() -> str:
+    """What exists on which target, and what executes it."""
+    rows: list[tuple[object, ...]] = []
+    for name, cls in sorted(REGISTRY.items()):
+        shown = Link(f"nisa.{name}", f"isa/{name}.md") if cls.public else f"{name} (internal)"
+        with contextlib.redirect_stdout(io.StringIO()):  # one of them prints
+            simulated = facts.simulated(cls)
+        native = "calls Python" if facts.calls_python(cls) else "native"
+        oracle = _yes((ORACLES / f"{name}.py").exists()) if cls.write_names else "writes nothing"
+        rules = len({r.rule.code for r in grouped([cls])})
+        rows.append((shown, *_on(generations(cls)), _yes(simulated), native, rules, oracle))
+    names = [t.name for t in target.GENERATIONS]
+    alu = [(f"nl.{r.name}", *_on([t for t in target.GENERATIONS if t.generation >= r.since])) for r in TABLE.values()]
+    functions = [
+        (f"nl.{a.name}", *_on([t for t in target.GENERATIONS if t.generation in a.cores])) for a in ACTIVATIONS.values()
+    ]
+    return "\n".join([
+        f"# Support\n\n{NOTE}",
+        "Every instruction, the targets that have it, and what executes it here: the NumPy executor (`nki.simulate`)\n"
+        "and native code, which enters Python only where the table says so. Each rule has a test that breaks it. The\n"
+        "oracle is a second formula, written from the documents, that judges what both executors write. Internal\n"
+        "instructions come from the compiler or from a function of `nki.language`.\n",
+        table(("instruction", *names, "NumPy", "native code", "rules", "oracle"), rows),
+        f"## ALU operators\n\n{table(('operator', *names), alu)}",
+        f"## Activation functions\n\n{table(('function', *names), functions)}",
+    ])  # fmt: skip
+
+
+def _on(having: list[target.Target]) -> list[str]:
+    return [_yes(t in having) for t in target.GENERATIONS]
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "-"
+
+
+def rules() -> str:
+    """All rules by code, with the instructions that have them."""
+    found: dict[str, list[Grouped]] = {}
+    for r in grouped(REGISTRY.values()):
+        found.setdefault(r.rule.code, []).append(r)
+    parts = [
+        f"# Rules\n\n{NOTE}\n{UNFORMATTED}",
+        "A broken rule is named in brackets behind the error's code: `[NKI-SH002/TL02]`. Words in &lt;> stand for\n"
+        "values of the call. What is a choice, because NKI's documents are silent, is marked; what is computed where\n"
+        "they are silent is in [numerics](../numerics.md).\n",
+        f"{', '.join(f'[{code}](#{code.lower()})' for code in sorted(found))}\n",
+    ]
+    for code, several in sorted(found.items()):
+        parts.append(f"## {code}\n")
+        parts += map(_rule, several)
+    return "\n".join(parts)
+
+
+def _rule(r: Grouped) -> str:
+    error = r.rule.error
+    anchor = f"{error.code}-{error.__name__}".lower()
+    lines = [f"{text(r.text)}\n"]
+    lines += [f"- fix: {text(r.fix)}"] if r.fix else []
+    lines += [f"- error: [{error.code}](../errors.md#{anchor})", f"- on: {_applies(r)}"]
+    lines += [f"- source: {r.rule.source}{' (a choice: the documents are silent)' if r.ours else ''}"]
+    lines += [f"- operands: {', '.join(r.operands)}"] if r.operands else []
+    shown = (f"[{n}](isa/{n}.md)" if REGISTRY[n].public else f"{n} (internal)" for n in r.instructions)
+    return "\n".join([*lines, f"- instructions: {', '.join(shown)}\n"])
+
+
+def _applies(r: Grouped) -> str:
+    return ", ".join(t.name for t in target.GENERATIONS if r.rule.since <= t.generation <= r.rule.until)
+
+
+# Operators and targets
+
+
+def operators() -> str:
+    """The tables of ALU operators and activation functions."""
     alu = [
         (f"nl.{r.name}", r.meaning, r.nan, "bits" if r.bits else "float32", "yes" if r.reduces else "", f"gen{r.since}")
         for r in TABLE.values()
     ]
     functions = [(f"nl.{a.name}", a.formula, a.ulp, _ranges(a.valid), a.special) for a in ACTIVATIONS.values()]
-    targets = [
-        f"# Targets\n\n{NOTE}\nEvery number of the hardware, with its source; kind is docs, measured or guess.\n"
-    ]
-    for t in target.GENERATIONS:
-        facts = [(name, _short(f.value), f.unit, f.kind, f.source) for name, f in t.facts().items()]
-        targets.append(
-            f"## {t.name} ({', '.join(t.aliases)})\n\n{table(('fact', 'value', 'unit', 'kind', 'source'), facts)}"
-        )
-    operators = [
+    return "\n".join([
         f"# Operators\n\n{NOTE}",
         "## ALU operators\n",
         table(("operator", "meaning", "NaN", "on", "reduces", "since"), alu),
         "## Activation functions\n\nErrors are against float64, in units of the last place of float32.\n",
         table(("function", "formula", "error", "valid input on hardware", "special values"), functions),
-    ]
+    ])  # fmt: skip
+
+
+def targets() -> str:
+    """The numbers of the hardware."""
+    parts = [f"# Targets\n\n{NOTE}\nEvery number of the hardware, with its source; kind is docs, measured or guess.\n"]
+    for t in target.GENERATIONS:
+        known = [(name, _short(f.value), f.unit, f.kind, f.source) for name, f in t.facts().items()]
+        parts.append(
+            f"## {t.name} ({', '.join(t.aliases)})\n\n{table(('fact', 'value', 'unit', 'kind', 'source'), known)}"
+        )
+    return "\n".join(parts)
+
+
+def pages() -> dict[str, str]:
+    """File names and contents of all pages."""
     shortest = examples()
     return {
-        "docs/reference/instructions.md": "\n".join(instructions),
-        "docs/reference/operators.md": "\n".join(operators),
-        "docs/reference/targets.md": "\n".join(targets),
+        "docs/reference/instructions.md": index(),
+        **{f"{PAGES}/{name}.md": instruction(cls) for name, cls in REGISTRY.items() if cls.public},
+        "docs/reference/support.md": support(),
+        "docs/reference/rules.md": rules(),
+        "docs/reference/operators.md": operators(),
+        "docs/reference/targets.md": targets(),
         "docs/errors.md": errors(shortest),
         "src/nki/cli/examples.txt": "".join(
             f"{MARK}{code}\n{case.program}{REPORT}{case.report}" for code, case in sorted(shortest.items())
         ),
     }
+
+
+# Errors
 
 
 def examples() -> dict[str, Golden]:
@@ -109,7 +242,7 @@ def examples() -> dict[str, Golden]:
 def errors(shortest: dict[str, Golden]) -> str:
     """The page of all errors."""
     parts = [
-        f"# Errors\n\n{NOTE}\n<!-- fmt: off -->\n\n"
+        f"# Errors\n\n{NOTE}\n{UNFORMATTED}\n"
         "Every report of a mistake begins with its code; `nki explain CODE` shows what stands here.\n"
         "The examples are the shortest golden reports of the tests; `nl` and `nisa` are imported there.\n"
     ]
@@ -135,10 +268,14 @@ def _short(value: object) -> str:
 
 
 def main(folder: Path) -> None:
-    for name, text in pages().items():
+    made = pages()
+    for name, content in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text, encoding="utf-8")
-        print(folder / name)
+        (folder / name).write_text(content, encoding="utf-8")
+    for file in (folder / PAGES).glob("*.md"):
+        if f"{PAGES}/{file.name}" not in made:
+            file.unlink()  # an instruction that is gone
+    print(f"{len(made)} files in {folder}")
 
 
 if __name__ == "__main__":

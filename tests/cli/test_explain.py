@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from nki.base.errors import NkiError
-from nki.cli.explain import grouped
+from nki.cli.rules import grouped
 from nki.ir.inst import REGISTRY
+from nki.isa.ops import OPS
 from tests.cli.command import complaint
 
 
@@ -29,6 +30,53 @@ def test_every_instruction_and_rule_is_explained(nki):
     for code in {rule.code for name in known for rule in REGISTRY[name].rules}:
         ran = nki("explain", code)
         assert ran.code == 0 and ran.out.startswith(f"rule {code}\n") and "instructions: " in ran.out
+
+
+def test_an_instruction_is_explained_with_operands_example_and_cost(nki):
+    shown = nki("explain", "tensor_scalar").out
+    assert (
+        "\nengines: vector, scalar, gpsimd\ntargets: trn1, trn2, trn3\nruns as: NumPy (nki.simulate), native code\n"
+        in shown
+    )
+    assert "\n  dst (out): in sbuf, psum; every dtype that computes\n" in shown
+    assert "\n  operand0 (in): in sbuf, psum; float32; or a number or nothing\n" in shown
+    assert "\n  nisa.tensor_scalar(dst=dst, data=data, op0=nl." in shown
+    assert "\n  64 on trn1, trn2, trn3 [docs: NKI reference of release 2.26.1, nki.isa.tensor_scalar]\n" in shown
+    assert '\n  return cost.streaming(self.dst.free_elements, "tensor_scalar")\n' in shown
+
+
+def test_dtypes_and_memory_are_what_the_rules_accept(nki):
+    assert "\n  dst (out): in psum; float32, bfloat16\n" in nki("explain", "nc_matmul").out
+    assert "\n  indices (in): in sbuf; uint32\n" in nki("explain", "nc_n_gather").out
+    assert "\n  src (in): in register; int32; or a number\n" in nki("explain", "register_move").out
+    assert "\n  dst (out): in sbuf, hbm, shared_hbm; every dtype\n" in nki("explain", "dma_copy").out
+
+
+def test_targets_of_instructions_and_rules(nki):
+    assert "\ntargets: trn3\n" in nki("explain", "rand2").out
+    assert "does not have this instruction [NKI-TG002, on trn1, trn2]\n" in nki("explain", "rand2").out
+
+
+def test_every_operator_is_explained(nki):
+    for name, op in OPS.items():
+        ran = nki("explain", f"nl.{name}")
+        assert ran.code == 0 and ran.out.startswith(f"nl.{name}")
+        assert ("\nALU operator\n" in ran.out, "\nactivation function\n" in ran.out) == (bool(op.alu), bool(op.act))
+    shown = nki("explain", "nl.exp").out
+    assert shown.startswith("nl.exp(x, dtype=None)\n") and "\n  formula: e^x\n" in shown
+    assert shown.endswith("\n  activate2(op=), activation(op=), activation_reduce(op=)\n")
+    assert "\n  targets: trn3\n" in nki("explain", "abs_max").out
+    assert "tensor_reduce(op=)" not in nki("explain", "nl.divide").out.partition("\ntaken by\n")[2]
+
+
+def test_functions_of_the_language_are_explained(nki):
+    shown = nki("explain", "nl.load").out
+    assert shown.startswith("nl.load(src, dtype=None)\n\nA new SBUF tile")
+    assert nki("explain", "load").out == shown
+    # A name that is both is the instruction, unless it says where it is from.
+    assert nki("explain", "reciprocal").out.startswith("nisa.reciprocal(dst, data")
+    assert nki("explain", "nl.reciprocal").out.startswith("nl.reciprocal(x")
+    assert "did you mean exp" in complaint(nki("explain", "nisa.exp"))
 
 
 def test_rules_that_differ_in_the_operand_are_shown_once(nki):
@@ -54,6 +102,8 @@ def test_all_topics_are_listed(nki):
     shown = nki("explain").out
     for name in (*NkiError.registry, *(n for n, cls in REGISTRY.items() if cls.public)):
         assert re.search(rf"^  {name} +\S", shown, re.MULTILINE), name
+    listed = set(re.split(r"[,\s]+", shown))
+    assert {f"nl.{name}" for name in OPS} | {"nl.load", "nl.device_print", "TL02", "TS03"} <= listed
 
 
 def test_unknown_topics(nki):

@@ -29,7 +29,7 @@ _RUN = "Compile a kernel for the given arguments, run it, print what came out an
 _DUMP = (
     "Print a kernel after a stage as text, its LLVM IR, its assembly or the map of its memory; or write its artifact."
 )
-_EXPLAIN = "Say what an error code, a rule or an instruction means, from the declarations themselves."
+_EXPLAIN = "Say what an error code, a rule, an instruction or an operator means, from the declarations themselves."
 _CHECK = (
     "Say what is wrong with the kernels of Python files and with what they call. Modules are imported; kernels are not "
     "run, except by --run."
@@ -114,10 +114,12 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_dump(commands)
     explaining = commands.add_parser(
-        "explain", help="what an error code, rule or instruction means", description=_EXPLAIN
+        "explain", help="what an error code, rule, instruction or operator means", description=_EXPLAIN
     )
     explaining.set_defaults(command=explain.command)
-    explaining.add_argument("topic", nargs="?", default="", help="NKI-SH001, TL02, tensor_tensor; none lists all")
+    explaining.add_argument(
+        "topic", nargs="?", default="", help="NKI-SH001, TL02, tensor_tensor, nl.exp; none lists all"
+    )
 
     keeping = commands.add_parser("cache", help="the compiled kernels that are kept on disk", description=_CACHE)
     keeping.set_defaults(command=cache.command)

@@ -1,26 +1,25 @@
-"""``nki explain``: what an error code, a rule or an instruction means, from the declarations themselves."""
+"""``nki explain``: what an error code, a rule, an instruction or an operator means, as declared."""
 
 from __future__ import annotations
 
 import argparse
 import inspect
-import re
 import textwrap
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from enum import Enum
+from collections.abc import Container, Iterator
 from importlib import resources
+from typing import Any
 
-from nki import isa
+from nki import isa, language, target
 from nki.base.errors import NkiError
+from nki.cli import facts
+from nki.cli.rules import Grouped, grouped
+from nki.cli.sample import example, generations
 from nki.cli.usage import UsageError, nearest
-from nki.ir.inst import REGISTRY, Inst, Rule
-from nki.isa.publish import visible
+from nki.ir.inst import REGISTRY, Inst
+from nki.isa.ops import OPS, Op
 
 MARK = "=== "
 """What each entry of ``examples.txt`` begins with."""
-_VALUE = re.compile(r"\{([it])\.([^}]*)\}")
-_OPERAND = re.compile(r"\{o\[([^\]]*)\]\}")
 
 
 def command(options: argparse.Namespace) -> int:
@@ -35,25 +34,35 @@ def topics() -> str:
     errors = [f"  {code}  {_first_line(cls)}" for code, cls in sorted(NkiError.registry.items())]
     width = max(map(len, REGISTRY))
     instructions = [f"  {name:<{width}}  {_first_line(cls)}" for name, cls in _public()]
-    return "\n".join(["errors", *errors, "", "instructions", *instructions])
+    operators = _wrapped(", ".join(f"nl.{name}" for name in OPS))
+    functions = _wrapped(", ".join(f"nl.{name}" for name in _functions() if name not in OPS))
+    codes = _wrapped(", ".join(_rules()))
+    parts = ["errors", *errors, "", "instructions", *instructions, "", "operators", operators]
+    return "\n".join([*parts, "", "functions", functions, "", "rules", codes])
 
 
 def about(topic: str) -> str:
-    """The explanation of an error code, a rule's code or an instruction; ``NKI-SH001/TL02`` is the rule TL02."""
-    name = topic.strip("[]").removeprefix("nki.isa.").removeprefix("nisa.")
+    """The explanation of an error code, a rule's code, an instruction, an operator or a function of ``nki.language``.
+
+    ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the operator, ``reciprocal`` the instruction.
+    """
+    name = topic.strip("[]")
     code, _, rule = name.upper().partition("/")
     if not rule and code in NkiError.registry:
         return error(NkiError.registry[code])
     if rule or code in _rules():
         return rules(rule or code)
-    cls = REGISTRY.get(name.lower())
-    if cls is None or not cls.public:
-        known = [*NkiError.registry, *_rules(), *(n for n, _ in _public())]
-        near = nearest(code if "-" in name else name, known, "topics") if name else ""
-        raise UsageError(
-            f"nothing is known about {topic!r}", near if near.startswith("did") else "list all: nki explain"
-        )
-    return instruction(cls)
+    space, _, word = name.rpartition(".")
+    cls = REGISTRY.get(word.lower())
+    if space in ("", "nisa", "nki.isa") and cls is not None and cls.public:
+        return instruction(cls)
+    if space in ("", "nl", "nki.language") and word in OPS:
+        return operator(OPS[word])
+    if space in ("", "nl", "nki.language") and word in _functions():
+        return function(word, _functions()[word])
+    known = [*NkiError.registry, *_rules(), *(n for n, _ in _public()), *OPS, *_functions()]
+    near = nearest(code if "-" in name else word, known, "topics") if word else ""
+    raise UsageError(f"nothing is known about {topic!r}", near if near.startswith("did") else "list all: nki explain")
 
 
 def error(cls: type[NkiError]) -> str:
@@ -87,51 +96,78 @@ def rules(code: str) -> str:
 
 
 def instruction(cls: type[Inst]) -> str:
-    """An instruction: signature, meaning, engines, rules."""
-    parameters = [
-        f.name if f.default is inspect.Parameter.empty else f"{f.name}={_default(f.default)}" for f in visible(cls)
-    ]
-    engines = ", ".join(e.name for e in cls.engines)
-    parts = [f"nisa.{cls.mnemonic}({', '.join(parameters)})", "", inspect.getdoc(cls) or ""]
-    parts += ["", f"engines: {engines}", "", "rules"]
+    """An instruction: signature, meaning, engines, targets, operands, cost, an example, rules."""
+    parts = [facts.signature(cls), "", inspect.getdoc(cls) or "", ""]
+    parts += [f"engines: {', '.join(e.name for e in cls.engines)}"]
+    parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
+    parts += [f"runs as: {runs(cls)}", "", "operands"]
+    parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
+    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in cycles of its engine"]
+    parts += [_wrapped(line) for line in costs(cls)]
+    parts += ["", "cost of any, as declared", *_indented(facts.formula(cls)), "", "rules"]
     for r in grouped([cls]):
         parts += _shown(r)
     return "\n".join(parts)
 
 
-@dataclass(slots=True)
-class Grouped:
-    """A rule in readable words, and all operands and instructions that it limits in the same words."""
-
-    rule: Rule
-    text: str
-    fix: str
-    operands: dict[str, None]
-    instructions: dict[str, None]
+def runs(cls: type[Inst]) -> str:
+    """What executes the instruction."""
+    native = "native code that calls Python" if facts.calls_python(cls) else "native code"
+    return f"NumPy (nki.simulate), {native}"
 
 
-def grouped(classes: Iterable[type[Inst]]) -> list[Grouped]:
-    """The rules of ``classes``, each once: rules of one operand that differ only in its name are one."""
-    found: dict[tuple[str, str, str], Grouped] = {}
-    for cls in classes:
-        names = [f.name for f in cls.fields if f.role is not None]
-        for rule in cls.rules:
-            used = [n for n in names if f"{{i.{n}." in rule.text]
-            own = rule.text.partition(" ")[0]
-            operand = own if used == [own] else ""
-            text, fix = (_readable(t, operand) for t in (rule.text, rule.fix))
-            group = found.setdefault((rule.code, text, rule.source), Grouped(rule, text, fix, {}, {}))
-            group.instructions[cls.mnemonic] = None
-            if operand:
-                group.operands[operand] = None
-    return list(found.values())
+def operand(o: facts.Operand) -> str:
+    """An operand in a line."""
+    otherwise = f"; or {o.otherwise}" if o.otherwise else ""
+    return f"{o.name} ({o.role.value}): in {o.buffers}; {o.dtypes}{otherwise}"
+
+
+def costs(cls: type[Inst]) -> list[str]:
+    """The cycles of the example, a line for the targets that agree."""
+    agreeing: dict[tuple[str, str, str], list[str]] = {}
+    for on, cost in facts.costs(cls):
+        agreeing.setdefault((f"{cost.cycles:.4g}", cost.kind, cost.source), []).append(on.name)
+    return [f"{n} on {', '.join(on)} [{kind}: {source}]" for (n, kind, source), on in agreeing.items()]
+
+
+def operator(op: Op) -> str:
+    """An operator: what its rows in the tables of operators and activation functions say, and what takes it."""
+    parts = [_called(repr(op), op.function) if op.function is not None else repr(op)]
+    if op.function is not None:
+        parts += ["", inspect.getdoc(op.function) or ""]
+    if (row := op.alu) is not None:
+        parts += ["", "ALU operator", f"  meaning: {row.meaning}", f"  operands: {row.arity}"]
+        parts += [f"  computes on: {'bits' if row.bits else 'float32'}", f"  NaN: {row.nan}"]
+        parts += [f"  reduces: {'yes' if row.reduces else 'no'}", f"  targets: {_targets(range(row.since, 99))}"]
+    if (act := op.act) is not None:
+        parts += ["", "activation function", f"  formula: {act.formula}", f"  error: {act.ulp:g} ulp of float32"]
+        valid = ", ".join(f"[{low:g}, {high:g}]" for low, high in act.valid)
+        parts += [f"  valid input on hardware: {valid}", f"  special values: {act.special}"]
+        parts += [f"  targets: {_targets(act.cores)}", f"  source: {act.source}"]
+    return "\n".join([*parts, "", "taken by", _wrapped(", ".join(facts.accepting(op)) or "nothing")])
+
+
+def _targets(numbers: Container[int]) -> str:
+    return ", ".join(t.name for t in target.GENERATIONS if t.generation in numbers)
+
+
+def function(name: str, value: Any) -> str:
+    """Another function or class of ``nki.language``: signature and documentation."""
+    return f"{_called(f'nl.{name}', value)}\n\n{inspect.getdoc(value) or ''}"
+
+
+def _called(name: str, value: Any) -> str:
+    """How a function is called, without annotations."""
+    signature = inspect.signature(value)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
 
 
 def _shown(r: Grouped) -> Iterator[str]:
     rule = r.rule
-    since = f", from gen{rule.since}" if rule.since > 2 else ""
-    until = f", up to gen{rule.until}" if rule.until < 99 else ""
-    yield _wrapped(f"{rule.code}  {r.text} [{rule.error.code}{since}{until}]")
+    limited = (rule.since, rule.until) != (2, 99)
+    on = f", on {_targets(range(rule.since, rule.until + 1))}" if limited else ""
+    yield _wrapped(f"{rule.code}  {r.text} [{rule.error.code}{on}]")
     if r.operands:
         yield _wrapped(f"operand: {', '.join(r.operands)}", "      ")
     if rule.fix:
@@ -139,21 +175,12 @@ def _shown(r: Grouped) -> Iterator[str]:
     yield _wrapped(f"source: {rule.source}", "      ")
 
 
-def _readable(text: str, operand: str) -> str:
-    """A rule's text with its values named, ``{i.dst.shape}`` as <dst.shape>; ``operand`` is called "operand"."""
-    if operand:
-        text = re.sub(rf"\b{operand}\b", "operand", text)
-    text = _VALUE.sub(lambda m: f"<{'target.' if m[1] == 't' else ''}{m[2]}>", text)
-    text = _OPERAND.sub(r"<\1>", text)
-    return text.replace("'<operand.name>' ", "").replace("{{", "{").replace("}}", "}")
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
 
 
 def _wrapped(text: str, indent: str = "  ") -> str:
     return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)
-
-
-def _default(value: object) -> str:
-    return f"{type(value).__name__}.{value.name}" if isinstance(value, Enum) else repr(value)
 
 
 def _first_line(cls: type[NkiError | Inst]) -> str:
@@ -163,6 +190,12 @@ def _first_line(cls: type[NkiError | Inst]) -> str:
 def _public() -> list[tuple[str, type[Inst]]]:
     """The instructions of ``nki.isa``."""
     return [(name, REGISTRY[name]) for name in REGISTRY if name in isa.__all__]
+
+
+def _functions() -> dict[str, Any]:
+    """What ``nki.language`` has besides operators, types and buffers."""
+    own = {n: v for n, v in sorted(vars(language).items()) if n[0] != "_" and n not in OPS}
+    return {n: v for n, v in own.items() if callable(v) and getattr(v, "__module__", "").startswith("nki.")}
 
 
 def _rules() -> list[str]:

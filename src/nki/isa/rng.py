@@ -241,7 +241,9 @@ class Rand2(Inst):
         partitions = draw.partitions()
         dst = draw.tile(partitions, draw.free(), draw.choice(_UNIFORM), draw.choice((Buffer.sbuf, Buffer.psum)))
         low = draw.number()
-        return cls(dst, low if draw.flag() else draw.column(partitions), low + draw.choice((0.5, 1.0, 300.0)))
+        high = low + draw.choice((0.5, 1.0, 300.0))
+        least, most = (end if draw.flag() else draw.column(partitions) for end in (low, high))
+        return cls(dst, least, most)
 
 
 @instruction(engines=(_E.vector,))

@@ -1,0 +1,51 @@
+"""The instruction set has no holes: every instruction of the NKI reference is there with all that belongs to one."""
+
+from __future__ import annotations
+
+import io
+from contextlib import redirect_stdout
+
+import pytest
+
+import nki.isa as nisa
+from nki.cli import facts
+from nki.ir.inst import REGISTRY
+
+from . import harness
+from .rule_cases import CASES
+from .test_against_oracle import ORACLES
+from .test_declaration import DOCUMENTED
+
+EVERY = [*dict.fromkeys([*DOCUMENTED, *REGISTRY])]
+"""Those of the NKI reference, and those that are declared: the first test says that no other is public."""
+
+
+def test_the_public_instructions_are_those_of_the_reference() -> None:
+    public = {name for name, cls in REGISTRY.items() if cls.public}
+    assert public == set(DOCUMENTED) and public <= set(nisa.__all__)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_numpy_and_native_code_run_it(name: str) -> None:
+    """Native code enters Python for what prints, and for nothing else."""
+    cls = REGISTRY[name]
+    with redirect_stdout(io.StringIO()):
+        assert facts.simulated(cls)
+    assert facts.calls_python(cls) == (name == "device_print")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_an_oracle_judges_what_it_writes(name: str) -> None:
+    """``test_against_oracle`` runs each; it has vectors, of which not all are refused."""
+    if not REGISTRY[name].write_names:
+        assert name in ("core_barrier", "device_print")
+        return
+    assert ORACLES[name].VECTORS and callable(ORACLES[name].oracle)
+    assert any(param.values[0] == name for param in harness.ON_GENERATIONS)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_it_has_rules_and_each_a_failing_test(name: str) -> None:
+    """``test_rules`` runs the cases, and tells rules with the same code apart."""
+    codes = {rule.code for rule in REGISTRY[name].rules}
+    assert codes and codes == {case.code for case in CASES if case.mnemonic == name}
