@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parent.parent / "README.md"
 
 
@@ -26,19 +28,28 @@ def test_first_kernel(tmp_path: Path) -> None:
 
 
 LANGUAGE = README.parent / "docs" / "language.md"
-USE = """
-import numpy as np
-
+USES = {
+    "add_up": """
 x = np.arange(40, dtype=np.float32).reshape(10, 4)
 for rows in range(11):
     for run in (add_up, nki.simulate(add_up)):
         np.testing.assert_array_equal(run(x, np.array([[rows]], np.int32)), x[:rows].sum(axis=0, keepdims=True))
-"""
+""",
+    "scale_in_place": """
+for run in (scale_in_place, nki.simulate(scale_in_place)):
+    x = np.arange(40, dtype=np.float32).reshape(10, 4)
+    assert run(x, 3.0).ctypes.data == x.ctypes.data
+    np.testing.assert_array_equal(x, 3 * np.arange(40).reshape(10, 4))
+""",
+}
 
 
-def test_the_loop_of_the_language_page(tmp_path: Path) -> None:
-    (program,) = re.findall(r"^```python\n(.*?)^```$", LANGUAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    imports = "import nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n"
-    file = tmp_path / "loop.py"
-    file.write_text(imports + program + USE, encoding="utf-8")
+@pytest.mark.parametrize("kernel", USES)
+def test_the_kernels_of_the_language_page(tmp_path: Path, kernel: str) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```$", LANGUAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert len(programs) == len(USES)
+    (program,) = [found for found in programs if f"def {kernel}(" in found]
+    imports = "import numpy as np\n\nimport nki\nimport nki.isa as nisa\nimport nki.language as nl\n\n\n"
+    file = tmp_path / "kernel.py"
+    file.write_text(imports + program + USES[kernel], encoding="utf-8")
     subprocess.run([sys.executable, "-W", "error", str(file)], cwd=tmp_path, check=True)
