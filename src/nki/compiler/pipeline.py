@@ -17,7 +17,14 @@ from nki.ir.types import Tensor
 from nki.passes import accumulate, allocate, depend, schedule, sync, verify
 from nki.target.model import Target
 
-STAGES = {"verify": verify, "accumulate": accumulate, "allocate": allocate, "depend": depend, "schedule": schedule, "sync": sync}
+STAGES = {
+    "verify": verify,
+    "accumulate": accumulate,
+    "allocate": allocate,
+    "depend": depend,
+    "schedule": schedule,
+    "sync": sync,
+}
 """Each stage's ``run`` takes a kernel and a target and gives a kernel; ``legal`` says what holds after it."""
 NATIVE = "depend"
 """The last stage that native code needs: it runs instructions one after the other."""
