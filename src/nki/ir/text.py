@@ -45,7 +45,7 @@ from typing import Any, cast
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
 from nki.base.source import Noted, Span, Where
-from nki.ir import placing
+from nki.ir import grammar, placing
 from nki.ir.constant import Constant, constant
 from nki.ir.inst import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.kernel import Kernel
@@ -150,26 +150,6 @@ def _value(value: Any) -> str:
     return str(value.name)  # an operator or an enum member
 
 
-_QUOTED = r'"(?:[^"\\]|\\.)*"'
-_NAME = rf"({_QUOTED}|[^\W\d][\w.]*)"
-_HEAD = re.compile(rf"kernel ({_QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({_QUOTED}) \{{$")
-_DECLARE = re.compile(
-    rf"(input|output|tensor|constant) {_NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
-    r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
-)
-_SHARED = re.compile(rf"shared {_NAME}$")
-_FOR = re.compile(rf"for {_NAME} = (?:(-?\d+)|{_NAME}) to (?:(-?\d+)|{_NAME}) step (\d+) \{{")
-_WHILE = re.compile(rf"while {_NAME} \{{")
-_OPERAND = re.compile(rf"{_NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
-_INDEX = re.compile(r" (at|rows) (\d+)\*")
-_STEP = re.compile(r"(-?\d+)x(\d+)")
-_RETURNED = rf"{_NAME}(?:\[([\d,]+)\])?"
-_OUTPUTS = re.compile(rf"return (?:\(((?:{_RETURNED}, )*{_RETURNED})?\)|({_RETURNED}))$")
-_NUMBER = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
-_STRING = re.compile(_QUOTED)
-_SOURCE = re.compile(rf"# ({_QUOTED}):(\d{{1,9}})")
-_WORD = re.compile(r"[A-Za-z_][\w.]*")
-_USUAL = re.compile(r" (\w+)=([\w.+-]+(?:\[[^\[\]]*\])?)(?= |$)")
 _DIGITS = 20
 """Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
 _MOST_DATA = 1 << 30
@@ -217,15 +197,15 @@ class _Parser:
         return line
 
     def kernel(self) -> Kernel:
-        head = _HEAD.match(self.next())
+        head = grammar.HEAD.match(self.next())
         if head is None:
             raise self.fail('expected kernel "name" target=… grid=… version=… {')
         body, line = self.body("return ")
-        returned = _OUTPUTS.match(line)
+        returned = grammar.OUTPUTS.match(line)
         if returned is None:
             raise self.fail("expected return tensor, or return (tensor, …)")
         sequence = returned[6] is None
-        found = re.findall(_RETURNED, (returned[1] or "") if sequence else returned[6])
+        found = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[6])
         outputs = [self.tensor(name) for name, _ in found]
         shapes = [
             tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape
@@ -278,11 +258,11 @@ class _Parser:
                 self.declare(line)
             elif common is not None and line.startswith("shared "):
                 self.share(line, common)
-            elif found := _FOR.match(line):
+            elif found := grammar.FOR.match(line):
                 start, stop = (self.bound(found[i], found[i + 1]) for i in (2, 4))
                 loop = For(self.register(found[1]), start, stop, self.whole(found[6]), where=self.where(line, found))
                 body.append(self.looping(loop, depth))
-            elif found := _WHILE.match(line):
+            elif found := grammar.WHILE.match(line):
                 body.append(self.looping(While(self.register(found[1]), where=self.where(line, found)), depth))
             else:
                 body.append(self.instruction(line))
@@ -308,7 +288,7 @@ class _Parser:
     def where(self, line: str, found: re.Match[str]) -> Where:
         if self.origin:
             return Noted(Span(self.origin, self.number))
-        source = _SOURCE.search(line, found.end())
+        source = grammar.SOURCE.search(line, found.end())
         return Noted(Span(self.string(source[1]), int(source[2]))) if source else NOWHERE
 
     def string(self, quoted: str) -> str:
@@ -323,7 +303,7 @@ class _Parser:
         return int(digits)
 
     def declare(self, line: str) -> None:
-        found = _DECLARE.match(line)
+        found = grammar.DECLARE.match(line)
         if found is None or found[3] not in Buffer.__members__ or found[4] not in BY_NAME:
             raise self.fail("not a tensor declaration")
         name = self.name(found[2])
@@ -341,7 +321,7 @@ class _Parser:
         self.tensors[name] = made
 
     def share(self, line: str, common: Mapping[str, Tensor]) -> None:
-        found = _SHARED.match(line)
+        found = grammar.SHARED.match(line)
         name = self.name(found[1]) if found else ""
         if name not in common or name in self.names:
             raise self.fail("no tensor of core 0, or one that is declared already")
@@ -372,18 +352,18 @@ class _Parser:
         return self.tensors[name]
 
     def instruction(self, line: str) -> Inst:
-        mnemonic = _WORD.match(line)
+        mnemonic = grammar.WORD.match(line)
         cls = REGISTRY.get(mnemonic[0]) if mnemonic else None
         if mnemonic is None or cls is None:
             raise self.fail("unknown instruction")
         fields = _fields(cls)
         values: dict[str, Any] = {}
         at = mnemonic.end()
-        while (usual := _USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
+        while (usual := grammar.USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
             values[usual[1]], at = self.usual(line, usual, fields[usual[1]]), usual.end()
         placed: dict[str, Any] = {}
         while (at := _skip(line, at)) < len(line) and line[at] != "#":
-            name = _WORD.match(line, at)
+            name = grammar.WORD.match(line, at)
             if name is not None and not placed and line[name.end() : name.end() + 1] == " ":
                 placed, at = placing.read(line, at)
                 if not placed:
@@ -407,7 +387,7 @@ class _Parser:
 
     def place(self, line: str, at: int) -> Where:
         """The position in the user's file that the comment at ``at`` names."""
-        source = _SOURCE.match(line, at)
+        source = grammar.SOURCE.match(line, at)
         if source is None:
             return NOWHERE
         made = self.places[line[at:]] = Noted(Span(self.string(source[1]), int(source[2])))
@@ -428,14 +408,14 @@ class _Parser:
         """The value that starts at ``at``, and where it ends."""
         if line.startswith("(", at) and depth < _DEPTH:
             return self.sequence(line, at, f, depth + 1)
-        if found := _OPERAND.match(line, at):
+        if found := grammar.OPERAND.match(line, at):
             return self.operand(line, found, depth)
-        if found := _STRING.match(line, at):
+        if found := grammar.STRING.match(line, at):
             return self.string(found[0]), found.end()
-        if found := _NUMBER.match(line, at):
+        if found := grammar.NUMBER.match(line, at):
             text = found[0]
             return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
-        if found := _WORD.match(line, at):
+        if found := grammar.WORD.match(line, at):
             return self.word(found[0], f), found.end()
         raise self.fail(f"cannot read the value at column {at + 1}")
 
@@ -467,8 +447,8 @@ class _Parser:
 
     def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
         """The run-time index of an operand, up to and with the operand's closing bracket."""
-        head = _INDEX.match(line, at)
-        source = _OPERAND.match(line, head.end()) if head is not None and depth < _DEPTH else None
+        head = grammar.INDEX.match(line, at)
+        source = grammar.OPERAND.match(line, head.end()) if head is not None and depth < _DEPTH else None
         if head is None or source is None:
             raise self.fail("a run-time index reads at step*tensor[…] or rows step*tensor[…]")
         access, at = self.operand(line, source, depth + 1)
@@ -478,7 +458,7 @@ class _Parser:
 
     def window(self, written: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Counts and steps of ``step x count, …``."""
-        parts = [_STEP.fullmatch(part) for part in written.split(", ")]
+        parts = [grammar.STEP.fullmatch(part) for part in written.split(", ")]
         window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
         if len(window) < len(parts):
             raise self.fail("an operand reads tensor[offset | step x count, …]")

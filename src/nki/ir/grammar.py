@@ -1,0 +1,27 @@
+"""The lines of a kernel's text form, and the parts of which they are made, as regular expressions."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
+NAME: Final = rf"({QUOTED}|[^\W\d][\w.]*)"
+HEAD: Final = re.compile(rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED}) \{{$")
+DECLARE: Final = re.compile(
+    rf"(input|output|tensor|constant) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
+    r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
+)
+SHARED: Final = re.compile(rf"shared {NAME}$")
+FOR: Final = re.compile(rf"for {NAME} = (?:(-?\d+)|{NAME}) to (?:(-?\d+)|{NAME}) step (\d+) \{{")
+WHILE: Final = re.compile(rf"while {NAME} \{{")
+OPERAND: Final = re.compile(rf"{NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
+INDEX: Final = re.compile(r" (at|rows) (\d+)\*")
+STEP: Final = re.compile(r"(-?\d+)x(\d+)")
+RETURNED: Final = rf"{NAME}(?:\[([\d,]+)\])?"
+OUTPUTS: Final = re.compile(rf"return (?:\(((?:{RETURNED}, )*{RETURNED})?\)|({RETURNED}))$")
+NUMBER: Final = re.compile(r"-?(?:\d+\.?\d*(?:e[+-]?\d+)?|inf|nan)(?![\w.])")
+STRING: Final = re.compile(QUOTED)
+SOURCE: Final = re.compile(rf"# ({QUOTED}):(\d{{1,9}})")
+WORD: Final = re.compile(r"[A-Za-z_][\w.]*")
+USUAL: Final = re.compile(r" (\w+)=([\w.+-]+(?:\[[^\[\]]*\])?)(?= |$)")
