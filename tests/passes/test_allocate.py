@@ -133,8 +133,14 @@ def program(*body: Any, loops: tuple[Tensor, ...] = ()) -> Kernel:
     return dataclasses.replace(kernel, tensors=(*(t for t in touched if t not in loops), *loops))
 
 
-def fill(tensor: Tensor) -> Inst:
-    return Memset(Access.whole(tensor), 0.0)
+def fill(tensor: Tensor, columns: int | None = None) -> Inst:
+    whole = Access.whole(tensor)
+    shape = whole.shape if columns is None else (whole.shape[0], columns)
+    return Memset(Access(tensor, 0, shape, whole.strides, whole.dtype), 0.0)
+
+
+def use(tensor: Tensor) -> Inst:
+    return copy(tensor, tensor)
 
 
 def copy(dst: Tensor, src: Tensor) -> Inst:
@@ -223,7 +229,7 @@ def test_tiles_of_few_partitions_lie_beside_one_another_only_where_it_must_be() 
 def test_automatic_tiles_avoid_addresses_only_while_those_live() -> None:
     given_, before = tile("given", 10_000, address=(0, 80_000)), tile("before", 45_000)
     together = tile("together", 22_000)
-    made = allocate.run(program(fill(before), fill(given_), fill(together), fill(given_)), TRN2)
+    made = allocate.run(program(fill(before), fill(given_), fill(together), use(given_)), TRN2)
     assert made.places[given_] == (0, 80_000) and made.places[together][1] >= 120_000
     check(made, made.places)
 
@@ -239,7 +245,11 @@ def test_addresses_meet_only_while_both_are_in_use() -> None:
     one, two = tile("one", 64, address=(0, 0)), tile("two", 64, address=(0, 252))
     allocate.run(program(fill(one), fill(two)), TRN2)
     with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255"):
-        allocate.run(program(fill(one), fill(two), fill(one)), TRN2)
+        allocate.run(program(fill(one), fill(two), use(one)), TRN2)
+    with pytest.raises(AddressOverlapError):  # a part of it is still what it was
+        allocate.run(program(fill(one), fill(two), fill(one, 32), use(one)), TRN2)
+    turns = allocate.run(program(fill(one), use(one), fill(two), use(two), fill(one), use(one)), TRN2)
+    allocate.legal(turns)
     beside = tile("beside", 64, 32, address=(64, 0))
     narrow = tile("narrow", 64, 64, address=(0, 0))
     allocate.run(program(fill(narrow), fill(beside), fill(narrow)), TRN2)

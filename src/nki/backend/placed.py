@@ -31,14 +31,15 @@ class PlacedMemory(Memory):
         if place is None or tensor.buffer not in self._bytes:
             return super().window(access)
         size, row = access.dtype.itemsize, self._rows[tensor.buffer]
-        partition, column = divmod(access.offset, access.partition_step)
-        down = access.strides[0] // access.partition_step * row
+        # Any dimension may go over partitions: MX instructions take their scales from four in 32, say.
+        moves = [divmod(step, access.partition_step) for step in (access.offset, *access.strides)]
+        start, *steps = [partitions * row + columns * size for partitions, columns in moves]
         words = np.ndarray(
             access.shape,
             f"u{size}",
             self._bytes[tensor.buffer],
-            (place[0] + partition) * row + place[1] + column * size,
-            (down, *(s * size for s in access.strides[1:])),
+            place[0] * row + place[1] + start,
+            steps,
         )
         return words.view(access.dtype.plain)
 

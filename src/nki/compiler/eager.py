@@ -158,5 +158,6 @@ def run(
         launch.finish(kernel.outputs)
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
-        depend.run(allocate.run(core, target), target)  # refuses what does not fit; known only now
+        # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
+        allocate.run(depend.run(core, target), target, apart=launch is None)
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

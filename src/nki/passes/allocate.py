@@ -28,20 +28,24 @@ from nki.target.model import Target
 _FIX = "take the places out of the text; this stage finds them"
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:
-    """``kernel`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room."""
+def run(kernel: Kernel, target: Target, *, apart: bool = True) -> Kernel:
+    """``kernel`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room.
+
+    ``apart``: tiles that the user has placed do not overlap while both are in use. Who runs the kernel and looks at
+    every byte (the simulator) knows better than their lives tell.
+    """
     _check_known(kernel)
     places: dict[Tensor, Place] = {}
     living = lives(kernel, target)
     for region in regions(target):
-        places.update(_placed(kernel, region, living[region.buffer], target))
+        places.update(_placed(kernel, region, living[region.buffer], target, apart))
     wrong = _wrong_starts(kernel, places, target)
     if wrong is not None:
         raise wrong
     return replace(kernel, places=places)
 
 
-def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target) -> dict[Tensor, Place]:
+def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target, apart: bool) -> dict[Tensor, Place]:
     """The places of what lives in one memory, in the order in which it begins to live."""
     given: dict[Tensor, Place] = {}
     for life in living:
@@ -49,7 +53,7 @@ def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target) 
         if place is not None:
             given[life.tensor] = place
     fixed = [Fixed(life, *given[life.tensor]) for life in living if life.tensor in given]
-    _check_given(kernel, region, fixed)
+    _check_given(kernel, region, fixed, apart)
     free = [life for life in living if life.tensor not in given] if given else living
     found = pack(free, region.usable, fixed) if free else []
     if found is None:
@@ -71,8 +75,8 @@ def _check_known(kernel: Kernel) -> None:
             )
 
 
-def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed]) -> None:
-    """Raise unless places that were given lie inside the memory, and apart from each other while both are in use."""
+def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed], apart: bool) -> None:
+    """Raise unless given places lie inside the memory and, ``apart``, no two overlap while both are in use."""
     for f in fixed:
         tensor = f.life.tensor
         if tensor.address is None and not _inside(region, f.life, (f.partition, f.offset)):
@@ -82,7 +86,8 @@ def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed]) -> None
                 f"multiple of {f.life.align}",
                 fix=_FIX,
             )
-    met = collision([f.life for f in fixed], {f.life.tensor: (f.partition, f.offset) for f in fixed})
+    known = [f for f in fixed if apart or f.life.tensor.address is None]
+    met = collision([f.life for f in known], {f.life.tensor: (f.partition, f.offset) for f in fixed})
     if met is not None:
         raise overflow.overlap(kernel, region, *met)
 

@@ -4,7 +4,8 @@ A moment is the number of an instruction in the order of :meth:`Kernel.instructi
 instruction that touches it to the last, both included: an instruction reads and writes at its own pace, so what it
 reads last and what it writes first cannot share a place. What a run-time loop touches and did not make lives over the
 whole loop, because every round finds it. What a loop's body makes is new in each round and lives within the body;
-unless its first instruction reads it, which then is what the round before left there.
+unless its first instruction reads it, which then is what the round before left there. A tile that the user has placed
+lives anew from each write to all of it: what it held before is needed up to its last use; then others may lie there.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from typing import cast
 
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
-from nki.ir.loop import Loop, Statement
+from nki.ir.loop import Loop, Statement, instructions, touched
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
 
@@ -128,16 +129,45 @@ def lives(kernel: Kernel, target: Target) -> dict[Buffer, list[Life]]:
     """The lives of what is placed in each memory, in the order in which they begin. What nothing touches has none."""
     touched, _ = _touched(kernel.body, 0, False)
     result: dict[Buffer, list[Life]] = {region.buffer: [] for region in regions(target)}
+    placed: _Lives = {}
     for life in touched.values():
         its = result.get(life.tensor.buffer)
-        if its is not None:
+        if its is not None and life.tensor.address is None:
             its.append(life)
+        elif its is not None:
+            placed[life.tensor] = life
+    if placed:
+        for life in _parts(kernel, placed):
+            result[life.tensor.buffer].append(life)
     for region in regions(target):
         its = result[region.buffer]
         for life in its:
             _measure(life, region)
         its.sort(key=_first)
     return result
+
+
+def _parts(kernel: Kernel, placed: _Lives) -> list[Life]:
+    """The lives of tiles that the user has placed: each from a write to all of it to the last use before the next."""
+    found: dict[Tensor, list[Life]] = {}
+    moment = 0
+    for statement in kernel.body:
+        count = sum(1 for _ in instructions([statement]))
+        filled: set[Tensor] = set()
+        if isinstance(statement, Inst):
+            filled = {a.tensor for a in statement.writes() if _fills(a)} - {a.tensor for a in statement.reads()}
+        for tensor in dict.fromkeys(access.tensor for access in touched(statement) if access.tensor in placed):
+            its = found.setdefault(tensor, [])
+            if not its or tensor in filled:
+                its.append(Life(tensor, moment, moment, align=placed[tensor].align))
+            its[-1].last = moment + count - 1
+        moment += count
+    return [life for its in found.values() for life in its]
+
+
+def _fills(access: Access) -> bool:
+    """Whether a write to ``access`` leaves nothing of what its tile held."""
+    return access.dynamic is None and access.size == access.tensor.elements and 0 not in access.strides
 
 
 def _first(life: Life) -> int:
