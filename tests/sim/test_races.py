@@ -52,6 +52,23 @@ def test_cores_that_write_the_same_numbers_do_not_race() -> None:
     assert np.array_equal(nki.simulate(kernel[2])(A), 2 * A)
 
 
+def test_cores_that_leave_the_same_numbers_in_the_end_do_not_race() -> None:
+    """As a scatter over zeros that both cores make: whoever is last leaves the same."""
+
+    @nki.jit
+    def kernel(a, scale):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.zeros(a.shape, dtype=a.dtype))
+        tile = nl.load(a[2:4])
+        nisa.tensor_scalar(tile, tile, nl.multiply, 1.0 + scale * nl.program_id(0))
+        nl.store(out[2:4], tile)
+        return out
+
+    assert nki.simulate(kernel[2])(A, 0.0).sum() == A[2:4].sum()
+    with pytest.raises(CoreRaceError, match="with other numbers"):
+        nki.simulate(kernel[2])(A, 1.0)
+
+
 def races(plans: list[list[Step]]) -> bool:
     """Row by row, all pairs of accesses of two cores between the same two barriers; each writes numbers of its own."""
     touched: list[set[tuple[int, str, int]]] = []

@@ -5,7 +5,7 @@ Windows made by indexing keep to it by construction. One that was read from text
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -16,6 +16,7 @@ from nki.ir.inst import Inst
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Reach, has_rows
 
+T = TypeVar("T", bound=np.generic)
 FIX = "compare with the output of `nki dump`"
 Extent = tuple[int, int, int]
 """By how many elements a window reaches below and beyond its first element, and beyond it within a partition."""
@@ -104,8 +105,8 @@ def _reach(access: Access) -> Extent:
     return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends), within
 
 
-def byte_window(mask: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
-    """The entries of ``mask``, one for each byte of the tensor, that belong to the bytes which ``access`` sees."""
+def byte_window(mask: NDArray[T], access: Access) -> NDArray[T]:
+    """The entries of ``mask``, one byte for each byte of the tensor, that belong to the bytes which ``access`` sees."""
     size = access.dtype.itemsize
     steps = (*(s * size for s in access.strides), 1)
     return as_strided(mask[access.offset * size :], (*access.shape, size), steps)

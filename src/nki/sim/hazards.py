@@ -7,6 +7,7 @@ with whatever it finds. ``docs/hazards.md`` lists them all.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,7 @@ class Launch:
 
     def finish(self, outputs: Iterable[Tensor]) -> None:
         """The kernel has ended: nothing undefined is in its outputs. Warn of those that were not wholly written."""
+        self.races.finish()
         for tensor in outputs:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
             if shadow.touched(whole):
@@ -107,7 +109,7 @@ class Hazards(Watcher):
         launch.cores += 1
         self._launch = launch
         self._written: list[tuple[Access, NDArray[np.uint8]]] = []
-        """What the running instruction writes where the other core did something, and the bytes before."""
+        """What the running instruction writes to what cores share, and the bytes before."""
         self._target = launch.target
         self._log = launch.log
         self._shadow = launch.shadow
@@ -147,7 +149,8 @@ class Hazards(Watcher):
             self._launch.races.met(self._core, inst.data.tensor)
         for access, before in self._written:
             assert inst is not None
-            self._launch.races.writes(self._core, inst, access, self._time, before != self._bytes(access))
+            now = self._bytes(access)
+            self._launch.races.writes(self._core, inst, access, self._time, before != now, now)
         self._written = []
         if self._trial is None:
             return
@@ -168,7 +171,7 @@ class Hazards(Watcher):
                 return
             shadow.reads.note_read(access, self._time)
         if access.buffer is Buffer.shared_hbm and self._several:
-            self._launch.races.reads(self._core, inst, access, self._time)
+            self._launch.races.reads(self._core, inst, access, self._time, partial(self._bytes, access))
         if shadow.whole or shadow.touched(access):
             if self._iterations.open and not (self._launch.cores > 1 and access.buffer is Buffer.shared_hbm):
                 self._iterations.reads(inst, access, shadow, shadow.made)
@@ -201,17 +204,9 @@ class Hazards(Watcher):
             self._restarts(inst, access, shadow)
         shadow.note(access, self._time)
         if access.buffer is Buffer.shared_hbm and self._several:
-            self._shares(inst, access)
+            self._written.append((access, self._bytes(access)))  # seen to when it is done
         if shadow.tracked:
             self._places.written(shadow, access, self._time)
-
-    def _shares(self, inst: Inst, access: Access) -> None:
-        """A write to what the cores share: a race if it changes what the other one meanwhile reads or writes."""
-        races = self._launch.races
-        if races.meets(self._core, access):
-            self._written.append((access, self._bytes(access)))  # seen to when it is done
-        else:
-            races.writes(self._core, inst, access, self._time, None)
 
     def _bytes(self, access: Access) -> NDArray[np.uint8]:
         """The bytes of ``access``, in its shape and one dimension more."""

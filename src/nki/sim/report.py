@@ -33,6 +33,10 @@ class Log:
         self._kinds.append(type(by) if isinstance(by, Inst) else None)
         return len(self._wheres)
 
+    def where(self, time: int) -> Where:
+        """Where the instruction stands that ran then."""
+        return self._wheres[time - 1]
+
     def by_matmul(self, time: int) -> bool:
         """Whether a matrix product ran then."""
         return time > 0 and hasattr(self._kinds[time - 1], "accumulate")
