@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from typing import Any
 
 import numpy as np
@@ -23,8 +24,9 @@ from nki.ir.loop import For
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.tensor_copy import Memset, TensorCopy
 from nki.passes import allocate
-from nki.passes.liveness import Life, largest_sum, lives
+from nki.passes.liveness import Life, collision, largest_sum, lives
 from nki.passes.packing import pack
+from nki.passes.skyline import skyline
 from nki.target.model import Fact, Target
 
 from .tiles import check, programs
@@ -116,6 +118,33 @@ def test_random_lives_in_a_tight_memory(drawn: list[tuple[int, int, int]]) -> No
             apart = made[i][1] >= made[j][1] + two.size or made[j][1] >= made[i][1] + one.size
             assert apart or one.first > two.last or two.first > one.last
     assert pack(found, need - 1) is None
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_thousands_of_short_lives_of_few_sizes_among_long_ones(seed: int) -> None:
+    """As an unrolled kernel makes them: batches that share nothing, each of sections with tiles of their own."""
+    drawn = random.Random(seed)
+    batch: list[tuple[int, int, int]] = []
+    for start in range(0, 4000, 1000):
+        batch += [(start + 2 * i, start + 900 + drawn.randrange(100), 128) for i in range(60)]
+        batch += [(start + 3 * i, start + 700 + drawn.randrange(300), 1024) for i in range(30)]
+        for i in range(180):
+            first = start + 4 * i
+            batch.append((first, first + drawn.choice((40, 60, 120)), drawn.choice((1024, 4096, 8192))))
+            batch.append((first + 1, first + 3, drawn.choice((4, 256))))
+    batch += [(0, 3990, 160), (5, 3995, 4), (9, 3990, 160)]
+    batch.sort()
+    length = 4200
+    shifted = [(first + at * length, last + at * length, size) for at in range(3) for first, last, size in batch]
+    found = [life(i, *one) for i, one in enumerate(shifted)]
+    need, _ = largest_sum(found)
+    capacity = need + need // 20
+    offsets = skyline(found, capacity)
+    assert len(found) > 5000 and offsets is not None and offsets == skyline(found, capacity)
+    places = {one.tensor: (0, offset) for one, offset in zip(found, offsets, strict=True)}
+    assert collision(found, places) is None
+    assert all(at >= 0 and at % 4 == 0 and at + one.size <= capacity for at, one in zip(offsets, found, strict=True))
+    assert offsets[: len(batch)] == offsets[len(batch) : 2 * len(batch)] == offsets[2 * len(batch) :]
 
 
 def life(number: int, first: int, last: int, size: int, partitions: int = 128) -> Life:
