@@ -120,7 +120,7 @@ def test_random_lives_in_a_tight_memory(drawn: list[tuple[int, int, int]]) -> No
     assert pack(found, need - 1) is None
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", [0, 5, 6])
 def test_thousands_of_short_lives_of_few_sizes_among_long_ones(seed: int) -> None:
     """As an unrolled kernel makes them: batches that share nothing, each of sections with tiles of their own."""
     drawn = random.Random(seed)
@@ -138,7 +138,7 @@ def test_thousands_of_short_lives_of_few_sizes_among_long_ones(seed: int) -> Non
     shifted = [(first + at * length, last + at * length, size) for at in range(3) for first, last, size in batch]
     found = [life(i, *one) for i, one in enumerate(shifted)]
     need, _ = largest_sum(found)
-    capacity = need + need // 20
+    capacity = need + need // 40  # less than the first plan takes, which is 1.03 to 1.08 of the need
     offsets = skyline(found, capacity)
     assert len(found) > 5000 and offsets is not None and offsets == skyline(found, capacity)
     places = {one.tensor: (0, offset) for one, offset in zip(found, offsets, strict=True)}
