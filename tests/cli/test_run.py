@@ -147,3 +147,30 @@ def test_progress_only_on_a_terminal(file, nki, monkeypatch):
     assert nki("run", f"{file}:affine", "--arg", "128x37:float32", "--arg", "2.0").code == 0
     assert "compiling [........................] 0/3 routines" in shown.getvalue()
     assert shown.getvalue().endswith("\r\x1b[K")
+
+
+def test_two_cores(tmp_path, nki):
+    file = tmp_path / "cores.py"
+    file.write_text(CORES, encoding="utf-8")
+    command = ("run", f"{file}:number", "--arg", "1x1:float32", "--json")
+    for extra, total in ((), 21), (("--cores", "2"), 41), (("--cores", "2", "--simulate"), 41):
+        assert report(nki(*command, *extra))["outputs"][0]["sum"] == total
+    assert "core 1 {" in nki("dump", *command[1:4], "--cores", "2").out
+    assert "--cores: launch grid 2: a kernel on trn1 runs on at most 1 core" in complaint(
+        nki(*command[:4], "--cores", "2", "--target", "trn1")
+    )
+
+
+CORES = """
+import nki
+import nki.language as nl
+
+
+@nki.jit
+def number(x):
+    out = nl.ndarray((1, 2), dtype=x.dtype, buffer=nl.shared_hbm)
+    cores = [nl.program_id(0)] if nl.num_programs() > 1 else [0, 1]
+    for core in cores:
+        nl.store(out[:, core : core + 1], nl.full((1, 1), 10.0 * nl.num_programs() + core, dtype=x.dtype))
+    return out
+"""

@@ -260,6 +260,11 @@ def test_fields_that_a_kernel_leaves_out_are_none(run: Any) -> None:
         more: int = 5
 
     @dataclass
+    class Plain(nl.NKIObject):
+        first = None
+        second = 2
+
+    @dataclass
     class Own(nl.NKIObject):
         rest: int
         unset: int
@@ -273,6 +278,7 @@ def test_fields_that_a_kernel_leaves_out_are_none(run: Any) -> None:
         assert (sizes.rows, sizes.rest, sizes.more) == (4, None, 5)
         assert Sizes(1, 2, 3) == Sizes(more=3, rest=2, rows=1)
         assert Own(2).rest == 3
+        assert (Plain(first=7).first, Plain(first=7).second, Plain().first) == (7, 2, None)
         out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
         nl.store(out, nl.load(a))
         return out

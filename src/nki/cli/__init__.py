@@ -177,3 +177,4 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         "--arg", action="append", default=[], metavar="ARG", help=f"the kernel's arguments, in order: {argument.FORMS}"
     )
     parser.add_argument("--target", metavar="NAME", help=f"{known} (default: the kernel's, else the environment's)")
+    parser.add_argument("--cores", type=int, metavar="N", help="launch it as kernel[N] (default: as the file has it)")

@@ -56,7 +56,7 @@ def _ran(source: str, options: argparse.Namespace) -> list[Found]:
     found: list[Found] = []
     with contextlib.redirect_stdout(sys.stderr), collecting(aside=True) as warned:
         try:
-            with prepared(source, options.arg, options.target) as work:
+            with prepared(source, options.arg, options.target, options.cores) as work:
                 work.simulate(work.arrays(options.seed))
         except NkiError as error:
             found.append(error)

@@ -45,7 +45,10 @@ def command(options: argparse.Namespace) -> int:
         if file and not Path(file).parent.is_dir():
             raise UsageError(f"{option} {file}: there is no folder {Path(file).parent}")
     # What a kernel prints while it is specialised must not end up inside the dump.
-    with contextlib.redirect_stdout(sys.stderr), prepared(options.kernel, options.arg, options.target) as work:
+    with (
+        contextlib.redirect_stdout(sys.stderr),
+        prepared(options.kernel, options.arg, options.target, options.cores) as work,
+    ):
         native = options.artifact or options.llvm or options.asm
         stage = "allocate" if options.memory is not None else NATIVE if native else options.after
         program = work.compile(stage, reorder=False if options.in_order else None)

@@ -58,7 +58,7 @@ def command(options: argparse.Namespace) -> int:
         _check_save(save)
     # What a kernel prints while it is specialised must not end up inside the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
-    with aside, prepared(options.kernel, options.arg, options.target) as work:
+    with aside, prepared(options.kernel, options.arg, options.target, options.cores) as work:
         if simulate:
             outcome = _simulate(work, options.seed, repeat)
         else:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from nki import target as targets
-from nki.base.errors import KernelArgumentError, UnknownTargetError
+from nki.base.errors import GridError, KernelArgumentError, UnknownTargetError
 from nki.cli import argument
 from nki.cli.argument import Array, TensorArgument
 from nki.cli.source import opened
@@ -64,8 +64,11 @@ class Work:
 
 
 @contextmanager
-def prepared(source: str, texts: Sequence[str], target: str | None) -> Generator[Work]:
-    """The kernel that ``source`` names, for the arguments in ``texts``, for ``target`` (None: the kernel's own)."""
+def prepared(source: str, texts: Sequence[str], target: str | None, cores: int | None = None) -> Generator[Work]:
+    """The kernel that ``source`` names, for the arguments in ``texts``, for ``target`` (None: the kernel's own).
+
+    ``cores``: on how many it runs (None: on as many as it has been given).
+    """
     arguments = [argument.parse(text) for text in texts]
     try:
         chosen = targets.find(target) if target else None
@@ -76,9 +79,21 @@ def prepared(source: str, texts: Sequence[str], target: str | None) -> Generator
             own = targets.find(kernel.target)
             if chosen not in (None, own):
                 raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
+            if cores not in (None, len(kernel.cores)):
+                raise UsageError(f"{source} was compiled for {len(kernel.cores)} cores", f"leave out --cores {cores}")
             yield Work(kernel, own, _given(kernel, arguments))
         else:
+            if cores is not None:
+                kernel = _launched(kernel, chosen, cores)
             yield Work(kernel, chosen or kernel.chosen_target(), _bound(kernel, arguments))
+
+
+def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
+    """``kernel`` on so many cores of ``target``."""
+    try:
+        return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
+    except GridError as error:
+        raise UsageError(f"--cores: {error.message}", error.fix) from None
 
 
 def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from nki.frontend.host import calls_back, is_host
 from nki.frontend.outside import note
 from nki.frontend.rewrite import CALL, HOOKS, WHILE, rewrite
 from nki.frontend.rounds import while_rounds
-from nki.language.objects import completed, is_object
+from nki.language.objects import construct, is_object
 
 
 def compile_function(captured: Captured) -> types.FunctionType:
@@ -87,7 +87,7 @@ def _call_native(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if "key" in kwargs and not isinstance(fn, type):
         kwargs["key"] = _callback(kwargs["key"])
     if is_object(fn):
-        kwargs = completed(fn, args, kwargs)
+        return construct(fn, args, kwargs)
     return fn(*args, **kwargs)
 
 

@@ -117,19 +117,24 @@ _GENERATED = (lambda: None).__code__
 """Stands for the code of an initialiser that is not written in Python."""
 
 
-def completed(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-    """``kwargs`` with None for what a call of ``cls`` leaves out, as a class that ``@dataclass`` initialises needs it.
+def construct(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NKIObject:
+    """What calling ``cls`` in a kernel makes, also if ``@dataclass`` has given it its initialiser.
 
-    Python's initialiser asks for every field without a default; in a kernel such a field is None.
+    Python's would ask for every field without a default, which is None in a kernel, and would not know the attributes
+    of the class that have a value and no annotation.
     """
-    made = cls.__init__
-    if not dataclasses.is_dataclass(cls) or getattr(made, "__code__", _GENERATED).co_filename != "<string>":
-        return kwargs  # the class has an initialiser of its own, or NKIObject's
+    if not dataclasses.is_dataclass(cls) or getattr(cls.__init__, "__code__", _GENERATED).co_filename != "<string>":
+        return cls(*args, **kwargs)  # it has an initialiser of its own, or NKIObject's
     fields = [f for f in dataclasses.fields(cls) if f.init]
     given = {f.name for f in fields[: len(args)] if not f.kw_only}
     needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
     missing = [name for name in needed if name not in given and name not in kwargs]
-    return {**kwargs, **dict.fromkeys(missing)} if missing else kwargs
+    known = {f.name for f in fields}
+    others = {name: value for name, value in kwargs.items() if name not in known and hasattr(cls, name)}
+    made = cls(*args, **{n: v for n, v in kwargs.items() if n not in others}, **dict.fromkeys(missing))
+    for name, value in others.items():
+        object.__setattr__(made, name, value)
+    return made
 
 
 def copied(value: Any, name: str = "", memo: dict[int, Any] | None = None) -> Any:

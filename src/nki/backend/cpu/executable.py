@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -28,8 +29,10 @@ _word: Final = ctypes.c_int64.from_address
 _zeros: Final = np.zeros(3, np.int64)
 _WELL: Final = _zeros.ctypes.data
 """The status of launches in which nothing can go wrong."""
-_pool: Final = ThreadPoolExecutor(64, "nki core")
+_pools: Final[list[ThreadPoolExecutor]] = []
 """Threads of cores 1; none exists before it is needed, and each waits for the next launch."""
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pools.clear)  # where they do not exist
 
 
 class _Core:
@@ -128,22 +131,27 @@ class Executable:
             runs.append(((ctypes.c_int64 * len(values))(*values), status))
         first = self._first
         self._walk(first.table, first.plan.before, first.args, runs[0][0])
-        waiting = [_pool.submit(self._run_core, number, runs[number][0], lines[number]) for number in (1,)]
+        if not _pools:
+            _pools.append(ThreadPoolExecutor(64, "nki core"))
+        other = _pools[0].submit(self._run_core, 1, runs[1][0], lines[1])
         self._run_core(0, runs[0][0], lines[0])
-        for other in waiting:
-            other.result()
-        failed = [(core, status) for core, (_, status) in zip(self._cores, runs, strict=True) if _word(status).value]
-        # A core that fails by itself leaves the other one waiting: what happened first is what to say.
-        for core, status in sorted(failed, key=lambda found: _word(found[1] + 8).value == UNMET):
-            if _word(status + 8).value != UNMET:
-                core.fail(status)
-        for number, (core, (_, status)) in enumerate(zip(self._cores, runs, strict=True)):
-            if _word(status).value:
-                site, other = _word(status).value, _word(status + 16).value
-                theirs = self._cores[1 - number].plan.sites[other - 1] if other else None
-                raise deadlock(number, core.plan.sites[site - 1], [(1 - number, theirs)])
+        other.result()
+        self._settle([status for _, status in runs])
         if len(_arenas) < _KEPT:
             _arenas.extend((shared, *memories))
+
+    def _settle(self, statuses: list[int]) -> None:
+        """Raise what went wrong on one of the cores, if something did."""
+        unmet: list[tuple[int, int]] = []
+        for number, status in enumerate(statuses):
+            if _word(status).value and _word(status + 8).value != UNMET:
+                self._cores[number].fail(status)  # a core that fails by itself leaves the other one waiting
+            if _word(status).value:
+                unmet.append((number, status))
+        for number, status in unmet:
+            site, theirs = _word(status).value, _word(status + 16).value
+            other = self._cores[1 - number].plan.sites[theirs - 1] if theirs else None
+            raise deadlock(number, self._cores[number].plan.sites[site - 1], [(1 - number, other)])
 
     def _run_core(self, number: int, bases: Any, line: int) -> None:
         core = self._cores[number]
