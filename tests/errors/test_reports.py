@@ -82,7 +82,8 @@ SINCE = {"generic_function": (3, 12)}
 )
 def test_the_report_is_exactly(case: Path, simulator: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NKI_SIMULATOR", simulator)
-    monkeypatch.setenv(ENVIRONMENT, "")  # some cases set it
+    for name in (ENVIRONMENT, "NKI_PRECISE_FP"):
+        monkeypatch.setenv(name, "")  # some cases set it
     text, mark, expected = case.read_text(encoding="utf-8").partition(MARK)
     assert mark
     if sys.version_info < SINCE.get(case.stem, (3,)):

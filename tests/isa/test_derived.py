@@ -142,7 +142,8 @@ def registers(data: np.ndarray, commands: list[nisa.reduce_cmd | None]) -> np.nd
 
 
 @pytest.mark.parametrize("number", range(6))
-def test_registers_last_from_one_activation_to_the_next(number: int) -> None:
+def test_registers_last_from_one_activation_to_the_next(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # the first of them may find registers that nothing has set
     source = harness.source("registers", number)
     commands = [source.choice(COMMANDS) for _ in range(8)]
     rng = np.random.default_rng(source.getrandbits(64))

@@ -81,3 +81,18 @@ def test_what_uses_it_is_refused_at_the_line_that_made_it(
         run(kernel)(A)
     assert caught.value.span is not None
     assert "change(t)" in str(caught.value) or "lambda t" in str(caught.value)
+
+
+@BOTH
+def test_a_tensor_as_a_condition_is_there(run: Run) -> None:
+    """As kernels ask for tensors that they may not have been given; what it holds is not asked."""
+
+    @nki.jit
+    def kernel(a, other):
+        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(other if other else a))
+        return out
+
+    assert np.array_equal(run(kernel)(A, None), A)
+    with pytest.warns(nki.NkiWarning, match="'other' is used as a condition, which is true of every tensor"):
+        assert np.array_equal(run(kernel)(A, 0 * A), 0 * A)

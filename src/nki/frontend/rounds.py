@@ -6,13 +6,14 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from nki.base.errors import DynamicLoopError
+from nki.base.errors import DynamicLoopError, TensorOperatorError
 from nki.base.source import Span, code_span, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.bytecode import origin
 from nki.ir.kernel import Builder, current
 from nki.ir.loop import Loop, While
 from nki.ir.register import VirtualRegister
+from nki.ir.types import Access
 
 
 def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
@@ -26,6 +27,11 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
                 warn_at(where.span, text, NkiDeprecationWarning)
             yield from one_round(current("while"), While(value, where=where), None)
             return
+        if isinstance(value, Access):
+            raise TensorOperatorError(
+                f"'{value.name}' used as the condition of a loop: its values exist only when the kernel runs",
+                fix="loop while a register is not 0: nisa.register_alloc, nisa.register_load, nl.while_loop",
+            )
         if not value:
             return
         yield

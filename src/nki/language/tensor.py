@@ -9,6 +9,8 @@ from typing import Any, NoReturn
 
 from nki.base.dtype import DType
 from nki.base.errors import TensorOperatorError
+from nki.base.source import here
+from nki.base.warning import warn_at
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Tensor, has_rows, row_major
 from nki.ir.viewing import values
@@ -174,11 +176,15 @@ class NkiTensor(Access):
 
     __hash__ = object.__hash__
 
-    def __bool__(self) -> NoReturn:
-        raise TensorOperatorError(
-            f"'{self.name}' used as a condition: its values exist only when the kernel runs",
-            fix="test its shape, or `tensor is not None`; select elements with nisa.tensor_copy_predicated",
-        )
+    def __bool__(self) -> bool:
+        where = here("specialise.py")
+        if where.span is None:
+            raise TensorOperatorError(
+                f"'{self.name}' used as a condition outside a kernel", fix="test its shape, or `tensor is not None`"
+            )
+        message = f"'{self.name}' is used as a condition, which is true of every tensor whatever it holds: its values "
+        warn_at(where.span, message + "exist only when the kernel runs; write `is not None` if that is meant")
+        return True
 
     def __iter__(self) -> NoReturn:
         raise TensorOperatorError(
