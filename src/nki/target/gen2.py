@@ -12,6 +12,7 @@ _GUIDE: Final = "Trainium/Inferentia2 Architecture Guide for NKI"
 _MATMUL: Final = "NKI reference, nki.isa.nc_matmul"
 _KLR: Final = "KLR (public open-source front end for NKI), per-generation constants of tile_size"
 _DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
+_DRIVER: Final = "aws-neuron-driver (public source of the kernel driver)"
 _BETA1: Final = "NKI 0.1 reference, nki.isa cost tables"
 _TRACES: Final = "npu_profiling_code by AnchovyPark (public profiles of fp16 matmuls on inf2.xlarge)"
 
@@ -80,7 +81,7 @@ GEN2: Final = Target(
     activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     semaphore_ns=Fact(38.0, "ns", f"{_TRACES}: Tensor engine done to Scalar engine start, median", "measured"),
-    semaphores=Fact(256, "semaphores", "nobody publishes it; a schedule here needs 22 of a core's", "guess"),
+    semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the second generation; per core"),
     dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),

@@ -13,6 +13,7 @@ _GUIDE2: Final = "Trainium/Inferentia2 Architecture Guide for NKI"
 _MATMUL: Final = "NKI reference, nki.isa.nc_matmul"
 _KLR: Final = "KLR (public open-source front end for NKI), per-generation constants of tile_size"
 _DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
+_DRIVER: Final = "aws-neuron-driver (public source of the kernel driver)"
 _BETA1: Final = "NKI 0.1 reference, nki.isa cost tables"
 _TUTORIAL: Final = "Introduction to NKI Kernel Optimization, profiles of fp32 matmuls on trn2"
 
@@ -82,7 +83,7 @@ GEN3: Final = Target(
     activation_table_load_ns=Fact(1325.0, "ns", f"{_DMA}: two profiles", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     semaphore_ns=Fact(31.0, "ns", f"{_DMA}: profile, Scalar engine done to DMA trigger, once", "measured"),
-    semaphores=Fact(256, "semaphores", "nobody publishes it; a schedule here needs 22 of a core's", "guess"),
+    semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the third generation; per core"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),

@@ -18,6 +18,7 @@ _GUIDE2: Final = "Trainium/Inferentia2 Architecture Guide for NKI"
 _MATMUL: Final = "NKI reference, nki.isa.nc_matmul"
 _KLR: Final = "KLR (public open-source front end for NKI), per-generation constants of tile_size"
 _DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
+_DRIVER: Final = "aws-neuron-driver (public source of the kernel driver)"
 _AS_TRN2: Final = "the value of trn2; nothing published"
 
 GEN4: Final = Target(
@@ -87,7 +88,7 @@ GEN4: Final = Target(
     activation_table_load_ns=Fact(1325.0, "ns", _AS_TRN2, "guess"),
     gpsimd_issue_cycles=Fact(150, "cycles", _AS_TRN2, "guess"),
     semaphore_ns=Fact(31.0, "ns", _AS_TRN2, "guess"),
-    semaphores=Fact(256, "semaphores", "nobody publishes it; a schedule here needs 22 of a core's", "guess"),
+    semaphores=Fact(256, "semaphores", f"{_DRIVER}: 256 per core on trn1 and trn2; it has no map of trn3 yet", "guess"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(38.4, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
