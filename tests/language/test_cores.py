@@ -65,60 +65,64 @@ def test_one_kernel_object_runs_on_one_core_and_on_two() -> None:
     assert count[2](A).tolist() == nki.simulate(count[2])(A).tolist() == [[2.0, 2.5]]
 
 
+@nki.jit
+def double(a):
+    """Both cores do and write the same."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    own = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.private_hbm)
+    nl.store(own, nl.load(a))
+    tile = nl.load(own)
+    nisa.tensor_tensor(tile, tile, tile, nl.add)
+    nl.store(out, tile)
+    return out
+
+
 @BOTH
 def test_a_kernel_that_ignores_its_number_runs_on_both_alike(run: Run) -> None:
-    @nki.jit
-    def double(a):
-        out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
-        own = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.private_hbm)
-        nl.store(own, nl.load(a))
-        tile = nl.load(own)
-        nisa.tensor_tensor(tile, tile, tile, nl.add)
-        nl.store(out, tile)
-        return out
-
     assert np.array_equal(run(double[2])(A), 2 * A)
+
+
+@nki.jit
+def through_memories(a):
+    """The cores swap rows, which go through private memory and then shared memory."""
+    core = nl.program_id(0)
+    out = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    private = nl.ndarray((1, 8), dtype=a.dtype, buffer=nl.private_hbm)
+    shared = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    nl.store(private, nl.load(a[core : core + 1]))
+    nl.store(shared[core : core + 1], nl.load(private))
+    nisa.core_barrier(shared, (0, 1))
+    nl.store(out[core : core + 1], nl.load(shared[1 - core : 2 - core]))
+    return out
 
 
 @BOTH
 def test_tensors_on_chip_and_private_ones_are_each_cores_own(run: Run) -> None:
-    @nki.jit
-    def kernel(a):
-        core = nl.program_id(0)
-        out = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
-        private = nl.ndarray((1, 8), dtype=a.dtype, buffer=nl.private_hbm)
-        shared = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
-        nl.store(private, nl.load(a[core : core + 1]))
-        nl.store(shared[core : core + 1], nl.load(private))
-        nisa.core_barrier(shared, (0, 1))
-        nl.store(out[core : core + 1], nl.load(shared[1 - core : 2 - core]))
-        return out
+    assert np.array_equal(run(through_memories[2])(A), A[[1, 0]])
 
-    assert np.array_equal(run(kernel[2])(A), A[[1, 0]])
+
+@nki.jit
+def to_and_fro(a):
+    """A running sum that goes to and fro: an exchange in a loop that runs on the device."""
+    core = nl.program_id(0)
+    out = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
+    mine, got = nl.load(a[core : core + 1]), nl.ndarray((1, 8), dtype=a.dtype)
+
+    def swap(_):
+        nisa.sendrecv(mine, got, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=3)
+        nisa.tensor_tensor(mine, mine, got, nl.add if core else nl.subtract)
+
+    nl.fori_loop(0, 5, swap)
+    nl.store(out[core : core + 1], mine)
+    return out
 
 
 @BOTH
 def test_cores_meet_in_every_round_of_a_loop(run: Run) -> None:
-    """A running sum that goes to and fro: an exchange in a loop that runs on the device."""
-
-    @nki.jit
-    def kernel(a):
-        core = nl.program_id(0)
-        out = nl.ndarray((2, 8), dtype=a.dtype, buffer=nl.shared_hbm)
-        mine, got = nl.load(a[core : core + 1]), nl.ndarray((1, 8), dtype=a.dtype)
-
-        def swap(_):
-            nisa.sendrecv(mine, got, send_to_rank=1 - core, recv_from_rank=1 - core, pipe_id=3)
-            nisa.tensor_tensor(mine, mine, got, nl.add if core else nl.subtract)
-
-        nl.fori_loop(0, 5, swap)
-        nl.store(out[core : core + 1], mine)
-        return out
-
     x, y = A[0], A[1]
     for _ in range(5):
         x, y = x - y, y + x
-    assert np.array_equal(run(kernel[2])(A), np.stack([x, y]))
+    assert np.array_equal(run(to_and_fro[2])(A), np.stack([x, y]))
 
 
 def test_text_and_artifact_hold_both_programs() -> None:

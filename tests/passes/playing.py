@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
 from unittest import mock
 
 import numpy as np
 
 from nki import target as targets
+from nki.backend.cores import Cores, Link
 from nki.backend.placed import PlacedMemory
 from nki.backend.reference import Reference
 from nki.base.errors import NkiError
@@ -27,7 +30,10 @@ def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: A
     bound = kernel.bind(arguments, {})
     specs = kernel.specs(bound, adapter_for(arguments, {}))
     with _stages(kernel.func.__name__):
-        return pipeline.compile(kernel.func, specs, kernel.chosen_target(), stop=stop, edges=kernel.schedule, **options)
+        edges, grid = kernel.schedule, kernel.grid
+        return pipeline.compile(
+            kernel.func, specs, kernel.chosen_target(), stop=stop, edges=edges, grid=grid, **options
+        )
 
 
 def onward(kernel: Kernel, **options: Any) -> Kernel:
@@ -43,38 +49,66 @@ def _stages(name: str) -> Any:
 
 
 def played(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes]:
-    """The outputs, bit for bit, when chance decides which queue goes on."""
-    memory = _memory(kernel)
-    for tensor, array in zip(kernel.inputs, inputs, strict=True):
-        memory.bind(tensor, array)
-    Machine(Reference(memory), seed).run(kernel.body)
-    return [memory.array(tensor).tobytes() for tensor in kernel.outputs]
+    """The outputs, bit for bit, when chance decides which queue of which core goes on."""
+    return run(kernel, inputs, Machine(seed))
+
+
+def run(kernel: Kernel, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
+    """The outputs, bit for bit, that ``machine`` comes to."""
+    memories = _memories(kernel, inputs)
+    links = [machine.link(number) if kernel.others else None for number in range(len(memories))]
+    executors = [Reference(memory, link) for memory, link in zip(memories, links, strict=True)]
+    machine.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
+    return _outputs(kernel, memories[0])
 
 
 def in_order(kernel: Kernel, inputs: Sequence[Array]) -> list[bytes]:
-    """The outputs when the instructions run one after the other, as the body has them."""
-    memory = _memory(kernel)
+    """The outputs when each core runs its instructions one after the other, as its body has them."""
+    memories = _memories(kernel, inputs)
+    if kernel.others:
+        work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
+        Cores[None](len(work)).run(work)
+    else:
+        _in_order(memories[0], kernel)
+    return _outputs(kernel, memories[0])
+
+
+def _in_order(memory: PlacedMemory, core: Kernel, link: Link | None = None) -> None:
+    Reference(memory, link).run(core.body)
+
+
+def _memories(kernel: Kernel, inputs: Sequence[Array]) -> list[PlacedMemory]:
+    """The memory of each core, which holds the inputs."""
+    target = targets.find(kernel.target)
+    first = PlacedMemory(target, kernel.places)
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
-        memory.bind(tensor, array)
-    Reference(memory).run(kernel.body)
+        first.bind(tensor, array)
+        if tensor in kernel.outputs:
+            first.own(tensor)
+    return [first, *(first.beside(target, core.places) for core in kernel.others)]
+
+
+def _outputs(kernel: Kernel, memory: PlacedMemory) -> list[bytes]:
     return [memory.array(tensor).tobytes() for tensor in kernel.outputs]
 
 
-def _memory(kernel: Kernel) -> PlacedMemory:
-    return PlacedMemory(targets.find(kernel.target), kernel.places)
-
-
 def waits(kernel: Kernel) -> Iterator[tuple[Inst, tuple[str, int]]]:
-    """Every wait of the kernel."""
-    for inst in kernel.instructions():
-        for wait in inst.waits:
-            yield inst, wait
+    """Every wait of the kernel, on all cores."""
+    for core in kernel.cores:
+        for inst in core.instructions():
+            for wait in inst.waits:
+                yield inst, wait
 
 
 def without(kernel: Kernel, inst: Inst, wait: tuple[str, int]) -> Kernel:
     """``kernel`` with one wait less."""
     less = inst.placed(waits=tuple(other for other in inst.waits if other != wait))
-    return kernel.with_body(changed(kernel.body, lambda each: [less if each is inst else each]))
+
+    def change(each: Inst) -> list[Inst]:
+        return [less if each is inst else each]
+
+    first, *others = (core.with_body(changed(core.body, change)) for core in kernel.cores)
+    return replace(first, others=tuple(others))
 
 
 def happens(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes] | None:

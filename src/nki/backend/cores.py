@@ -11,7 +11,7 @@ import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from nki.base.errors import DeadlockError, NkiError
 from nki.base.printing import running_as
@@ -116,9 +116,26 @@ class Cores(Generic[T]):
         return self._arrived[number, about]
 
 
+class Meeting(Protocol):
+    """How one core meets the others, whoever runs them."""
+
+    @property
+    def number(self) -> int:
+        """The core's own number."""
+        ...
+
+    def exchange(self, inst: Inst, value: T, to: int, source: int, pipe: int) -> T:
+        """Send ``value`` to core ``to``; what core ``source`` sends through ``pipe``."""
+        ...
+
+    def meet(self, inst: Inst, cores: tuple[int, ...], about: str) -> None:
+        """Wait until all ``cores`` have come to this meeting about the tensor of that name."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Link:
-    """How one core meets the others."""
+    """How a core that runs in turns meets the others."""
 
     cores: Cores[Any]
     number: int

@@ -24,6 +24,12 @@ class PlacedMemory(Memory):
         self._rows = {Buffer.sbuf: target.sbuf_partition_bytes, Buffer.psum: target.psum_partition_bytes}
         self._bytes = {b: np.full(target.partitions * row, 0xFF, np.uint8) for b, row in self._rows.items()}
 
+    def beside(self, target: Target, places: Mapping[Tensor, tuple[int, int]]) -> PlacedMemory:
+        """The memory of another core of the launch: an SBUF and a PSUM of its own, and the same tensors in HBM."""
+        other = PlacedMemory(target, places)
+        other._arrays, other._lent = self._arrays, self._lent
+        return other
+
     def window(self, access: Access) -> Array:
         """A writable view of what ``access`` addresses, in the shape of the access."""
         tensor = access.tensor

@@ -16,7 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from nki.backend import operators, search
-from nki.backend.cores import Cores, Link
+from nki.backend.cores import Cores, Link, Meeting
 from nki.backend.cpu import apply, gemm
 from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
@@ -98,7 +98,7 @@ class Memory:
 class Reference:
     """The algebra over NumPy arrays."""
 
-    def __init__(self, memory: Memory, link: Link | None = None) -> None:
+    def __init__(self, memory: Memory, link: Meeting | None = None) -> None:
         self.memory = memory
         self.link = link
         self.running: Inst | None = None
