@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -12,12 +14,13 @@ from nki.ir import text
 from nki.ir.inst import REGISTRY
 from nki.ir.kernel import Kernel
 from nki.passes import sync
+from nki.sim.machine import Machine
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
 
-from . import programs
-from .playing import compiled, happens, in_order, onward, played, waits, without
+from . import orders, pairs, programs
+from .playing import compiled, happens, in_order, onward, played, run, waits, without
 
 
 def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Kernel, list[np.ndarray]]:
@@ -27,24 +30,41 @@ def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Kernel, list[
     return compiled(case.kernel, *arguments), [a for a in arguments if isinstance(a, np.ndarray)]
 
 
-@pytest.mark.parametrize("name", list(CASES)[::3])
-def test_every_wait_is_needed(name, monkeypatch):
+def check_waits(kernel: Kernel) -> int:
+    """How many waits there are; asserts that none is missing, and that without any one of them one would be."""
+    count = 0
+    for core in kernel.cores:
+        for region in orders.straight(core.body):
+            needs = orders.dependences(core, region)
+            assert not orders.violated(needs, orders.before(region))
+            for i, inst in enumerate(region):
+                for wait in inst.waits:
+                    count += 1
+                    assert orders.violated(needs, orders.before(region, (i, wait))), f"{wait} of {inst} is implied"
+    return count
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_no_wait_is_missing_and_none_is_implied(name, monkeypatch):
     kernel, _ = scheduled(name, monkeypatch)
-    every = list(waits(kernel))
-    assert every
-    for inst, wait in every[:: max(1, len(every) // 40)]:
-        with pytest.raises(MissingWaitError, match="depends on"):
-            sync.check(without(kernel, inst, wait))
+    assert check_waits(kernel)
 
 
-@settings(max_examples=15)
+@settings(max_examples=40)
 @given(programs.programs)
 def test_random_programs_wait_for_what_they_need_and_nothing_else(steps):
     kernel = compiled(programs.program, *programs.INPUTS, steps)
     sync.check(kernel)
+    assert check_waits(kernel)
     for inst, wait in waits(kernel):
         with pytest.raises(MissingWaitError):
             sync.check(without(kernel, inst, wait))
+
+
+@settings(max_examples=20)
+@given(pairs.programs)
+def test_programs_for_two_cores_wait_for_what_they_need_and_nothing_else(plan):
+    assert check_waits(compiled(pairs.program[2], *pairs.INPUTS, plan))
 
 
 @settings(max_examples=15)
@@ -80,6 +100,39 @@ def test_some_order_shows_that_a_wait_is_missing():
     assert len(every) > 10
     # Some waits keep an instruction from overwriting what is read again with the same bits.
     assert sum(shown) >= 0.8 * len(every)
+
+
+def check_mutants(kernel: Kernel, inputs: Sequence[np.ndarray], most: int) -> None:
+    """Without a wait, the machine lets an instruction begin before one that it depends on is complete.
+
+    ``most``: about so many waits, of all places in the kernel, are left out in turn.
+    """
+    places = [(core, region) for core in kernel.cores for region in orders.straight(core.body)]
+    every = [
+        (n, i, wait) for n, (_, region) in enumerate(places) for i, inst in enumerate(region) for wait in inst.waits
+    ]
+    for n, i, wait in every[:: max(1, len(every) // most)]:
+        core, region = places[n]
+        producer, consumer = orders.violated(orders.dependences(core, region), orders.before(region, (i, wait)))[0]
+        machine = Machine(0, last=region[producer])
+        less = without(kernel, region[i], wait)
+        run(less, inputs, machine)
+        began = [r for other in less.cores for r in orders.straight(other.body)][n][consumer]
+        happened = [(id(each), complete) for each, complete in machine.history]
+        if (id(began), False) in happened:  # it may be in a loop without rounds
+            assert happened.index((id(began), False)) < happened.index((id(region[producer]), True))
+
+
+@settings(max_examples=15)
+@given(programs.programs)
+def test_the_machine_finds_the_order_that_a_missing_wait_allows(steps):
+    check_mutants(compiled(programs.program, *programs.INPUTS, steps), programs.INPUTS, 5)
+
+
+@settings(max_examples=10)
+@given(pairs.programs)
+def test_it_finds_that_on_two_cores(plan):
+    check_mutants(compiled(pairs.program[2], *pairs.INPUTS, plan), pairs.INPUTS, 5)
 
 
 @pytest.mark.parametrize("target", targets.GENERATIONS)

@@ -134,8 +134,8 @@ class Machine:
         self.chance = random.Random(seed)
         self.last = last
         self.meetings = Meetings()
-        self.order: list[Inst] = []
-        """The instructions that were run, in the order in which they were complete."""
+        self.history: list[tuple[Inst, bool]] = []
+        """What happened, in order: an instruction has begun (False), it is complete (True)."""
 
     def link(self, number: int) -> Link:
         """How the executor of core ``number`` meets the others."""
@@ -173,12 +173,14 @@ class Machine:
     def _step(self, core: _Core, queue: str) -> None:
         """Let the head of ``queue`` happen, or come to its meeting."""
         inst = core.queues[queue][0]
+        if id(inst) not in self.meetings.under_way:
+            self.history.append((inst, False))
         try:
             core.executor.execute(inst)
         except _Unmet:
             return
         self.meetings.under_way.pop(id(inst), None)
-        self.order.append(inst)
+        self.history.append((inst, True))
         core.done[queue] += 1
         core.queues[queue].popleft()
         if not core.queues[queue]:

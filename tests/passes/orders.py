@@ -1,0 +1,128 @@
+"""What may happen before what, found without the compiler's own means: bytes for dependences, sets for orders.
+
+A program of queues and waits is a partial order: an instruction is complete before another one begins if a chain of
+queue neighbours and waits leads from it to that one. Two instructions that no chain connects happen in either order in
+some run. So the waits of a kernel suffice if every dependence is in the order, and none is too many if each of them,
+left out, takes a dependence out of it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from nki.ir.inst import Inst
+from nki.ir.kernel import Kernel
+from nki.ir.loop import Statement, regions
+from nki.ir.types import Access, Tensor
+from nki.isa.core_barrier import CoreBarrier
+
+Wait = tuple[str, int]
+Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+
+
+def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
+    """The regions between loops, those in loops too."""
+    for region in regions(body):
+        if isinstance(region, list):
+            yield region
+        else:
+            yield from straight(region.body)
+
+
+def dependences(kernel: Kernel, region: Sequence[Inst]) -> list[int]:
+    """For each instruction the earlier ones of the region that it depends on, as the bits of a number."""
+    touched = [(_bytes(kernel, inst.reads()), _bytes(kernel, [*inst.writes(), *_shared(inst)])) for inst in region]
+    masks = _numbered([each for pair in touched for each in pair])
+    reads, writes = masks[::2], masks[1::2]
+    found: list[int] = []
+    for i, inst in enumerate(region):
+        mine = 0
+        for p, other in enumerate(region[:i]):
+            meets = writes[p] & (reads[i] | writes[i]) or writes[i] & reads[p]
+            drawn = other.label and other.label in inst.after
+            if meets or drawn or (inst.effects and other.effects):
+                mine |= 1 << p
+        found.append(mine)
+    return found
+
+
+def _shared(inst: Inst) -> list[Access]:
+    """What a barrier is about: all that is done to it is done before or after."""
+    return [inst.data] if isinstance(inst, CoreBarrier) else []
+
+
+def _bytes(kernel: Kernel, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
+    """The bytes of the windows, by memory: tiles with a place are in one, every other tensor is one."""
+    found: dict[object, list[Ints]] = defaultdict(list)
+    for access in accesses:
+        tensor = access.tensor
+        if access.dynamic is not None:
+            access = Access.whole(tensor)
+        size = access.dtype.itemsize
+        numbers = np.array([access.offset])
+        for count, step in zip(access.shape, access.strides, strict=True):
+            numbers = np.unique(numbers[:, None] + np.arange(count) * step)
+        numbers = (numbers[:, None] * size + np.arange(size)).reshape(-1)
+        memory, numbers = _placed(kernel, tensor, numbers)
+        found[memory].append(numbers)
+    return found
+
+
+def _placed(kernel: Kernel, tensor: Tensor, numbers: Ints) -> tuple[object, Ints]:
+    place = kernel.places.get(tensor) or tensor.address
+    if place is None or not tensor.buffer.on_chip:
+        return tensor, numbers
+    rows, columns = np.divmod(numbers, tensor.free_size * tensor.dtype.itemsize)
+    return tensor.buffer, (rows + place[0]) * (1 << 20) + columns + place[1]
+
+
+def _numbered(touched: Sequence[dict[object, list[Ints]]]) -> list[int]:
+    """Each set of bytes as the bits of a number. Bytes that the same sets have are one bit."""
+    words = np.random.default_rng(0).integers(1, 1 << 62, len(touched))
+    masks = [0] * len(touched)
+    total = 0
+    for memory in dict.fromkeys(memory for sets in touched for memory in sets):
+        known = np.unique(np.concatenate([part for sets in touched for part in sets.get(memory, [])]))
+        members = [np.searchsorted(known, np.concatenate(sets[memory])) if memory in sets else None for sets in touched]
+        whose = np.zeros(len(known), np.int64)
+        for word, mine in zip(words, members, strict=True):
+            if mine is not None:
+                whose[mine] += word  # once for each byte, however often it is among them
+        kinds, kind = np.unique(whose, return_inverse=True)
+        for number, mine in enumerate(members):
+            if mine is not None:
+                masks[number] |= sum(1 << int(k) + total for k in np.unique(kind[mine]))
+        total += len(kinds)
+    return masks
+
+
+def before(region: Sequence[Inst], without: tuple[int, Wait] | None = None) -> list[int]:
+    """For each instruction those that are complete when it begins; ``without`` leaves out one wait of one of them.
+
+    Waits name what stands earlier in the region, as stage ``sync`` makes them.
+    """
+    lines: dict[str, list[int]] = defaultdict(list)
+    found: list[int] = []
+    for i, inst in enumerate(region):
+        line = lines[inst.queue]
+        sources = [line[-1]] if line else []
+        sources += [lines[queue][count - 1] for queue, count in inst.waits if (i, (queue, count)) != without]
+        mine = 0
+        for p in sources:
+            mine |= found[p] | 1 << p
+        found.append(mine)
+        line.append(i)
+    return found
+
+
+def violated(needs: Sequence[int], order: Sequence[int]) -> list[tuple[int, int]]:
+    """The dependences (producer, consumer) that the order does not keep."""
+    return [
+        (p, i)
+        for i, (mine, done) in enumerate(zip(needs, order, strict=True))
+        for p in range(i)
+        if (mine & ~done) >> p & 1
+    ]
