@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -18,8 +19,9 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
-from nki.ir.loop import changed
+from nki.ir.loop import For, Statement, changed, regions
 from nki.jit import adapter_for
+from nki.passes.queues import Assignment
 from nki.sim.machine import Machine
 
 Array = np.ndarray[Any, Any]
@@ -90,6 +92,30 @@ def _memories(kernel: Kernel, inputs: Sequence[Array]) -> list[PlacedMemory]:
 
 def _outputs(kernel: Kernel, memory: PlacedMemory) -> list[bytes]:
     return [memory.array(tensor).tobytes() for tensor in kernel.outputs]
+
+
+def makespan(kernel: Kernel) -> float:
+    """Nanoseconds by the costs that stage ``schedule`` has, when every instruction begins as soon as it may."""
+    assignment = Assignment(targets.find(kernel.target))
+    return max(_makespan(core.body, assignment) for core in kernel.cores)
+
+
+def _makespan(body: Sequence[Statement], assignment: Assignment) -> float:
+    total = 0.0
+    for region in regions(body):
+        if not isinstance(region, list):
+            rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
+            total += len(rounds or ()) * _makespan(region.body, assignment)
+            continue
+        seen: dict[str, list[float]] = defaultdict(list)  # by queue: when others see that each is complete
+        free: dict[str, float] = defaultdict(float)
+        for inst in region:
+            cost = next(o for o in assignment.options(inst) if o.queue == inst.queue.partition(".")[0])
+            begin = max([free[inst.queue], *(seen[queue][count - 1] for queue, count in inst.waits)])
+            free[inst.queue] = begin + cost.busy
+            seen[inst.queue].append(begin + cost.busy + cost.after)
+        total += max(free.values())
+    return total
 
 
 def waits(kernel: Kernel) -> Iterator[tuple[Inst, tuple[str, int]]]:

@@ -26,9 +26,10 @@ from nki.base.errors import (
 from nki.ir import artifact, text
 from nki.ir.kernel import Kernel
 from nki.passes import sync
+from nki.passes.schedule import WINDOW
 
 from . import programs
-from .playing import by_name, compiled, in_order, onward
+from .playing import by_name, compiled, in_order, makespan, onward
 
 X = np.linspace(-1, 1, 64 * 256, dtype=np.float32).reshape(64, 256)
 
@@ -283,13 +284,13 @@ def test_load_spreads_over_engines_and_rings():
 
 
 @nki.jit
-def chains(x):
+def chains(x, steps=6):
     """A long chain over two engines, and behind it in the program another one."""
     out = nl.ndarray((2, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
     for i in range(2):
         tile = nl.ndarray(x.shape, dtype=x.dtype)
         nisa.dma_copy(tile, x)
-        for n in range(6):
+        for n in range(steps):
             nisa.activation(tile, nl.square, tile, name=f"square{i}.{n}")
             nisa.reciprocal(tile, tile, name=f"recip{i}.{n}")
         nisa.dma_copy(out[i], tile)
@@ -304,6 +305,46 @@ def test_what_a_queue_would_stand_still_for_is_overtaken():
     order = [i.name for i in moved.instructions() if i.queue == "scalar"]
     assert order[:4] == ["square0.0", "square1.0", "square0.1", "square1.1"]
     assert in_order(moved, [X]) == in_order(plain, [X])
+
+
+@nki.jit
+def late_chain(x):
+    """What one engine has to do at once, and behind it in the program the beginning of what takes longest."""
+    tile, apart = nl.load(x), nl.load(x)
+    out = nl.ndarray((9, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+    chain, *others = (nl.ndarray(x.shape, dtype=x.dtype) for _ in range(9))
+    for i, other in enumerate(others):
+        nisa.activation(other, nl.square, tile, name=f"other{i}")
+        nisa.dma_copy(out[i], other)
+    nisa.activation(chain, nl.square, apart, name="first")
+    for i in range(6):
+        nisa.reciprocal(chain, chain, name=f"then{i}")
+    nisa.dma_copy(out[8], chain)
+    return out
+
+
+def test_what_most_depends_on_begins_first():
+    moved, plain = compiled(late_chain, X), compiled(late_chain, X, reorder=False)
+    assert [i.name for i in moved.instructions() if i.queue == "scalar"] == ["first", *(f"other{i}" for i in range(8))]
+    assert makespan(moved) < 0.9 * makespan(plain)
+    assert in_order(moved, [X]) == in_order(plain, [X])
+
+
+@settings(max_examples=30)
+@given(programs.programs)
+def test_no_order_is_chosen_that_ends_later_than_program_order(steps):
+    moved = compiled(programs.program, *programs.INPUTS, steps)
+    plain = compiled(programs.program, *programs.INPUTS, steps, reorder=False)
+    assert makespan(moved) <= makespan(plain) * (1 + 1e-9)
+    assert moved == compiled(programs.program, *programs.INPUTS, steps)
+
+
+@pytest.mark.parametrize("steps", [20, WINDOW])
+def test_queues_look_ahead_as_far_as_the_window(steps):
+    kernel = compiled(chains, X, steps)
+    in_program = 2 * steps + 3  # a load, the first chain, a store, a load
+    assert next(i.name for i in kernel.instructions() if i.queue == "scalar") == "square0.0"
+    assert max(3, in_program - WINDOW) <= by_name(kernel)["square1.0"] <= max(8, in_program - WINDOW + 2)
 
 
 def test_the_environment_can_forbid_moves(monkeypatch):

@@ -105,9 +105,13 @@ class _Finder:
     def __init__(self, places: Mapping[Tensor, Place]) -> None:
         self.places = places
         self.by_object: dict[int, int] = {}
+        self.forms: dict[Tensor, dict[Form, int]] = {}
+        """The windows of each tensor, by form. Tiles of one place with rows of one length have them together."""
         self.by_form: dict[Tensor, dict[Form, int]] = {}
+        """The same, once for those that are together."""
+        self.at_place: dict[object, Tensor] = {}
         self.tensors: list[Tensor] = []
-        """By number of a window."""
+        """By number of a window: the tensor in ``by_form``."""
         self.moved = False
         """Whether run-time indices were seen."""
         self.single: list[tuple[int, ...]] = []
@@ -133,16 +137,23 @@ class _Finder:
     def number(self, access: Access) -> int:
         """The number of a window; windows of one form have one number."""
         tensor = access.tensor
-        forms = self.by_form.get(tensor)
+        forms = self.forms.get(tensor)
         if forms is None:
-            forms = self.by_form[tensor] = {}
+            forms = self.forms[tensor] = self.by_form.setdefault(self._same(tensor), {})
         if access.dynamic is not None:
             self.moved = True
         count = len(self.tensors)
         number = self.by_object[id(access)] = forms.setdefault(form_of(access), count)
         if number == count:
-            self.tensors.append(tensor)
+            self.tensors.append(self._same(tensor))
         return number
+
+    def _same(self, tensor: Tensor) -> Tensor:
+        """The first tile that lies where ``tensor`` does, if its rows have the same length."""
+        place = self._place(tensor) if tensor.buffer.on_chip else None
+        if place is None:
+            return tensor
+        return self.at_place.setdefault((tensor.buffer.word, place, tensor.free_size * tensor.dtype.itemsize), tensor)
 
     def finish(self, uses: Mapping[int, int], written: set[Tensor]) -> Atoms:
         """Find the atoms of every window; ``uses`` counts the accesses through each, and of the tensors

@@ -198,8 +198,7 @@ class Inst(NkiInstruction):
     def placed(self, **changes: Any) -> Inst:
         """A copy with the same arguments and another label, edges, queue or waits."""
         fresh = self.__class__.__new__(self.__class__)
-        fresh.__dict__.update(self.__dict__)
-        fresh.__dict__.update(changes)
+        fresh.__dict__ = self.__dict__ | changes
         return fresh
 
     def with_operands(self, changes: Mapping[int, Access]) -> Inst:

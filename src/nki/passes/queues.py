@@ -96,7 +96,8 @@ class Assignment:
         semaphores less than on its usual engine.
         """
         offered = [self.options(inst) for inst in instructions]
-        load = dict.fromkeys(self.rings, 0.0)
+        load: dict[str, float] = {}
+        rings = [0.0] * len(self.rings)
         for its in offered:
             if len(its) == 1 and its[0].queue != "dma":
                 load[its[0].queue] = load.get(its[0].queue, 0.0) + its[0].busy
@@ -108,10 +109,11 @@ class Assignment:
             queue = option.queue
             if queue == "dma":
                 # From the one after the last on, so that equal loads go round.
-                turn = self.rings[ring:] + self.rings[:ring]
-                queue = min(turn, key=load.__getitem__)
-                ring = (self.rings.index(queue) + 1) % len(self.rings)
-                load[queue] += option.busy
+                least = min(rings)
+                ring = rings.index(least, ring) if least in rings[ring:] else rings.index(least)
+                queue = self.rings[ring]
+                rings[ring] += option.busy
+                ring = (ring + 1) % len(rings)
             elif len(its) > 1:
                 usual = its[0].queue  # another one has to wait for data, and be waited for
                 option = min(its, key=lambda o: load.get(o.queue, 0.0) + o.busy + 2 * o.after * (o.queue != usual))

@@ -1,10 +1,10 @@
 """Stage ``schedule``: every instruction gets a queue, and each queue an order.
 
 Engines that may be chosen are chosen by load, and so are DMA rings (``nki.passes.queues``). Then the region's
-instructions begin in the order in which the target's costs let them: whenever a queue is free, it takes the first
-instruction of the program, among the next ``WINDOW`` that are left, whose producers are complete. An instruction so
-overtakes only what its queue would stand still for. Where that does not end sooner than program order, by the same
-costs, program order stays. Results are the same in any case: nothing begins before what it depends on.
+instructions begin in the order in which the target's costs let them (list scheduling): whenever a queue is free, it
+takes, of the ``WINDOW`` instructions that are next in the program and whose producers are complete, the one from which
+the longest path of costs leads to the end. Where that does not end sooner than program order, by the same costs,
+program order stays. Results are the same in any case: nothing begins before what it depends on.
 
 Run-time loops are barriers; regions between them are scheduled one by one.
 """
@@ -25,8 +25,11 @@ from nki.ir.loop import Statement, regions
 from nki.passes.queues import Assignment, Option
 from nki.target.model import Target
 
-WINDOW = 64
+WINDOW = 256
 """How far ahead of the first instruction that is left a queue looks."""
+_ENOUGH = 1.0 + 1e-6
+"""Program order stays where it ends within this of the earliest end that any order could have."""
+_NEVER = float("inf")
 
 
 def run(kernel: Kernel, target: Target, *, reorder: bool = True) -> Kernel:
@@ -76,116 +79,143 @@ class _Scheduler:
         if self.frontier is None:
             return made
         queues = [self.queues.setdefault(name, len(self.queues)) for name in names]
-        order = _Order(made, queues, costs, self.frontier, self.labels, self.number).found()
+        order = _Order(queues, costs)
+        order.connect(made, self.frontier, self.labels, self.number)
         self.number += len(made)
+        order = order.found()
         return made if order is None else [made[i] for i in order]
 
 
 class _Order:
     """List scheduling of one region, in nanoseconds from its beginning. Numbers are those within the region."""
 
-    def __init__(
-        self,
-        instructions: list[Inst],
-        queues: list[int],
-        costs: list[Option],
-        frontier: Frontier,
-        labels: dict[str, int],
-        first: int,
-    ) -> None:
-        self.instructions = instructions
+    def __init__(self, queues: list[int], costs: list[Option]) -> None:
         self.queues = queues
         self.costs = costs
-        self.frontier = frontier
-        self.labels = labels
-        self.first = first
-        count, lines = len(instructions), max(queues) + 1
-        self.missing = [0] * count
-        self.users: list[list[int] | None] = [None] * count
+        count, lines = len(queues), max(queues) + 1
+        self.needs: list[tuple[int, ...]] = []
+        """What each instruction depends on."""
+        self.users: list[list[int]] = []
+        self.missing: list[int] = []
+        """How many of its producers have not begun."""
+        self.path = [cost.busy for cost in costs]
+        """How long it is at least from its beginning to the end of all that depends on it."""
         self.ready = [0.0] * count
         """When all that was begun and that it depends on is complete."""
         self.end = [-1.0] * count
         """When it is complete, -1 while it has not begun."""
         self.free = [0.0] * lines
         self.waiting: list[list[tuple[float, int]]] = [[] for _ in range(lines)]
+        """By queue: what has all that it depends on in sight, by the time from which it has it."""
         self.at_hand: list[list[int]] = [[] for _ in range(lines)]
+        """By queue: what can begin, by rank."""
+        self.next = [_NEVER] * lines
+        """When each queue is looked at again."""
         self.events: list[tuple[float, int]] = []
-        self.plain_end = [0.0] * count
-        """When it would be complete in program order."""
-        self.plain_free = [0.0] * lines
+        self.plain = 0.0
+        """When program order would end."""
+
+    def connect(self, instructions: list[Inst], frontier: Frontier, labels: dict[str, int], first: int) -> None:
+        """Find what depends on what, and when program order would end."""
+        queues, costs, needs = self.queues, self.costs, self.needs
+        free = [0.0] * len(self.free)
+        ends: list[float] = []
+        for number, inst in enumerate(instructions):
+            # What is further back than the window has begun when this instruction can be chosen.
+            frontier.floor = first + max(0, number - 2 * WINDOW)
+            queue = queues[number]
+            producers = frontier.all_of(first + number, queue, footprint(inst))
+            if inst.after:
+                producers.update(p for label in inst.after if (p := labels.get(label, -1)) >= first)
+            if inst.label:
+                labels[inst.label] = first + number
+            time = free[queue]
+            for producer in producers:
+                producer -= first
+                end = ends[producer] if queues[producer] == queue else ends[producer] + costs[producer].after
+                if end > time:
+                    time = end
+            free[queue] = end = time + costs[number].busy
+            ends.append(end)
+            needs.append(tuple([producer - first for producer in producers] if first else producers))
+        self.plain = max(free)
+
+    def weigh(self) -> float:
+        """Find the longest path from each instruction on; how soon any order could end."""
+        queues, costs, path = self.queues, self.costs, self.path
+        load = [0.0] * len(self.free)
+        self.users = users = [list[int]() for _ in queues]
+        for number in range(len(queues) - 1, -1, -1):
+            queue, mine = queues[number], path[number]
+            load[queue] += costs[number].busy
+            for producer in self.needs[number]:
+                users[producer].append(number)
+                cost = costs[producer]
+                length = mine + cost.busy if queues[producer] == queue else mine + cost.busy + cost.after
+                if length > path[producer]:
+                    path[producer] = length
+        return max(max(load), max(path))
 
     def found(self) -> list[int] | None:
         """The order in which instructions begin; None where that is no better than program order."""
+        if self.plain <= self.weigh() * _ENOUGH:
+            return None
+        count = len(self.queues)
+        self.missing = [len(its) for its in self.needs]
+        by_rank = sorted(range(count), key=self.path.__getitem__, reverse=True)
+        ranks = [0] * count
+        for rank, number in enumerate(by_rank):
+            ranks[number] = rank
         order: list[int] = []
         entered = oldest = 0
-        count = len(self.instructions)
         while len(order) < count:
-            if entered < count and entered < oldest + WINDOW:
-                self.frontier.floor = self.first + max(0, oldest - WINDOW)
-                while entered < count and entered < oldest + WINDOW:
-                    self.enter(entered)
-                    entered += 1
+            while entered < count and entered < oldest + WINDOW:
+                if not self.missing[entered]:
+                    self.wait(entered)
+                entered += 1
             time, queue = heappop(self.events)
-            if self.free[queue] > time:
-                continue
+            if self.next[queue] != time:
+                continue  # it was looked at since, or is to be looked at sooner
+            self.next[queue] = _NEVER
             waiting, at_hand = self.waiting[queue], self.at_hand[queue]
             while waiting and waiting[0][0] <= time:
-                heappush(at_hand, heappop(waiting)[1])
+                heappush(at_hand, ranks[heappop(waiting)[1]])
+            chosen = by_rank[heappop(at_hand)]
+            order.append(chosen)
+            self.begin(chosen, time, queue, entered)
             if at_hand:
-                chosen = heappop(at_hand)
-                order.append(chosen)
-                self.begin(chosen, time, queue)
-                while oldest < count and self.end[oldest] >= 0.0:
-                    oldest += 1
+                self.look(self.free[queue], queue)
             elif waiting:
-                heappush(self.events, (waiting[0][0], queue))
-        return order if max(self.end) < max(self.plain_end) else None
+                self.look(max(self.free[queue], waiting[0][0]), queue)
+            while oldest < count and self.end[oldest] >= 0.0:
+                oldest += 1
+        return order if max(self.end) < self.plain else None
 
-    def enter(self, number: int) -> None:
-        """Instruction ``number`` can be chosen from now on, when what it depends on is complete."""
-        inst, queue, cost = self.instructions[number], self.queues[number], self.costs[number]
-        first, queues, end = self.first, self.queues, self.end
-        producers = self.frontier.all_of(first + number, queue, footprint(inst))
-        if inst.after:
-            producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= first)
-        if inst.label:
-            self.labels[inst.label] = first + number
-        missing, ready, plain = 0, 0.0, self.plain_free[queue]
-        for producer in producers:
-            producer -= first
-            delay = self.costs[producer].after if queues[producer] != queue else 0.0
-            if end[producer] < 0.0:
-                missing += 1
-                users = self.users[producer]
-                if users is None:
-                    self.users[producer] = [number]
-                else:
-                    users.append(number)
-            elif end[producer] + delay > ready:
-                ready = end[producer] + delay
-            if self.plain_end[producer] + delay > plain:
-                plain = self.plain_end[producer] + delay
-        self.plain_free[queue] = self.plain_end[number] = plain + cost.busy
-        self.ready[number] = ready
-        self.missing[number] = missing
-        if not missing:
-            heappush(self.waiting[queue], (ready, number))
-            heappush(self.events, (max(ready, self.free[queue]), queue))
-
-    def begin(self, number: int, time: float, queue: int) -> None:
-        """Instruction ``number`` begins at ``time``."""
+    def begin(self, number: int, time: float, queue: int, entered: int) -> None:
+        """Instruction ``number`` begins at ``time``; those up to ``entered`` can be chosen."""
         cost = self.costs[number]
         end = self.end[number] = self.free[queue] = time + cost.busy
-        heappush(self.events, (end, queue))
-        for user in self.users[number] or ():
-            its = self.queues[user]
-            ready = end if its == queue else end + cost.after
-            if ready > self.ready[user]:
-                self.ready[user] = ready
-            self.missing[user] -= 1
-            if not self.missing[user]:
-                heappush(self.waiting[its], (self.ready[user], user))
-                heappush(self.events, (max(self.ready[user], self.free[its]), its))
+        seen = end + cost.after
+        queues, ready, missing = self.queues, self.ready, self.missing
+        for user in self.users[number]:
+            there = end if queues[user] == queue else seen
+            if there > ready[user]:
+                ready[user] = there
+            missing[user] -= 1
+            if not missing[user] and user < entered:
+                self.wait(user)
+
+    def wait(self, number: int) -> None:
+        """Instruction ``number`` can be chosen once it is ready."""
+        queue, ready = self.queues[number], self.ready[number]
+        heappush(self.waiting[queue], (ready, number))
+        self.look(max(ready, self.free[queue]), queue)
+
+    def look(self, time: float, queue: int) -> None:
+        """Look at ``queue`` at ``time``, unless that is to be done before."""
+        if time < self.next[queue]:
+            self.next[queue] = time
+            heappush(self.events, (time, queue))
 
 
 def legal(kernel: Kernel) -> None:
