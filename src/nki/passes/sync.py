@@ -52,6 +52,11 @@ class _Progress:
     """By queue, how many are known to be complete when it begins."""
 
 
+def _later(one: Clock, two: Clock) -> Clock:
+    """What is known where both are."""
+    return [a if a > b else b for a, b in zip(one, two, strict=True)]  # several times as quick as map(max, …)
+
+
 class _Waiting:
     """Finds the waits of a kernel, region by region."""
 
@@ -102,7 +107,7 @@ class _Waiting:
                     its, count = queue_of[p], position_of[p]
                     if count > clock[its]:
                         waits.append((names[its], count))
-                        clock = list(map(max, clock, clock_of[p]))
+                        clock = _later(clock, clock_of[p])
                         clock[its] = count
                 clocks[mine] = clock
                 inst = inst.placed(waits=tuple(waits))
@@ -161,7 +166,7 @@ class _Checking(_Waiting):
                 if not count:
                     continue
                 its = queues[name]
-                clock = list(map(max, clock, known[by_position[its, count]]))
+                clock = _later(clock, known[by_position[its, count]])
                 clock[its] = max(clock[its], count)
             known[i] = clocks[mine] = clock
         before.clock.extend(known)
