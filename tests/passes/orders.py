@@ -17,7 +17,6 @@ from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Statement, regions
 from nki.ir.types import Access, Tensor
-from nki.isa.core_barrier import CoreBarrier
 
 Wait = tuple[str, int]
 Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
@@ -34,7 +33,7 @@ def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
 
 def dependences(kernel: Kernel, region: Sequence[Inst]) -> list[int]:
     """For each instruction the earlier ones of the region that it depends on, as the bits of a number."""
-    touched = [(_bytes(kernel, inst.reads()), _bytes(kernel, [*inst.writes(), *_shared(inst)])) for inst in region]
+    touched = [(_bytes(kernel, inst.reads()), _bytes(kernel, [*inst.writes(), *inst.orders()])) for inst in region]
     masks = _numbered([each for pair in touched for each in pair])
     reads, writes = masks[::2], masks[1::2]
     found: list[int] = []
@@ -47,11 +46,6 @@ def dependences(kernel: Kernel, region: Sequence[Inst]) -> list[int]:
                 mine |= 1 << p
         found.append(mine)
     return found
-
-
-def _shared(inst: Inst) -> list[Access]:
-    """What a barrier is about: all that is done to it is done before or after."""
-    return [inst.data] if isinstance(inst, CoreBarrier) else []
 
 
 def _bytes(kernel: Kernel, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
