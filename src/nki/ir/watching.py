@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nki.ir.inst import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access
@@ -25,6 +28,9 @@ class Watcher:
 
     def ends(self) -> None:
         """What began is done."""
+
+    def strays(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
+        """What is written next gathers elements of these ``numbers``, of which some are ``outside`` what there is."""
 
     def looks_up(self, by: Inst | Loop, index: Access) -> None:
         """``by`` is about to read a run-time index, or what controls it."""
