@@ -148,7 +148,7 @@ def test_thousands_of_short_lives_of_few_sizes_among_long_ones(seed: int) -> Non
 
 
 def life(number: int, first: int, last: int, size: int, partitions: int = 128) -> Life:
-    return Life(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, False, size, 4)
+    return Life(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, size, 4)
 
 
 def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> Tensor:
@@ -273,7 +273,7 @@ def test_an_address_may_use_all_that_is_there() -> None:
 def test_addresses_meet_only_while_both_are_in_use() -> None:
     one, two = tile("one", 64, address=(0, 0)), tile("two", 64, address=(0, 252))
     allocate.run(program(fill(one), fill(two)), TRN2)
-    with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255"):
+    with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255 of partitions 0 to 127"):
         allocate.run(program(fill(one), fill(two), use(one)), TRN2)
     with pytest.raises(AddressOverlapError):  # a part of it is still what it was
         allocate.run(program(fill(one), fill(two), fill(one, 32), use(one)), TRN2)

@@ -115,6 +115,8 @@ class Reference:
 
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
+        if self.watcher is not None:
+            self.watcher.enters(loop)
         if isinstance(loop, While):
             while self._word(loop, loop.register):
                 yield

@@ -35,5 +35,8 @@ class Watcher:
     def looks_up(self, by: Inst | Loop, index: Access) -> None:
         """``by`` is about to read a run-time index, or what controls it."""
 
+    def enters(self, loop: Loop) -> None:
+        """The rounds of ``loop`` begin. Those of its tensors that are known hold nothing yet."""
+
     def counts(self, loop: For) -> None:
         """The register of ``loop`` has got its next value."""

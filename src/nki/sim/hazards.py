@@ -302,6 +302,11 @@ class Hazards(Watcher):
             ahead = self._launch.is_ahead(shadow.origin) and shadow.origin
             raise ahead or self._missing(by, index, shadow)
 
+    def enters(self, loop: Loop) -> None:
+        for tensor in loop.tensors:
+            if tensor.buffer is not Buffer.register:  # engines keep what is in theirs
+                self._shadow(tensor).forget()
+
     def counts(self, loop: For) -> None:
         self._shadow(loop.register.tensor).note(loop.register, self._log.add(loop))
 
