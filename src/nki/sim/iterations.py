@@ -19,7 +19,7 @@ from nki.base.warning import warn_at
 from nki.ir.inst import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.reducing import reduces
-from nki.sim.report import Log, line_of
+from nki.sim.report import Log, box_of, line_of
 from nki.sim.shadow import Trace, key_of
 
 _INSIDE: Final = "use range, or make the tensor inside the loop"
@@ -77,11 +77,11 @@ class Iterations:
                 continue
             if loop.has_had(trace, made, access.tensor):
                 times = trace.at(access)
-                earlier = times[(times > loop.start) & (times <= loop.present)]
-                if earlier.size:
+                earlier = (times > loop.start) & (times <= loop.present)
+                if earlier.any():
                     loop.told.add(access.tensor)
-                    said = self._log.said(int(earlier.max()), inst.where.span)
-                    self._warn(inst, loop, f"reads {_named(access)}, which {said} wrote", _INSIDE)
+                    said = self._log.said(int(times[earlier].max()), inst.where.span)
+                    self._warn(inst, loop, f"reads {_named(access, trace, earlier)} which {said} wrote", _INSIDE)
             exposed = loop.exposed.setdefault(access.tensor, Trace(access.tensor))
             if trace.last <= loop.present:
                 exposed.note_read(access, time)
@@ -95,26 +95,28 @@ class Iterations:
             if read is None or not loop.has_had(read, made, access.tensor):
                 continue
             times = read.at(access)
-            earlier = times[(times > 0) & (times <= loop.present)]
-            if earlier.size:
+            earlier = (times > 0) & (times <= loop.present)
+            if earlier.any():
                 loop.told.add(access.tensor)
-                said = self._log.said(int(earlier.max()), inst.where.span)
-                self._warn(inst, loop, f"writes {_named(access)} where {said} read it", _APART)
+                said = self._log.said(int(times[earlier].max()), inst.where.span)
+                self._warn(inst, loop, f"writes {_named(access, read, earlier)} where {said} read it", _APART)
 
     def writes_again(self, inst: Inst, access: Access, trace: Trace, made: int) -> Callable[[NDArray[np.bool_]], None]:
         """``inst`` is about to write ``access`` of what callers get; to be told where it then is not as it was."""
         loops = [loop for loop in self.open if loop.has_had(trace, made, access.tensor)]
         if not loops or any(access.tensor is read.tensor for read in inst.reads()):
             return ignore  # what adds to what is there, reads() has judged
-        times = trace.at(access).reshape(*access.shape, -1).max(axis=-1)
+        times = trace.at(access).copy()
 
         def changed(elements: NDArray[np.bool_]) -> None:
+            elements = elements.reshape(*access.shape, *[1] * (times.ndim - access.ndim))
             for loop in loops:
-                earlier = times[(times > loop.start) & (times <= loop.present) & elements]
-                if earlier.size:
+                earlier = (times > loop.start) & (times <= loop.present) & elements
+                if earlier.any():
                     loop.told.add(access.tensor)
-                    said = self._log.said(int(earlier.max()), inst.where.span)
-                    self._warn(inst, loop, f"writes {_named(access)} where {said} wrote other numbers", _APART)
+                    said = self._log.said(int(times[earlier].max()), inst.where.span)
+                    what = f"writes {_named(access, trace, earlier)} where {said} wrote other numbers"
+                    self._warn(inst, loop, what, _APART)
 
         return changed
 
@@ -133,8 +135,10 @@ def ignore(elements: NDArray[np.bool_]) -> None:
     """Nothing comes of it."""
 
 
-def _named(access: Access) -> str:
-    return f"'{access.name}' {access.tensor.shape}"
+def _named(access: Access, trace: Trace, places: NDArray[np.bool_]) -> str:
+    """The tensor, and which bytes of it the ``places`` of ``access`` are, as ``trace`` counts them."""
+    tensor = access.tensor
+    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}, {box_of(tensor, trace.bytes_of(access, places))},"
 
 
 def _any(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:

@@ -207,9 +207,9 @@ def strayed(inst: Inst, numbers: NDArray[np.int64], outside: Bytes) -> NkiError:
     partition, place = (int(n) for n in np.argwhere(outside)[0])
     source, index = inst.reads()[:2]
     text = (
-        f"{inst.mnemonic}: index {numbers[partition, place]}, number {place} of partition {partition}, leads outside "
-        f"{shown(source.tensor)}, of which a partition of the operand has {source.free_elements} elements; so do "
-        f"{np.count_nonzero(outside)} of {outside.size} from '{index.name}', and what they give is undefined"
+        f"{inst.mnemonic}: {np.count_nonzero(outside)} of {outside.size} indices from '{index.name}' lead outside "
+        f"{shown(source.tensor)}, of which a partition has {source.free_elements} elements here, the first of them "
+        f"{numbers[partition, place]} (number {place} of partition {partition}), and what they give is undefined"
     )
     fix = f"keep the numbers in '{index.name}' below {source.free_elements}, or leave what they give unused"
     return OutOfBoundsError(text, fix=fix).at(inst.where.span, inst.where.stack)

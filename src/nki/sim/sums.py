@@ -12,7 +12,7 @@ from nki.base.warning import warn_at
 from nki.ir.inst import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.window import byte_window
-from nki.sim.report import Log, Reader, early
+from nki.sim.report import Log, Reader, box_of, early
 from nki.sim.shadow import Key, Trace, key_of
 from nki.target.model import Target
 
@@ -79,8 +79,8 @@ class Sums:
         by = self._log.said(time, inst.where.span)
         self._warn(
             inst,
-            f"adds to dst '{access.name}' {access.shape}, where {by} wrote zeros; on {self._target.name} that is "
-            "undefined, only what matmuls wrote can be added to: leave the zeros out",
+            f"adds to dst {_where(access, shadow, shadow.at(access) == time)} where {by} wrote zeros; on "
+            f"{self._target.name} that is undefined, only what matmuls wrote can be added to: leave the zeros out",
         )
 
     def _goes_on(self, inst: Inst, access: Access, shadow: Sum, time: int) -> None:
@@ -112,8 +112,8 @@ class Sums:
             by = self._log.said(times[-1], inst.where.span)
             self._warn(
                 inst,
-                f"overwrites dst '{access.name}' {access.shape}, which {by} wrote and nothing has read; to add to it "
-                "pass accumulate=True",
+                f"overwrites dst {_where(access, shadow, written > 0)} which {by} wrote and nothing has read; to add "
+                "to it pass accumulate=True",
             )
 
     def finish(self) -> None:
@@ -130,8 +130,8 @@ class Sums:
         began, reader = self._log.said(found.began, near), self._log.said(found.read, near)
         self._warn(
             found.inst,
-            f"goes on with the sum in dst '{found.access.name}' {found.access.shape} that {began} wrote and {reader} "
-            "has read; for a new sum make another tile, or pass accumulate=False",
+            f"goes on with the sum in dst {_where(found.access, found.shadow, found.places)} that {began} wrote and "
+            f"{reader} has read; for a new sum make another tile, or pass accumulate=False",
         )
 
     def _warn(self, inst: Inst, text: str) -> None:
@@ -140,6 +140,12 @@ class Sums:
         if key not in self._said and inst.where.span is not None:
             self._said.add(key)
             warn_at(inst.where.span, f"{inst.mnemonic}: {text}")
+
+
+def _where(access: Access, shadow: Sum, places: NDArray[np.bool_]) -> str:
+    """The tensor, and which bytes of it the ``places`` of ``access`` are."""
+    tensor = access.tensor
+    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}, {box_of(tensor, shadow.bytes_of(access, places))},"
 
 
 def _meet(found: _Read, access: Access) -> bool:
