@@ -1,5 +1,10 @@
 """What the plan of a kernel knows about its instructions."""
 
+import numpy as np
+import pytest
+
+import nki
+from nki import isa as nisa
 from nki import language as nl
 from nki.backend.cpu.plan import aliases
 from nki.base import dtype as dtypes
@@ -13,3 +18,22 @@ def test_only_what_is_written_aliases_even_if_one_window_stands_in_two_fields() 
     for dst, data in ((tile, tile), (tile, again)):
         inst = REGISTRY["tensor_scalar"](dst=dst, data=data, op0=nl.add, operand0=1.0)  # type: ignore[call-arg]
         assert aliases(inst) == ((0, 1, True),)
+
+
+@nki.jit
+def left_alone(a):
+    """Partitions 0 to 3 of a tile that nobody has filled are left out by the shuffle, and returned."""
+    used = nl.load(a)
+    nisa.tensor_copy(nl.ndarray(a.shape, a.dtype), used)
+    row, moved = nl.load(a[0:32]), nl.ndarray((32, 32), a.dtype)
+    nisa.nc_stream_shuffle(moved, row, [255] * 4 + list(range(4, 32)))
+    out = nl.ndarray((32, 32), a.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, moved)
+    return out
+
+
+def test_what_an_instruction_leaves_out_is_as_in_the_simulator(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the same in every launch: memory holds what it does before anyone writes, not what was there by chance."""
+    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")
+    a = np.ones((64, 32), np.float32)
+    assert left_alone(a).tobytes() == nki.simulate(left_alone)(a).tobytes()

@@ -7,6 +7,7 @@ import json
 import re
 import sys
 import xml.etree.ElementTree as ET
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -113,13 +114,61 @@ def test_maps_as_files(file, nki):
     assert "both for trn3, 5 instructions" in dumped(nki, file, "--memory", "map.svg")
     drawing = ET.parse("map.svg").getroot()
     told = [title.text for title in drawing.iter("{http://www.w3.org/2000/svg}title")]
-    assert len(told) == 3 and told[0] == "Memory of both on trn3" and "128 bytes at partition 0, byte 128" in told[2]
+    assert len(told) == 3 and told[0] == "Memory of both on trn3" and ": 128 bytes at 128, kernels.py:" in told[2]
+    words = [text.text or "" for text in drawing.iter("{http://www.w3.org/2000/svg}text")]
+    assert "bytes per partition" in words and "instructions in the order of the program (5), by source line" in words
+    assert sum(": 128 bytes at " in text for text in words) == 2  # the legend
     dumped(nki, file, "--memory", "map.html")
     page = Path("map.html").read_text()
     assert page.count("<tr>") == 3 and "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_map_of_a_kernel_without_tiles(nki):
+BESIDE = """\
+kernel "beside" target=trn3 grid=() version="1" {
+  input a : hbm float32[32,4]
+  output c : shared_hbm float32[64,4]
+  tensor low : sbuf float32[32,4] at=(0, 0)
+  tensor a_name_that_is_too_long_for_a_line_of_the_legend : sbuf float32[32,4] at=(32, 0)
+  dma_copy dst=low[0 | 4x32, 1x4] src=a[0 | 4x32, 1x4]
+  dma_copy dst=a_name_that_is_too_long_for_a_line_of_the_legend[0 | 4x32, 1x4] src=a[0 | 4x32, 1x4]
+  dma_copy dst=c[0 | 4x32, 1x4] src=low[0 | 4x32, 1x4]
+  dma_copy dst=c[128 | 4x32, 1x4] src=a_name_that_is_too_long_for_a_line_of_the_legend[0 | 4x32, 1x4]
+  return c
+}
+"""
+
+
+def test_tiles_beside_one_another_have_maps_of_their_own(nki, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    Path("beside.nki").write_text(BESIDE)
+    shown = nki("dump", "beside.nki", "--memory").out
+    assert "\nsbuf of trn3, partitions 0 to 31: 1 tensor, 16 of 245752 bytes per partition\n" in shown
+    assert "\nsbuf of trn3, partitions 32 to 127: 1 tensor, 16 of 245752 bytes per partition\n" in shown
+    assert re.search(r"\n  A a_\w+… \(32, 4\) float32: 16 bytes at partition 32, byte 0, given, beside\.n…", shown)
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+def test_labels_of_lines_neither_overlap_nor_leave_the_drawing(file, nki, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    long = tmp_path / "a_file_whose_name_is_as_long_as_those_of_kernels_are.nki"
+    copies = "".join(
+        f"  dma_copy dst=low[0 | 4x32, 1x4] src=a[0 | 4x32, 1x4]  # {str(long)!r}:{i}\n".replace("'", '"')
+        for i in range(40)
+    )
+    long.write_text(BESIDE.replace("  dma_copy dst=low", copies + "  dma_copy dst=low", 1))
+    nki("dump", str(long), "--memory", "map.svg")
+    drawing = ET.parse("map.svg").getroot()
+    labels = [t for t in drawing.iter("{http://www.w3.org/2000/svg}text") if (t.text or "").startswith(long.name)]
+    assert len(labels) >= 4
+    for one, two in pairwise(labels):
+        if one.get("y") == two.get("y") and float(two.get("x")) > float(one.get("x")):
+            assert float(two.get("x")) - float(one.get("x")) > 6 * len(one.text)
+    assert all(float(t.get("x")) + 90 + 6 * len(t.text) < float(drawing.get("width")) for t in labels)
+
+
+def test_map_of_a_kernel_without_tiles(nki, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     Path("plain.nki").write_text(PLAIN)
     assert nki("dump", "plain.nki", "--memory").out == "plain: 1 instructions\n\nno tensor lies in sbuf or psum\n"
 

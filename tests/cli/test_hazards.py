@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from nki.base.warning import NkiWarning
 from nki.cli import run
 
 HAZARDS = """
@@ -27,6 +28,17 @@ def early(x):
 def partly(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(out[0:4], x[0:4])
+    return out
+
+@nki.jit
+def second(x):
+    out = nl.ndarray((4, 4), dtype=x.dtype, buffer=nl.shared_hbm)
+    t = nl.load(x)
+    total = nl.ndarray((4, 4), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, t, t, accumulate=False)
+    if nl.program_id(0) == 1:
+        nisa.nc_matmul(total, t, t, accumulate=False)
+    nl.store(out, nl.copy(total))
     return out
 """
 
@@ -52,7 +64,7 @@ def test_check_reports_what_is_warned_of(nki, file: str) -> None:
     assert "output 'out' (8, 4) float32 is written in part: 50.0%" in ran.out
     assert nki("check", "--run", f"{file}:partly", "--arg", "8x4:float32", "--strict").code == 1
     ran = nki("check", "--run", f"{file}:partly", "--arg", "4x4:float32")
-    assert ran.out == "nothing found in 1 file, 2 kernels, 2 functions\n"
+    assert ran.out == "nothing found in 1 file, 3 kernels, 3 functions\n"
 
 
 @pytest.mark.parametrize(
@@ -75,6 +87,18 @@ def test_run_checks_the_compiled_kernel(nki, file: str) -> None:
     assert nki("run", f"{file}:early", "--arg", "8x4:float32").code == 0
     ran = nki("run", "--check", f"{file}:partly", "--arg", "4x4:float32")
     assert ran.code == 0 and "checked: no hazards, and the reference executor gives the same bits\n" in ran.out
+
+
+def test_run_counts_what_it_warns_of(nki, file: str) -> None:
+    with pytest.warns(NkiWarning, match="is written in part"):
+        ran = nki("run", "--check", f"{file}:partly", "--arg", "8x4:float32")
+    assert ran.code == 0 and "checked: 1 warning, and the reference executor gives the same bits\n" in ran.out
+
+
+def test_warnings_of_the_second_core_are_found(nki, file: str) -> None:
+    ran = nki("check", "--run", f"{file}:second", "--arg", "8x4:float32", "--cores", "2", "--target", "trn2", "--json")
+    (found,) = json.loads(ran.out)["findings"]
+    assert (found["severity"], found["line"]) == ("warning", 27) and "nothing has read" in found["message"]
 
 
 def test_run_compares_the_bits(nki, file: str, monkeypatch: pytest.MonkeyPatch) -> None:

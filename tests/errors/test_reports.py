@@ -9,7 +9,6 @@ import importlib.util
 import os
 import re
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,14 +31,8 @@ def zeros(*shape: int, dtype: Any = np.float32) -> Any:
     return np.zeros(shape, dtype)
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Iterator[Path]:
-    yield tmp_path / "kernel.py"
-    sys.modules.pop("kernel_with_a_mistake", None)
-
-
-def report(text: str, file: Path) -> str:
-    """Run a case: Python text that makes kernels and ends with ``call = lambda: …``; the text of its NkiError."""
+def loaded(text: str, file: Path) -> Any:
+    """The module of a case: Python text that makes kernels and ends with ``call = lambda: …``."""
     file.write_text(text, encoding="utf-8")
     spec = importlib.util.spec_from_file_location("kernel_with_a_mistake", file)
     assert spec is not None
@@ -47,13 +40,14 @@ def report(text: str, file: Path) -> str:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     vars(module).update(np=np, nki=nki, nl=nl, nisa=nisa, zeros=zeros)
+    spec.loader.exec_module(module)
+    return module
 
-    def run() -> None:
-        spec.loader.exec_module(module)  # pyright: ignore[reportOptionalMemberAccess]
-        module.call()
 
+def report(text: str, file: Path) -> str:
+    """The text of the NkiError that a case raises."""
     with pytest.raises(NkiError) as caught:
-        run()
+        loaded(text, file).call()
     shown = re.sub(r"\n  \(open-nki .*\)$", "", str(caught.value))
     return re.sub(r" at 0x[0-9a-f]+", " at 0x…", shown.replace(str(file), "kernel.py"))
 

@@ -22,8 +22,9 @@ from nki.base.dtype import DType, float32, uint8, uint32
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.generators import VECTOR_WORDS
-from nki.ir.inst import REGISTRY, Inst, verify
+from nki.ir.inst import REGISTRY, Inst
 from nki.ir.kernel import Kernel
+from nki.ir.legality import verify
 from nki.ir.loop import touched
 from nki.ir.register import is_register
 from nki.ir.sample import Draw

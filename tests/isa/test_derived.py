@@ -12,7 +12,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import target
 from nki.ir import artifact
-from nki.ir.inst import REGISTRY, Inst, verify
+from nki.ir.inst import REGISTRY, Inst
+from nki.ir.legality import verify
 from nki.ir.sample import Draw
 from nki.ir.text import parse, show
 from nki.target import Target

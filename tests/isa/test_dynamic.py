@@ -11,8 +11,9 @@ from nki import target
 from nki.base import dtype as dt
 from nki.base.errors import DynamicIndexError, MemoryRegionError, OutOfBoundsError
 from nki.compiler import pipeline
-from nki.ir.inst import REGISTRY, Inst, verify
+from nki.ir.inst import REGISTRY, Inst
 from nki.ir.kernel import Kernel
+from nki.ir.legality import verify
 from nki.ir.sample import Draw
 from nki.ir.text import parse, show
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor

@@ -29,7 +29,7 @@ from nki.passes.packing import pack
 from nki.passes.skyline import skyline
 from nki.target.model import Fact, Target
 
-from .tiles import check, programs
+from .tiles import Lost, check, programs
 
 TRN2 = target.find("trn2")
 
@@ -54,6 +54,29 @@ def test_nobody_overwrites_what_is_in_use(kernel: Kernel) -> None:
     made = placed(kernel)
     check(made, made.places)
     allocate.legal(made)
+
+
+@given(programs(parts=True))
+def test_what_is_written_in_parts_is_not_overwritten_either(kernel: Kernel) -> None:
+    made = placed(kernel)
+    check(made, made.places)
+    allocate.legal(made)
+
+
+@given(programs(addresses=True, parts=True, largest=4000))
+def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Kernel) -> None:
+    """Tiles that lie over each other for a while, or in part, are what users place them for."""
+    given_ = {t: t.address for t in kernel.tensors if t.address is not None}
+    try:
+        made = allocate.run(kernel, TRN2)
+    except MemoryFullError:
+        assume(False)
+    except AddressOverlapError:
+        with pytest.raises(Lost):
+            check(kernel, given_)
+    else:
+        check(made, made.places)
+        allocate.legal(made)
 
 
 @given(programs(addresses=True))
@@ -148,7 +171,7 @@ def test_thousands_of_short_lives_of_few_sizes_among_long_ones(seed: int) -> Non
 
 
 def life(number: int, first: int, last: int, size: int, partitions: int = 128) -> Life:
-    return Life(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, False, size, 4)
+    return Life(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, size, 4)
 
 
 def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> Tensor:
@@ -195,6 +218,21 @@ def test_what_a_round_reads_first_is_of_the_round_before() -> None:
     carried, fresh, out = tile("carried"), tile("fresh"), tile("out")
     body = loop(fill(fresh), copy(out, carried), copy(carried, fresh), own=(carried, fresh))
     assert spans(program(fill(out), body)) == {"out": (0, 3), "carried": (1, 3), "fresh": (1, 3)}
+
+
+def test_what_a_round_leaves_in_a_part_is_of_the_round_before() -> None:
+    """A round that has filled some columns may read others, and those are what an earlier round left."""
+    kept, out, after = tile("kept"), tile("out"), tile("after")
+    some, others = window(kept, 0, 8), window(kept, 8, 8)
+    dst = window(out, 0, 8)
+    body = loop(Memset(some, 0.0), TensorCopy(dst, others), Memset(others, 0.0), fill(after), own=(kept, after))
+    assert spans(program(fill(out), body)) == {"out": (0, 4), "kept": (1, 4), "after": (4, 4)}
+    whole = loop(Memset(some, 0.0), Memset(others, 0.0), TensorCopy(dst, others), fill(after), own=(kept, after))
+    assert spans(program(fill(out), whole)) == {"out": (0, 4), "kept": (1, 3), "after": (4, 4)}
+
+
+def window(tensor: Tensor, start: int, columns: int) -> Access:
+    return Access(tensor, start, (tensor.shape[0], columns), (tensor.free_size, 1), tensor.dtype)
 
 
 def test_loops_in_loops() -> None:
@@ -273,10 +311,17 @@ def test_an_address_may_use_all_that_is_there() -> None:
 def test_addresses_meet_only_while_both_are_in_use() -> None:
     one, two = tile("one", 64, address=(0, 0)), tile("two", 64, address=(0, 252))
     allocate.run(program(fill(one), fill(two)), TRN2)
-    with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255"):
+    with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255 of partitions 0 to 127"):
         allocate.run(program(fill(one), fill(two), use(one)), TRN2)
     with pytest.raises(AddressOverlapError):  # a part of it is still what it was
         allocate.run(program(fill(one), fill(two), fill(one, 32), use(one)), TRN2)
+    halves = [Memset(window(one, start, 32), 0.0) for start in (0, 32)]
+    allocate.run(program(*halves, use(one), fill(two), use(two), *halves, use(one)), TRN2)
+    allocate.run(program(loop(*halves, use(one), fill(two), use(two))), TRN2)
+    with pytest.raises(AddressOverlapError, match=r"memset writes 'two' over bytes of 'one' that tensor_copy still"):
+        allocate.run(program(fill(one), loop(use(one), fill(two))), TRN2)
+    with pytest.raises(AddressOverlapError, match="of 'one' that it reads at the same time"):
+        allocate.run(program(fill(one), copy(two, one)), TRN2)
     turns = allocate.run(program(fill(one), use(one), fill(two), use(two), fill(one), use(one)), TRN2)
     allocate.legal(turns)
     beside = tile("beside", 64, 32, address=(64, 0))

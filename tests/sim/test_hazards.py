@@ -221,7 +221,8 @@ def iterated(a, how, loop):
     """``loop(3)`` with a tile made before it, used in a way that is or is not free of order."""
     out = nl.ndarray(a.shape, a.dtype, buffer=nl.shared_hbm)
     tile = nl.load(a)
-    other, psum = nl.ndarray(a.shape, a.dtype), nl.ndarray((32, 32), nl.float32, buffer=nl.psum)
+    other, seven = nl.ndarray(a.shape, a.dtype), nl.full(a.shape, 7.0, a.dtype)
+    psum = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)
     for _ in loop(3):
         if how == "chain":
             nisa.activation(tile, nl.exp, tile)
@@ -234,16 +235,37 @@ def iterated(a, how, loop):
             nisa.nc_matmul(psum, tile, tile)
         elif how == "columns":
             nisa.tensor_copy(tile[:, 0:8], tile[:, 8:16])
+        elif how == "scalars":
+            nisa.tensor_scalar(tile, tile, nl.subtract, 2.0, op1=nl.add, operand1=1.0)
+        elif how == "products":
+            nisa.scalar_tensor_tensor(tile, seven, nl.multiply, 2.0, nl.add, tile)
+        elif how == "mixed":
+            nisa.tensor_scalar(tile, tile, nl.multiply, 2.0, op1=nl.add, operand1=1.0)
+        elif how == "negated":
+            nisa.tensor_tensor(tile, seven, tile, nl.subtract)
     nisa.dma_copy(out, tile)
     return out
 
 
-@pytest.mark.parametrize("how", ["chain", "sum", "own", "psum", "columns"])
-def test_iterations_that_depend_on_each_other(how: str) -> None:
+@pytest.mark.parametrize(
+    ("how", "free"),
+    [
+        ("chain", False),
+        ("sum", True),
+        ("own", True),
+        ("psum", True),
+        ("columns", True),
+        ("scalars", True),
+        ("products", True),
+        ("mixed", False),
+        ("negated", False),
+    ],
+)
+def test_iterations_that_depend_on_each_other(how: str, free: bool) -> None:
     assert given(iterated, A, how, nl.sequential_range) == []
     found = given(iterated, A, how, nl.affine_range)
-    assert len(found) == (how == "chain")
-    assert all("reads 'tile' (64, 32), which activation in line" in text for text in found)
+    assert len(found) == (not free)
+    assert all(re.search(r": reads 'tile' \(64, 32\) float32, .*, which \w+ in line", text) for text in found)
 
 
 @nki.jit

@@ -115,6 +115,8 @@ class Reference:
 
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
+        if self.watcher is not None:
+            self.watcher.enters(loop)
         if isinstance(loop, While):
             while self._word(loop, loop.register):
                 yield
@@ -336,6 +338,8 @@ class Reference:
         numbers = index.array.astype(np.int64)
         count = value.array.shape[1]
         outside = (numbers < 0) | (numbers >= count)
+        if self.watcher is not None and outside.any():
+            self.watcher.strays(numbers, outside)
         rows = np.arange(max(len(value.array), len(numbers)))[:, None]
         found = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
         found[np.broadcast_to(outside, found.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]

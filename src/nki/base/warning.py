@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,12 +36,8 @@ class Warned:
     category: type[NkiWarning]
 
 
-class _Collectors(threading.local):
-    def __init__(self) -> None:
-        self.stack: list[tuple[list[Warned], bool]] = []
-
-
-_collectors = _Collectors()
+_collectors: ContextVar[tuple[tuple[list[Warned], bool], ...]] = ContextVar("collectors", default=())
+"""Those of this context, which the threads of a launch's other cores have, too."""
 
 _given: dict[str, dict[Any, Any]] = {}
 """What was said about each file, as Python notes it in a module's ``__warningregistry__``."""
@@ -50,7 +46,7 @@ _given: dict[str, dict[Any, Any]] = {}
 def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -> None:
     """Warn at a line of the user's file; Python's own filters and once-per-line rule apply to that line."""
     aside = False
-    for found, takes in _collectors.stack:
+    for found, takes in _collectors.get():
         found.append(Warned(span, message, category))
         aside |= takes
     if not aside:
@@ -59,10 +55,12 @@ def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -
 
 @contextmanager
 def collecting(*, aside: bool = False) -> Generator[list[Warned]]:
-    """A list of the warnings that this thread gives inside; ``aside``: Python's filters do not come to see them."""
+    """A list of the warnings that are given inside, by cores on other threads too; ``aside``: Python's filters do not
+    come to see them.
+    """
     found: list[Warned] = []
-    _collectors.stack.append((found, aside))
+    token = _collectors.set((*_collectors.get(), (found, aside)))
     try:
         yield found
     finally:
-        _collectors.stack.pop()
+        _collectors.reset(token)

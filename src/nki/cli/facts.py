@@ -17,7 +17,8 @@ from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
 from nki.cli.sample import example, generations, samples
 from nki.ir.dynamic import by_rows
-from nki.ir.inst import REGISTRY, Cost, Field, Inst, verify
+from nki.ir.inst import REGISTRY, Cost, Field, Inst
+from nki.ir.legality import verify
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.isa.ops import Op

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
@@ -20,18 +22,21 @@ _ROWS: Final = 24
 _SYMBOLS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
 _REST: Final = "+"
 _EMPTY: Final = "·"
+_NAME: Final = 8
+"""Letters of a name that are always shown."""
 _LABEL: Final = 9
 """Columns in front of the map: a number of bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryMap:
-    """What lies where in one memory. ``lives`` are in the order in which they begin; ``need`` is the most that is in
-    use at one moment, which is ``moment``; ``top`` is the highest byte in use.
+    """What lies where in one memory, or in those ``partitions`` of it. ``lives`` are in the order in which they begin;
+    ``need`` is the most that is in use at one moment, which is ``moment``; ``top`` is the highest byte in use.
     """
 
     kernel: Kernel
     region: Region
+    partitions: range | None
     lives: list[Life]
     instructions: list[Inst]
     need: int
@@ -48,10 +53,12 @@ class MemoryMap:
 
     def summary(self) -> str:
         """The numbers of this memory, in two lines."""
-        region, kernel = self.region, self.kernel
+        region, kernel, part = self.region, self.kernel, self.partitions
         core = f", core {kernel.core}" if kernel.grid > (1,) else ""
+        core += f", partitions {part.start} to {part.stop - 1}" if part is not None else ""
+        count = f"{len(self.lives)} tensor{'s' if len(self.lives) > 1 else ''}"
         return (
-            f"{region.buffer.value} of {kernel.target}{core}: {len(self.lives)} tensors, {self.top} of {region.usable} "
+            f"{region.buffer.value} of {kernel.target}{core}: {count}, {self.top} of {region.usable} "
             f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
         )
 
@@ -61,18 +68,37 @@ def _short(span: Span) -> str:
 
 
 def maps(kernel: Kernel, target: Target) -> list[MemoryMap]:
-    """A map of each memory that each core of ``kernel``, which has its places, uses."""
+    """A map of each memory that each core of ``kernel``, which has its places, uses.
+
+    Where tiles lie beside one another, partitions from one start to the next have a map of their own.
+    """
     result: list[MemoryMap] = []
     for core in kernel.cores:
         found = lives(core, target)
         insts = list(core.instructions())
         for region in regions(target):
-            its = found[region.buffer]
-            if its:
+            for part, its in _parts(core, region, found[region.buffer]):
                 need, moment = largest_sum(its)
                 top = max(core.places[life.tensor][1] + life.size for life in its)
-                result.append(MemoryMap(core, region, its, insts, need, moment, top))
+                result.append(MemoryMap(core, region, part, its, insts, need, moment, top))
     return result
+
+
+def _parts(kernel: Kernel, region: Region, its: list[Life]) -> Iterator[tuple[range | None, list[Life]]]:
+    """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
+    starts = sorted({0, *(kernel.places[life.tensor][0] for life in its)})
+    if len(starts) == 1:
+        starts = []
+    for first, end in pairwise([*starts, region.partitions]):
+        here = [
+            life
+            for life in its
+            if kernel.places[life.tensor][0] < end and kernel.places[life.tensor][0] + life.tensor.shape[0] > first
+        ]
+        if here:
+            yield range(first, end), here
+    if not starts and its:
+        yield None, its
 
 
 def drawn(kernel: Kernel, target: Target, width: int) -> str:
@@ -109,7 +135,7 @@ def _grid(memory: MemoryMap, width: int) -> list[str]:
         wins = cover > most
         most[wins], shown[wins] = cover[wins], letters.get(number, _REST)
     lines = [f"{row * step:>{_LABEL}} |{''.join(shown[row])}|" for row in reversed(range(rows))]
-    return [*lines, *_axis(memory, columns)]
+    return [f"{'byte':>{_LABEL}}", *lines, *_axis(memory, columns)]
 
 
 def _shares(low: float, high: float, step: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
@@ -131,17 +157,24 @@ def _axis(memory: MemoryMap, columns: int) -> list[str]:
     return [f"{edge}+{ticks.ljust(columns, '-')}+", f"{edge} {labels.rstrip()}"]
 
 
+def described(memory: MemoryMap, life: Life, room: int | None = None) -> str:
+    """A tensor in words: what it is, where it lies, and when it is in use; its name is cut short if that helps."""
+    tensor, (partition, offset) = life.tensor, memory.place(life)
+    where = f"partition {partition}, byte " if partition else ""
+    given = "" if tensor.address is None else ", given"
+    what = f" {tensor.shape} {tensor.dtype}: {life.size} bytes at {where}{offset}{given}, {memory.line(life.first)} to "
+    what += memory.line(life.last)
+    left = len(tensor.name) if room is None else max(_NAME, room - len(what))
+    return (tensor.name if len(tensor.name) <= left else tensor.name[: left - 1] + "…") + what
+
+
 def _legend(memory: MemoryMap, width: int) -> list[str]:
     letters = _symbols(memory)
     lines: list[str] = []
     for number, life in enumerate(memory.lives):
         if number not in letters:
             continue
-        tensor, (partition, offset) = life.tensor, memory.place(life)
-        where = f"partition {partition}, " if partition else ""
-        given = "" if tensor.address is None else ", given"
-        what = f"{letters[number]} {tensor.name} {tensor.shape} {tensor.dtype}: {life.size} bytes"
-        line = f"  {what} at {where}{offset}{given}, {memory.line(life.first)} to {memory.line(life.last)}"
+        line = f"  {letters[number]} {described(memory, life, width - 4)}"
         lines.append(line if len(line) <= width else line[: width - 1] + "…")
     if len(memory.lives) > len(letters):
         lines.append(f"  {_REST} {len(memory.lives) - len(letters)} others, smaller or in use for a shorter time")

@@ -18,6 +18,7 @@ import numpy as np
 
 from nki.base import knobs
 from nki.base.version import version
+from nki.base.warning import collecting
 from nki.cli.argument import Array
 from nki.cli.progress import bar
 from nki.cli.usage import UsageError
@@ -43,6 +44,8 @@ class Outcome:
     native_seconds: float | None
     run_seconds: list[float]
     checked: bool = False
+    warned: int = 0
+    """What the check has warned of."""
 
 
 def command(options: argparse.Namespace) -> int:
@@ -78,7 +81,8 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) 
         _check_outputs(save, program)
     executable = Executable(program, bar)
     arrays = work.arrays(seed)
-    expected = checked.run(program, arrays) if check else None
+    with collecting() as warned:
+        expected = checked.run(program, arrays) if check else None
     results = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
     pointers = [array.ctypes.data for array in arrays + results]
     times: list[float] = []
@@ -89,7 +93,7 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) 
     if expected is not None:
         _compare(program, results, expected)
     native = executable.compile_seconds
-    return Outcome(program, arrays, results, executable.plan.routines, specialised, native, times, check)
+    return Outcome(program, arrays, results, executable.plan.routines, specialised, native, times, check, len(warned))
 
 
 def _compare(program: Program, results: list[Array], expected: list[Array]) -> None:
@@ -150,6 +154,7 @@ def _report(outcome: Outcome) -> dict[str, Any]:
         "run_seconds": statistics.median(outcome.run_seconds),
         "runs": len(outcome.run_seconds),
         "checked": outcome.checked,
+        "warnings": outcome.warned,
     }
 
 
@@ -179,7 +184,8 @@ def _text(report: dict[str, Any]) -> str:
         parts = f"{_duration(first)} to specialise, {_duration(second)} to native code"
         lines.append(f"  compiled in {_duration(first + second)} ({parts})")
     if report["checked"]:
-        lines.append("  checked: no hazards, and the reference executor gives the same bits")
+        found = plural(report["warnings"], "warning") if report["warnings"] else "no hazards"
+        lines.append(f"  checked: {found}, and the reference executor gives the same bits")
     how = "ran" if routines is not None else "simulated"
     median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
     lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")

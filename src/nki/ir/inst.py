@@ -12,18 +12,13 @@ from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from nki.base.errors import (
-    ArgumentError,
-    DynamicIndexError,
-    MemoryRegionError,
     NkiError,
     ShapeError,
-    WriteOverlapError,
 )
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
 from nki.ir.cost import Cost
 from nki.ir.handle import NkiInstruction
-from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
 from nki.target.model import Target
 
@@ -163,6 +158,11 @@ class Inst(NkiInstruction):
     def writes(self) -> list[Access]:
         """What the instruction writes."""
         return _present(self, self.write_names)
+
+    def leaves_some(self) -> bool:
+        """Whether places of what it writes may stay as they were: rows that it skips, partitions that it leaves out."""
+        skips = getattr(self.__dict__.get("oob_mode"), "name", "") == "skip"
+        return skips and any(access.dynamic is not None for access in self.accesses())
 
     def orders(self) -> list[Access]:
         """What it neither reads nor writes, and no access may be moved across it to."""
@@ -394,106 +394,3 @@ def _signature_part(f: Field) -> str:
     if f.role is not None or f.immediate:
         return f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})"
     return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"
-
-
-def check_types(inst: Inst) -> None:
-    """Raise :class:`ArgumentError` when a field holds a value of a kind that it does not take."""
-    for f in inst.fields:
-        value = getattr(inst, f.name)
-        if value is None and f.optional:
-            continue
-        wrong_bool = isinstance(value, bool) and bool not in f.types
-        if not isinstance(value, f.types) or wrong_bool:
-            wanted = " or ".join(sorted({_words(t) for t in f.types})) + (" or None" if f.optional else "")
-            raise ArgumentError(
-                f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
-            )
-        if isinstance(value, tuple) and not _made_of(cast(tuple[Any, ...], value), f.items):
-            parts = "tensors" if f.several else "numbers" if float in f.items else "integers"
-            raise ArgumentError(
-                f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of {parts}", fix=_hint(f, value)
-            )
-
-
-def _made_of(items: tuple[Any, ...], kinds: tuple[type[Any], ...]) -> bool:
-    """Whether all leaves are of these types; a truth value is no integer."""
-    return all(
-        _made_of(cast(tuple[Any, ...], n), kinds)
-        if isinstance(n, tuple)
-        else isinstance(n, kinds) and not isinstance(n, bool)
-        for n in items
-    )
-
-
-def _words(kind: type[Any]) -> str:
-    names = {Access: "a tensor", float: "a number", int: "a number", bool: "True or False", tuple: "a tuple"}
-    return names.get(kind, "an operator (nl.add, nl.exp, …)" if kind.__name__ == "Op" else f"nisa.{kind.__name__}")
-
-
-def _describe(value: Any) -> str:
-    return f"{value!r} ({type(value).__name__})" if len(repr(value)) < 60 else f"a {type(value).__name__}"
-
-
-def _hint(f: Field, value: Any) -> str:
-    if f.role is not None and hasattr(value, "__array__"):
-        return "pass the array as an argument of the kernel and copy it to SBUF with nisa.dma_copy"
-    if type(value).__name__ == "ufunc":
-        return f"use nl.{getattr(value, '__name__', 'add')} instead of np.{getattr(value, '__name__', 'add')}"
-    if f.immediate and isinstance(value, str):
-        return "pass a Python number"
-    return f"see help(nki.isa) for what {f.name} takes"
-
-
-def check_registers(inst: Inst) -> None:
-    """Raise unless scalar registers, and an index for each row, stand only where ``inst`` takes them."""
-    for f, access in inst.operands():
-        if is_register(access) and f.name not in inst.scalar_registers:
-            raise MemoryRegionError(
-                f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
-                "nisa.register_… read",
-                fix="store it to a (1, 1) tile with nisa.register_store",
-            )
-        if has_rows(access) and not inst.by_rows:
-            raise DynamicIndexError(
-                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
-                "follows",
-                fix="gather the rows into a tile with nisa.dma_copy first",
-            )
-
-
-def _check_written(inst: Inst) -> None:
-    """Raise :class:`WriteOverlapError` when a place that ``inst`` writes is there twice: which value stays is open."""
-    for written in inst.writes():
-        if written.repeats() and not (written.one_place() and written.partitions_apart()):
-            raise WriteOverlapError(
-                f"{inst.mnemonic}: writes '{written.name}' through a view of shape {written.shape} with steps "
-                f"{written.strides}, which names an element more than once",
-                fix="write through a view without broadcast dimensions or overlapping steps, and repeat elements where "
-                "they are read",
-            )
-
-
-def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> None:
-    """Check types, generation and rules of ``inst``; signatures in ``known`` (which grows) passed before.
-
-    Raises the broken rule's error.
-    """
-    try:
-        key = inst.key()
-        seen = known.get(key)
-    except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
-        check_types(inst)
-        raise ArgumentError(
-            f"{inst.mnemonic}: an argument cannot be used at compile time", fix="pass plain values"
-        ) from None
-    if seen is None:
-        check_types(inst)
-        check_registers(inst)
-        _check_written(inst)
-        for rule in inst.rules:
-            rule.check(inst, target)
-        known[key] = seen = any(rule.by_value for rule in inst.rules)
-    elif seen:
-        for rule in inst.rules:
-            if rule.by_value:
-                rule.check(inst, target)

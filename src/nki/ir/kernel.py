@@ -26,7 +26,8 @@ from nki.base.version import version
 from nki.ir.constant import Constant
 from nki.ir.edges import connect_wanted
 from nki.ir.generators import VECTOR_WORDS
-from nki.ir.inst import Inst, verify
+from nki.ir.inst import Inst
+from nki.ir.legality import verify
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec

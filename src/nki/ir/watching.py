@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import numpy as np
+from numpy.typing import NDArray
+
 from nki.ir.inst import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access
@@ -26,8 +29,14 @@ class Watcher:
     def ends(self) -> None:
         """What began is done."""
 
+    def strays(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
+        """What is written next gathers elements of these ``numbers``, of which some are ``outside`` what there is."""
+
     def looks_up(self, by: Inst | Loop, index: Access) -> None:
         """``by`` is about to read a run-time index, or what controls it."""
+
+    def enters(self, loop: Loop) -> None:
+        """The rounds of ``loop`` begin. Those of its tensors that are known hold nothing yet."""
 
     def counts(self, loop: For) -> None:
         """The register of ``loop`` has got its next value."""

@@ -104,6 +104,9 @@ class NcStreamShuffle(Inst):
         asked = [(p - p % QUADRANT, self.shuffle_mask[p % QUADRANT]) for p in range(self.dst.partitions)]
         return max((first + number for first, number in asked if number != LEAVE), default=-1)
 
+    def leaves_some(self) -> bool:
+        return LEAVE in self.shuffle_mask[: self.dst.partitions]
+
     def semantics(self, m: Algebra[Any]) -> None:
         whole, rest = divmod(self.dst.partitions, QUADRANT)
         parts = [(0, whole, self.shuffle_mask), (whole * QUADRANT, min(rest, 1), self.shuffle_mask[:rest])]

@@ -67,6 +67,9 @@ class NonzeroWithCount(Inst):
         ),
     )
 
+    def leaves_some(self) -> bool:
+        return self.dst.partitions > 1
+
     def semantics(self, m: Algebra[Any]) -> None:
         found = m.nonzero(m.load(_first(self.src)))
         moved = m.integer("add", found, m.const(self.index_offset, int32), int32)

@@ -97,6 +97,9 @@ class Topk(Inst):
         ),
     )
 
+    def leaves_some(self) -> bool:
+        return True
+
     def semantics(self, m: Algebra[Any]) -> None:
         numbers = m.strided(m.load(_snake(self.src, 0, self.src.free_elements)), 0, 1, self.n)
         count = self.val_dst.free_elements

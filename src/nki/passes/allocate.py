@@ -8,19 +8,22 @@ partitions are laid beside one another, where each instruction that touches them
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from nki import target as targets
 from nki.base.errors import NkiError, PlaceError
-from nki.ir.inst import Inst, verify
+from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
+from nki.ir.legality import verify
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.enums import engine
 from nki.isa.rules import starts
-from nki.passes import overflow
+from nki.passes import clobber, overflow
 from nki.passes.liveness import Life, Place, Region, collision, lives, regions
 from nki.passes.packing import Fixed, pack, stack
 from nki.target.model import Target
@@ -86,10 +89,36 @@ def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed], apart: 
                 f"multiple of {f.life.align}",
                 fix=_FIX,
             )
-    known = [f for f in fixed if apart or f.life.tensor.address is None]
-    met = collision([f.life for f in known], {f.life.tensor: (f.partition, f.offset) for f in fixed})
+    known = [f.life for f in fixed if apart or f.life.tensor.address is None]
+    met = _met(kernel, known, {f.life.tensor: (f.partition, f.offset) for f in fixed})
+    if isinstance(met, clobber.Loss):
+        raise overflow.lost(kernel, region, known, met)
     if met is not None:
-        raise overflow.overlap(kernel, region, *met)
+        raise overflow.overlap(kernel, *met)
+
+
+def _met(
+    kernel: Kernel, living: Sequence[Life], places: Mapping[Tensor, Place]
+) -> clobber.Loss | tuple[Life, Life] | None:
+    """What lies on the bytes of another while both are in use; of tiles that the user has placed, what that spoils."""
+    met = collision(living, places)
+    if met is None:
+        return None
+    lost = clobber.loss(kernel, [life.tensor for life in living if life.tensor.address is not None])
+    return lost or next(_pairs(living, places), None)
+
+
+def _pairs(living: Sequence[Life], places: Mapping[Tensor, Place]) -> Iterator[tuple[Life, Life]]:
+    """Two lives, the later one second, that meet in time and in bytes, but for pairs that the user has placed."""
+    rows = [(*places[one.tensor], one.tensor.shape[0], one.size, one.first, one.last) for one in living]
+    partition, offset, count, size, first, last = np.array(rows, np.int64).T
+    for i, one in enumerate(living):
+        near = (partition < partition[i] + count[i]) & (partition[i] < partition + count)
+        near &= (offset < offset[i] + size[i]) & (offset[i] < offset + size)
+        near &= (first <= last[i]) & (first[i] <= last)
+        for j in np.flatnonzero(near[:i]).tolist():
+            if one.tensor.address is None or living[j].tensor.address is None:
+                yield living[j], one
 
 
 def _inside(region: Region, life: Life, place: Place) -> bool:
@@ -194,5 +223,4 @@ def legal(kernel: Kernel) -> None:
                 name, given = life.tensor.name, life.tensor.address
                 assert place is not None, f"allocate left '{name}' without a place"
                 assert place == given or (given is None and _inside(region, life, place)), f"'{name}' at {place}"
-            met = collision(living[region.buffer], core.places)
-            assert met is None, f"allocate put '{met[0].tensor.name}' and '{met[1].tensor.name}' in one place"
+            assert _met(core, living[region.buffer], core.places) is None, "allocate put two tiles in one place"

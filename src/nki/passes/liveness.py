@@ -4,8 +4,9 @@ A moment is the number of an instruction in the order of :meth:`Kernel.instructi
 instruction that touches it to the last, both included: an instruction reads and writes at its own pace, so what it
 reads last and what it writes first cannot share a place. What a run-time loop touches and did not make lives over the
 whole loop, because every round finds it. What a loop's body makes is new in each round and lives within the body;
-unless its first instruction reads it, which then is what the round before left there. A tile that the user has placed
-lives anew from each write to all of it: what it held before is needed up to its last use; then others may lie there.
+unless a round may read bytes of it that it has not written, which then are what the round before left there. A tile
+that the user has placed lives anew from each write to all of it: what it held before is needed up to its last use; then
+others may lie there.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import cast
 
+from nki.ir.coverage import exposed
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, instructions, touched
@@ -54,14 +56,12 @@ def regions(target: Target) -> tuple[Region, Region]:
 class Life:
     """A tensor's first and last moment, the bytes that it takes per partition, and what its offset is a multiple of.
 
-    ``align`` begins as the largest element as which the tensor is seen. ``reads``: its first instruction reads it.
-    ``renewed``: it was made in the body of a loop.
+    ``align`` begins as the largest element as which the tensor is seen. ``renewed``: it was made in the body of a loop.
     """
 
     tensor: Tensor
     first: int
     last: int
-    reads: bool = False
     size: int = 0
     align: int = 1
     renewed: bool = False
@@ -70,7 +70,7 @@ class Life:
 _Lives = dict[Tensor, Life]
 
 
-def _touched(body: tuple[Statement, ...], start: int, inside: bool) -> tuple[_Lives, int]:
+def _touched(body: tuple[Statement, ...], start: int) -> tuple[_Lives, int]:
     """The moments from ``start`` on at which ``body`` touches each tensor; and the moment behind it."""
     found: _Lives = {}
     moment = start
@@ -85,39 +85,39 @@ def _touched(body: tuple[Statement, ...], start: int, inside: bool) -> tuple[_Li
                 tensor = value.tensor
                 life = found.get(tensor)
                 if life is None:
-                    reads = inside and any(read.tensor is tensor for read in statement.reads())
-                    life = found[tensor] = Life(tensor, moment, moment, reads)
+                    life = found[tensor] = Life(tensor, moment, moment)
                 else:
                     life.last = moment
                 if value.dtype is not tensor.dtype:
                     life.align = max(life.align, value.dtype.itemsize)
                 if value.dynamic is not None:
-                    _touch(value.dynamic.source, found, moment, True)
+                    _touch(value.dynamic.source, found, moment)
             elif isinstance(value, tuple):
                 for access in cast("tuple[Access, ...]", value):
-                    _touch(access, found, moment, inside and name in statement.read_names)
+                    _touch(access, found, moment)
         moment += 1
     return found, moment
 
 
-def _touch(access: Access, found: _Lives, moment: int, reads: bool) -> None:
+def _touch(access: Access, found: _Lives, moment: int) -> None:
     life = found.get(access.tensor)
     if life is None:
-        life = found[access.tensor] = Life(access.tensor, moment, moment, reads)
+        life = found[access.tensor] = Life(access.tensor, moment, moment)
     life.last = moment
     life.align = max(life.align, access.dtype.itemsize)
     if access.dynamic is not None:
-        _touch(access.dynamic.source, found, moment, True)
+        _touch(access.dynamic.source, found, moment)
 
 
 def _loop(loop: Loop, found: _Lives, start: int) -> int:
     """Add what a loop touches; the moment behind it."""
-    inner, end = _touched(loop.body, start, True)
+    inner, end = _touched(loop.body, start)
+    carried = exposed(loop)
     for tensor in loop.tensors:
         if tensor in inner:
             inner[tensor].renewed = True
     for tensor, life in inner.items():
-        if life.reads or not life.renewed:
+        if tensor in carried or not life.renewed:
             life.first, life.last = start, end - 1
         before = found.setdefault(tensor, life)
         before.last = life.last
@@ -127,7 +127,7 @@ def _loop(loop: Loop, found: _Lives, start: int) -> int:
 
 def lives(kernel: Kernel, target: Target) -> dict[Buffer, list[Life]]:
     """The lives of what is placed in each memory, in the order in which they begin. What nothing touches has none."""
-    touched, _ = _touched(kernel.body, 0, False)
+    touched, _ = _touched(kernel.body, 0)
     result: dict[Buffer, list[Life]] = {region.buffer: [] for region in regions(target)}
     placed: _Lives = {}
     for life in touched.values():

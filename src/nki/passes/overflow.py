@@ -11,7 +11,8 @@ from nki.base.source import Span
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.types import Buffer, Tensor
-from nki.passes.liveness import Life, Region, largest_sum
+from nki.passes.clobber import Loss
+from nki.passes.liveness import Life, Place, Region, largest_sum
 from nki.target.model import Target
 
 _SHOWN = 8
@@ -38,23 +39,39 @@ def full(kernel: Kernel, region: Region, living: Sequence[Life], target: Target)
     return MemoryFullError(message, fix=fix).at(span, inst.where.stack)
 
 
-def overlap(kernel: Kernel, region: Region, one: Life, two: Life) -> NkiError:
-    """The error for two tensors that were placed on the same bytes while both are in use; ``two`` begins later."""
+def overlap(kernel: Kernel, one: Life, two: Life) -> NkiError:
+    """The error for two tensors that a text places on the same bytes while both are in use; ``two`` begins later."""
     inst = instruction(kernel, two.first)
-    if one.tensor.address is None or two.tensor.address is None:
-        return PlaceError(
-            f"'{one.tensor.name}' and '{two.tensor.name}' have places in {region.buffer.value} that overlap while both "
-            "are in use",
-            fix="take the places out of the text; stage allocate finds them",
-        ).at(inst.where.span, inst.where.stack)
-    shared = max(one.tensor.address[1], two.tensor.address[1])
-    end = min(one.tensor.address[1] + one.size, two.tensor.address[1] + two.size)
-    return AddressOverlapError(
-        f"{inst.mnemonic} begins to use '{two.tensor.name}' on bytes where '{one.tensor.name}' is still in use: both "
-        f"were placed on bytes {shared} to {end - 1} of a partition of {region.buffer.value}\n"
-        + "\n".join(f"    {_placed(life, kernel, region, inst.where.span)}" for life in (one, two)),
-        fix=f"place them apart, use '{one.tensor.name}' up before, or leave address out of both",
+    return PlaceError(
+        f"'{one.tensor.name}' and '{two.tensor.name}' have places in {one.tensor.buffer.value} that overlap while both "
+        "are in use",
+        fix="take the places out of the text; stage allocate finds them",
     ).at(inst.where.span, inst.where.stack)
+
+
+def lost(kernel: Kernel, region: Region, living: Sequence[Life], found: Loss) -> NkiError:
+    """The error for a tile that loses what is still read of it, because another one was placed on the same bytes."""
+    victim, over, writer, reader = found.victim, found.over, found.writer, found.reader
+    near = writer.where.span
+    (top, left), (bottom, right) = _shared(victim, over)
+    line = f" in {_place(reader.where.span, near)}" if reader.where.span is not None else ""
+    needs = "it reads at the same time" if reader is writer else f"{reader.mnemonic}{line} still reads"
+    lines = [_placed(next(one for one in living if one.tensor is t), kernel, region, near) for t in (victim, over)]
+    return AddressOverlapError(
+        f"{writer.mnemonic} writes '{over.name}' over bytes of '{victim.name}' that {needs}: both were placed on bytes "
+        f"{left} to {right} of partitions {top} to {bottom} of {region.buffer.value}\n"
+        + "\n".join("    " + line for line in lines),
+        fix=f"place them apart, use '{victim.name}' up before, or leave address out of both",
+    ).at(near, writer.where.stack)
+
+
+def _shared(one: Tensor, two: Tensor) -> tuple[Place, Place]:
+    """The first and the last partition and byte on which both lie."""
+    assert one.address is not None and two.address is not None, "both were placed"
+    ends = [(t.shape[0], t.free_size * t.dtype.itemsize) for t in (one, two)]
+    (p, b), (q, c) = one.address, two.address
+    last = (min(p + ends[0][0], q + ends[1][0]) - 1, min(b + ends[0][1], c + ends[1][1]) - 1)
+    return (max(p, q), max(b, c)), last
 
 
 def instruction(kernel: Kernel, moment: int) -> Inst:

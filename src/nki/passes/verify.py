@@ -16,8 +16,9 @@ from nki.base.errors import (
     OutputUnwrittenError,
     StructureError,
 )
-from nki.ir.inst import Inst, verify
+from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel, check_tensor
+from nki.ir.legality import verify
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.register import is_register
 from nki.ir.types import Access

@@ -6,9 +6,9 @@ with whatever it finds. ``docs/hazards.md`` lists them all.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,19 +25,20 @@ from nki.ir.watching import Watcher
 from nki.isa.core_barrier import CoreBarrier
 from nki.isa.sendrecv import Sendrecv
 from nki.isa.tensor_copy_predicated import TensorCopyPredicated
-from nki.sim.iterations import Iterations
+from nki.sim.iterations import Iterations, ignore
 from nki.sim.places import Places
 from nki.sim.races import Races
-from nki.sim.report import Log, Reader, box_of
-from nki.sim.shadow import SPOILT, Times, Trace, key_of
+from nki.sim.report import Log, Reader, box_of, strayed
+from nki.sim.shadow import SPOILT, Times
+from nki.sim.sums import Sum, Sums
 from nki.sim.trial import Machine, Trial
 from nki.target.model import Target
 
 
-class Shadow(Trace):
-    """What was written to a tensor, when it was made, and for PSUM what was read of it."""
+class Shadow(Sum):
+    """What was written to a tensor, when it was made, where what is undefined in it comes from."""
 
-    __slots__ = ("made", "origin", "reads", "tracked")
+    __slots__ = ("made", "origin", "tracked")
 
     def __init__(self, tensor: Tensor, made: int) -> None:
         ready = tensor.role == "input" or tensor.data is not None or initial(tensor) is not None
@@ -45,7 +46,6 @@ class Shadow(Trace):
         self.made = made
         self.origin: NkiError | None = None
         """Of what is spoilt in it: the first reading of what nobody had written."""
-        self.reads = Trace(tensor) if tensor.buffer is Buffer.psum else None
         self.tracked = tensor.address is not None and tensor.buffer in (Buffer.sbuf, Buffer.psum)
         """Others may be laid over it."""
 
@@ -58,7 +58,19 @@ class Launch:
         self.cores = 0
         self.log = Log()
         self.races = Races(self.log)
+        self.sums = Sums(self.log, target)
+        self.sent: dict[tuple[int, int, int], deque[tuple[NDArray[np.bool_], NkiError | None]]] = {}
+        """By sender, receiver and pipe: what of each tile under way is undefined, and the error for that."""
+        self._ahead: list[NkiError] = []
         self._shadows: dict[Tensor, Shadow] = {}
+
+    def reads_ahead(self, error: NkiError) -> None:
+        """A core has read of shared memory what nobody has written; it goes on, for the other one may race with it."""
+        self._ahead.append(error)
+
+    def is_ahead(self, origin: NkiError | None) -> bool:
+        """Whether what is undefined comes from such a reading."""
+        return any(origin is error for error in self._ahead)
 
     def made(self, tensor: Tensor, time: int) -> None:
         """``tensor`` was made at ``time``, unless another core had made it."""
@@ -68,6 +80,9 @@ class Launch:
     def finish(self, outputs: Iterable[Tensor]) -> None:
         """The kernel has ended: nothing undefined is in its outputs. Warn of those that were not wholly written."""
         self.races.finish()
+        for error in self._ahead:
+            raise error
+        self.sums.finish()
         for tensor in outputs:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
             if shadow.touched(whole):
@@ -108,9 +123,8 @@ class Hazards(Watcher):
         self._several = several
         launch.cores += 1
         self._launch = launch
-        self._written: list[tuple[Access, NDArray[np.uint8]]] = []
-        """What the running instruction writes to what cores share, and the bytes before."""
-        self._target = launch.target
+        self._written: list[tuple[Access, NDArray[np.uint8], Callable[[NDArray[np.bool_]], None]]] = []
+        """What the running instruction writes to what others see, the bytes before, and who asks for what changes."""
         self._log = launch.log
         self._shadow = launch.shadow
         self._machine = machine
@@ -120,8 +134,12 @@ class Hazards(Watcher):
         self._inst: Inst | None = None
         self._trial: Trial | None = None
         self._origin: NkiError | None = None
+        self._outside: tuple[NDArray[np.bool_], NkiError] | None = None
+        self._stray: list[tuple[Access, NDArray[np.bool_], NkiError]] = []
+        """What the running instruction gathers from outside its source, and the error for that."""
+        self._taken: list[Access] = []
+        """What the running instruction has read of tiles that others may lie over."""
         self._time = 0
-        self._said: set[tuple[Any, str]] = set()
 
     def made(self, tensor: Tensor) -> None:
         """``tensor`` was made where the program is now."""
@@ -142,16 +160,28 @@ class Hazards(Watcher):
     def begins(self, inst: Inst) -> None:
         self._inst = inst
         self._time = self._log.add(inst)
+        self._taken = []
 
     def ends(self) -> None:
         inst = self._inst
         if isinstance(inst, CoreBarrier) and len(inst.together()) > 1:
             self._launch.races.met(self._core, inst.data.tensor)
-        for access, before in self._written:
+        for access, before, tell in self._written:
             assert inst is not None
             now = self._bytes(access)
-            self._launch.races.writes(self._core, inst, access, self._time, before != now, now)
+            if self._several:
+                self._launch.races.writes(self._core, inst, access, self._time, before != now, now)
+            tell((before != now).any(axis=-1))
         self._written = []
+        self._undefine()
+
+    def _undefine(self) -> None:
+        """Spoil what the running instruction has made of undefined bytes, or of elements that there are not."""
+        for access, outside, origin in self._stray:
+            shadow = self._shadow(access.tensor)
+            shadow.spoil(access, outside)
+            shadow.origin = origin
+        self._stray, self._outside = [], None
         if self._trial is None:
             return
         trial, self._trial = self._trial, None
@@ -172,24 +202,49 @@ class Hazards(Watcher):
             shadow.reads.note_read(access, self._time)
         if access.buffer is Buffer.shared_hbm and self._several:
             self._launch.races.reads(self._core, inst, access, self._time, partial(self._bytes, access))
+        if shadow.tracked:
+            self._taken.append(access)
         if shadow.whole or shadow.touched(access):
-            if self._iterations.open and not (self._launch.cores > 1 and access.buffer is Buffer.shared_hbm):
-                self._iterations.reads(inst, access, shadow, shadow.made)
+            if isinstance(inst, Sendrecv):
+                self._sends(inst, np.zeros(access.shape, np.bool_), None)
+            if self._iterations.open and not (self._several and access.buffer is Buffer.shared_hbm):
+                self._iterations.reads(inst, access, shadow, shadow.made, self._time)
         elif not (isinstance(inst, TensorCopyPredicated) and access is inst.dst):  # which may leave it as it is
             self._reads_some(inst, access, shadow)
 
     def _reads_some(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Not all of ``access`` is there. If some is, see what comes of the rest."""
         times = shadow.at(access)
-        if _buried(times).any() or not (times > 0).any():
+        ahead = self._launch.is_ahead(shadow.origin)
+        if _buried(times).any() or not ((times > 0).any() or ahead or self._others_may_write(access)):
             raise self._missing(inst, access, shadow)
-        if isinstance(inst, Sendrecv):
-            return  # to run it again takes the other core
-        if self._trial is None:
-            self._trial = Trial(self._machine, inst)
-            self._origin = shadow.origin if (times == SPOILT).any() else self._missing(inst, access, shadow)
+        origin = shadow.origin if (times == SPOILT).any() else self._missing(inst, access, shadow)
+        if not (times > 0).any() and not ahead:
+            assert origin is not None
+            self._launch.reads_ahead(origin)
         undefined = times <= 0
-        self._trial.reads(access, np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1)))
+        undefined = np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1))
+        if isinstance(inst, Sendrecv):  # to run it again takes the other core
+            self._sends(inst, undefined, origin)
+            return
+        if self._trial is None:
+            self._trial, self._origin = Trial(self._machine, inst), origin
+        self._trial.reads(access, undefined)
+
+    def _others_may_write(self, access: Access) -> bool:
+        return self._several and access.buffer is Buffer.shared_hbm
+
+    def _sends(self, inst: Sendrecv, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
+        """What is undefined of a tile that goes to another core."""
+        key = (self._core, inst.send_to_rank, inst.pipe_id)
+        self._launch.sent.setdefault(key, deque()).append((undefined, origin))
+
+    def _receives(self, inst: Sendrecv, shadow: Shadow) -> None:
+        """What is undefined of a tile that came from another core stays so."""
+        undefined, origin = self._launch.sent[inst.recv_from_rank, self._core, inst.pipe_id].popleft()
+        if undefined.any():
+            shadow.spoil(inst.dst, undefined)
+            shadow.origin = origin
 
     def writes(self, access: Access) -> None:
         shadow = self._shadow(access.tensor)
@@ -201,22 +256,56 @@ class Hazards(Watcher):
         if self._trial is not None:
             self._trial.writes(access)
         if shadow.reads is not None and getattr(inst, "accumulate", None) is False:
-            self._restarts(inst, access, shadow)
+            self._launch.sums.restarts(inst, access, shadow)
+        if access.buffer is Buffer.shared_hbm and (self._several or self._iterations.open):
+            self._shares(inst, access, shadow)
+        elif self._iterations.open:
+            self._iterations.writes(inst, access, shadow.made)
+        if self._outside is not None and self._outside[0].size == access.size:
+            self._stray.append((access, self._outside[0].reshape(access.shape), self._outside[1]))
         shadow.note(access, self._time)
-        if access.buffer is Buffer.shared_hbm and self._several:
-            self._written.append((access, self._bytes(access)))  # seen to when it is done
+        if isinstance(inst, Sendrecv):
+            self._receives(inst, shadow)
         if shadow.tracked:
             self._places.written(shadow, access, self._time)
+            self._check_own(inst, shadow)
+
+    def _check_own(self, inst: Inst, written: Shadow) -> None:
+        """Raise where the instruction reads a tile that it has just overwritten through another one."""
+        for access in self._taken:
+            shadow = self._shadow(access.tensor)
+            buried = shadow.at(access) == -self._time
+            if shadow is not written and buried.any():
+                chosen, (before, over) = shadow.bytes_of(access, buried), shadow.buried[self._time]
+                raise self._reader(inst, access, shadow).clobbered(chosen, before, over, self._time, itself=True)
+
+    def _shares(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+        """What others see is about to be written: it is seen to when that is done."""
+        tell = ignore if self._several else self._iterations.writes_again(inst, access, shadow, shadow.made)
+        if not self._several:
+            self._iterations.writes(inst, access, shadow.made)
+        if self._several or tell is not ignore:
+            self._written.append((access, self._bytes(access), tell))
 
     def _bytes(self, access: Access) -> NDArray[np.uint8]:
         """The bytes of ``access``, in its shape and one dimension more."""
         window = np.ascontiguousarray(self._machine.memory.window(access))
         return window.view(np.uint8).reshape(*access.shape, access.dtype.itemsize).copy()
 
+    def strays(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
+        assert self._inst is not None
+        self._outside = (outside, strayed(self._inst, numbers, outside))
+
     def looks_up(self, by: Inst | Loop, index: Access) -> None:
         shadow = self._shadow(index.tensor)
         if not shadow.touched(index):
-            raise self._missing(by, index, shadow)
+            ahead = self._launch.is_ahead(shadow.origin) and shadow.origin
+            raise ahead or self._missing(by, index, shadow)
+
+    def enters(self, loop: Loop) -> None:
+        for tensor in loop.tensors:
+            if tensor.buffer is not Buffer.register:  # engines keep what is in theirs
+                self._shadow(tensor).forget()
 
     def counts(self, loop: For) -> None:
         self._shadow(loop.register.tensor).note(loop.register, self._log.add(loop))
@@ -227,77 +316,15 @@ class Hazards(Watcher):
         chosen = (predicate == 0) if inst.reverse_pred else (predicate != 0)
         shadow.note_some(inst.dst, chosen, self._time)
 
-    # Accumulation in PSUM
-
     def _adds(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """A matmul adds to ``access``: matmuls must have begun that sum."""
-        assert shadow.reads is not None
-        if not shadow.touched(access):
-            times = shadow.at(access)
-            if _buried(times).any() or not times.all():
-                raise self._missing(inst, access, shadow)
-            self._reads_some(inst, access, shadow)
+        if shadow.touched(access):
+            self._launch.sums.adds(inst, access, shadow, self._time, self._machine.memory.window(access))
             return
-        time = shadow.exact(access)
-        written: list[int] = [time] if time else np.unique(shadow.at(access)).tolist()
-        if not self._target.matmul_accumulates_foreign_psum:
-            foreign = [t for t in written if not self._log.by_tensor_engine(t)]
-            if foreign:
-                self._foreign(inst, access, shadow, foreign[-1])
-        if shadow.reads.last > written[0]:
-            self._goes_on(inst, access, shadow)
-
-    def _foreign(self, inst: Inst, access: Access, shadow: Shadow, time: int) -> None:
-        """Adding to another engine's zeros comes to the same as overwriting them; other numbers are lost or not."""
-        if np.any(self._machine.memory.window(access) != 0):
-            raise self._reader(inst, access, shadow).foreign(time, self._target.name)
-        by = self._log.said(time, inst.where.span)
-        self._warn(
-            inst,
-            f"adds to dst '{access.name}' {access.shape}, where {by} wrote zeros; on {self._target.name} that is "
-            "undefined, only what matmuls wrote can be added to: leave the zeros out",
-        )
-
-    def _goes_on(self, inst: Inst, access: Access, shadow: Shadow) -> None:
-        """Warn where a sum goes on that somebody has read already."""
-        assert shadow.reads is not None
-        written, read = shadow.at(access), shadow.reads.at(access)
-        later = read > written
-        if later.any():
-            before = self._log.said(int(written[later].max()), inst.where.span)
-            reader = self._log.said(int(read[later].max()), inst.where.span)
-            self._warn(
-                inst,
-                f"goes on with the sum in dst '{access.name}' {access.shape} that {before} wrote and {reader} has "
-                "read; for a new sum make another tile, or pass accumulate=False",
-            )
-
-    def _restarts(self, inst: Inst, access: Access, shadow: Shadow) -> None:
-        """A matmul overwrites ``access``: warn where all of it is sums of matmuls that nobody has read."""
-        assert shadow.reads is not None
-        time = shadow.exact(access)
-        if not shadow.last or (time and not self._log.by_matmul(time)):
-            return
-        if time and shadow.reads.windows.get(key_of(access), 0) > time:
-            return
-        written = shadow.at(access)
-        if (written <= 0).any() or (shadow.reads.at(access) > written).any():
-            return
-        times: list[int] = np.unique(written).tolist()
-        if all(map(self._log.by_matmul, times)):
-            by = self._log.said(times[-1], inst.where.span)
-            self._warn(
-                inst,
-                f"overwrites dst '{access.name}' {access.shape}, which {by} wrote and nothing has read; to add to it "
-                "pass accumulate=True",
-            )
-
-    def _warn(self, inst: Inst, text: str) -> None:
-        """Warn at the line of ``inst``, of each kind of thing once."""
-        key = (inst.where.frames[:1], text[:8])
-        if key not in self._said and inst.where.span is not None:
-            self._said.add(key)
-            warn_at(inst.where.span, f"{inst.mnemonic}: {text}")
+        times = shadow.at(access)
+        if _buried(times).any() or not times.all():
+            raise self._missing(inst, access, shadow)
+        self._reads_some(inst, access, shadow)
 
     # Reading what is not there
 
@@ -318,7 +345,7 @@ class Hazards(Watcher):
         found = self._places.beneath(access.tensor, missing) if shadow.tracked else None
         if found is not None:
             return reader.stale(missing, *found)
-        return reader.unwritten(missing, shadow.last, self._program)
+        return reader.unwritten(missing, shadow.last, None if self._others_may_write(access) else self._program)
 
     def _reader(self, by: Inst | Loop, access: Access, shadow: Shadow) -> Reader:
         asked = shadow.bytes_of(access, np.ones(shadow.at(access).shape, np.bool_))

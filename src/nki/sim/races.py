@@ -135,7 +135,9 @@ class Races:
     ) -> NkiError:
         near = inst.where.span
         chosen = np.zeros(access.tensor.nbytes, np.bool_)
-        byte_window(chosen, access)[...] = race
+        byte_window(chosen, access)[...] = race.any(
+            axis=-1, keepdims=True
+        )  # numbers, not the bytes of them that differ
         return CoreRaceError(
             f"{named(inst, access)} {shown(access.tensor)} {does} on core {core} where core {1 - core} {did} it "
             f"({self._log.said(_last(trace, access, race), near)}), {box_of(access.tensor, chosen)}, and nothing says "

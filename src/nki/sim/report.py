@@ -7,7 +7,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.errors import AccumulationError, ClobberedReadError, NkiError, StaleReadError, UnwrittenReadError
+from nki.base.errors import (
+    AccumulationError,
+    ClobberedReadError,
+    NkiError,
+    OutOfBoundsError,
+    StaleReadError,
+    UnwrittenReadError,
+)
 from nki.base.source import Span, Where
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
@@ -46,10 +53,14 @@ class Log:
         kind = self._kinds[time - 1]
         return kind is not None and kind.engines[0].name == "tensor"
 
+    def mnemonic(self, time: int) -> str:
+        """The name of the instruction that ran then."""
+        kind = self._kinds[time - 1]
+        return kind.mnemonic if kind else _LOOPS
+
     def said(self, time: int, near: Span | None) -> str:
         """The instruction that ran then, in words for a message at ``near``."""
-        kind = self._kinds[time - 1]
-        return _said(kind.mnemonic if kind else _LOOPS, self._wheres[time - 1].span, near)
+        return _said(self.mnemonic(time), self._wheres[time - 1].span, near)
 
 
 def _said(what: str, span: Span | None, near: Span | None) -> str:
@@ -143,7 +154,7 @@ class Reader:
         """What is read came of bytes that nobody had written; ``origin`` is the error of reading those."""
         first = f" in {line_of(origin.span, self._near)}" if origin.span else ""
         text = f"{self._subject} is read, and is undefined since{first}: {origin.message}"
-        return self._error(UnwrittenReadError, text, origin.fix)
+        return self._error(type(origin), text, origin.fix)
 
     def stale(self, missing: Bytes, other: Tensor, time: int) -> NkiError:
         """Nobody has written the ``missing`` bytes of a placed tile; they hold what ``other`` got at ``time``."""
@@ -155,15 +166,20 @@ class Reader:
         )
         return self._error(StaleReadError, text, f"write '{tensor.name}' first, or give the tiles addresses apart")
 
-    def clobbered(self, buried: Bytes, written: int, over: Tensor, time: int) -> NkiError:
-        """The ``buried`` bytes of a placed tile were overwritten at ``time`` through ``over``."""
+    def clobbered(self, buried: Bytes, written: int, over: Tensor, time: int, *, itself: bool = False) -> NkiError:
+        """The ``buried`` bytes of a placed tile were overwritten at ``time`` through ``over``.
+
+        ``itself``: by the instruction that reads them, which does both at its own pace.
+        """
         tensor = self._access.tensor
         before = f", written by {self._log.said(written, self._near)}," if written else ""
         text = (
-            f"{self._subject} at {tensor.address}{before} is read after {self._log.said(time, self._near)} wrote "
-            f"{shown(over)} at {over.address}, over {_amount(buried, self._asked, tensor)}"
+            f"{self._subject} at {tensor.address}{before} is read "
+            + ("while the same instruction writes" if itself else f"after {self._log.said(time, self._near)} wrote")
+            + f" {shown(over)} at {over.address}, over {_amount(buried, self._asked, tensor)}"
         )
-        fix = f"read '{tensor.name}' before that, or give the tiles addresses apart"
+        fix = "give the tiles addresses apart"
+        fix = fix if itself else f"read '{tensor.name}' before that, or {fix}"
         return self._error(ClobberedReadError, text, fix)
 
     def unbegun(self, missing: Bytes) -> NkiError:
@@ -184,6 +200,32 @@ class Reader:
 
     def _error(self, kind: type[NkiError], text: str, fix: str) -> NkiError:
         return kind(text, fix=fix).at(self._near, self._by.where.stack if isinstance(self._by, Inst) else ())
+
+
+def strayed(inst: Inst, numbers: NDArray[np.int64], outside: Bytes) -> NkiError:
+    """The error for gathering elements of these ``numbers``, (partitions, elements), some of them ``outside``."""
+    partition, place = (int(n) for n in np.argwhere(outside)[0])
+    source, index = inst.reads()[:2]
+    text = (
+        f"{inst.mnemonic}: {np.count_nonzero(outside)} of {outside.size} indices from '{index.name}' lead outside "
+        f"{shown(source.tensor)}, of which a partition has {source.free_elements} elements here, the first of them "
+        f"{numbers[partition, place]} (number {place} of partition {partition}), and what they give is undefined"
+    )
+    fix = f"keep the numbers in '{index.name}' below {source.free_elements}, or leave what they give unused"
+    return OutOfBoundsError(text, fix=fix).at(inst.where.span, inst.where.stack)
+
+
+def early(log: Log, tensor: Tensor, places: Bytes, read: int, adds: Inst) -> NkiError:
+    """The error for ``places`` of a sum that were read at time ``read`` and never after ``adds`` had added to them."""
+    where = log.where(read)
+    text = (
+        f"{log.mnemonic(read)} reads {shown(tensor)} before its sum is complete: "
+        f"{_said(adds.mnemonic, adds.where.span, where.span)} adds to it afterwards, {box_of(tensor, places)}, and "
+        "nothing reads what that comes to"
+    )
+    behind = f"behind {line_of(adds.where.span, where.span)}" if adds.where.span else "when it is complete"
+    fix = f"read '{tensor.name}' {behind}; if a new sum begins there, pass accumulate=False to its first matmul"
+    return AccumulationError(text, fix=fix).at(where.span, where.stack)
 
 
 def later_writer(program: Kernel, by: Inst | Loop, tensor: Tensor, missing: Bytes) -> Inst | None:

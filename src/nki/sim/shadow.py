@@ -95,6 +95,12 @@ class Trace:
         if self._map is not None:
             self._window(self._map, key)[...] = time
 
+    def forget(self) -> None:
+        """Nothing of it is touched, as in the beginning."""
+        self.whole, self.last, self.buried = False, 0, {}
+        self._map, self._alone, self._under, self._due = None, False, 0, self.tensor.nbytes
+        self.windows, self._known = {}, set()
+
     def spoil(self, access: Access, chosen: NDArray[np.bool_]) -> None:
         """The ``chosen`` places of ``access``, in its shape, hold nothing that is defined."""
         if access.dtype.itemsize < self._grain:

@@ -18,7 +18,6 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from nki.backend.cpu.codegen import emit_routine
-from nki.backend.cpu.coverage import unwritten
 from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
@@ -26,6 +25,7 @@ from nki.backend.cpu.lower import Aliases
 from nki.backend.cpu.meeting import LINE, Meetings, met, outboxes
 from nki.backend.cpu.meeting import address as meeting_address
 from nki.base.version import version
+from nki.ir.coverage import unwritten
 from nki.ir.dynamic import largest_index
 from nki.ir.generators import initial
 from nki.ir.inst import Inst

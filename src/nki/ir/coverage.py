@@ -1,8 +1,4 @@
-"""Which tensors a program reads, or returns, in places that it never wrote.
-
-Those are filled with the dtype's poison before their first use, so that a launch gives the same bits every time and the
-same as the eager executor, whose memory is poisoned from the start.
-"""
+"""Which tensors a program reads, or returns, in places that it has not written before."""
 
 from __future__ import annotations
 
@@ -55,10 +51,14 @@ class _Written:
 
 
 class _Search:
-    """Goes through a program in order; ``found`` are the tensors that it reads where it may not have written."""
+    """Goes through a program in order; ``found`` are the tensors that it reads where it may not have written.
 
-    def __init__(self, ignored: set[Tensor]) -> None:
+    ``wanted``: only of these it is asked; None: of all but the ``ignored`` ones.
+    """
+
+    def __init__(self, ignored: set[Tensor], wanted: set[Tensor] | None = None) -> None:
         self.ignored = ignored
+        self.wanted = wanted
         self.found: set[Tensor] = set()
         self.written: dict[Tensor, _Written] = {}
 
@@ -67,7 +67,7 @@ class _Search:
             for access in statement.reads():
                 self.read(access)
             if isinstance(statement, Inst):
-                for access in statement.writes():
+                for access in () if statement.leaves_some() else statement.writes():
                     self.write(access)
             else:
                 self.loop(statement)
@@ -84,7 +84,7 @@ class _Search:
 
     def read(self, access: Access) -> None:
         tensor = access.tensor
-        if tensor in self.ignored or tensor in self.found:
+        if self.is_known(tensor):
             return
         state = self.written.get(tensor)
         if state is None or not (state.covers(access) if access.dynamic is None else state.complete()):
@@ -93,18 +93,33 @@ class _Search:
     def write(self, access: Access) -> None:
         """A window that a run-time index moves may be anywhere, and so covers nothing for certain."""
         tensor = access.tensor
-        if tensor in self.ignored or tensor in self.found or access.dynamic is not None:
+        if access.dynamic is not None or self.is_known(tensor):
             return
         if tensor not in self.written:
             self.written[tensor] = _Written(tensor)
         self.written[tensor].write(access)
 
+    def is_known(self, tensor: Tensor) -> bool:
+        """Whether there is nothing to find out about ``tensor``."""
+        return tensor in self.ignored or tensor in self.found or (self.wanted is not None and tensor not in self.wanted)
+
     def complete(self, tensor: Tensor) -> bool:
         return tensor in self.ignored or (tensor in self.written and self.written[tensor].complete())
 
 
+def exposed(loop: Loop) -> set[Tensor]:
+    """The tensors made in the body of ``loop`` of which a round may read what an earlier one has left."""
+    search = _Search(set(), {*loop.tensors})
+    search.body(loop.body)
+    return search.found
+
+
 def unwritten(kernel: Kernel) -> set[Tensor]:
-    """The tensors of ``kernel``, inputs and constants aside, that need filling."""
+    """The tensors of ``kernel``, inputs and constants aside, that it reads or returns where it may not have written.
+
+    Native code fills those with the dtype's poison before their first use, so that a launch gives the same bits every
+    time and the same as the eager executor, whose memory is poisoned from the start.
+    """
     search = _Search({*kernel.inputs, *kernel.constants()})
     search.body(kernel.body)
     return search.found | {tensor for tensor in kernel.outputs if not search.complete(tensor)}
