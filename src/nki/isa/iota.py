@@ -10,8 +10,9 @@ from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, Draw
-from nki.ir.types import Buffer, In, Index, Out, Scalar, Tile
+from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
 from nki.isa import cost, enums
+from nki.isa.older import Reordered
 from nki.isa.ops import OPS, AluOp
 from nki.isa.rules import buffer, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -118,6 +119,13 @@ class AffineSelect(Inst):
     offset: Index = 0
     name: str | None = None
 
+    reordered = Reordered(
+        "on_false_value",
+        Access,
+        ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value", "cmp_op"),
+        "0.3",
+        "pass `offset=…` by its name, behind on_false_value",
+    )
     rules = (
         *tiles("dst", "on_true_tile"),
         buffer("dst", Buffer.sbuf),

@@ -18,6 +18,10 @@ from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
 from nki.isa.enums import matmul_perf_mode
+from nki.isa.older import ABSENT, Older, Reordered, renewed
+
+_MADE: dict[str, Callable[..., NkiInstruction]] = {}
+"""The functions, by name."""
 
 
 def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
@@ -35,20 +39,60 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "plain": plain,
         "record": _record(cls),
     }
+    required = inspect.Parameter.empty
+    replaced = [form.replaces for form in _older(cls).values()]  # by older names, so that their own may be missing
     parameters: list[str] = []
     arguments: list[str] = []
     for f in shown:
-        scope[f"default_{f.name}"] = f.default
+        scope[f"default_{f.name}"] = ABSENT if f.default is required and f.name in replaced else f.default
         scope[f"kind_{f.name}"] = f.symbol
-        parameters.append(f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}")
+        plainly = f.default is required and f.name not in replaced
+        parameters.append(f.name if plainly else f"{f.name}=default_{f.name}")
         arguments.append(f"{f.name}={_argument(f)}")
-    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n    return record(cls({', '.join(arguments)}))\n"
+    check = _check_for_older(cls, scope)
+    if check:
+        parameters.append("**old")
+    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n{check}    return record(cls({', '.join(arguments)}))\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
     made = scope[cls.mnemonic]
+    if check:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        made.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in shown])
+    made.older = {name: form.replaces for name, form in _older(cls).items()}
+    _MADE[cls.mnemonic] = made
     made.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
     made.__module__ = "nki.isa"
     made.__qualname__ = cls.mnemonic
     return made
+
+
+def _older(cls: type[Inst]) -> dict[str, Older]:
+    return {form.parameter: form for form in cast(tuple[Older, ...], getattr(cls, "older", ()))}
+
+
+def _check_for_older(cls: type[Inst], scope: dict[str, Any]) -> str:
+    """The statements that look for older forms of a call (see ``nki.isa.older``); none where there never were any."""
+    forms, order = _older(cls), cast(Reordered | None, getattr(cls, "reordered", None))
+    if not forms and order is None:
+        return ""
+    names = [f.name for f in visible(cls)]
+    defaults = {f.name: f.default for f in visible(cls)}
+
+    def again(values: tuple[Any, ...], old: dict[str, Any]) -> NkiInstruction:
+        given = {name: v for name, v in zip(names, values, strict=True) if v is not defaults[name]}
+        target, arguments = renewed(cls.mnemonic, forms, order, given, old)
+        missing = [n for n, default in defaults.items() if default is inspect.Parameter.empty and n not in arguments]
+        if missing and target == cls.mnemonic:
+            raise TypeError(f"{cls.mnemonic}() missing a required argument: '{missing[0]}'")
+        return _MADE[target](**arguments)
+
+    scope |= {"again": again, "ABSENT": ABSENT}
+    replaced = [form.replaces for form in forms.values() if defaults.get(form.replaces) is inspect.Parameter.empty]
+    found = ["old", *(f"{name} is ABSENT" for name in replaced)]
+    if order is not None:
+        scope["kind_of_older"] = order.kind
+        found.append(f"isinstance({order.parameter}, kind_of_older)")
+    return f"    if {' or '.join(found)}:\n        return again(({', '.join(names)},), old)\n"
 
 
 def visible(cls: type[Inst]) -> list[Field]:

@@ -18,6 +18,7 @@ from nki.base.source import here
 from nki.ir.kernel import current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
+from nki.isa.older import dropped, taking
 from nki.isa.ops import Op
 from nki.language.objects import NKIObject
 from nki.language.tensor import NkiTensor
@@ -236,6 +237,10 @@ def collective_permute_implicit_reduce(
             )
 
 
+@taking(
+    dropped("num_channels", "0.3", "leave it out: `collective_permute_implicit` takes the channels as `channel_ids`"),
+    "ncc.collective_permute_implicit_current_processing_rank_id",
+)
 def collective_permute_implicit_current_processing_rank_id(
     iteration_id: Any, replica_group: ReplicaGroup, channel_id: int = 0, name: str | None = None
 ) -> VirtualRegister:
