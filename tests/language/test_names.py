@@ -36,7 +36,7 @@ DOCUMENTED = [
     "NKIObject", "device_print", "no_reorder", "program_id", "num_programs", "program_ndim", "bool_", "int8",
     "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "bfloat16", "tfloat32",
     "float8_e4m3", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu", "float8_e5m2_x4", "float8_e4m3fn_x4",
-    "float4_e2m1fn_x4", "tile_size", "prelu", "bypass", "average",
+    "float4_e2m1fn_x4", "DType", "tile_size", "prelu", "bypass", "average",
 ]  # fmt: skip
 """The public names of ``nki.language`` in NKI 0.6."""
 

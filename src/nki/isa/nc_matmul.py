@@ -97,7 +97,7 @@ class NcMatmul(Inst):
 
     older = (
         renamed("is_moving_zero", "is_moving_onezero", "0.2"),
-        dropped("psumAccumulateFlag", "0.2", "leave it out, it never had an effect; `accumulate` says what is added to"),
+        dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
     )
     rules = (
         *tiles("dst", "stationary", "moving"),

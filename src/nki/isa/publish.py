@@ -12,13 +12,14 @@ import numpy as np
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
 from nki.base.source import here
-from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, warn_at
 from nki.ir.handle import NkiInstruction
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
 from nki.isa.enums import matmul_perf_mode
 from nki.isa.older import ABSENT, Older, Reordered, renewed
+from nki.isa.ops import Op
 
 _MADE: dict[str, Callable[..., NkiInstruction]] = {}
 """The functions, by name."""
@@ -34,8 +35,10 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "__name__": "nki.isa",
         "cls": cls,
         "freeze": freeze,
+        "meant": meant,
         "member": member,
         "mode": mode,
+        "Op": Op,
         "plain": plain,
         "record": _record(cls),
     }
@@ -108,6 +111,8 @@ def _state(cls: type[Inst]) -> tuple[str, str]:
 def _argument(f: Field) -> str:
     if f.symbol is matmul_perf_mode:  # the reference gives its members texts as values, which kernels pass
         return f"mode({f.name}) if type({f.name}) is str else {f.name}"
+    if f.symbol is Op:
+        return f"{f.name} if type({f.name}) is Op and {f.name}.unlisted is None else meant({f.name})"
     if tuple in f.types:
         return f"freeze({f.name})"
     if f.symbol is not None and issubclass(f.symbol, Enum):
@@ -120,6 +125,22 @@ def mode(value: str) -> Any:
     return next((known for known in matmul_perf_mode if known.value == value), value)
 
 
+def meant(value: Any) -> Any:
+    """The operator that a function of the language stands for: NKI's documents give ``nl.max`` as one, too.
+
+    Warns of an operator that NKI's own instructions do not take.
+    """
+    if isinstance(value, Op) and value.unlisted is not None:
+        _warn(f"{value}: {value.unlisted}", NkiPortabilityWarning)
+    return getattr(value, "operator", value)
+
+
+def _warn(message: str, category: type[NkiWarning]) -> None:
+    where = here("specialise.py")
+    if where.span is not None:
+        warn_at(where.span, message, category)
+
+
 def freeze(value: Any) -> Any:
     """Lists as tuples, all the way down."""
     return tuple(freeze(v) for v in cast(list[Any], value)) if isinstance(value, list | tuple) else plain(value)
@@ -128,10 +149,9 @@ def freeze(value: Any) -> Any:
 def member(kind: type[Enum], name: str, value: int) -> Any:
     """The member of ``kind`` with this value, with a warning: up to NKI 0.2 the members were plain integers."""
     found = next((m for m in kind if m.value == value), None)
-    where = here("specialise.py")
-    if found is not None and where.span is not None:
+    if found is not None:
         message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{found.name}`"
-        warn_at(where.span, message, NkiDeprecationWarning)
+        _warn(message, NkiDeprecationWarning)
     return value if found is None else found
 
 
@@ -155,6 +175,12 @@ def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
         current(what).emit(inst)
         return inst
 
+    def record_with_doubt(inst: Any) -> Inst:
+        record(inst)
+        if (doubt := inst.doubt()) is not None:
+            _warn(doubt, NkiDeprecationWarning)
+        return inst
+
     def record_with_state(inst: Any) -> Inst:
         builder = current(what)
         if supplied := getattr(cls, "supplied", None):  # what depends on more than dst, the instruction says itself
@@ -165,7 +191,7 @@ def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
         builder.emit(inst)
         return inst
 
-    return record_with_state if field else record
+    return record_with_state if field else record_with_doubt if hasattr(cls, "doubt") else record
 
 
 __all__ = ["freeze", "function", "member", "mode", "plain", "visible"]

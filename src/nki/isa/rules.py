@@ -112,6 +112,14 @@ def converts(code: str, source: str) -> Rule:
     )
 
 
+def holds(dtype: DType, value: float) -> bool:
+    """Whether a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
+    if not dtype.is_integer:
+        return True
+    low = -dtype.largest - 1 if dtype.kind == "i" else 0
+    return value == value and low <= value <= dtype.largest and value == int(value)
+
+
 def same_partitions(first: str, *others: str) -> Rule:
     """All named tiles have as many partitions."""
 
@@ -259,9 +267,9 @@ def alu_op(name: str, *, arithmetic: bool = False) -> tuple[Rule, ...]:
             "OP02",
             f"{name}={{i.{name}}} does not exist on {{t.name}}",
             has,
-            "NKI reference, nki.language.abs_max",
+            "NKI reference, nki.language.abs_max; release notes of NKI 0.4 (nl.square, nl.relu)",
             GenerationError,
-            "target trn3",
+            "target trn3, or use nisa.activation for nl.square and nl.relu",
         ),
     )
 
