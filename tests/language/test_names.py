@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
+import nki
+from nki import isa as nisa
 from nki import language as nl
 from nki.isa.ops import OPS
 from nki.language import operators
@@ -56,3 +59,18 @@ def test_operators_are_functions_that_say_what_they_do(name: str) -> None:
     assert list(inspect.signature(op).parameters) in (["x", "dtype"], ["x", "y", "dtype"])
     assert "``x``" in (op.__doc__ or "")
     assert "nisa." in (op.__doc__ or "")
+
+
+def test_max_and_min_are_operators_of_instructions_too() -> None:
+    """As the reference writes it for nki.isa.tensor_scalar_reduce: ``nl.add``, ``nl.multiply``, ``nl.max``, ``nl.min``."""
+
+    def kernel(x):
+        tile, out = nl.load(x), nl.ndarray((2, 2), x.dtype, buffer=nl.shared_hbm)
+        found = nl.ndarray((2, 2), x.dtype)
+        nisa.tensor_scalar_reduce(tile, tile, nl.add, 1.0, nl.max, found[:, 0:1])
+        nisa.tensor_reduce(found[:, 1:2], nl.min, tile, axis=1)
+        nl.store(out, found)
+        return out
+
+    x = np.array([[3.0, -1.0, 2.0], [0.0, 5.0, 9.0]], np.float32)
+    assert np.array_equal(nki.simulate(kernel)(x), [[4, 0], [10, 1]])

@@ -32,6 +32,7 @@ vector_engine: _engine
 
 def get_nc_version() -> _nc_version:
     """The NeuronCore generation that the running kernel is compiled for."""
+
 def get_nc_sub_version() -> int:
     """The revision of that generation's silicon: 0, the first, which is the one whose limits are documented."""
 
