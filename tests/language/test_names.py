@@ -62,7 +62,7 @@ def test_operators_are_functions_that_say_what_they_do(name: str) -> None:
 
 
 def test_max_and_min_are_operators_of_instructions_too() -> None:
-    """As the reference writes it for nki.isa.tensor_scalar_reduce: ``nl.add``, ``nl.multiply``, ``nl.max``, ``nl.min``."""
+    """The reference writes them so for nki.isa.tensor_scalar_reduce."""
 
     def kernel(x):
         tile, out = nl.load(x), nl.ndarray((2, 2), x.dtype, buffer=nl.shared_hbm)

@@ -101,11 +101,11 @@ def starts(partitions: int) -> tuple[int, ...]:
 
 
 def converts(code: str, source: str) -> Rule:
-    """Only dtypes that compute are converted into each other; others are copied as they are."""
+    """Packed elements are copied as they are; all other dtypes are converted into each other."""
     return Rule(
         code,
         "cannot convert {i.src.dtype} to {i.dst.dtype}",
-        lambda i, t: i.dst.dtype is i.src.dtype or (i.dst.dtype.computes and i.src.dtype.computes),
+        lambda i, t: i.dst.dtype is i.src.dtype or not (i.dst.dtype.is_packed or i.src.dtype.is_packed),
         source,
         DTypeError,
         "copy between tensors of one dtype",
