@@ -269,7 +269,7 @@ def alu_op(name: str, *, arithmetic: bool = False) -> tuple[Rule, ...]:
             has,
             "NKI reference, nki.language.abs_max; release notes of NKI 0.4 (nl.square, nl.relu)",
             GenerationError,
-            "target trn3, or use another operator (nl.square and nl.relu are functions of nisa.activation, too)",
+            "target trn3",
         ),
     )
 
