@@ -281,6 +281,7 @@ WARNED = [
     (output_in_hbm, "0.3", r"nl\.shared_hbm"),
     (keyword_only, "0.3", "keyword-only"),
     (identity, "0.3", "`==`"),
+    (list_argument, "0.3", "`steps` is a list.*tuples"),
     (copy_to_unique_rows, "0.3", r"nisa\.dma_compute"),
     (copy_that_may_add, "0.3", r"nisa\.dma_compute"),
     (copy_that_adds, "0.3", r"nisa\.dma_compute"),
@@ -311,7 +312,6 @@ REFUSED = [
 
 ACCEPTED = [
     (rsqrt_in_psum, "0.5"),  # GpSimd does not reach PSUM; nl.rsqrt takes another engine then
-    (list_argument, "0.3"),
 ]
 """Kernels that NKI no longer takes, since which version, and that mean the same as before."""
 
