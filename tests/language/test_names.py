@@ -61,6 +61,11 @@ def test_operators_are_functions_that_say_what_they_do(name: str) -> None:
     assert "nisa." in (op.__doc__ or "")
 
 
+def test_hbm_is_another_name_of_private_hbm() -> None:
+    assert nl.hbm is nl.private_hbm is nl.MemoryRegion.private_hbm
+    assert nl.is_hbm(nl.private_hbm) and nl.hbm is not nl.shared_hbm
+
+
 def test_max_and_min_are_operators_of_instructions_too() -> None:
     """The reference writes them so for nki.isa.tensor_scalar_reduce."""
 
