@@ -19,6 +19,37 @@ _R = enums.reduce_cmd
 _SOURCE = "NKI reference, nki.isa.activation"
 
 
+_BIAS = (
+    rule(
+        "AC04",
+        "bias={i.bias} is a number; {t.name} takes bias only as a tile of shape ({i.data.partitions}, 1)",
+        lambda i, t: i.bias is None or isinstance(i.bias, Access),
+        _SOURCE,
+        error=GenerationError,
+        until=2,
+        fix="fill a ({i.data.partitions}, 1) float32 tile with nisa.memset and pass it, or target trn2 or trn3",
+    ),
+    rule(
+        "AC08",
+        "op=nl.reciprocal with bias={o[bias]}: {t.name} takes no bias with it",
+        lambda i, t: i.op.name != "reciprocal" or i.bias is None,
+        "NKI reference, Engine Selection for Operators Supported on Multiple Engines",
+        error=GenerationError,
+        until=2,
+        fix="add the bias with nisa.tensor_scalar first, or target trn2 or trn3",
+    ),
+    rule(
+        "AC05",
+        "bias '{i.bias.name}' is tfloat32, the one dtype that it cannot be",
+        lambda i, t: not isinstance(i.bias, Access) or i.bias.dtype.name != "tfloat32",
+        _SOURCE,
+        error=DTypeError,
+        fix="copy it to a float32 tile with nisa.tensor_copy",
+    ),
+)
+"""What limits the bias."""
+
+
 def _rules(*more: Rule) -> tuple[Rule, ...]:
     return (
         *tiles("dst", "data", "bias", "scale", "reduce_res"),
@@ -52,32 +83,6 @@ def _rules(*more: Rule) -> tuple[Rule, ...]:
             fix="copy it to a float32 tile with nisa.tensor_copy",
         ),
         rule(
-            "AC04",
-            "bias={i.bias} is a number; {t.name} takes bias only as a tile of shape ({i.data.partitions}, 1)",
-            lambda i, t: i.bias is None or isinstance(i.bias, Access),
-            _SOURCE,
-            error=GenerationError,
-            until=2,
-            fix="fill a ({i.data.partitions}, 1) float32 tile with nisa.memset and pass it, or target trn2 or trn3",
-        ),
-        rule(
-            "AC08",
-            "op=nl.reciprocal with bias={o[bias]}: {t.name} takes no bias with it",
-            lambda i, t: i.op.name != "reciprocal" or i.bias is None,
-            "NKI reference, Engine Selection for Operators Supported on Multiple Engines",
-            error=GenerationError,
-            until=2,
-            fix="add the bias with nisa.tensor_scalar first, or target trn2 or trn3",
-        ),
-        rule(
-            "AC05",
-            "bias '{i.bias.name}' is tfloat32, the one dtype that it cannot be",
-            lambda i, t: not isinstance(i.bias, Access) or i.bias.dtype.name != "tfloat32",
-            _SOURCE,
-            error=DTypeError,
-            fix="copy it to a float32 tile with nisa.tensor_copy",
-        ),
-        rule(
             "AC06",
             "reduce_op={i.reduce_op}; the Scalar engine reduces only with nl.add",
             lambda i, t: i.reduce_op is None or i.reduce_op.name == "add",
@@ -85,6 +90,7 @@ def _rules(*more: Rule) -> tuple[Rule, ...]:
             error=OperatorError,
             fix="use nl.add here, or nisa.tensor_reduce on the result",
         ),
+        *_BIAS,
         *more,
     )
 
