@@ -22,7 +22,8 @@ from nki.cli.rules import Grouped, grouped
 from nki.cli.sample import example, generations
 from nki.ir.inst import REGISTRY, Inst
 from nki.isa.activations import ACTIVATIONS
-from nki.isa.alu import TABLE
+from nki.isa.alu import TABLE, AluRow
+from nki.isa.ops import OPS
 from tests.errors.golden import MARK as REPORT
 from tests.errors.golden import Golden, golden
 
@@ -183,10 +184,15 @@ def _applies(r: Grouped) -> str:
 # Operators and targets
 
 
+def _since(row: AluRow) -> str:
+    """The first generation that has the operator, or that NKI's own instructions do not take it."""
+    return "not in NKI: runs here, with a warning" if OPS[row.name].unlisted else f"gen{row.since}"
+
+
 def operators() -> str:
     """The tables of ALU operators and activation functions."""
     alu = [
-        (f"nl.{r.name}", r.meaning, r.nan, "bits" if r.bits else "float32", "yes" if r.reduces else "", f"gen{r.since}")
+        (f"nl.{r.name}", r.meaning, r.nan, "bits" if r.bits else "float32", "yes" if r.reduces else "", _since(r))
         for r in TABLE.values()
     ]
     functions = [(f"nl.{a.name}", a.formula, a.ulp, _ranges(a.valid), a.special) for a in ACTIVATIONS.values()]

@@ -306,13 +306,21 @@ for _opaque in (_bridge_of, _make_launched):
     setattr(_opaque, "_dynamo_marked_constant", True)  # noqa: B010
 
 
-def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a function; use as ``@nki.jit``, ``@nki.jit(...)`` or ``nki.jit(fn)``.
 
-    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode``,
+    ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
     ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
+    ``func`` is what ``fn`` was called in NKI 0.2.
     """
     known = {"platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
+    fn = options.pop("func", fn)
+    if options.get("mode", "auto") != "auto":
+        warnings.warn(
+            "nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, the arguments of a call tell the framework",
+            NkiDeprecationWarning,
+            stacklevel=2,
+        )
     if unknown := set(options) - known:
         raise KernelArgumentError(f"nki.jit has no option {sorted(unknown)}", fix=f"use {', '.join(sorted(known))}")
     target = options.get("platform_target")
@@ -323,9 +331,9 @@ def jit(func: Callable[..., Any] | None = None, **options: Any) -> Any:
             stacklevel=2,
         )
     chosen = targets.find(target) if target is not None else None
-    if func is None:
+    if fn is None:
         return functools.partial(_decorate, chosen)
-    return Kernel(_plain(func), target=chosen)
+    return Kernel(_plain(fn), target=chosen)
 
 
 def _decorate(target: Target | None, func: Callable[..., Any]) -> Kernel:

@@ -294,12 +294,14 @@ def test_constants_that_are_equal_and_mean_something_else(constants):
     @nki.jit
     def kernel(x, pair):
         tile = nl.load(x)
-        nisa.tensor_scalar(tile, tile, nl.divide, float(pair.low), op1=nl.add, operand1=float(pair.high))
+        nisa.tensor_scalar(tile, tile, nl.multiply, float(pair.low))
+        nisa.reciprocal(tile, tile)
+        nisa.tensor_scalar(tile, tile, nl.add, float(pair.high))
         out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
         nl.store(out, tile)
         return out
 
     for pair in constants:
         with np.errstate(all="ignore"):
-            wanted = data(0) / np.float32(pair.low) + np.float32(pair.high)
+            wanted = 1 / (data(0) * np.float32(pair.low)) + np.float32(pair.high)
         assert np.array_equal(kernel(data(0), pair), wanted, equal_nan=True)

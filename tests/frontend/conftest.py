@@ -29,6 +29,7 @@ ISA = """
 LOG = []
 def tensor_copy(dst, src, engine=None, name=None): LOG.append((dst, src))
 def nc_matmul(dst, stationary, moving, is_moving_onezero=False): LOG.append((dst, stationary, moving))
+def iota(dst, pattern, offset=0): LOG.append((dst, pattern))
 def nc_stream_shuffle(dst, src, shuffle_mask): LOG.append((dst, src))
 def tensor_tensor(dst, data1, data2, op, engine=None, name=None): LOG.append((dst, data1, data2, op))
 """

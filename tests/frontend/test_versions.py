@@ -129,8 +129,14 @@ def copy_that_converts(x):
 
 
 def copy_that_adds(x):
-    tile = nl.load(x)
+    tile = nl.zeros(x.shape, x.dtype)
     nisa.dma_copy(tile, x, dst_rmw_op=nl.add)
+    return finished(tile)
+
+
+def copy_that_may_add(x):
+    tile = nl.full(x.shape, 7.0, x.dtype)
+    nisa.dma_copy(dst=tile, src=x, dst_rmw_op=None)
     return finished(tile)
 
 
@@ -142,20 +148,63 @@ def copy_to_unique_rows(x):
 
 def compute_with_scales_first(x):
     tile = nl.load(x)
-    nisa.dma_compute(tile, [x, x], [1.0, 1.0], nl.add)
+    nisa.dma_compute(tile, [x, nl.zeros(x.shape, x.dtype)], [1.0, 1.0], nl.add)
     return finished(tile)
 
 
 def select_with_offset_third(x):
     tile = nl.load(x)
-    nisa.affine_select(tile, [[1, 32]], 0, 1, tile, 0.0)
+    nisa.affine_select(tile, [[1, 32]], -5, 0, tile, 0.0, nl.equal)
+    wanted = nl.zeros(x.shape, x.dtype)
+    nisa.tensor_copy(wanted[:, 5:6], nl.load(x)[:, 5:6])
+    nisa.tensor_tensor(tile, tile, wanted, nl.equal)
+    nisa.tensor_tensor(tile, tile, nl.load(x), nl.multiply)
     return finished(tile)
 
 
 def move_of_imm(x):
     register = nisa.register_alloc(0)
-    nisa.register_move(register, imm=42)
-    return finished(nl.load(x))
+    nisa.register_move(register, imm=3)
+    return finished(rows_above(x, register))
+
+
+def move_of_imm_in_a_dictionary(x):
+    register = nisa.register_alloc(0)
+    arguments = {"dst": register, "imm": 3}
+    nisa.register_move(**arguments)
+    return finished(rows_above(x, register))
+
+
+def rows_above(x, three):
+    """``x`` if the register holds 3, or something else."""
+    tile = nl.load(x)
+    nisa.dma_copy(tile[3:4, :], nl.zeros((1, 32), x.dtype))
+    nisa.dma_copy(tile[3:4, :], x.ap([[32, 1], [1, 32]], scalar_offset=three, indirect_dim=0))
+    return tile
+
+
+def exchange_by_gpsimd(x):
+    tile, other = nl.load(x), nl.ndarray(x.shape, x.dtype)
+    nisa.sendrecv(tile, other, 0, 0, 0, use_gpsimd_dma=True)
+    return finished(other)
+
+
+def exchange_by_dma(x):
+    tile, other = nl.load(x), nl.ndarray(x.shape, x.dtype)
+    nisa.sendrecv(src=tile, dst=other, send_to_rank=0, recv_from_rank=0, pipe_id=0, use_gpsimd_dma=False)
+    return finished(other)
+
+
+def matmul_of_ones(x):
+    tile = nl.ndarray(x.shape, nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(tile, nl.shared_identity_matrix(32, nl.float32), nl.load(x), is_moving_zero=False)
+    return finished(nl.copy(tile))
+
+
+def matmul_with_flags(x):
+    tile = nl.ndarray(x.shape, nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(tile, nl.shared_identity_matrix(32, nl.float32), nl.load(x), psumAccumulateFlag=3)
+    return finished(nl.copy(tile))
 
 
 def copy_dynamic_source(x):
@@ -226,23 +275,31 @@ WARNED = [
     (total_available_sbuf_size, "0.4", "sbuf_fmax_bytes"),
     (psum_fmax, "0.4", "psum_bank_fmax"),
     (engine_constant, "0.6", r"`nisa\.engine\.vector`"),
+    (float_into_integers, "0.3", "write 2"),
     (integer_enumeration, "0.3", r"nisa\.dge_mode\.none"),
     (buffer_as_text, "0.3", r"`nl\.sbuf`"),
     (output_in_hbm, "0.3", r"nl\.shared_hbm"),
     (keyword_only, "0.3", "keyword-only"),
     (identity, "0.3", "`==`"),
+    (list_argument, "0.3", "`steps` is a list.*tuples"),
+    (copy_to_unique_rows, "0.3", r"nisa\.dma_compute"),
+    (copy_that_may_add, "0.3", r"nisa\.dma_compute"),
+    (copy_that_adds, "0.3", r"nisa\.dma_compute"),
+    (compute_with_scales_first, "0.3", r"nl\.add, scales"),
+    (select_with_offset_third, "0.3", "`offset="),
+    (move_of_imm, "0.3", "`src`"),
+    (move_of_imm_in_a_dictionary, "0.3", "`src`"),
+    (exchange_by_gpsimd, "0.3", r"dma_engine\.gpsimd_dma"),
+    (exchange_by_dma, "0.3", r"dma_engine\.dma"),
+    (matmul_of_ones, "0.2", "is_moving_onezero"),
+    (matmul_with_flags, "0.2", "accumulate"),
+    (channels, "0.3", "channel_ids"),
 ]
 """Kernels, the version that changed it, and what the warning says."""
 
 REFUSED = [
     (copy_from_psum, "0.3", r"nisa\.tensor_copy"),
     (copy_that_converts, "0.3", r"dge_mode\.swdge"),
-    (copy_that_adds, "0.3", r"nisa\.dma_compute"),
-    (copy_to_unique_rows, "0.3", r"nisa\.dma_compute"),
-    (compute_with_scales_first, "0.3", "reduce_op"),
-    (select_with_offset_third, "0.3", "on_true_tile|offset"),
-    (move_of_imm, "0.3", "`src`"),
-    (channels, "0.3", "channel_ids"),
     (copy_dynamic_source, "0.4", r"nisa\.tensor_copy"),
     (copy_dynamic_destination, "0.4", r"nisa\.tensor_copy"),
     (transpose_to_lower_rank, "0.4", "dst"),
@@ -254,9 +311,7 @@ REFUSED = [
 """Kernels that run no more, since which version, and what the error says to write."""
 
 ACCEPTED = [
-    (float_into_integers, "0.3"),  # a whole number has the same value as a float
     (rsqrt_in_psum, "0.5"),  # GpSimd does not reach PSUM; nl.rsqrt takes another engine then
-    (list_argument, "0.3"),
 ]
 """Kernels that NKI no longer takes, since which version, and that mean the same as before."""
 

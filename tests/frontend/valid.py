@@ -167,7 +167,7 @@ def reduced(x):
     tile = nl.load(x)
     total = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_reduce(dst=total, op=nl.add, data=tile, axis=1)
-    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.divide, operand0=total, op1=nl.add, operand1=1.0)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=total, op1=nl.add, operand1=1.0)
     largest = nl.ndarray((8, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_reduce(dst=largest, op=nl.maximum, data=tile, axis=(1,))
     return finished(tile), finished(largest, name="largest")

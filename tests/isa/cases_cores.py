@@ -24,7 +24,7 @@ OWN = [
     Case("core_barrier", "CB01", {"cores": (1,)}, {"cores": (0, 1)}, says="(1,)"),
     Case("core_barrier", "CB01", {"cores": (0, 1, 2)}, {"cores": (1, 0)}, says="(0, 1, 2)"),
     Case("core_barrier", "CB02", {"engine": nisa.engine.dma}, {"engine": nisa.engine.sync}, says="dma"),
-    Case("core_barrier", "CB03", {"data": Spec(4, 8, buffer="private_hbm")}, {"data": tile(4, 8)}, says="private_hbm"),
+    Case("core_barrier", "CB03", {"data": Spec(4, 8, buffer="private_hbm")}, {"data": tile(4, 8)}, says="hbm"),
     Case("sendrecv", "GE01", {}, {}, "trn1", "trn2", says="trn1"),
     Case("sendrecv", "BU01", {"src": psum(4, 8)}, says="'the_src'"),
     Case("sendrecv", "BU01", {"dst": shared(4, 8)}, says="'the_dst'"),

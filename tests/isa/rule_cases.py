@@ -87,7 +87,12 @@ LEGAL: dict[str, dict[str, Any]] = {
 # Rules that many instructions share
 
 # What may have a dtype that does not compute.
-ANY_DTYPE = {("memset", "dst"), *((m, n) for m in ("tensor_copy", "nc_transpose") for n in ("dst", "src", "data"))}
+ANY_DTYPE = {
+    ("memset", "dst"),
+    *((m, n) for m in ("tensor_copy", "nc_transpose", "nc_stream_shuffle") for n in ("dst", "src", "data")),
+    *((m, n) for m in ("nc_n_gather", "local_gather") for n in ("dst", "data", "src_buffer")),
+    *(("tensor_copy_predicated", n) for n in ("dst", "src")),
+}
 
 
 def shared_rules() -> Iterator[Case]:
@@ -165,7 +170,7 @@ ENGINES = [
         "tensor_scalar",
         "EN02",
         {"dst": psum(4, 8)},
-        {"op0": nl.rsqrt, "op1": None, "operand1": None, "engine": engine.gpsimd},
+        {"op0": nl.rsqrt, "operand0": 0.0, "op1": None, "operand1": None, "engine": engine.gpsimd},
     ),
     Case("tensor_copy", "EN01", {"engine": engine.dma}, {"engine": engine.gpsimd}, says="dma"),
     Case("tensor_copy", "EN02", {"src": psum(4, 8)}, {"engine": engine.gpsimd}),
@@ -187,6 +192,8 @@ OPERATORS = [
     Case("tensor_scalar", "OP01", {"op1": nl.gelu}, says="nl.gelu"),
     Case("tensor_scalar", "OP02", {}, {"op0": nl.abs_min}, "trn1", "trn3", says="nl.abs_min"),
     Case("tensor_scalar", "OP02", {}, {"op1": nl.abs_min}, "trn2", "trn3", says="nl.abs_min"),
+    Case("tensor_scalar", "OP02", {}, {"op0": nl.square, "operand0": None}, "trn2", "trn3", says="nl.square"),
+    Case("tensor_scalar", "OP02", {}, {"op0": nl.relu, "operand0": 0}, "trn1", "trn3", says="nl.relu"),
     Case("scalar_tensor_tensor", "OP01", {"op0": nl.bitwise_and}, says="nl.bitwise_and"),
     Case("scalar_tensor_tensor", "OP01", {"op1": nl.exp}, says="nl.exp"),
     Case("scalar_tensor_tensor", "OP02", {}, {"op0": nl.abs_max}, "trn2", "trn3", says="nl.abs_max"),
@@ -226,6 +233,7 @@ OWN = [
     Case("activation", "AC02", {"op": nl.prelu}, {"op": nl.relu}, says="nl.prelu"),
     Case("activation", "AC03", {"scale": tile(4, 1, dtype="bfloat16")}),
     Case("activation", "AC04", {}, {"bias": 1.0}, "trn1", "trn2", says="bias=1.0"),
+    Case("activation", "AC08", {"op": nl.reciprocal}, {"op": nl.sqrt}, "trn1", says="reciprocal"),
     Case("activation", "AC05", {"bias": tile(4, 1, dtype="tfloat32")}, {"bias": tile(4, 1, dtype="bfloat16")}),
     Case("activation", "AC06", {"reduce_op": nl.maximum}, says="nl.maximum"),
     Case(
@@ -255,6 +263,7 @@ OWN = [
     Case("activation_reduce", "AC02", {"op": nl.prelu}, says="nl.prelu"),
     Case("activation_reduce", "AC03", {"scale": tile(4, 1, dtype="float16")}),
     Case("activation_reduce", "AC04", {"bias": 0.5}, {"scale": 2.0}, "trn1", says="bias=0.5"),
+    Case("activation_reduce", "AC08", {"op": nl.reciprocal}, {"bias": tile(4, 1)}, "trn1", says="reciprocal"),
     Case("activation_reduce", "AC05", {"bias": tile(4, 1, dtype="tfloat32")}),
     Case("activation_reduce", "AC06", {"reduce_op": nl.multiply}, says="nl.multiply"),
     Case("bn_stats", "BN01", {"data": tile(4, 513)}, says="512"),
@@ -281,6 +290,8 @@ OWN = [
     Case("iota", "IO01", {"pattern": [[1, 8, 1]]}, says="(1, 8, 1)"),
     Case("iota", "IO02", {"pattern": [[1, 7]]}, {"pattern": [[4, 2], [1, 4]]}),
     Case("iota", "IO03", {"offset": WORD}, {"offset": WORD - 1}, says=str(WORD)),
+    Case("iota", "IO04", {"offset": ints(1, 1)}, {"offset": Register()}),
+    Case("affine_select", "IO04", {"offset": ints(1, 1)}, {"offset": Register()}),
     Case("affine_select", "BU01", {"dst": psum(4, 8)}),
     Case("affine_select", "BU01", {"on_true_tile": psum(4, 8)}),
     Case("affine_select", "IO01", {"pattern": []}, says="1 to 4"),
@@ -348,7 +359,7 @@ OWN = [
     ),
     Case("nc_transpose", "NT06", {"dst": tile(33, 4)}, {"data": tile(4, 33), "dst": psum(33, 4)}, says="psum"),
     Case("tensor_copy", "TC01", {}, {"engine": engine.scalar}, "trn1", "trn2", says="trn1"),
-    Case("memset", "MS01", {"value": 1.5}, {"dst": ints(4, 8), "value": 2.0}),
+    Case("memset", "MS01", {"value": 1.5}, {"dst": ints(4, 8), "value": 2}),
     Case(
         "tensor_copy",
         "TC02",
@@ -362,7 +373,10 @@ OWN = [
     Case("tensor_copy_predicated", "BU02", {"src": psum(4, 8)}, {"predicate": psum(4, 8, dtype="uint8")}),
     Case("tensor_copy_predicated", "CP01", {"predicate": ints(4, 8, dtype="int8")}),
     Case("tensor_copy_predicated", "CP02", {"src": tile(4, 8, dtype="bfloat16")}),
-    Case("tensor_reduce", "TR01", {"op": nl.divide}, {"op": nl.subtract}, says="nl.divide"),
+    Case("tensor_copy_predicated", "CP03", {"src": 2.5}, {"src": 2, "dst": ints(4, 8)}),
+    Case("tensor_copy_predicated", "CP03", {"src": 256}, {"src": 255, "dst": ints(4, 8, dtype="uint8")}),
+    Case("tensor_copy_predicated", "CP03", {"dst": tile(4, 8, dtype="float4_e2m1fn_x4")}, {"src": 0.0}),
+    Case("tensor_reduce", "TR01", {"op": nl.power}, {"op": nl.subtract}, says="nl.power"),
     Case("tensor_reduce", "TR02", {"axis": 0}, {"axis": -1}),
     Case("tensor_reduce", "TR02", {"axis": 1}, {"data": tile(4, 8, 2), "dst": tile(4, 8), "axis": 2}),
     Case("tensor_reduce", "TR03", {"axis": (1, 2)}, {"data": tile(4, 8, 2), "dst": tile(4, 8), "axis": 2}),
@@ -386,9 +400,11 @@ OWN = [
         "tensor_scalar",
         "TS04",
         {"op0": nl.reciprocal},
-        {"op0": nl.rsqrt, "op1": None, "operand1": None, "engine": engine.gpsimd},
+        {"op0": nl.rsqrt, "operand0": 0.0, "op1": None, "operand1": None, "engine": engine.gpsimd},
         says="nl.reciprocal",
     ),
+    Case("tensor_scalar", "TS07", {"operand0": 2.0}, {"op0": nl.abs, "operand0": 0}, says="operand0=2.0"),
+    Case("tensor_scalar", "TS07", {"operand0": tile(4, 1)}, {"op0": nl.reciprocal, "operand0": None}),
     Case("tensor_scalar", "TS05", {"engine": engine.scalar}, {**BITS, "engine": engine.vector}, says="scalar"),
     Case("tensor_scalar", "TS06", {"operand1": 2.5}, {**BITS, "operand1": 2.0}),
     Case(
@@ -407,6 +423,13 @@ OWN = [
     Case("tensor_tensor", "TT02", {"dst": psum(4, 8)}, {"op": nl.power}),
     Case(
         "tensor_tensor", "TT03", {"engine": engine.vector}, {"op": nl.power, "engine": engine.gpsimd}, says="nl.power"
+    ),
+    Case(
+        "tensor_tensor",
+        "TT04",
+        {"engine": engine.gpsimd},
+        {"op": nl.bitwise_or, **{name: ints(4, 8) for name in ("dst", "data1", "data2")}},
+        says="gpsimd",
     ),
 ]
 

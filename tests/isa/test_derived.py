@@ -130,7 +130,7 @@ def chain(data, commands, op):
 COMMANDS = (nisa.reduce_cmd.idle, nisa.reduce_cmd.reset, nisa.reduce_cmd.reduce, nisa.reduce_cmd.reset_reduce, None)
 
 
-def registers(data: np.ndarray, commands: list[nisa.reduce_cmd | None]) -> np.ndarray:
+def registers(data: np.ndarray, commands: tuple[nisa.reduce_cmd | None, ...]) -> np.ndarray:
     """What the registers hold after each command, for op=nl.copy and numbers whose sums are exact."""
     held = np.full((data.shape[0], 1), np.nan, np.float32)  # nobody has written them yet
     after = []
@@ -146,7 +146,7 @@ def registers(data: np.ndarray, commands: list[nisa.reduce_cmd | None]) -> np.nd
 def test_registers_last_from_one_activation_to_the_next(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # the first of them may find registers that nothing has set
     source = harness.source("registers", number)
-    commands = [source.choice(COMMANDS) for _ in range(8)]
+    commands = tuple(source.choice(COMMANDS) for _ in range(8))
     rng = np.random.default_rng(source.getrandbits(64))
     data = rng.integers(-9, 10, (source.choice((1, 33, 128)), 7)).astype(np.float32)
     got = chain(data, commands, nl.copy)

@@ -117,7 +117,7 @@ def containers(a, b):
 
 
 @case(
-    lambda random: [random.standard_normal((5, 6)).astype(np.float32), 3, [2, 4], "tanh"],
+    lambda random: [random.standard_normal((5, 6)).astype(np.float32), 3, (2, 4), "tanh"],
     lambda x, n, widths, op: np.tanh(x * 3 + 6) * math.pi,
     8 * EPSILON,
 )

@@ -31,7 +31,8 @@ def softmax(x):
         nisa.tensor_scalar(tile, tile, nl.subtract, top)
         nisa.activation(tile, nl.exp, tile)
         nisa.tensor_reduce(total, nl.add, tile, axis=[1])
-        nisa.tensor_scalar(tile, tile, nl.divide, total)
+        nisa.reciprocal(total, total)
+        nisa.tensor_scalar(tile, tile, nl.multiply, total)
         nl.store(out[start : start + size], tile)
     return out
 

@@ -91,12 +91,12 @@ def depthwise_convolution(x, w):
     return out
 
 
-@case(integers(0, 9, 1, 1), lambda x: np.arange(60 * 4 * 5).reshape(60, 4, 5) % 7 - 3 + x[0, 0], 0.0)
+@case(integers(0, 9, 1, 1), lambda x: np.arange(60 * 4 * 5).reshape(60, 4, 5) * 7 - 3 + x[0, 0], 0.0)
 @nki.jit
 def positions(x):
     numbers = nl.ndarray((60, 4, 5), dtype=nl.int32)
     nisa.iota(numbers, [[5, 4], [1, 5]], offset=0, channel_multiplier=20)
-    nisa.tensor_scalar(numbers, numbers, nl.mod, 7.0, op1=nl.subtract, operand1=3.0)
+    nisa.tensor_scalar(numbers, numbers, nl.multiply, 7.0, op1=nl.subtract, operand1=3.0)
     more = nl.ndarray((60, 1), dtype=nl.float32)
     for p in range(0, 60, 20):
         for q in range(20):

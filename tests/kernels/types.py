@@ -57,7 +57,7 @@ def quantize_int8(x):
     magnitude = nl.ndarray(x.shape, nl.float32)
     nisa.activation(magnitude, nl.abs, tile)
     nisa.tensor_reduce(size, nl.maximum, magnitude, 1)
-    nisa.tensor_scalar(size, size, nl.divide, 127.0)
+    nisa.tensor_scalar(size, size, nl.multiply, 1 / 127.0)
     nisa.reciprocal(inverse, size)
     codes, back = nl.ndarray(x.shape, nl.int8), nl.ndarray(x.shape, nl.float32)
     nisa.tensor_scalar(codes, tile, nl.multiply, inverse)

@@ -148,12 +148,13 @@ def causal_softmax(scores, lengths):
 )
 @nki.jit
 def softmax_on_one_engine(x):
-    """All of softmax on the Vector engine: maximum, exponential with its sum, division."""
+    """All of softmax on the Vector engine: maximum, exponential with its sum, the inverse of that."""
     tile = nl.load(x)
     largest, total = nl.ndarray((x.shape[0], 1), nl.float32), nl.ndarray((x.shape[0], 1), nl.float32)
     nisa.tensor_scalar_reduce(tile, tile, nl.bypass, None, nl.maximum, largest)
     nisa.exponential(tile, tile, largest, reduce_res=total, reduce_cmd=command.reset_reduce)
-    nisa.tensor_scalar(tile, tile, nl.divide, total)
+    nisa.reciprocal(total, total)
+    nisa.tensor_scalar(tile, tile, nl.multiply, total)
     out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
     nl.store(out, tile)
     return out
@@ -171,7 +172,8 @@ def quantised(x):
     sizes = nl.ndarray(x.shape, dtype=nl.float32)
     scale, whole = nl.ndarray((x.shape[0], 1), nl.float32), nl.ndarray(x.shape, nl.int8)
     nisa.tensor_scalar_reduce(sizes, tile, nl.abs, 0.0, nl.maximum, scale, reduce_res_negate=True)
-    nisa.tensor_scalar(scale, scale, nl.divide, -127.0, True)
+    nisa.reciprocal(scale, scale)
+    nisa.tensor_scalar(scale, scale, nl.multiply, -127.0)
     nisa.tensor_scalar(whole, tile, nl.multiply, scale)
     out = nl.ndarray(x.shape, dtype=nl.int8, buffer=nl.shared_hbm)
     nl.store(out, whole)

@@ -14,6 +14,7 @@ import nki.language as nl
 from nki.base.errors import (
     ArgumentError,
     DTypeError,
+    GenerationError,
     MemoryRegionError,
     NkiError,
     OperatorError,
@@ -217,3 +218,22 @@ def test_what_is_wrong_is_said(error, words, call):
     with pytest.raises(NkiError) as caught:
         nki.jit(kernel)(A)
     assert type(caught.value) is error and words in str(caught.value), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda a, o: ncc.all_reduce([a], [o], ONE, nl.add, priority=1),
+        lambda a, o: ncc.collective_permute_implicit_reduce([[a]], [[a]], [[o]], ONE, nl.add, priority=1),
+    ],
+)
+def test_priorities_are_of_gen4(call, monkeypatch):
+    def kernel(a):
+        out = like(a)
+        call(a, out)
+        return out
+
+    assert nki.simulate(kernel)(A).shape == A.shape
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", "trn2")
+    with pytest.raises(GenerationError, match="priority"):
+        nki.simulate(kernel)(A)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import inspect
 
+import numpy as np
 import pytest
 
+import nki
+from nki import isa as nisa
 from nki import language as nl
 from nki.isa.ops import OPS
 from nki.language import operators
@@ -36,7 +39,7 @@ DOCUMENTED = [
     "NKIObject", "device_print", "no_reorder", "program_id", "num_programs", "program_ndim", "bool_", "int8",
     "int16", "int32", "uint8", "uint16", "uint32", "float16", "float32", "bfloat16", "tfloat32",
     "float8_e4m3", "float8_e5m2", "float8_e4m3fn", "float8_e8m0fnu", "float8_e5m2_x4", "float8_e4m3fn_x4",
-    "float4_e2m1fn_x4", "tile_size", "prelu", "bypass", "average",
+    "float4_e2m1fn_x4", "DType", "tile_size", "prelu", "bypass", "average",
 ]  # fmt: skip
 """The public names of ``nki.language`` in NKI 0.6."""
 
@@ -56,3 +59,23 @@ def test_operators_are_functions_that_say_what_they_do(name: str) -> None:
     assert list(inspect.signature(op).parameters) in (["x", "dtype"], ["x", "y", "dtype"])
     assert "``x``" in (op.__doc__ or "")
     assert "nisa." in (op.__doc__ or "")
+
+
+def test_hbm_is_another_name_of_private_hbm() -> None:
+    assert nl.hbm is nl.private_hbm is nl.MemoryRegion.private_hbm
+    assert nl.is_hbm(nl.private_hbm) and nl.hbm is not nl.shared_hbm
+
+
+def test_max_and_min_are_operators_of_instructions_too() -> None:
+    """The reference writes them so for nki.isa.tensor_scalar_reduce."""
+
+    def kernel(x):
+        tile, out = nl.load(x), nl.ndarray((2, 2), x.dtype, buffer=nl.shared_hbm)
+        found = nl.ndarray((2, 2), x.dtype)
+        nisa.tensor_scalar_reduce(tile, tile, nl.add, 1.0, nl.max, found[:, 0:1])
+        nisa.tensor_reduce(found[:, 1:2], nl.min, tile, axis=1)
+        nl.store(out, found)
+        return out
+
+    x = np.array([[3.0, -1.0, 2.0], [0.0, 5.0, 9.0]], np.float32)
+    assert np.array_equal(nki.simulate(kernel)(x), [[4, 0], [10, 1]])

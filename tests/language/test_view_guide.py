@@ -296,14 +296,14 @@ def test_what_is_written_is_written_once() -> None:
         return out
 
     a = np.ones((4, 12), np.float32)
-    assert kernel(a, [[12, 4], [3, 2], [2, 3]]).sum() == 4 * 6  # 0, 2, 3, 4, 5 and 7
+    assert kernel(a, ((12, 4), (3, 2), (2, 3))).sum() == 4 * 6  # 0, 2, 3, 4, 5 and 7
     for run in (kernel, nki.simulate(kernel)):
         with pytest.raises(WriteOverlapError):
-            run(a, [[12, 4], [2, 2], [1, 3]])
+            run(a, ((12, 4), (2, 2), (1, 3)))
 
 
-@pytest.mark.parametrize("steps", [[[0, 12]], [[0, 3], [0, 4]]])
-def test_of_what_is_written_to_one_place_the_last_element_stays(steps: list[list[int]]) -> None:
+@pytest.mark.parametrize("steps", [((0, 12),), ((0, 3), (0, 4))])
+def test_of_what_is_written_to_one_place_the_last_element_stays(steps: tuple[tuple[int, int], ...]) -> None:
     """Kernels that want only the sum of a reduction write its elements to one column."""
 
     @nki.jit

@@ -332,11 +332,12 @@ def test_decorators_at_the_call():
 
 
 def test_decorators_on_sub_kernels_may_stay():
-    @nki.jit(mode="trace")
     def doubled(tile):
         nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.add)
         return tile
 
+    with pytest.warns(NkiDeprecationWarning, match="leave it out"):
+        doubled = nki.jit(mode="trace")(doubled)
     a = numbers(8, 16)
     assert np.array_equal(both(lambda a: finished(doubled(nl.load(a))), a), 2 * a)
 

@@ -127,7 +127,7 @@ def test_races_are_found_where_they_are(steps: list[list[Step]]) -> None:
         return out
 
     def run(simulated: Any) -> None:
-        simulated(A, steps)
+        simulated(A, tuple(steps))
 
     if races(steps):
         with pytest.raises(CoreRaceError):

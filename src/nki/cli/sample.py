@@ -13,6 +13,7 @@ from typing import Any, cast
 from nki import isa, target
 from nki.base import dtype as dt
 from nki.base.errors import NkiError
+from nki.base.warning import collecting
 from nki.ir.inst import NOWHERE, Field, Inst
 from nki.ir.kernel import Builder, recording
 from nki.ir.register import VirtualRegister, is_register
@@ -108,12 +109,14 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recorded(cls: type[Inst], values: dict[str, Any], on: Target) -> Inst | None:
-    """What the public function records for these arguments; None if ``on`` refuses them."""
-    with recording(Builder("example", on)) as builder:
+    """What the public function records for these arguments; None if ``on`` refuses them, or a warning comes."""
+    with recording(Builder("example", on)) as builder, collecting(aside=True) as warned:
         try:
             getattr(isa, cls.mnemonic)(**values)
         except NkiError:
             return None
+    if warned:
+        return None
     made = cast("Inst", builder.body[-1])
     made.where = NOWHERE
     return made

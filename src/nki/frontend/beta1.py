@@ -68,17 +68,8 @@ REMOVED_PARAMETERS: Final[dict[str, str]] = {
         "write the condition as `pattern=[[step, count], …], offset=…, channel_multiplier=…, cmp_op=…`: it holds where "
         "offset + partition * channel_multiplier + the steps compares so with 0"
     ),
-    "nki.isa.dma_copy.dst_rmw_op": "use `nisa.dma_compute(dst, [dst, src], nl.add)`",
-    "nki.isa.dma_copy.unique_indices": "leave it out: only `nisa.dma_compute` adds to rows, and it takes it",
     "nki.isa.iota.expr": "write the numbers as `pattern=[[step, count], …], offset=…, channel_multiplier=…`",
     "nki.isa.memset.shape": "allocate the tile first: `t = nl.ndarray(shape, dtype, buffer=nl.sbuf)`; pass it as `dst`",
-    "nki.isa.nc_matmul.is_moving_zero": "it is called `is_moving_onezero`",
-    "nki.isa.nc_matmul.psumAccumulateFlag": "use `accumulate`: True, False, or None to accumulate after a first write",
-    "nki.isa.register_move.imm": "it is called `src`",
-    "nki.isa.sendrecv.use_gpsimd_dma": "use `dma_engine=nisa.dma_engine.gpsimd_dma`",
-    "nki.language.collectives.collective_permute_implicit_current_processing_rank_id.num_channels": (
-        "leave it out: `collective_permute_implicit` takes the channels as `channel_ids`"
-    ),
 }
 """Parameters that single functions had, by full name."""
 

@@ -121,7 +121,9 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     kinds = {parameter.kind for parameter in parameters.values()}
     written = ast.unparse(node.func)
     full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
-    known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in parameters]
+    older: dict[str, str] = getattr(callee, "older", {})
+    takes = {*parameters, *older}
+    known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
     ignored = leftover(node, callee)
     for keyword in node.keywords:
         if keyword is ignored:
@@ -132,15 +134,16 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
     try:
-        signature.bind(*node.args, **{keyword.arg: keyword.value for keyword in known if keyword.arg})
+        names = {keyword.arg: older.get(keyword.arg, keyword.arg) for keyword in known if keyword.arg}
+        signature.bind(*node.args, **{names[k.arg]: k.value for k in known if k.arg and names[k.arg]})
     except TypeError as misfit:
         user = found.users.get(node)
         if "dst" in parameters and not isinstance(user, ast.Expr) and not any(k.arg == "dst" for k in known):
             message = f"`{written}` returns no result: it writes to `dst`, its first argument"
             found.report(RemovedApiError, node, message, result_fix(node, known, user, full))
         elif known == node.keywords:
-            takes = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
-            found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{takes}`")
+            form = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
+            found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
         return
     if full in SWAPPED and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
         message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"

@@ -46,6 +46,9 @@ def specialise(
             tensor = builder.tensor(name, value.shape, value.dtype, place, role="input")
             inputs.append(tensor)
             values[name] = NkiTensor.of(tensor)
+        elif isinstance(value, list) and core == 0:
+            message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
+            warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
     function = compile_function(captured)
     with recording(builder):
         try:
@@ -118,6 +121,12 @@ def _is_all(view: NkiTensor) -> bool:
     tensor = view.tensor
     same = view.size == tensor.elements and view.dtype is tensor.dtype
     return same and view.offset == 0 and view.is_contiguous() and not view.is_indirect()
+
+
+def _parameter(captured: Captured, name: str) -> ast.AST:
+    """Where the kernel declares the parameter ``name``."""
+    args = captured.node.args
+    return next(arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg == name)
 
 
 def _return_span(captured: Captured) -> Span:

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from nki.base.dtype import DType
+from nki.base.dtype import DType, uint8, uint16, uint32
 from nki.ir.types import Access
 
 V = TypeVar("V")
@@ -199,6 +199,15 @@ def permuted(target: Access, axes: tuple[int, ...]) -> Access:
     """The same elements with dimension ``axes[i]`` as dimension ``i``; the first may be any, also on chip."""
     shape, strides = tuple(target.shape[a] for a in axes), tuple(target.strides[a] for a in axes)
     return Access(target.tensor, target.offset, shape, strides, target.dtype)
+
+
+_BITS: Final = {1: uint8, 2: uint16, 4: uint32}
+"""Integers of each width in bytes."""
+
+
+def as_moved(access: Access) -> Access:
+    """``access`` for instructions that move elements unchanged: packed ones and scales as integers of their width."""
+    return access if access.dtype.computes else reinterpreted(access, _BITS[access.dtype.itemsize])
 
 
 def reinterpreted(target: Access, dtype: DType) -> Access:

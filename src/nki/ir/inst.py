@@ -357,7 +357,7 @@ def _part(value: Any) -> Any:
 
 def _integer(value: Any) -> Any:
     kind = cast("type[Any]", type(value))
-    return "#" if kind is int else kind
+    return "#" if kind is int else value.signature if isinstance(value, Access) else kind
 
 
 def _exact(value: Any) -> Any:
@@ -392,5 +392,5 @@ def _signature_part(f: Field) -> str:
     if f.role is not None and not f.immediate and not f.optional:
         return f"self.{f.name}.signature"
     if f.role is not None or f.immediate:
-        return f"{'part' if f.role is not None or float in f.types else 'whole'}(self.{f.name})"
+        return f"{'part' if float in f.types or not f.immediate else 'whole'}(self.{f.name})"
     return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"

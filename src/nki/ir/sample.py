@@ -55,9 +55,10 @@ class Draw:
         return self.choice((1, 2, 3, 8, 15, 16, 17, 24, 40, 64))
 
     def copied(self) -> tuple[DType, DType]:
-        """The dtypes of a destination and of what is copied there: equal, or both such that computing converts them."""
-        dtype = self.choice((*COMPUTING, *PACKED, dt.float8_e8m0fnu))
-        return dtype, dtype if self.flag() or not dtype.computes else self.choice(COMPUTING)
+        """The dtypes of a destination and of what is copied there: equal, or converted on the way."""
+        single = (*COMPUTING, dt.float8_e8m0fnu)
+        dtype = self.choice((*single, *PACKED))
+        return dtype, dtype if self.flag() or dtype.is_packed else self.choice(single)
 
     def tile(self, partitions: int, free: int, dtype: DType, buffer: Buffer = Buffer.sbuf) -> Access:
         """A window of ``partitions`` by ``free`` elements, free in one or two dimensions, dense or with a step."""

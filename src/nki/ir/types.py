@@ -27,7 +27,7 @@ class Buffer(Enum):
     sbuf = "sbuf"
     psum = "psum"
     hbm = "hbm"
-    private_hbm = "private_hbm"
+    private_hbm = hbm  # another name of it (NKI reference, nki.language.hbm)
     shared_hbm = "shared_hbm"
     register = "register"
 

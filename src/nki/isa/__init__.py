@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib as _importlib
 import pkgutil as _pkgutil
 
+from nki.base.errors import NkiError as NkiValidationError
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_at as _warn_at
@@ -38,6 +39,12 @@ def get_nc_version() -> nc_version:
     return nc_version(_current("nisa.get_nc_version").target.generation)
 
 
+def get_nc_sub_version() -> int:
+    """The revision of that generation's silicon: 0, the first, which is the one whose limits are documented."""
+    _current("nisa.get_nc_sub_version")
+    return 0
+
+
 # Every file of this folder may declare instructions; importing it does. (The stub's generator is a program.)
 for _file in _pkgutil.iter_modules(__path__):
     if _file.name != "stub":
@@ -50,10 +57,12 @@ globals().update(_FUNCTIONS)
 
 __all__ = [
     "NkiInstruction",
+    "NkiValidationError",
     "VirtualRegister",
     "dge_mode",
     "dma_engine",
     "engine",
+    "get_nc_sub_version",
     "get_nc_version",
     "matmul_perf_mode",
     "nc_version",

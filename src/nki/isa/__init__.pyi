@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence as _Sequence
 
+from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
@@ -31,6 +32,9 @@ vector_engine: _engine
 
 def get_nc_version() -> _nc_version:
     """The NeuronCore generation that the running kernel is compiled for."""
+
+def get_nc_sub_version() -> int:
+    """The revision of that generation's silicon: 0, the first, which is the one whose limits are documented."""
 
 def register_alloc(x: int | _VirtualRegister | _Tile | None = None) -> _VirtualRegister:
     """A new register: empty (None), holding the whole number ``x``, or a copy of a register or of one element.
@@ -253,14 +257,15 @@ def local_gather(
 def iota(
     dst: _Tile,
     pattern: _Sequence[_Sequence[int]],
-    offset: int = 0,
+    offset: int | _Tile = 0,
     channel_multiplier: int = 0,
     name: str | None = None,
 ) -> NkiInstruction:
     """``dst[p, i…] = offset + p * channel_multiplier + sum(i_k * step_k)`` in wrapping 32-bit integers.
 
     ``pattern`` is up to four ``[step, count]`` pairs, the fastest last; the counts multiply to the elements per
-    partition of ``dst``, which is in SBUF. Integer tiles receive the value saturated, others rounded once.
+    partition of ``dst``, which is in SBUF. ``offset`` is a number or a register. Integer tiles receive
+    the value saturated, others rounded once.
     """
 
 def affine_select(
@@ -270,7 +275,7 @@ def affine_select(
     on_true_tile: _Tile,
     on_false_value: float,
     cmp_op: _Op = ...,
-    offset: int = 0,
+    offset: int | _Tile = 0,
     name: str | None = None,
 ) -> NkiInstruction:
     """``dst = on_true_tile`` where ``cmp_op(position, 0)`` holds, ``on_false_value`` elsewhere.
@@ -684,8 +689,9 @@ def tensor_scalar(
 
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
-    (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). GpSimd runs only
-    ``nl.rsqrt``; the Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
+    (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
+    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``; the
+    Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
     """
 
 def scalar_tensor_tensor(
@@ -802,6 +808,7 @@ def topk(
 
 __all__ = [
     "NkiInstruction",
+    "NkiValidationError",
     "VirtualRegister",
     "activate2",
     "activation",
@@ -818,6 +825,7 @@ __all__ = [
     "dropout",
     "engine",
     "exponential",
+    "get_nc_sub_version",
     "get_nc_version",
     "gpsimd_engine",
     "iota",

@@ -11,12 +11,43 @@ from nki.ir.inst import Cost, Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import Access, In, InOut, Out, Scalar, Tile
 from nki.isa import activations, cost, enums, reduction
-from nki.isa.ops import OPS, Act, AluOp
+from nki.isa.ops import OPS, Act, AluOp, Op
 from nki.isa.rules import column, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
 _R = enums.reduce_cmd
 _SOURCE = "NKI reference, nki.isa.activation"
+
+
+_BIAS = (
+    rule(
+        "AC04",
+        "bias={i.bias} is a number; {t.name} takes bias only as a tile of shape ({i.data.partitions}, 1)",
+        lambda i, t: i.bias is None or isinstance(i.bias, Access),
+        _SOURCE,
+        error=GenerationError,
+        until=2,
+        fix="fill a ({i.data.partitions}, 1) float32 tile with nisa.memset and pass it, or target trn2 or trn3",
+    ),
+    rule(
+        "AC08",
+        "op=nl.reciprocal with bias={o[bias]}: {t.name} takes no bias with it",
+        lambda i, t: i.op.name != "reciprocal" or i.bias is None,
+        "NKI reference, Engine Selection for Operators Supported on Multiple Engines",
+        error=GenerationError,
+        until=2,
+        fix="add the bias with nisa.tensor_scalar first, or target trn2 or trn3",
+    ),
+    rule(
+        "AC05",
+        "bias '{i.bias.name}' is tfloat32, the one dtype that it cannot be",
+        lambda i, t: not isinstance(i.bias, Access) or i.bias.dtype.name != "tfloat32",
+        _SOURCE,
+        error=DTypeError,
+        fix="copy it to a float32 tile with nisa.tensor_copy",
+    ),
+)
+"""What limits the bias."""
 
 
 def _rules(*more: Rule) -> tuple[Rule, ...]:
@@ -52,23 +83,6 @@ def _rules(*more: Rule) -> tuple[Rule, ...]:
             fix="copy it to a float32 tile with nisa.tensor_copy",
         ),
         rule(
-            "AC04",
-            "bias={i.bias} is a number; {t.name} takes bias only as a tile of shape ({i.data.partitions}, 1)",
-            lambda i, t: i.bias is None or isinstance(i.bias, Access),
-            _SOURCE,
-            error=GenerationError,
-            until=2,
-            fix="fill a ({i.data.partitions}, 1) float32 tile with nisa.memset and pass it, or target trn2 or trn3",
-        ),
-        rule(
-            "AC05",
-            "bias '{i.bias.name}' is tfloat32, the one dtype that it cannot be",
-            lambda i, t: not isinstance(i.bias, Access) or i.bias.dtype.name != "tfloat32",
-            _SOURCE,
-            error=DTypeError,
-            fix="copy it to a float32 tile with nisa.tensor_copy",
-        ),
-        rule(
             "AC06",
             "reduce_op={i.reduce_op}; the Scalar engine reduces only with nl.add",
             lambda i, t: i.reduce_op is None or i.reduce_op.name == "add",
@@ -76,6 +90,7 @@ def _rules(*more: Rule) -> tuple[Rule, ...]:
             error=OperatorError,
             fix="use nl.add here, or nisa.tensor_reduce on the result",
         ),
+        *_BIAS,
         *more,
     )
 
@@ -93,8 +108,10 @@ def _operands(draw: Draw, partitions: int) -> tuple[Any, Any]:
     return (bias if draw.flag() else None), draw.scalar(partitions)
 
 
-def _functions() -> list[str]:
-    return [name for name in activations.ACTIVATIONS if name != "prelu"]
+def _function(draw: Draw, bias: object) -> Op:
+    biased = bias is not None and draw.target.generation == 2
+    refused = ("prelu", "reciprocal") if biased else ("prelu",)
+    return OPS[draw.choice([name for name in activations.ACTIVATIONS if name not in refused])]
 
 
 @instruction(engines=(enums.engine.scalar,))
@@ -159,7 +176,7 @@ class Activation(Inst):
         used = command is not _R.idle or result is not None
         return cls(
             draw.tile(partitions, free, draw.choice(COMPUTING)),
-            OPS[draw.choice(_functions())],
+            _function(draw, bias),
             draw.tile(partitions, free, draw.choice(COMPUTING)),
             bias,
             scale,
@@ -213,7 +230,7 @@ class ActivationReduce(Inst):
         bias, scale = _operands(draw, partitions)
         return cls(
             draw.tile(partitions, free, draw.choice(COMPUTING)),
-            OPS[draw.choice(_functions())],
+            _function(draw, bias),
             draw.tile(partitions, free, draw.choice(COMPUTING)),
             OPS["add"],
             draw.column(partitions),

@@ -11,7 +11,8 @@ from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
 from nki.isa import enums
 from nki.isa.dma_rules import NO_PSUM, ONE_COLUMN, ROWS, by_rows, moved
-from nki.isa.ops import AluOp, named
+from nki.isa.older import Reordered
+from nki.isa.ops import AluOp, Op, named
 from nki.isa.rules import rule
 from nki.target.model import Target
 
@@ -51,6 +52,13 @@ class DmaCompute(Inst):
     oob_mode: enums.oob_mode = enums.oob_mode.error
     name: str | None = None
 
+    reordered = Reordered(
+        "scales",
+        Op,
+        ("dst", "srcs", "scales", "reduce_op"),
+        "0.3",
+        "write `nisa.dma_compute(dst, srcs, nl.add, scales)`, or leave scales out",
+    )
     by_rows = True
     rules = (
         rule(

@@ -11,10 +11,22 @@ from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Tile
 from nki.isa import enums
 from nki.isa.dma_rules import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, by_rows, moved
+from nki.isa.older import Older, dropped
 from nki.isa.rules import converts, rule
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.dma_copy"
+
+
+def _modified(arguments: dict[str, Any], value: Any) -> str | None:
+    """A copy that combined what it copied with what was there is a ``dma_compute`` today."""
+    if value is None:
+        return None
+    dst, src = arguments.pop("dst"), arguments.pop("src")
+    kept = {name: given for name, given in arguments.items() if name in ("oob_mode", "name")}
+    arguments.clear()
+    arguments.update(dst=dst, srcs=[src, dst], reduce_op=value, **kept)
+    return "dma_compute"
 
 
 @instruction(engines=(enums.engine.dma,))
@@ -38,6 +50,15 @@ class DmaCopy(Inst):
     engine: enums.engine = enums.engine.unknown
     name: str | None = None
 
+    older = (
+        Older(
+            "dst_rmw_op",
+            "0.3",
+            "write `nisa.dma_compute(dst, [src, dst], nl.add)` to add to what dst holds, and leave it out to copy",
+            _modified,
+        ),
+        dropped("unique_indices", "0.3", "leave it out: only `nisa.dma_compute` adds to rows, and it takes it"),
+    )
     by_rows = True
     rules = (
         rule(

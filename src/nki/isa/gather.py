@@ -6,9 +6,9 @@ from typing import Any
 
 from nki.base.dtype import int32, uint16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
-from nki.ir.algebra import Algebra
+from nki.ir.algebra import Algebra, as_moved
 from nki.ir.inst import Cost, Inst, instruction
-from nki.ir.sample import COMPUTING, Draw
+from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa import cost, enums
 from nki.isa.rules import buffer, dtypes, rule, same_dtype, same_elements, same_partitions, tiles
@@ -36,7 +36,8 @@ class NcNGather(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", "data", "indices"),
+        *tiles("dst", "data", any_dtype=True),
+        *tiles("indices"),
         buffer("dst", Buffer.sbuf),
         buffer("data", Buffer.sbuf),
         buffer("indices", Buffer.sbuf),
@@ -47,7 +48,7 @@ class NcNGather(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        m.store(self.dst, m.gather(m.load(self.data), m.load(self.indices)))
+        m.store(as_moved(self.dst), m.gather(m.load(as_moved(self.data)), m.load(self.indices)))
 
     def cost(self, target: Target) -> Cost:
         passes = -(-self.dst.free_elements // 512)
@@ -57,7 +58,7 @@ class NcNGather(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> NcNGather:
-        partitions, free, dtype = draw.partitions(), draw.free(), draw.choice(COMPUTING)
+        partitions, free, dtype = draw.partitions(), draw.free(), draw.choice((*COMPUTING, *PACKED))
         data = draw.tile(partitions, draw.choice((1, 16, 100, 256)), dtype)
         return cls(draw.tile(partitions, free, dtype), data, draw.tile(partitions, free, uint32))
 
@@ -81,7 +82,8 @@ class LocalGather(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", "src_buffer", "index"),
+        *tiles("dst", "src_buffer", any_dtype=True),
+        *tiles("index"),
         buffer("dst", Buffer.sbuf),
         buffer("src_buffer", Buffer.sbuf),
         buffer("index", Buffer.sbuf),
@@ -149,7 +151,7 @@ class LocalGather(Inst):
         if run > 1:
             each = m.gather(indices, m.iota(((1, count), (0, run)), 0, 0, 1))
             indices = m.integer("add", each, m.iota(((0, count), (1, run)), 0, 0, 1), int32)
-        m.store(self.dst, m.gather(m.load(self.src_buffer), indices))
+        m.store(as_moved(self.dst), m.gather(m.load(as_moved(self.src_buffer)), indices))
 
     def cost(self, target: Target) -> Cost:
         run, size = self.num_elem_per_idx, self.dst.dtype.itemsize
@@ -159,7 +161,7 @@ class LocalGather(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> LocalGather:
-        partitions, dtype = draw.choice((16, 32, 64, 128)), draw.choice(COMPUTING)
+        partitions, dtype = draw.choice((16, 32, 64, 128)), draw.choice((*COMPUTING, *PACKED))
         index = draw.tile(partitions, draw.choice((1, 2, 5)), uint16)
         valid = draw.integer(1, CORE * index.free_elements)
         run = draw.choice(_RUNS[:4])

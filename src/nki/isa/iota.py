@@ -9,9 +9,11 @@ from nki.base.dtype import int32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, Rule, instruction
+from nki.ir.register import is_register
 from nki.ir.sample import COMPUTING, Draw
-from nki.ir.types import Buffer, In, Index, Out, Scalar, Tile
+from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
 from nki.isa import cost, enums
+from nki.isa.older import Reordered
 from nki.isa.ops import OPS, AluOp
 from nki.isa.rules import buffer, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -57,13 +59,32 @@ def _pattern_rules(source: str) -> tuple[Rule, ...]:
         rule(
             "IO03",
             "offset={i.offset} and channel_multiplier={i.channel_multiplier} must be 32-bit integers",
-            lambda i, t: i.offset in _WORD and i.channel_multiplier in _WORD,
+            lambda i, t: (isinstance(i.offset, Access) or i.offset in _WORD) and i.channel_multiplier in _WORD,
             source,
             error=ArgumentError,
             fix="pass integers between -2**31 and 2**31 - 1",
             by_value=True,
         ),
+        rule(
+            "IO04",
+            "offset is {o[offset]}, neither a number nor a register",
+            lambda i, t: not isinstance(i.offset, Access) or is_register(i.offset),
+            "Release notes of NKI 0.4 (register offsets)",
+            error=ArgumentError,
+            fix="load it into a register with nisa.register_load",
+        ),
     )
+
+
+def _positions(m: Algebra[Any], i: Any) -> Any:
+    """The numbers of the pattern; an offset that only the run knows is added to them as they wrap."""
+    dynamic = isinstance(i.offset, Access)
+    value = m.iota(i.pattern, 0 if dynamic else i.offset, i.channel_multiplier, i.dst.partitions)
+    return m.integer("add", value, m.load(i.offset), int32) if dynamic else value
+
+
+def _random_offset(draw: Draw, most: int) -> int | Access:
+    return draw.register() if draw.flag() and draw.flag() else draw.integer(-most, most)
 
 
 def _random_pattern(draw: Draw, elements: int) -> Pattern:
@@ -76,20 +97,21 @@ class Iota(Inst):
     """``dst[p, i…] = offset + p * channel_multiplier + sum(i_k * step_k)`` in wrapping 32-bit integers.
 
     ``pattern`` is up to four ``[step, count]`` pairs, the fastest last; the counts multiply to the elements per
-    partition of ``dst``, which is in SBUF. Integer tiles receive the value saturated, others rounded once.
+    partition of ``dst``, which is in SBUF. ``offset`` is a number or a register. Integer tiles receive
+    the value saturated, others rounded once.
     """
 
     dst: Out[Tile]
     pattern: Pattern
-    offset: Index = 0
+    offset: Index | In[Tile] = 0
     channel_multiplier: Index = 0
     name: str | None = None
 
+    scalar_registers = ("offset",)
     rules = (*tiles("dst"), buffer("dst", Buffer.sbuf), *_pattern_rules("NKI reference, nki.isa.iota"))
 
     def semantics(self, m: Algebra[Any]) -> None:
-        value = m.iota(self.pattern, self.offset, self.channel_multiplier, self.dst.partitions)
-        m.store(self.dst, m.narrow(value, self.dst.dtype))
+        m.store(self.dst, m.narrow(_positions(m, self), self.dst.dtype))
 
     def cost(self, target: Target) -> Cost:
         return cost.generated(self.dst.free_elements, "iota")
@@ -98,7 +120,7 @@ class Iota(Inst):
     def sample(cls, draw: Draw) -> Iota:
         dst = draw.tile(draw.partitions(), draw.free(), draw.choice(COMPUTING))
         pattern = _random_pattern(draw, dst.free_elements)
-        return cls(dst, pattern, draw.integer(-1000, 1000), draw.integer(-300, 300))
+        return cls(dst, pattern, _random_offset(draw, 1000), draw.integer(-300, 300))
 
 
 @instruction(engines=(enums.engine.gpsimd,))
@@ -115,9 +137,17 @@ class AffineSelect(Inst):
     on_true_tile: In[Tile]
     on_false_value: Scalar
     cmp_op: AluOp = OPS["equal"]
-    offset: Index = 0
+    offset: Index | In[Tile] = 0
     name: str | None = None
 
+    reordered = Reordered(
+        "on_false_value",
+        Access,
+        ("dst", "pattern", "offset", "channel_multiplier", "on_true_tile", "on_false_value", "cmp_op"),
+        "0.3",
+        "pass `offset=…` by its name, behind on_false_value",
+    )
+    scalar_registers = ("offset",)
     rules = (
         *tiles("dst", "on_true_tile"),
         buffer("dst", Buffer.sbuf),
@@ -136,8 +166,7 @@ class AffineSelect(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        position = m.iota(self.pattern, self.offset, self.channel_multiplier, self.dst.partitions)
-        chosen = m.alu(self.cmp_op.name, position, m.const(0, int32))
+        chosen = m.alu(self.cmp_op.name, _positions(m, self), m.const(0, int32))
         yes = m.cast(m.load(self.on_true_tile), self.dst.dtype)
         m.store(self.dst, m.select(chosen, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
 
@@ -154,5 +183,5 @@ class AffineSelect(Inst):
             draw.tile(dst.partitions, dst.free_elements, draw.choice(COMPUTING)),
             draw.number(),
             OPS[draw.choice(_COMPARISONS)],
-            draw.integer(-50, 50),
+            _random_offset(draw, 50),
         )

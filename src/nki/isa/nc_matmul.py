@@ -12,6 +12,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa import enums
+from nki.isa.older import dropped, renamed
 from nki.isa.rules import buffer, rule, tiles
 from nki.target.model import Target
 
@@ -94,6 +95,10 @@ class NcMatmul(Inst):
     perf_mode: enums.matmul_perf_mode = _PERF.none
     name: str | None = None
 
+    older = (
+        renamed("is_moving_zero", "is_moving_onezero", "0.2"),
+        dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
+    )
     rules = (
         *tiles("dst", "stationary", "moving"),
         buffer("stationary", Buffer.sbuf),

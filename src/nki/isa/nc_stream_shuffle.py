@@ -7,7 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, PartitionError
 from nki.ir.algebra import Algebra
 from nki.ir.inst import Cost, Inst, instruction
-from nki.ir.sample import COMPUTING, Draw
+from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa import cost, enums
 from nki.isa.rules import rule, same_dtype, same_elements, starts, tiles
@@ -67,7 +67,7 @@ class NcStreamShuffle(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", "src"),
+        *tiles("dst", "src", any_dtype=True),
         same_dtype("dst", "src"),
         same_elements("dst", "src"),
         rule(
@@ -127,7 +127,7 @@ class NcStreamShuffle(Inst):
 
     @classmethod
     def sample(cls, draw: Draw) -> NcStreamShuffle:
-        rows, free, dtype = draw.choice((1, 7, 32, 40, 64, 96, 128)), draw.free(), draw.choice(COMPUTING)
+        rows, free, dtype = draw.choice((1, 7, 32, 40, 64, 96, 128)), draw.free(), draw.choice((*COMPUTING, *PACKED))
         shift = draw.integer(0, 31)
         kinds = (
             [0] * QUADRANT,

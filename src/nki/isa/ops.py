@@ -11,12 +11,19 @@ from nki.base.errors import OperatorError
 from nki.ir.algebra import Algebra
 from nki.isa import activations, alu
 
+_UNLISTED: Final = {
+    "divide": "no engine of NKI divides (known issues of NKI 0.3): multiply with the result of nisa.reciprocal, or in "
+    "the language nl.multiply(x, nl.reciprocal(y))",
+    "fmod": "NKI has no remainder as an instruction: nl.fmod works only in its simulator (known issues of NKI 0.3)",
+    "mod": "NKI has no remainder as an instruction: nl.mod works only in its simulator (known issues of NKI 0.3)",
+}
+
 
 class Op:
     """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one.
 
     Instructions take it as ``op=``. The language gives most of them a function, too, which a call of the name runs:
-    ``nl.add(x, y)``.
+    ``nl.add(x, y)``. ``unlisted``: why NKI's own instructions do not take it, which those who pass it are told.
     """
 
     def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
@@ -24,6 +31,7 @@ class Op:
         self.alu = alu_row
         self.act = act_row
         self.function: Callable[..., Any] | None = None
+        self.unlisted = _UNLISTED.get(name)
 
     def means(self, function: Callable[..., Any]) -> None:
         """Calls run ``function``, whose name, signature and documentation the operator takes on."""
@@ -79,6 +87,12 @@ def operand_fits(op: Op | None, operand: object) -> bool:
     if op is None:
         return operand is None
     return operand is not None or (op.alu is not None and op.alu.arity == 1)
+
+
+def operand_matters(op: Op | None, operand: object) -> bool:
+    """Whether an operator of one operand is given a second one, which it does not have: something else than 0."""
+    unary = op is not None and op.alu is not None and op.alu.arity == 1
+    return unary and operand is not None and not (isinstance(operand, int | float) and operand == 0)
 
 
 AluOp = Annotated[Op, "alu"]

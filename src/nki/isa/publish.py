@@ -12,12 +12,17 @@ import numpy as np
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
 from nki.base.source import here
-from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, warn_at
 from nki.ir.handle import NkiInstruction
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
 from nki.ir.types import Access
 from nki.isa.enums import matmul_perf_mode
+from nki.isa.older import ABSENT, Older, Reordered, renewed
+from nki.isa.ops import Op
+
+_MADE: dict[str, Callable[..., NkiInstruction]] = {}
+"""The functions, by name."""
 
 
 def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
@@ -30,25 +35,67 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "__name__": "nki.isa",
         "cls": cls,
         "freeze": freeze,
+        "meant": meant,
         "member": member,
         "mode": mode,
+        "Op": Op,
         "plain": plain,
         "record": _record(cls),
     }
+    required = inspect.Parameter.empty
+    replaced = [form.replaces for form in _older(cls).values()]  # by older names, so that their own may be missing
     parameters: list[str] = []
     arguments: list[str] = []
     for f in shown:
-        scope[f"default_{f.name}"] = f.default
+        scope[f"default_{f.name}"] = ABSENT if f.default is required and f.name in replaced else f.default
         scope[f"kind_{f.name}"] = f.symbol
-        parameters.append(f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}")
+        plainly = f.default is required and f.name not in replaced
+        parameters.append(f.name if plainly else f"{f.name}=default_{f.name}")
         arguments.append(f"{f.name}={_argument(f)}")
-    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n    return record(cls({', '.join(arguments)}))\n"
+    check = _check_for_older(cls, scope)
+    if check:
+        parameters.append("**old")
+    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n{check}    return record(cls({', '.join(arguments)}))\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
     made = scope[cls.mnemonic]
+    if check:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        made.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in shown])
+    made.older = {name: form.replaces for name, form in _older(cls).items()}
+    _MADE[cls.mnemonic] = made
     made.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
     made.__module__ = "nki.isa"
     made.__qualname__ = cls.mnemonic
     return made
+
+
+def _older(cls: type[Inst]) -> dict[str, Older]:
+    return {form.parameter: form for form in cast(tuple[Older, ...], getattr(cls, "older", ()))}
+
+
+def _check_for_older(cls: type[Inst], scope: dict[str, Any]) -> str:
+    """The statements that look for older forms of a call (see ``nki.isa.older``); none where there never were any."""
+    forms, order = _older(cls), cast(Reordered | None, getattr(cls, "reordered", None))
+    if not forms and order is None:
+        return ""
+    names = [f.name for f in visible(cls)]
+    defaults = {f.name: f.default for f in visible(cls)}
+
+    def again(values: tuple[Any, ...], old: dict[str, Any]) -> NkiInstruction:
+        given = {name: v for name, v in zip(names, values, strict=True) if v is not defaults[name]}
+        target, arguments = renewed(cls.mnemonic, forms, order, given, old)
+        missing = [n for n, default in defaults.items() if default is inspect.Parameter.empty and n not in arguments]
+        if missing and target == cls.mnemonic:
+            raise TypeError(f"{cls.mnemonic}() missing a required argument: '{missing[0]}'")
+        return _MADE[target](**arguments)
+
+    scope |= {"again": again, "ABSENT": ABSENT}
+    replaced = [form.replaces for form in forms.values() if defaults.get(form.replaces) is inspect.Parameter.empty]
+    found = ["old", *(f"{name} is ABSENT" for name in replaced)]
+    if order is not None:
+        scope["kind_of_older"] = order.kind
+        found.append(f"isinstance({order.parameter}, kind_of_older)")
+    return f"    if {' or '.join(found)}:\n        return again(({', '.join(names)},), old)\n"
 
 
 def visible(cls: type[Inst]) -> list[Field]:
@@ -64,6 +111,8 @@ def _state(cls: type[Inst]) -> tuple[str, str]:
 def _argument(f: Field) -> str:
     if f.symbol is matmul_perf_mode:  # the reference gives its members texts as values, which kernels pass
         return f"mode({f.name}) if type({f.name}) is str else {f.name}"
+    if f.symbol is Op:
+        return f"{f.name} if type({f.name}) is Op and {f.name}.unlisted is None else meant({f.name})"
     if tuple in f.types:
         return f"freeze({f.name})"
     if f.symbol is not None and issubclass(f.symbol, Enum):
@@ -76,6 +125,22 @@ def mode(value: str) -> Any:
     return next((known for known in matmul_perf_mode if known.value == value), value)
 
 
+def meant(value: Any) -> Any:
+    """The operator that a function of the language stands for: NKI's documents give ``nl.max`` as one, too.
+
+    Warns of an operator that NKI's own instructions do not take.
+    """
+    if isinstance(value, Op) and value.unlisted is not None:
+        _warn(f"{value}: {value.unlisted}", NkiPortabilityWarning)
+    return getattr(value, "operator", value)
+
+
+def _warn(message: str, category: type[NkiWarning]) -> None:
+    where = here("specialise.py")
+    if where.span is not None:
+        warn_at(where.span, message, category)
+
+
 def freeze(value: Any) -> Any:
     """Lists as tuples, all the way down."""
     return tuple(freeze(v) for v in cast(list[Any], value)) if isinstance(value, list | tuple) else plain(value)
@@ -84,10 +149,9 @@ def freeze(value: Any) -> Any:
 def member(kind: type[Enum], name: str, value: int) -> Any:
     """The member of ``kind`` with this value, with a warning: up to NKI 0.2 the members were plain integers."""
     found = next((m for m in kind if m.value == value), None)
-    where = here("specialise.py")
-    if found is not None and where.span is not None:
+    if found is not None:
         message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{found.name}`"
-        warn_at(where.span, message, NkiDeprecationWarning)
+        _warn(message, NkiDeprecationWarning)
     return value if found is None else found
 
 
@@ -111,6 +175,12 @@ def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
         current(what).emit(inst)
         return inst
 
+    def record_with_doubt(inst: Any) -> Inst:
+        record(inst)
+        if (doubt := inst.doubt()) is not None:
+            _warn(doubt, NkiDeprecationWarning)
+        return inst
+
     def record_with_state(inst: Any) -> Inst:
         builder = current(what)
         if supplied := getattr(cls, "supplied", None):  # what depends on more than dst, the instruction says itself
@@ -121,7 +191,7 @@ def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
         builder.emit(inst)
         return inst
 
-    return record_with_state if field else record
+    return record_with_state if field else record_with_doubt if hasattr(cls, "doubt") else record
 
 
 __all__ = ["freeze", "function", "member", "mode", "plain", "visible"]

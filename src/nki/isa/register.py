@@ -15,6 +15,7 @@ from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
 from nki.isa import enums
+from nki.isa.older import renamed
 from nki.isa.rules import rule
 from nki.target.model import Target
 
@@ -86,6 +87,7 @@ class RegisterMove(Inst):
     dst: Out[Tile]
     src: Index | In[Tile]
 
+    older = (renamed("imm", "src", "0.3"),)
     scalar_registers = ("dst", "src")
     rules = (
         _is_register("dst"),

@@ -101,15 +101,23 @@ def starts(partitions: int) -> tuple[int, ...]:
 
 
 def converts(code: str, source: str) -> Rule:
-    """Only dtypes that compute are converted into each other; others are copied as they are."""
+    """Packed elements are copied as they are; all other dtypes are converted into each other."""
     return Rule(
         code,
         "cannot convert {i.src.dtype} to {i.dst.dtype}",
-        lambda i, t: i.dst.dtype is i.src.dtype or (i.dst.dtype.computes and i.src.dtype.computes),
+        lambda i, t: i.dst.dtype is i.src.dtype or not (i.dst.dtype.is_packed or i.src.dtype.is_packed),
         source,
         DTypeError,
         "copy between tensors of one dtype",
     )
+
+
+def holds(dtype: DType, value: float) -> bool:
+    """Whether a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
+    if not dtype.is_integer:
+        return True
+    low = -dtype.largest - 1 if dtype.kind == "i" else 0
+    return value == value and low <= value <= dtype.largest and value == int(value)
 
 
 def same_partitions(first: str, *others: str) -> Rule:
@@ -259,7 +267,7 @@ def alu_op(name: str, *, arithmetic: bool = False) -> tuple[Rule, ...]:
             "OP02",
             f"{name}={{i.{name}}} does not exist on {{t.name}}",
             has,
-            "NKI reference, nki.language.abs_max",
+            "NKI reference, nki.language.abs_max; release notes of NKI 0.4 (nl.square, nl.relu)",
             GenerationError,
             "target trn3",
         ),

@@ -11,6 +11,7 @@ from nki.ir.sample import Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa import enums
 from nki.isa.dma_rules import moved
+from nki.isa.older import Older
 from nki.isa.rules import buffer, exists_from, rule, same_elements, same_partitions
 from nki.target.model import Target
 
@@ -18,6 +19,10 @@ _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.sendrecv"
 _OWN_DMA = {1: 256, 2: 512, 4: 1024}
 """Bytes per partition that GpSimd's own DMA moves, by the size of an element."""
+
+
+def _engine(arguments: dict[str, Any], value: Any) -> None:
+    arguments["dma_engine"] = enums.dma_engine.gpsimd_dma if value else enums.dma_engine.dma
 
 
 @instruction(engines=(_E.dma,), effects=True)
@@ -38,6 +43,14 @@ class Sendrecv(Inst):
     dma_engine: enums.dma_engine = enums.dma_engine.dma
     name: str | None = None
 
+    older = (
+        Older(
+            "use_gpsimd_dma",
+            "0.3",
+            "write `dma_engine=nisa.dma_engine.gpsimd_dma` for True; False is `nisa.dma_engine.dma`, the default",
+            _engine,
+        ),
+    )
     rules = (
         exists_from(3, _SOURCE),
         buffer("src", Buffer.sbuf),

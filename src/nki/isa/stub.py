@@ -23,6 +23,7 @@ _HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa
 
 from collections.abc import Sequence as _Sequence
 
+from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
@@ -43,6 +44,7 @@ def stub() -> str:
     constants = [f"{name}: _engine" for name in _CONSTANTS]
     names = "".join(f"    {name!r},\n".replace("'", '"') for name in sorted(nki.isa.__all__))
     version = f"def get_nc_version() -> _nc_version:\n    {_docstring(nki.isa.get_nc_version)}\n"
+    version += f"\ndef get_nc_sub_version() -> int:\n    {_docstring(nki.isa.get_nc_sub_version)}\n"
     alloc = "x: int | _VirtualRegister | _Tile | None = None"
     registers = f"def register_alloc({alloc}) -> _VirtualRegister:\n    {_docstring(register_alloc)}\n"
     parts = [

@@ -12,7 +12,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import FLOATS, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Scalar, Tile
 from nki.isa import cost, enums
-from nki.isa.rules import converts, engines, rule, same_elements, same_partitions, tiles
+from nki.isa.rules import converts, engines, holds, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
 _E = enums.engine
@@ -62,15 +62,6 @@ class TensorCopy(Inst):
         return cls(draw.tile(partitions, free, dtype), draw.tile(partitions, free, other, where))
 
 
-def _holds(i: Any) -> bool:
-    """An integer tile holds a value only if it is whole and in range."""
-    value, dtype = i.value, i.dst.dtype
-    if not dtype.is_integer:
-        return True
-    low = -dtype.largest - 1 if dtype.kind == "i" else 0
-    return value == value and low <= value <= dtype.largest and value == int(value)
-
-
 def _fills(i: Any) -> bool:
     """Packed tiles are filled with 0 only, scales with powers of two."""
     value, dtype = i.value, i.dst.dtype
@@ -97,7 +88,7 @@ class Memset(Inst):
         rule(
             "MS01",
             "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}",
-            lambda i, t: _holds(i),
+            lambda i, t: holds(i.dst.dtype, i.value),
             "Release notes of NKI 0.3 (the value's type must match dst)",
             error=ArgumentError,
             fix="pass a whole number within the range of {i.dst.dtype}",
@@ -114,6 +105,16 @@ class Memset(Inst):
             by_value=True,
         ),
     )
+
+    def doubt(self) -> str | None:
+        """Why NKI itself would not take it, though it is legal here."""
+        whole = type(self.value) is float and self.value % 1 == 0  # others are an error
+        if not whole or not self.dst.dtype.is_integer:
+            return None
+        return (
+            f"nisa.memset(value={self.value!r}) of {self.dst.dtype} tile '{self.dst.name}': since NKI 0.3 the value "
+            f"has the type of the tile: write {int(self.value)}"
+        )
 
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.const(self.value, self.dst.dtype))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.dtype import uint32
-from nki.base.errors import DTypeError
-from nki.ir.algebra import Algebra
+from nki.base.errors import ArgumentError, DTypeError
+from nki.ir.algebra import Algebra, as_moved
 from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Buffer, In, InOut, Scalar, Tile
 from nki.isa import cost, enums
-from nki.isa.rules import not_both_psum, rule, same_elements, same_partitions, tiles
+from nki.isa.rules import holds, not_both_psum, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.tensor_copy_predicated"
@@ -32,7 +32,8 @@ class TensorCopyPredicated(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", "src", "predicate"),
+        *tiles("dst", "src", any_dtype=True),
+        *tiles("predicate"),
         same_partitions("dst", "src", "predicate"),
         same_elements("dst", "src", "predicate"),
         not_both_psum("src", "predicate"),
@@ -52,12 +53,21 @@ class TensorCopyPredicated(Inst):
             error=DTypeError,
             fix="convert src with nisa.tensor_copy first",
         ),
+        rule(
+            "CP03",
+            "src={i.src} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}",
+            lambda i, t: isinstance(i.src, Tile) or (i.dst.dtype.computes and holds(i.dst.dtype, i.src)),
+            f"{_SOURCE}: src and dst share the dtype",
+            error=ArgumentError,
+            fix="pass a number that the dtype has: whole and in range for integers; fill packed tiles from a tile",
+            by_value=True,
+        ),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
         chosen = m.alu("equal" if self.reverse_pred else "not_equal", m.load(self.predicate), m.const(0, uint32))
-        new = m.load(self.src) if isinstance(self.src, Tile) else m.const(self.src, self.dst.dtype)
-        m.store(self.dst, m.select(chosen, new, m.load(self.dst)))
+        new = m.load(as_moved(self.src)) if isinstance(self.src, Tile) else m.const(self.src, self.dst.dtype)
+        m.store(as_moved(self.dst), m.select(chosen, new, m.load(as_moved(self.dst))))
 
     def cost(self, target: Target) -> Cost:
         psum = isinstance(self.src, Tile) and (self.src.buffer is Buffer.psum) != (self.predicate.buffer is Buffer.psum)

@@ -10,7 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa import alu, cost, enums
-from nki.isa.ops import OPS, AluOp, Op, operand_fits, staged
+from nki.isa.ops import OPS, AluOp, Op, operand_fits, operand_matters, staged
 from nki.isa.rules import (
     alu_op,
     bit_types,
@@ -56,8 +56,9 @@ class TensorScalar(Inst):
 
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
-    (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). GpSimd runs only
-    ``nl.rsqrt``; the Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
+    (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
+    operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``; the
+    Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
     """
 
     dst: Out[Tile]
@@ -95,6 +96,15 @@ class TensorScalar(Inst):
             _SOURCE,
             error=OperatorError,
             fix="pass the operand of each operator; leave op1 and operand1 out together",
+        ),
+        rule(
+            "TS07",
+            "op0={i.op0} takes one operand, and operand0={o[operand0]} is neither None nor 0",
+            lambda i, t: i.op0.name == "bypass" or not operand_matters(i.op0, i.operand0),
+            _SOURCE,
+            error=OperatorError,
+            fix="pass operand0=None",
+            by_value=True,
         ),
         rule(
             "TS05",
@@ -165,7 +175,7 @@ class TensorScalar(Inst):
             draw.tile(partitions, free, draw.choice(kinds)),
             draw.tile(partitions, free, draw.choice(kinds)),
             OPS[first.name],
-            operands[0],
+            operands[0] if first.arity == 2 else draw.choice((None, 0)),
             draw.flag(),
             OPS[second.name] if second else None,
             operands[1] if second else None,

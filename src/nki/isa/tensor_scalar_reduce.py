@@ -10,7 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa import alu, cost, enums, reduction
-from nki.isa.ops import OPS, AluOp, operand_fits, staged
+from nki.isa.ops import OPS, AluOp, operand_fits, operand_matters, staged
 from nki.isa.rules import alu_op, column, float_operand, is_float32, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
@@ -20,11 +20,6 @@ _CUMULATIVE = "NKI reference, nki.isa.tensor_scalar_cumulative"
 _COMMANDS = (_R.reset_reduce, _R.reduce, _R.load_reduce)
 _NARROW = (*FLOATS[:-1], *(d for d in INTEGERS if d.itemsize < 4))
 """What the cumulative instruction reads and writes."""
-
-
-def _operand_matters(i: Any) -> bool:
-    unary = i.op0.alu is not None and i.op0.alu.arity == 1
-    return not unary or i.operand0 is None or (not isinstance(i.operand0, Tile) and i.operand0 == 0)
 
 
 @instruction(engines=(enums.engine.vector,))
@@ -72,7 +67,7 @@ class TensorScalarReduce(Inst):
         rule(
             "TD02",
             "op0={i.op0} takes one operand, and operand0={o[operand0]} is neither None nor 0",
-            lambda i, t: _operand_matters(i),
+            lambda i, t: not operand_matters(i.op0, i.operand0),
             _REDUCE,
             error=OperatorError,
             fix="pass operand0=None",

@@ -71,6 +71,14 @@ class TensorTensor(Inst):
             error=EngineError,
             fix="leave engine out",
         ),
+        rule(
+            "TT04",
+            "bit operators run on the Vector engine only, not on {i.engine.name}",
+            lambda i, t: i.op.alu is None or not i.op.alu.bits or i.engine in (_E.unknown, _E.vector),
+            _SOURCE,
+            error=EngineError,
+            fix="leave engine out",
+        ),
         bit_types("op", "dst", "data1", "data2"),
     )
 

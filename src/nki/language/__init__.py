@@ -8,6 +8,7 @@ from nki import isa as _isa
 from nki import target as _target
 from nki.base import dtype as _dtype
 from nki.base.dtype import (
+    DType,
     bfloat16,
     bool_,
     float4_e2m1fn_x4,
@@ -289,6 +290,7 @@ class _TileSize:
 tile_size = _TileSize()
 
 __all__ = [
+    "DType",
     "MemoryRegion",
     "NKIObject",
     "NkiTensor",

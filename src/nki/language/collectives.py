@@ -12,17 +12,28 @@ from typing import Any, cast
 
 from nki import isa
 from nki.base.dtype import uint32
-from nki.base.errors import ArgumentError, DTypeError, MemoryRegionError, OperatorError, SeveralRanksError, ShapeError
+from nki.base.errors import (
+    ArgumentError,
+    DTypeError,
+    GenerationError,
+    MemoryRegionError,
+    OperatorError,
+    SeveralRanksError,
+    ShapeError,
+)
 from nki.base.naming import assigned_name
 from nki.base.source import here
 from nki.ir.kernel import current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
+from nki.isa.older import dropped, taking
 from nki.isa.ops import Op
 from nki.language.objects import NKIObject
 from nki.language.tensor import NkiTensor
 
 _REDUCTIONS = ("add", "minimum", "maximum")
+_PRIORITIES = 4
+"""The first generation whose DMA tells transfers apart by urgency."""
 _CHANNELS = 4
 """The most channels that a group can have: one of all devices of a node."""
 
@@ -219,8 +230,7 @@ def collective_permute_implicit_reduce(
     what = "nki.collectives.collective_permute_implicit_reduce"
     _alone(replica_group, what)
     operator = _reduces(op, what)
-    if priority not in (None, 0, 1, 2, 3):
-        raise ArgumentError(f"{what}: priority={priority!r} is not one of 0, 1, 2, 3", fix="leave it out")
+    _urgent(priority, what)
     lefts = _channels(srcs0_by_channel, "srcs0_by_channel", channel_ids, what)
     rights = _channels(srcs1_by_channel, "srcs1_by_channel", channel_ids, what)
     targets = _channels(dsts_by_channel, "dsts_by_channel", channel_ids, what)
@@ -236,6 +246,10 @@ def collective_permute_implicit_reduce(
             )
 
 
+@taking(
+    dropped("num_channels", "0.3", "leave it out: `collective_permute_implicit` takes the channels as `channel_ids`"),
+    "ncc.collective_permute_implicit_current_processing_rank_id",
+)
 def collective_permute_implicit_current_processing_rank_id(
     iteration_id: Any, replica_group: ReplicaGroup, channel_id: int = 0, name: str | None = None
 ) -> VirtualRegister:
@@ -303,6 +317,18 @@ def _variable(
     if not all(isinstance(flag, bool) for flag in flags) or priority not in (None, 0, 1, 2, 3):
         raise ArgumentError(
             f"{what}: flags {flags!r} or priority {priority!r} are of the wrong kind", fix="leave them out"
+        )
+
+
+def _urgent(priority: Any, what: str) -> None:
+    """Check what is no argument of the instruction that is emitted."""
+    if priority not in (None, 0, 1, 2, 3):
+        raise ArgumentError(f"{what}: priority={priority!r} is not one of 0, 1, 2, 3", fix="leave it out")
+    target = current(what).target
+    if priority is not None and target.generation < _PRIORITIES:
+        raise GenerationError(
+            f"{what}: priority={priority} needs gen{_PRIORITIES}; {target.name} has no DMA quality of service",
+            fix="leave it out, or target trn3",
         )
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, cast
+from collections.abc import Callable
+from typing import Any, Final, cast
 
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError, MemoryRegionError
+from nki.base.errors import ArgumentError
 from nki.base.naming import assigned_name
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
@@ -16,6 +17,9 @@ from nki.ir.kernel import current
 from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor
+
+_PIECE: Final = 2048
+"""Bytes of a partition from which a tensor in HBM is filled."""
 
 
 def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
@@ -66,17 +70,17 @@ def _outdated(where: Where, what: str, instead: str) -> None:
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
-    """A new tile on chip filled with zeros: :func:`ndarray`, then ``nisa.memset``."""
+    """A new tensor filled with zeros: :func:`ndarray`, then ``nisa.memset``; in HBM ``nisa.dma_copy`` of a tile."""
     return _filled("zeros", shape, 0, dtype, buffer, name)
 
 
 def ones(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
-    """A new tile on chip filled with ones: :func:`ndarray`, then ``nisa.memset``."""
+    """A new tensor filled with ones: as :func:`zeros`."""
     return _filled("ones", shape, 1, dtype, buffer, name)
 
 
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
-    """A new tile on chip filled with the number ``fill_value``: :func:`ndarray`, then ``nisa.memset``.
+    """A new tensor filled with the number ``fill_value``: as :func:`zeros`.
 
     The value is rounded once to a floating ``dtype``; a whole ``dtype`` takes only a whole number in its range.
     """
@@ -84,9 +88,9 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, nam
 
 
 def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
-    """A new tile of zeros with the shape of the tensor ``x``, and its dtype unless ``dtype`` is given.
+    """A new tensor of zeros with the shape of the tensor ``x``, and its dtype unless ``dtype`` is given.
 
-    ``buffer``: that of ``x`` if it is on chip, else SBUF. Emits ``nisa.memset``.
+    ``buffer``: by default that of ``x`` if it is on chip, else SBUF. Emits what :func:`zeros` emits.
     """
     like = _tensor(x, "nl.zeros_like")
     place = buffer if buffer is not None else like.buffer if like.buffer.on_chip else Buffer.sbuf
@@ -103,13 +107,35 @@ def empty_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") ->
 def _filled(what: str, shape: Any, value: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
     label = name or assigned_name(here("specialise.py"), what)
     made = ndarray(shape, dtype, buffer, label)
-    if not made.buffer.on_chip:
-        raise MemoryRegionError(
-            f"nl.{what}: '{label}' would be in {made.buffer.value}, which no engine can fill",
-            fix="fill an SBUF tile and copy it with nisa.dma_copy",
-        )
-    isa.memset(made, value)
+    if made.buffer.on_chip:
+        isa.memset(made, value)
+        return made
+    tiles: list[NkiTensor] = []  # one, as large as the first piece, which is the largest
+
+    def filled(rows: int, columns: int) -> NkiTensor:
+        if not tiles:
+            tiles.append(ndarray((rows, columns), made.dtype, Buffer.sbuf, f"{label}_fill"))
+            isa.memset(tiles[0], value)
+        return tiles[0][0:rows, 0:columns]
+
+    pour(made, filled)
     return made
+
+
+def pour(made: NkiTensor, tile_of: Callable[[int, int], NkiTensor]) -> None:
+    """Write ``made``, a new tensor in HBM, piece by piece from the tiles that ``tile_of(rows, columns)`` gives.
+
+    Emits ``nisa.dma_copy``; the first piece is the largest.
+    """
+    size, start = made.size, 0
+    flat = made.reshape((size,))
+    columns = min(size, _PIECE // made.dtype.itemsize)
+    while start < size:
+        left = size - start
+        rows = min(current("nisa.dma_copy").target.partitions, left // columns)
+        tile = tile_of(rows, columns) if rows else tile_of(1, left)
+        isa.dma_copy(flat[start : start + tile.size], tile)
+        start += tile.size
 
 
 def _tensor(x: Any, what: str) -> Access:

@@ -89,12 +89,6 @@ _UNARY: Final = {
     "sin": "The sine of an angle in radians",
 }
 
-_NOT_OURS: Final = {
-    "divide": "NKI's own nl.divide is not supported (known issues of NKI 0.3): write nl.multiply(x, nl.reciprocal(y))",
-    "fmod": "NKI's own nl.fmod works only in its simulator (known issues of NKI 0.3)",
-    "mod": "NKI's own nl.mod works only in its simulator (known issues of NKI 0.3)",
-}
-
 
 def combine(dst: NkiTensor, op: Op, x: Operand, y: Operand) -> None:
     """``dst = x <op> y`` for tiles of one shape and at most one number."""
@@ -165,8 +159,6 @@ def _binary(name: str) -> None:
             raise ArgumentError(
                 f"{what}: x={x!r} and y={y!r} are both numbers", fix="compute with Python, or pass a tile"
             )
-        if name in _NOT_OURS:
-            lifted(_NOT_OURS[name])
         dst = result(name, tile.shape, _dtype(op, left, right) if dtype is None else dtype)
         combine(dst, op, left, right)
         return dst

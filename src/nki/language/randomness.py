@@ -6,30 +6,28 @@ from typing import Any
 
 from nki import isa
 from nki.base import dtype as dt
-from nki.base.errors import MemoryRegionError, ShapeError
+from nki.base.errors import ShapeError
 from nki.base.naming import assigned_name
 from nki.base.source import here
 from nki.ir.kernel import current
 from nki.ir.types import Buffer
 from nki.isa.ops import OPS
-from nki.language.creation import full, ndarray
+from nki.language.creation import full, ndarray, pour
 from nki.language.operands import lifted, operand_of, result, scratch, tile_of
 from nki.language.tensor import NkiTensor
 
 
 def rand(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
-    """A new tile on chip with random numbers spread evenly from 0 to 1, below 1 before they are rounded to ``dtype``.
+    """A new tensor with random numbers spread evenly from 0 to 1, below 1 before they are rounded to ``dtype``.
 
-    Each is a multiple of 2**-24. Emits ``nisa.rand2`` on gen4; before, ``nisa.rng`` and two ``nisa.tensor_scalar``.
-    Raises :class:`MemoryRegionError` for a ``buffer`` in HBM.
+    Each is a multiple of 2**-24. Emits ``nisa.rand2`` on gen4; before, ``nisa.rng`` and two ``nisa.tensor_scalar``. In
+    HBM, tiles are made so and copied with ``nisa.dma_copy``.
     """
     label = name or assigned_name(here("specialise.py"), "rand")
     made = ndarray(shape, dtype, buffer, label)
     if not made.buffer.on_chip:
-        raise MemoryRegionError(
-            f"nl.rand: '{label}' would be in {made.buffer.value}, which no engine can fill",
-            fix="fill an SBUF tile and copy it with nisa.dma_copy",
-        )
+        pour(made, lambda rows, columns: rand((rows, columns), made.dtype, Buffer.sbuf, f"{label}_part"))
+        return made
     if current("nl.rand").target.generation >= 4:
         isa.rand2(made, 0.0, 1.0)
         return made

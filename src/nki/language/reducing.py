@@ -36,6 +36,10 @@ def min(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTens
     return _reduced("min", "minimum", x, axis, dtype, keepdims)
 
 
+# As operators of instructions, too (NKI reference, nki.isa.tensor_scalar_reduce).
+max.operator, min.operator = OPS["maximum"], OPS["minimum"]  # type: ignore[attr-defined]
+
+
 def prod(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
     """The product over ``axis``, in float32 from left to right: ``nisa.tensor_reduce``. Arguments as of :func:`sum`."""
     return _reduced("prod", "multiply", x, axis, dtype, keepdims)

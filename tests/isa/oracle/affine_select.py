@@ -39,7 +39,7 @@ def oracle(
     on_true_tile: Array,
     on_false_value: float,
     cmp_op: str = "equal",
-    offset: int = 0,
+    offset: Any = 0,
     **_: Any,
 ) -> Array:
     """The tile where the affine value compares true with 0, elsewhere the constant (float32, cast to ``dst``).

@@ -18,9 +18,9 @@ from .numerics import Array
 TOLERANCE = None
 
 
-def affine(partitions: int, pattern: Any, offset: int, channel_multiplier: int) -> Array:
+def affine(partitions: int, pattern: Any, offset: Any, channel_multiplier: int) -> Array:
     """``offset + partition * channel_multiplier + sum of step * index`` in wrapping int32, (partitions, elements)."""
-    steps = [step for step, _ in pattern]
+    steps, offset = [step for step, _ in pattern], int(np.asarray(offset).reshape(()))  # a register is (1, 1)
     values: list[list[int]] = []
     for partition in range(partitions):
         row: list[int] = []
@@ -31,7 +31,7 @@ def affine(partitions: int, pattern: Any, offset: int, channel_multiplier: int) 
     return np.array(values, np.int64)
 
 
-def oracle(dst: Array, *, pattern: Any, offset: int = 0, channel_multiplier: int = 0, **_: Any) -> Array:
+def oracle(dst: Array, *, pattern: Any, offset: Any = 0, channel_multiplier: int = 0, **_: Any) -> Array:
     """The affine numbers in order, the first pair of ``pattern`` outermost. Reference: nki.isa.iota."""
     values = affine(dst.shape[0], pattern, offset, channel_multiplier)
     if dst.dtype.name in numerics.INTEGERS:

@@ -105,6 +105,9 @@ def exact(array: Any) -> Array:
     name = array.dtype.name
     if name in INTEGERS or name in ("bool", "int64", "float64"):
         return array.astype(np.float64)
+    if name == "float8_e8m0fnu":  # its codes are powers of two, the last one NaN
+        code = bits(array).astype(np.int64)
+        return np.where(code == 255, np.nan, np.ldexp(1.0, code - 127))
     return decode(bits(array), FORMATS[name])
 
 
@@ -138,10 +141,11 @@ def write(values: Any, dtype: Any) -> Array:
         return value != 0
     if dtype.name in INTEGERS:
         return to_integer(value, dtype.name)
-    if dtype.name == "float8_e8m0fnu":  # a power of two: nothing else is ever asked to be stored so
-        fraction, power = np.frexp(value)
-        assert np.all(fraction == 0.5)
-        return (power + 126).astype(np.uint8).view(dtype)
+    if dtype.name == "float8_e8m0fnu":
+        # Open in the reference: the nearest power of two, the larger of two, none below 2 ** -127; else NaN.
+        fraction, power = np.frexp(np.where(value > 0, value, 1.0))
+        code = np.maximum(power + 126 + (fraction >= 0.75), 0)
+        return np.where((value > 0) & (code < 255), code, 255).astype(np.uint8).view(dtype)
     return encode(value, FORMATS[dtype.name]).astype(f"u{dtype.itemsize}").view(dtype)
 
 
