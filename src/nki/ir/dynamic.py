@@ -3,10 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from nki.base.errors import OutOfBoundsError
-from nki.ir.inst import Inst
-from nki.ir.types import Access, Dynamic, Reach, has_rows
+from nki.base.errors import DynamicIndexError, MemoryRegionError, OutOfBoundsError
+from nki.ir.register import is_register
+from nki.ir.types import Access, Dynamic, Reach, by_elements, has_rows
+
+if TYPE_CHECKING:
+    from nki.ir.inst import Inst
+
+
+def check_indexed(inst: Inst) -> None:
+    """Raise unless scalar registers, and indices for rows or elements, stand only where ``inst`` takes them.
+
+    Which operands take indirect views is a rule of the instructions that take any.
+    """
+    for f, access in inst.operands():
+        if is_register(access) and f.name not in inst.scalar_registers:
+            raise MemoryRegionError(
+                f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
+                "nisa.register_… read",
+                fix="store it to a (1, 1) tile with nisa.register_store",
+            )
+        if has_rows(access) and not inst.by_rows:
+            raise DynamicIndexError(
+                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
+                "follows",
+                fix="gather the rows into a tile with nisa.dma_copy first",
+            )
+        if by_elements(access) and not inst.by_elements:
+            raise DynamicIndexError(
+                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} is an indirect view, which this instruction "
+                "does not take",
+                fix="gather into a tile with nisa.tensor_copy(dst=tile, src=view), or scatter from one, and use that",
+            )
 
 
 def by_rows(inst: Inst) -> Iterator[Inst]:
@@ -45,7 +75,7 @@ def _index(source: Access, number: int) -> Access:
 
 
 def largest_index(access: Access) -> int:
-    """The largest run-time index with which ``access``, or each row of it, stays inside; below 0 if none does.
+    """The largest run-time index with which ``access``, or each row or element of it, stays inside; below 0 if none.
 
     On chip the window stays inside its partitions; in HBM it stays inside the tensor.
     """

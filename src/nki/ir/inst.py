@@ -13,8 +13,6 @@ from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from nki.base.errors import (
     ArgumentError,
-    DynamicIndexError,
-    MemoryRegionError,
     NkiError,
     ShapeError,
     WriteOverlapError,
@@ -22,9 +20,9 @@ from nki.base.errors import (
 from nki.base.source import Where
 from nki.ir.algebra import Algebra
 from nki.ir.cost import Cost
+from nki.ir.dynamic import check_indexed
 from nki.ir.handle import NkiInstruction
-from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
+from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -56,8 +54,9 @@ class Rule:
 
     ``text`` and ``fix`` are formatted with ``i`` (the instruction), ``t`` (the target) and ``o`` (words for every
     argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum`` and those with an index for each
-    row, ``by rows``). ``by_value`` marks rules that look at what is not in the signature (immediate values, which
-    tensor it is, where in it a window starts), and so are checked for every instruction rather than once per signature.
+    row, ``by rows``, or an offset for each element, ``by elements``). ``by_value`` marks rules that look at what is not
+    in the signature (immediate values, which tensor it is, where in it a window starts), and so are checked for every
+    instruction rather than once per signature.
     """
 
     code: str
@@ -76,6 +75,7 @@ class Rule:
             words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
             words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
             words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if has_rows(a))
+            words["by elements"] = ", ".join(f"{f.name} {_words_of(a)}" for f, a in inst.operands() if by_elements(a))
             message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
             raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
 
@@ -104,6 +104,8 @@ class Inst(NkiInstruction):
     """Whether an operand may have a run-time index for each row: the instruction then runs row by row."""
     row_dims: ClassVar[Mapping[str, int]] = {}
     """The dimension of an operand that runs over those rows, where it is not the first."""
+    by_elements: ClassVar[tuple[str, ...]] = ()
+    """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.indirect`)."""
     where: Where = NOWHERE
     # Labels that edges name, and of those what has to be complete first; the queue, and its waits (see ir.placing).
     label: str = ""
@@ -445,23 +447,6 @@ def _hint(f: Field, value: Any) -> str:
     return f"see help(nki.isa) for what {f.name} takes"
 
 
-def check_registers(inst: Inst) -> None:
-    """Raise unless scalar registers, and an index for each row, stand only where ``inst`` takes them."""
-    for f, access in inst.operands():
-        if is_register(access) and f.name not in inst.scalar_registers:
-            raise MemoryRegionError(
-                f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
-                "nisa.register_… read",
-                fix="store it to a (1, 1) tile with nisa.register_store",
-            )
-        if has_rows(access) and not inst.by_rows:
-            raise DynamicIndexError(
-                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
-                "follows",
-                fix="gather the rows into a tile with nisa.dma_copy first",
-            )
-
-
 def _check_written(inst: Inst) -> None:
     """Raise :class:`WriteOverlapError` when a place that ``inst`` writes is there twice: which value stays is open."""
     for written in inst.writes():
@@ -489,7 +474,7 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
         ) from None
     if seen is None:
         check_types(inst)
-        check_registers(inst)
+        check_indexed(inst)
         _check_written(inst)
         for rule in inst.rules:
             rule.check(inst, target)

@@ -10,6 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa import alu, cost, enums
+from nki.isa.indirection import indirection, no_addresses, scalar_not_in_psum
 from nki.isa.ops import OPS, AluOp, Op, operand_fits, staged
 from nki.isa.rules import (
     alu_op,
@@ -57,7 +58,8 @@ class TensorScalar(Inst):
     An operand is a number or a float32 tile ``(partitions, 1)``. ``reverse0``/``reverse1`` swap the sides of an
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). GpSimd runs only
-    ``nl.rsqrt``; the Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
+    ``nl.rsqrt``; the Scalar engine (gen3 and later) multiply, add, and multiply followed by add. On gen4 ``dst`` and
+    ``data`` may be indirect views, except in arithmetic on 32-bit integers.
     """
 
     dst: Out[Tile]
@@ -71,6 +73,7 @@ class TensorScalar(Inst):
     engine: enums.engine = _E.unknown
     name: str | None = None
 
+    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data", "operand0", "operand1"),
         same_partitions("dst", "data"),
@@ -133,6 +136,9 @@ class TensorScalar(Inst):
         bit_types("op0", "dst", "data", "operand0", "operand1"),
         float_operand("operand0", "op0"),
         float_operand("operand1", "op1"),
+        *indirection("dst", "data"),
+        scalar_not_in_psum(),
+        no_addresses(),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
