@@ -41,6 +41,14 @@ for run in (scale_in_place, nki.simulate(scale_in_place)):
     assert run(x, 3.0).ctypes.data == x.ctypes.data
     np.testing.assert_array_equal(x, 3 * np.arange(40).reshape(10, 4))
 """,
+    "square_chosen": """
+import os
+
+os.environ["NEURON_PLATFORM_TARGET_OVERRIDE"] = "trn3"
+table, lists = np.full((128, 64), 3, np.float32), np.arange(256, dtype=np.uint16).reshape(128, 2) % 32
+for run in (square_chosen, nki.simulate(square_chosen)):
+    np.testing.assert_array_equal(run(table, lists), np.tile(np.repeat([9, 3], 32), (128, 1)))
+""",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import nki.isa as nisa
 import nki.language as nl
 
-from . import cases_cores, cases_dma, cases_gpsimd, cases_mx, cases_vector
+from . import cases_cores, cases_dma, cases_gpsimd, cases_indirect, cases_mx, cases_vector
 from .spec import Case, Register, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
@@ -443,4 +443,5 @@ CASES = [
     *cases_mx.CASES,
     *cases_cores.OWN,
     *cases_vector.CASES,
+    *cases_indirect.cases(LEGAL),
 ]

@@ -11,10 +11,10 @@ from nki.compiler.executable import Executable
 from nki.ir import artifact, text
 from nki.target import ENVIRONMENT
 
-from . import language, linear, matmuls, microscaling, rows, shapes, types, vector
+from . import indirect, language, linear, matmuls, microscaling, rows, shapes, types, vector
 from .case import CASES
 
-MODULES = (language, linear, matmuls, microscaling, rows, shapes, types, vector)
+MODULES = (indirect, language, linear, matmuls, microscaling, rows, shapes, types, vector)
 RUNS = [(name, target) for name, case in CASES.items() for target in case.targets]
 
 

@@ -8,6 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki import target as targets
 from nki.base.errors import MissingWaitError, OutOfBoundsError, QueueDeadlockError
 from nki.ir import text
@@ -77,6 +80,33 @@ def test_random_programs_compute_the_same_in_every_order(steps):
     ):
         for seed in range(5):
             assert played(kernel, programs.INPUTS, seed) == expected, f"seed {seed}"
+
+
+@nki.jit
+def choosing(table, lists):
+    """Pieces of a tile are written by several queues; offsets may choose any, and what they scatter to is read."""
+    tile, index = nl.ndarray((16, 64), table.dtype), nl.load(lists)
+    for first in (0, 16, 32, 48):
+        nisa.dma_copy(tile[:, first : first + 16], table[:, first : first + 16])
+    found = nl.ndarray((16, 32), table.dtype)
+    nisa.activation(found, nl.square, tile.indirect(index))
+    nisa.tensor_tensor(tile.indirect(index), found, found, nl.add)
+    nisa.tensor_scalar(index, index, nl.bitwise_xor, 1)
+    out = nl.ndarray(table.shape, dtype=table.dtype, buffer=nl.shared_hbm)
+    for first in (0, 16, 32, 48):
+        nl.store(out[:, first : first + 16], tile[:, first : first + 16])
+    return out
+
+
+def test_what_offsets_choose_waits_for_all_of_the_tile(monkeypatch):
+    monkeypatch.setenv(ENVIRONMENT, "trn3")
+    rng = np.random.default_rng(4)
+    inputs = (rng.standard_normal((16, 64)).astype(np.float32), rng.integers(0, 64, (16, 2)).astype(np.uint16))
+    expected = in_order(compiled(choosing, *inputs, stop="depend"), inputs)
+    kernel = compiled(choosing, *inputs)
+    sync.check(kernel)
+    for seed in range(30):
+        assert played(kernel, inputs, seed) == expected, f"seed {seed}"
 
 
 STEPS = (

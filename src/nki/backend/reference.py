@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from nki.backend import operators, search
 from nki.backend.cores import Cores, Link, Meeting
 from nki.backend.cpu import apply, gemm
+from nki.backend.indirection import carry_out, gathered
 from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.dtype import DType
@@ -25,10 +26,11 @@ from nki.base.printing import device_print
 from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.dynamic import by_rows, largest_index, out_of_bounds
 from nki.ir.generators import initial
+from nki.ir.indirect import Offsets, chosen, group_of, lists, looked_up
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import Loop, Statement, While
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.watching import Watcher
 from nki.isa.alu import BITS
 from nki.isa.enums import oob_mode
@@ -77,6 +79,10 @@ class Memory:
             first = initial(tensor)
             found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
         return found
+
+    def forget(self, tensor: Tensor) -> None:
+        """``tensor`` is not used any more."""
+        self._arrays.pop(tensor, None)
 
     def results(self, kernel: Kernel) -> list[Array]:
         """What ``kernel`` returns."""
@@ -142,7 +148,7 @@ class Reference:
             return
         for row in by_rows(inst):
             if self.watcher is not None:
-                for index in row.indexed_by():
+                for index in looked_up(row):
                     self.watcher.looks_up(row, index)
             if moved := self._followed(row):
                 self._carry_out(moved)
@@ -150,26 +156,50 @@ class Reference:
     def again(self, inst: Inst) -> None:
         """Run ``inst``, whose indices are followed, without being watched."""
         watcher, self.watcher = self.watcher, None
-        inst.semantics(self)
+        carry_out(inst, self)
         self.watcher = watcher
 
     def _carry_out(self, inst: Inst) -> None:
-        if self.watcher is None:
+        watcher = self.watcher
+        if watcher is not None:
+            watcher.begins(inst)
+        if inst.indexed_by():
+            carry_out(inst, self)
+        else:
             inst.semantics(self)
-            return
-        self.watcher.begins(inst)
-        inst.semantics(self)
-        self.watcher.ends()
+        if watcher is not None:
+            watcher.ends()
 
     def _followed(self, inst: Inst) -> Inst | None:
-        """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped."""
-        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic is not None}
+        """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped.
+
+        Operands whose elements are chosen one by one stay as they are, after a look at their offsets.
+        """
+        for _, f, access in chosen(inst):
+            wrong = self.offsets(inst, access)
+            wrong = wrong[wrong > largest_index(access)]
+            if len(wrong):
+                raise out_of_bounds(inst, f.name, access, int(wrong[0]))
+        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not by_elements(a)}
+        if not windows:
+            return inst
         found = {i: self.followed(a) for i, (_, a) in windows.items()}
         for i, (f, access) in windows.items():
             if found[i] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
                 raise out_of_bounds(inst, f.name, access, self.index(access))
         complete = {i: access for i, access in found.items() if access is not None}
         return inst.with_operands(complete) if len(complete) == len(found) else None
+
+    def offsets(self, inst: Inst, access: Access) -> Offsets:
+        """The offsets by which ``inst`` chooses the elements of ``access``, for each group of partitions."""
+        assert access.dynamic is not None
+        return lists(self.memory.window(access.dynamic.source), group_of(inst), access.shape[1])
+
+    def contents(self, inst: Inst, access: Access) -> Array:
+        """What an operand of ``inst`` holds, in its shape; its elements gathered, if offsets choose them."""
+        if not by_elements(access):
+            return self.memory.window(access)
+        return gathered(self.memory, access, self.offsets(inst, access))
 
     def index(self, access: Access) -> int:
         """The run-time index of ``access``, as hardware reads it: unsigned."""

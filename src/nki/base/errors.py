@@ -318,12 +318,6 @@ class LoopScopeError(NkiError):
     code = "NKI-RG006"
 
 
-class UnsupportedIndirectionError(NkiError):
-    """A view of a kind that the target has and this version cannot run."""
-
-    code = "NKI-RG007"
-
-
 # Hazards: programs that trust bytes which are not there
 
 

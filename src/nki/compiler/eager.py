@@ -12,6 +12,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nki.backend.cores import Cores, Link
+from nki.backend.indirection import gathered
 from nki.backend.reference import Memory, Reference
 from nki.base import knobs
 from nki.base.printing import text_of
@@ -19,12 +20,14 @@ from nki.base.source import Where
 from nki.frontend.capture import capture
 from nki.frontend.check import check
 from nki.frontend.specialise import specialise
+from nki.ir.dynamic import largest_index
 from nki.ir.edges import Pairs, connect_names
+from nki.ir.indirect import GROUP, lists
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel, Observer, joined
 from nki.ir.loop import Loop, changed
 from nki.ir.psum import Written
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.viewing import showing
 from nki.passes import accumulate, allocate, depend, verify, widen
 from nki.sim.hazards import Hazards, Launch
@@ -79,12 +82,25 @@ class _Execution(Observer):
         """What ``print`` shows of a tensor now."""
         if self.wide is not None:
             access = self.wide.access(access)
+        if by_elements(access):
+            return self._chosen(access)
         if access.dynamic is not None:
             followed = self.executor.followed(access)
             if followed is None:
                 return "out of bounds"
             access = followed
         return text_of(self.memory.window(access), access.dtype)
+
+    def _chosen(self, access: Access) -> str:
+        """The elements that offsets choose, in groups as all engines but the Tensor engine see them."""
+        assert access.dynamic is not None
+        index = self.memory.window(access.dynamic.source)
+        if access.shape[1] > GROUP * index.shape[1]:
+            return "as the Tensor engine chooses them"
+        offsets = lists(index, GROUP, access.shape[1])
+        if offsets.max() > largest_index(access):
+            return "out of bounds"
+        return text_of(gathered(self.memory, access, offsets), access.dtype)
 
     def emitted(self, inst: Inst) -> None:
         verify.check_writes(inst)

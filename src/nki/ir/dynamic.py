@@ -45,7 +45,7 @@ def _index(source: Access, number: int) -> Access:
 
 
 def largest_index(access: Access) -> int:
-    """The largest run-time index with which ``access``, or each row of it, stays inside; below 0 if none does.
+    """The largest run-time index with which ``access``, or each row or element of it, stays inside; below 0 if none.
 
     On chip the window stays inside its partitions; in HBM it stays inside the tensor.
     """

@@ -15,8 +15,8 @@ DECLARE: Final = re.compile(
 SHARED: Final = re.compile(rf"shared {NAME}$")
 FOR: Final = re.compile(rf"for {NAME} = (?:(-?\d+)|{NAME}) to (?:(-?\d+)|{NAME}) step (\d+) \{{")
 WHILE: Final = re.compile(rf"while {NAME} \{{")
-OPERAND: Final = re.compile(rf"{NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows ))")
-INDEX: Final = re.compile(r" (at|rows) (\d+)\*")
+OPERAND: Final = re.compile(rf"{NAME}\[(-?\d+) \| ([^\]\[]*?)(?: as (\w+))?(?:\]|(?= at | rows | elements ))")
+INDEX: Final = re.compile(r" (at|rows|elements) (\d+)\*")
 STEP: Final = re.compile(r"(-?\d+)x(\d+)")
 RETURNED: Final = rf"{NAME}(?:\[([\d,]+)\])?"
 OUTPUTS: Final = re.compile(rf"return (?:\(((?:{RETURNED}, )*{RETURNED})?\)|({RETURNED}))$")

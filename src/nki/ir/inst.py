@@ -19,7 +19,7 @@ from nki.base.source import Where
 from nki.ir.algebra import Algebra
 from nki.ir.cost import Cost
 from nki.ir.handle import NkiInstruction
-from nki.ir.types import Access, Buffer, Immediate, Role, has_rows
+from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -51,8 +51,9 @@ class Rule:
 
     ``text`` and ``fix`` are formatted with ``i`` (the instruction), ``t`` (the target) and ``o`` (words for every
     argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum`` and those with an index for each
-    row, ``by rows``). ``by_value`` marks rules that look at what is not in the signature (immediate values, which
-    tensor it is, where in it a window starts), and so are checked for every instruction rather than once per signature.
+    row, ``by rows``, or an offset for each element, ``by elements``). ``by_value`` marks rules that look at what is not
+    in the signature (immediate values, which tensor it is, where in it a window starts), and so are checked for every
+    instruction rather than once per signature.
     """
 
     code: str
@@ -71,6 +72,7 @@ class Rule:
             words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
             words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
             words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if has_rows(a))
+            words["by elements"] = ", ".join(f"{f.name} {_words_of(a)}" for f, a in inst.operands() if by_elements(a))
             message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
             raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
 
@@ -99,6 +101,8 @@ class Inst(NkiInstruction):
     """Whether an operand may have a run-time index for each row: the instruction then runs row by row."""
     row_dims: ClassVar[Mapping[str, int]] = {}
     """The dimension of an operand that runs over those rows, where it is not the first."""
+    by_elements: ClassVar[tuple[str, ...]] = ()
+    """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.indirect`)."""
     where: Where = NOWHERE
     # Labels that edges name, and of those what has to be complete first; the queue, and its waits (see ir.placing).
     label: str = ""

@@ -7,7 +7,7 @@ from typing import Any, cast
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
 from nki.ir.inst import Field, Inst
 from nki.ir.register import is_register
-from nki.ir.types import Access, has_rows
+from nki.ir.types import Access, by_elements, has_rows
 from nki.target.model import Target
 
 
@@ -59,8 +59,11 @@ def _hint(f: Field, value: Any) -> str:
     return f"see help(nki.isa) for what {f.name} takes"
 
 
-def check_registers(inst: Inst) -> None:
-    """Raise unless scalar registers, and an index for each row, stand only where ``inst`` takes them."""
+def check_indexed(inst: Inst) -> None:
+    """Raise unless scalar registers, and indices for rows or elements, stand only where ``inst`` takes them.
+
+    Which operands take indirect views is a rule of the instructions that take any.
+    """
     for f, access in inst.operands():
         if is_register(access) and f.name not in inst.scalar_registers:
             raise MemoryRegionError(
@@ -73,6 +76,12 @@ def check_registers(inst: Inst) -> None:
                 f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
                 "follows",
                 fix="gather the rows into a tile with nisa.dma_copy first",
+            )
+        if by_elements(access) and not inst.by_elements:
+            raise DynamicIndexError(
+                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} is an indirect view, which this instruction "
+                "does not take",
+                fix="gather into a tile with nisa.tensor_copy(dst=tile, src=view), or scatter from one, and use that",
             )
 
 
@@ -103,7 +112,7 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
         ) from None
     if seen is None:
         check_types(inst)
-        check_registers(inst)
+        check_indexed(inst)
         _check_written(inst)
         for rule in inst.rules:
             rule.check(inst, target)

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.base.errors import PsumError
+from nki.base.errors import NkiError, PsumError
 from nki.base.warning import warn_at
 from nki.ir.inst import Inst
 from nki.ir.loop import Loop
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Tensor, by_elements
 from nki.ir.window import byte_window
 from nki.target.model import Target
 
@@ -36,6 +36,8 @@ class Written:
         self._made: list[set[Tensor]] = []
         self._before: list[dict[Tensor, dict[Window, Access]]] = []
         self._unsure: set[Tensor] = set()
+        self._loose: set[Tensor] = set()
+        """Written at offsets that are known only when the program runs."""
         self._foreign: dict[Tensor, NDArray[np.bool_]] = {}
         """For tensors that other engines wrote to: the bytes of which what they wrote is left."""
 
@@ -76,8 +78,11 @@ class Written:
             return inst, []
         if getattr(inst, "is_transpose", False):
             return inst.replace(accumulate=False), []
+        if by_elements(chosen.dst):
+            return inst.replace(accumulate=self._adds_anywhere(inst, chosen.dst)), []
         missing = self._missing(chosen.dst)
         if missing is not None:
+            self._check_fixed(inst, chosen.dst)
             self._check_known(inst, chosen.dst)
             if missing.all():
                 return inst.replace(accumulate=False), []
@@ -85,9 +90,21 @@ class Written:
             self._check_foreign(inst, chosen.dst)
         return inst.replace(accumulate=True), [] if missing is None else list(_boxes(chosen.dst, missing))
 
+    def _adds_anywhere(self, inst: Inst, dst: Access) -> bool:
+        """Whether a matmul to elements of ``dst`` that offsets choose finds all of the tile written; False if none."""
+        missing = self._missing(Access.whole(dst.tensor))
+        if missing is None:
+            return True
+        self._check_fixed(inst, dst)
+        if not missing.all():
+            raise self._unknown(inst, dst, "is written in part, and its offsets are known only when the kernel runs")
+        self._check_known(inst, dst)
+        return False
+
     def _check_sum(self, inst: Inst, dst: Access) -> None:
         """Warn when ``accumulate=True`` adds to what does not add up on the hardware."""
-        missing = self._missing(dst) if dst.dynamic is None and not self._made else None
+        known = dst.dynamic is None and not self._made and dst.tensor not in self._loose
+        missing = self._missing(dst) if known else None
         if missing is not None:
             _warn(
                 inst,
@@ -113,16 +130,26 @@ class Written:
             why = "was written in a run-time loop that may not have run"
         else:
             return
-        raise PsumError(
+        raise self._unknown(inst, dst, why, ", make the tile inside the loop, or write it before the loop")
+
+    def _check_fixed(self, inst: Inst, dst: Access) -> None:
+        if dst.tensor in self._loose:
+            raise self._unknown(inst, dst, "was written at offsets that are known only when the kernel runs")
+
+    def _unknown(self, inst: Inst, dst: Access, why: str, more: str = "") -> NkiError:
+        error = PsumError(
             f"{inst.mnemonic}: dst '{dst.name}' {dst.shape} {why}; the compiler cannot choose between overwriting and "
             "accumulating",
-            fix="pass accumulate=True or False, make the tile inside the loop, or write it before the loop",
-        ).at(inst.where.span, inst.where.stack)
+            fix=f"pass accumulate=True or False{more}",
+        )
+        return error.at(inst.where.span, inst.where.stack)
 
     def note(self, inst: Inst) -> None:
         """Remember what ``inst`` writes to PSUM."""
         own = inst.engines[0].name == "tensor"
         for access in inst.writes():
+            if access.buffer is Buffer.psum and by_elements(access):
+                self._loose.add(access.tensor)
             if access.buffer is Buffer.psum and access.dynamic is None:
                 windows = self._windows.setdefault(access.tensor, {})
                 key = _window(access)

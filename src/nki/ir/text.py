@@ -450,7 +450,7 @@ class _Parser:
         head = grammar.INDEX.match(line, at)
         source = grammar.OPERAND.match(line, head.end()) if head is not None and depth < _DEPTH else None
         if head is None or source is None:
-            raise self.fail("a run-time index reads at step*tensor[…] or rows step*tensor[…]")
+            raise self.fail("a run-time index reads at, rows or elements step*tensor[…]")
         access, at = self.operand(line, source, depth + 1)
         if not line.startswith("]", at):
             raise self.fail("expected ] after a run-time index")

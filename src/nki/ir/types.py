@@ -99,14 +99,18 @@ class Reach(Enum):
     """One index moves the window as a whole."""
     rows = "rows"
     """An index for each element of dimension 0, whose own step then means nothing."""
+    elements = "elements"
+    """An index for each element of dimension 1, the same for all partitions of a group, which has a list of its own
+    (:mod:`nki.ir.indirect`). The step of dimension 1 is 0 and means nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Dynamic:
     """The part of an address that is known only when the kernel runs: ``step`` elements for each unit of the index.
 
-    ``source`` is where the index is found: one element of a register or tile, or a column with an element per row. An
-    index counts as unsigned, as hardware reads it; one that leads outside the tensor is out of bounds.
+    ``source`` is where the index is found: one element of a register or tile, a column with an element per row, or a
+    tile with the lists of all groups of partitions. An index counts as unsigned, as hardware reads it; one that leads
+    outside the tensor is out of bounds.
     """
 
     source: Access
@@ -210,14 +214,17 @@ class Access:
         return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
 
     def repeats(self) -> bool:
-        """Whether two places of the window are one element of the tensor; rows chosen at run time count as apart."""
+        """Whether two places of the window are one element of the tensor; those chosen at run time count as apart."""
+        if by_elements(self):
+            return False
         apart = has_rows(self)
         steps = sorted(((abs(s), n) for s, n in list(self.pattern())[apart:] if n > 1), reverse=True)
         return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
 
     def one_place(self) -> bool:
         """Whether all elements of a partition are one place, of which a write leaves the last element."""
-        return len(self.shape) > 1 and not any(self.strides[1:]) and self.free_elements > 1
+        still = len(self.shape) > 1 and not any(self.strides[1:]) and self.free_elements > 1
+        return still and not by_elements(self)
 
     def partitions_apart(self) -> bool:
         """Whether no two elements of dimension 0 are one place."""
@@ -264,6 +271,11 @@ def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
 def has_rows(access: Access) -> bool:
     """Whether each row of the window has a run-time index of its own."""
     return access.dynamic is not None and access.dynamic.reach is Reach.rows
+
+
+def by_elements(access: Access) -> bool:
+    """Whether the elements of each partition are chosen by run-time offsets (tensor indirection)."""
+    return access.dynamic is not None and access.dynamic.reach is Reach.elements
 
 
 class Role(Enum):

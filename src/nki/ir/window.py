@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from nki.base.errors import WindowError
+from nki.ir.indirect import GROUP, INDICES
 from nki.ir.inst import Inst
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Reach, has_rows
@@ -58,12 +59,28 @@ def check_dynamic(access: Access, inst: Inst) -> None:
         raise _error(source, "is no run-time index: that is one integer, or a column of them")
     if source.buffer is not Buffer.sbuf and not is_register(source):
         raise _error(source, "is a run-time index outside sbuf and the registers")
+    if dynamic.reach is Reach.elements:
+        _check_lists(access)
+        return
     line = source.ndim == 2 or source.free_elements == 1
     enough = line and source.size >= access.shape[0] if rows else source.size == 1
     if not enough or dynamic.step < 1:
         raise _error(access, f"takes {source.size} run-time indices in steps of {dynamic.step}")
     if rows and not (inst.by_rows and access.buffer.is_hbm):
         raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
+
+
+def _check_lists(access: Access) -> None:
+    """Raise unless ``access`` is a tile of two dimensions, and its index one that has a list for each group."""
+    dynamic = access.dynamic
+    assert dynamic is not None
+    source = dynamic.source
+    if not access.buffer.on_chip or access.buffer is Buffer.register or access.ndim != 2 or access.strides[1]:
+        raise _error(access, "has elements that offsets choose, and is no tile of two dimensions, the second in step 0")
+    if source.buffer is not Buffer.sbuf or source.ndim != 2 or source.dtype not in INDICES:
+        raise _error(source, f"holds no offsets: those are a tile of {' or '.join(map(str, INDICES))} in sbuf")
+    if source.shape[0] != access.shape[0] or access.shape[0] % GROUP or dynamic.step < 1:
+        raise _error(access, f"has offsets in {source.shape[0]} partitions, in steps of {dynamic.step} elements")
 
 
 def _check(access: Access, known: dict[tuple[Any, ...], Extent]) -> None:
@@ -100,7 +117,7 @@ def _reach(access: Access) -> Extent:
             raise _error(access, f"moves by {step} elements from partition to partition of {access.partition_step}")
         if any(s < 0 for _, s in free):
             raise _error(access, "goes backwards within a partition")
-    within = sum((n - 1) * s for n, s in free)
+    within = sum((n - 1) * s for n, s in free)  # 0 where offsets choose elements, whose step is 0
     ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
     return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends), within
 

@@ -10,6 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa import activations, cost, enums, reduction
+from nki.isa.indirection import indirection, scalar_not_in_psum
 from nki.isa.ops import OPS, Act, AluOp, staged
 from nki.isa.rules import column, exists_from, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -42,7 +43,7 @@ class Activate2(Inst):
     ``reduce_op`` (add, maximum, minimum, abs_max, abs_min) into the engine's reduction registers, which
     ``nisa.activation`` shares: ``reset`` sets them to what the fold begins with (0, -inf, +inf, 0, +inf), ``reduce``
     folds on, ``reset_reduce`` does both, ``idle`` leaves them. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
-    registers afterwards. Since NeuronCore-v4.
+    registers afterwards. ``dst``, in SBUF, and ``data`` may be indirect views. Since NeuronCore-v4.
     """
 
     dst: Out[Tile]
@@ -62,6 +63,7 @@ class Activate2(Inst):
     registers: InOut[Tile] | None = None
 
     state = ("registers", reduction.SCALAR)
+    by_elements = ("dst", "data")
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst", "data", "imm0", "imm1", "relu_param", "reduce_res"),
@@ -113,6 +115,8 @@ class Activate2(Inst):
             error=ArgumentError,
             fix="pass reduce_op=nl.add, or another of " + ", ".join(f"nl.{name}" for name in _REDUCTIONS),
         ),
+        *indirection("dst", "data", older=False),
+        scalar_not_in_psum(always=True),
         reduction.registers(),
     )
 

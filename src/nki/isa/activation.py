@@ -11,6 +11,7 @@ from nki.ir.inst import Cost, Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import Access, In, InOut, Out, Scalar, Tile
 from nki.isa import activations, cost, enums, reduction
+from nki.isa.indirection import indirection, scalar_not_in_psum
 from nki.isa.ops import OPS, Act, AluOp, Op
 from nki.isa.rules import column, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -48,6 +49,7 @@ _BIAS = (
     ),
 )
 """What limits the bias."""
+_INDIRECTION = (*indirection("dst", "data"), scalar_not_in_psum(always=True))
 
 
 def _rules(*more: Rule) -> tuple[Rule, ...]:
@@ -91,6 +93,7 @@ def _rules(*more: Rule) -> tuple[Rule, ...]:
             fix="use nl.add here, or nisa.tensor_reduce on the result",
         ),
         *_BIAS,
+        *_INDIRECTION,
         *more,
     )
 
@@ -122,7 +125,8 @@ class Activation(Inst):
     tile). With ``reduce_cmd`` the results' sum over the free dimensions goes to the engine's reduction registers, one a
     partition: ``reset`` clears them, ``reduce`` adds to them, ``reset_reduce`` clears and adds; ``idle`` leaves them.
     ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards: it may lie in ``dst``. The sum runs
-    over the float32 results before they are rounded to ``dst``, on from what the registers hold.
+    over the float32 results before they are rounded to ``dst``, on from what the registers hold. On gen4 ``dst``, in
+    SBUF, and ``data`` may be indirect views.
     """
 
     dst: Out[Tile]
@@ -137,6 +141,7 @@ class Activation(Inst):
     registers: InOut[Tile] | None = None
 
     state = ("registers", reduction.SCALAR)
+    by_elements = ("dst", "data")
     rules = _rules(
         rule(
             "AC07",
@@ -205,6 +210,7 @@ class ActivationReduce(Inst):
     registers: Out[Tile] | None = None
 
     state = ("registers", reduction.SCALAR)
+    by_elements = ("dst", "data")
     rules = _rules(reduction.registers(own=False))  # it computes the same without them
 
     @property

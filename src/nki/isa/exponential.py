@@ -10,6 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa import cost, enums, reduction
+from nki.isa.indirection import indirection
 from nki.isa.rules import column, dimensions, exists_from, is_float32, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
@@ -30,7 +31,7 @@ class Exponential(Inst):
     with ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results before they are
     rounded to ``dst``, one after the other. After ``idle`` nobody knows what the registers hold: NaN here.
     ``reduce_res``, a float tile ``(partitions, 1)``, receives the registers afterwards. Tiles have up to four
-    dimensions. Since NeuronCore-v4.
+    dimensions; ``dst`` and ``src`` may be indirect views. Since NeuronCore-v4.
     """
 
     dst: Out[Tile]
@@ -43,6 +44,7 @@ class Exponential(Inst):
     registers: InOut[Tile] | None = None
 
     state = ("registers", reduction.VECTOR)
+    by_elements = ("dst", "src")
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst", "src", "max_value", "reduce_res", "reduce_init"),
@@ -89,6 +91,7 @@ class Exponential(Inst):
             fix="use nisa.reduce_cmd.load_reduce, or leave reduce_init out",
             by_value=True,
         ),
+        *indirection("dst", "src", older=False),
         reduction.registers(),
     )
 

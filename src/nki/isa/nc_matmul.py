@@ -12,6 +12,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa import enums
+from nki.isa.indirection import indirection, on_tensor_engine, tensor_floats, transposes_plainly
 from nki.isa.older import dropped, renamed
 from nki.isa.rules import buffer, rule, tiles
 from nki.target.model import Target
@@ -81,6 +82,7 @@ class NcMatmul(Inst):
     then an identity.
     ``perf_mode=double_row`` (fp8, gen3 and later) contracts over partitions and a first free dimension of 2.
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
+    On gen4 the three tiles, of at most 16 bits an element, may be indirect views; ``moving`` not with ``is_transpose``.
     """
 
     dst: Out[Tile]
@@ -99,6 +101,7 @@ class NcMatmul(Inst):
         renamed("is_moving_zero", "is_moving_onezero", "0.2"),
         dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
     )
+    by_elements = ("dst", "stationary", "moving")
     rules = (
         *tiles("dst", "stationary", "moving"),
         buffer("stationary", Buffer.sbuf),
@@ -247,6 +250,10 @@ class NcMatmul(Inst):
             error=ArgumentError,
             fix="leave perf_mode out",
         ),
+        *indirection("dst", "stationary", "moving", others=False),
+        on_tensor_engine(),
+        transposes_plainly(),
+        *(tensor_floats(name) for name in ("dst", "stationary", "moving")),
     )
 
     def reads(self) -> list[Access]:

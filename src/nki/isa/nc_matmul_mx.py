@@ -11,6 +11,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa import enums
+from nki.isa.indirection import indirection, on_tensor_engine, same_index
 from nki.isa.rules import buffer, exists_from, rule, tiles
 from nki.isa.scales import GROUP, PER_QUADRANT, QUADRANT, regrouped, scale_rules, scales, spread
 from nki.target.model import Target
@@ -18,6 +19,7 @@ from nki.target.model import Target
 _SOURCE: Final = "NKI reference, nki.isa.nc_matmul_mx"
 _TYPES: Final = (float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4)
 _WHOLE: Final = 128
+_SCALES: Final = ("stationary_scale", "moving_scale")
 
 
 def _tiling_ok(i: Any, t: Target) -> bool:
@@ -52,7 +54,8 @@ class NcMatmulMx(Inst):
     is NaN). Scale [q * 32 + g, n] belongs to partitions q * 32 + 8 * g to 8 * g + 7, element n, for g = 0 to 3: each
     quadrant of 32 partitions has four partitions of scales, at its beginning or shifted by 4, 8 or 12, and the others
     are ignored. ``accumulate`` is as in ``nisa.nc_matmul``; ``tile_position`` (row, 0) and ``tile_size`` (32, 64 or
-    128, 128) choose rows of the array and change only the time.
+    128, 128) choose rows of the array and change only the time. Tiles may be indirect views: ``stationary`` and
+    ``moving`` together with their scales, by the same offsets.
 
     Chosen where the reference is silent: products accumulate in float32, in order of ``4 K`` rows that the first
     numbers of all partitions begin; a number whose scale takes it beyond float32 is infinite.
@@ -68,6 +71,7 @@ class NcMatmulMx(Inst):
     accumulate: bool | None = None
     name: str | None = None
 
+    by_elements = ("dst", "stationary", "moving", *_SCALES)
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst"),
@@ -147,6 +151,10 @@ class NcMatmulMx(Inst):
         ),
         *scale_rules("stationary_scale", "stationary", "stationary", _SOURCE),
         *scale_rules("moving_scale", "moving", "moving", _SOURCE),
+        *indirection("dst", "stationary", "moving", scales=_SCALES, others=False, older=False),
+        on_tensor_engine(),
+        same_index("stationary", "stationary_scale"),
+        same_index("moving", "moving_scale"),
     )
 
     def reads(self) -> list[Access]:

@@ -12,6 +12,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import FLOATS, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Scalar, Tile
 from nki.isa import cost, enums
+from nki.isa.indirection import indirection, not_on, scalar_not_in_psum
 from nki.isa.rules import converts, engines, holds, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
@@ -23,7 +24,8 @@ class TensorCopy(Inst):
     """Copy the tile ``src`` to ``dst`` within SBUF and PSUM.
 
     Same partitions and elements per partition, shapes may differ. Equal dtypes are copied bit for bit; otherwise each
-    element passes through float32. GpSimd cannot reach PSUM; the Scalar engine of gen2 has no such instruction.
+    element passes through float32. GpSimd cannot reach PSUM; the Scalar engine of gen2 has no such instruction. On gen4
+    both tiles may be indirect views, except on GpSimd.
     """
 
     dst: Out[Tile]
@@ -31,6 +33,7 @@ class TensorCopy(Inst):
     engine: enums.engine = _E.unknown
     name: str | None = None
 
+    by_elements = ("dst", "src")
     rules = (
         *tiles("dst", "src", any_dtype=True),
         converts("TC02", "NKI reference, nki.isa.tensor_copy"),
@@ -46,6 +49,9 @@ class TensorCopy(Inst):
             until=2,
             fix="use nisa.activation(dst=…, op=nl.copy, data=…), or another engine",
         ),
+        *indirection("dst", "src", others=False),
+        not_on(_E.gpsimd),
+        scalar_not_in_psum(),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:

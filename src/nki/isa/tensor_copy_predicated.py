@@ -11,6 +11,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Buffer, In, InOut, Scalar, Tile
 from nki.isa import cost, enums
+from nki.isa.indirection import indirection
 from nki.isa.rules import holds, not_both_psum, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
 
@@ -22,7 +23,8 @@ class TensorCopyPredicated(Inst):
     """Copy ``src`` (a tile like ``dst``, or a number) to ``dst`` where ``predicate`` is not zero; leave the rest.
 
     ``reverse_pred`` copies where it is zero. ``src`` has the dtype of ``dst``; ``predicate`` is uint8, uint16 or
-    uint32. ``src`` and ``predicate`` are not both in PSUM.
+    uint32. ``src`` and ``predicate`` are not both in PSUM. On gen4 ``dst`` and ``predicate`` may be indirect views:
+    only what the predicate chooses is scattered.
     """
 
     dst: InOut[Tile]
@@ -31,6 +33,7 @@ class TensorCopyPredicated(Inst):
     reverse_pred: bool = False
     name: str | None = None
 
+    by_elements = ("dst", "predicate")
     rules = (
         *tiles("dst", "src", any_dtype=True),
         *tiles("predicate"),
@@ -62,6 +65,7 @@ class TensorCopyPredicated(Inst):
             fix="pass a number that the dtype has: whole and in range for integers; fill packed tiles from a tile",
             by_value=True,
         ),
+        *indirection("dst", "predicate"),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:

@@ -12,6 +12,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa import alu, cost, enums
+from nki.isa.indirection import indirection
 from nki.isa.ops import OPS, AluOp, Op
 from nki.isa.rules import alu_op, bit_types, buffer, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -56,7 +57,7 @@ class TensorReduce(Inst):
     ``axis`` is one or more trailing dimensions, never dimension 0; ``dst`` holds the remaining elements (``keepdims``
     leaves ones in the shape, which changes nothing in memory). Arithmetic operators fold float32 strictly from left to
     right, starting with the first element; ``negate`` flips the sign of the result. Bit operators take integers of one
-    width.
+    width. On gen4 both tiles may be indirect views.
     """
 
     dst: Out[Tile]
@@ -67,6 +68,7 @@ class TensorReduce(Inst):
     keepdims: bool = False
     name: str | None = None
 
+    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data"),
         rule(
@@ -104,6 +106,7 @@ class TensorReduce(Inst):
             fix="leave negate out, or use an arithmetic operator",
         ),
         bit_types("op", "dst", "data"),
+        *indirection("dst", "data", others=False),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:

@@ -10,6 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa import alu, cost, enums
+from nki.isa.indirection import indirection, no_addresses, scalar_not_in_psum
 from nki.isa.ops import OPS, AluOp, Op, operand_fits, operand_matters, staged
 from nki.isa.rules import (
     alu_op,
@@ -58,7 +59,8 @@ class TensorScalar(Inst):
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
     operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``; the
-    Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
+    Scalar engine (gen3 and later) multiply, add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be
+    indirect views, except in arithmetic on 32-bit integers.
     """
 
     dst: Out[Tile]
@@ -72,6 +74,7 @@ class TensorScalar(Inst):
     engine: enums.engine = _E.unknown
     name: str | None = None
 
+    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data", "operand0", "operand1"),
         same_partitions("dst", "data"),
@@ -143,6 +146,9 @@ class TensorScalar(Inst):
         bit_types("op0", "dst", "data", "operand0", "operand1"),
         float_operand("operand0", "op0"),
         float_operand("operand1", "op1"),
+        *indirection("dst", "data"),
+        scalar_not_in_psum(),
+        no_addresses(),
     )
 
     def semantics(self, m: Algebra[Any]) -> None:

@@ -10,6 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa import alu, cost, enums, reduction
+from nki.isa.indirection import indirection
 from nki.isa.ops import OPS, AluOp, operand_fits, operand_matters, staged
 from nki.isa.rules import alu_op, column, float_operand, is_float32, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -31,7 +32,8 @@ class TensorScalarReduce(Inst):
     registers: ``reset_reduce`` begins anew (with 0, 1, -inf or +inf), ``reduce`` goes on from what they hold,
     ``load_reduce`` from ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results
     before they are rounded to ``dst``, one after the other. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
-    registers afterwards, with ``reduce_res_negate`` with the other sign; without it they only keep the result.
+    registers afterwards, with ``reduce_res_negate`` with the other sign; without it they only keep the result. On gen4
+    ``dst`` and ``data`` may be indirect views.
     """
 
     dst: Out[Tile]
@@ -48,6 +50,7 @@ class TensorScalarReduce(Inst):
     registers: InOut[Tile] | None = None
 
     state = ("registers", reduction.VECTOR)
+    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data", "operand0", "reduce_res", "reduce_init"),
         same_partitions("dst", "data"),
@@ -94,6 +97,7 @@ class TensorScalarReduce(Inst):
             error=ArgumentError,
             fix="use nisa.reduce_cmd.load_reduce, or leave reduce_init out",
         ),
+        *indirection("dst", "data"),
         reduction.registers(),
     )
 
@@ -139,7 +143,7 @@ class TensorScalarCumulative(Inst):
     engine's reduction register: ``reset_reduce`` begins with 0, 1, -inf or +inf, whichever fits ``op1``; ``reduce``
     with what the register holds; ``load_reduce`` with ``imm1``, which the other commands ignore. Both immediates are
     numbers or float32 tiles ``(partitions, 1)``. The register is not rounded to ``dst``. 32-bit integers and tfloat32
-    are not supported.
+    are not supported. On gen4 ``dst`` and ``src`` may be indirect views.
     """
 
     dst: Out[Tile]
@@ -153,6 +157,7 @@ class TensorScalarCumulative(Inst):
     registers: InOut[Tile] | None = None
 
     state = ("registers", reduction.VECTOR)
+    by_elements = ("dst", "src")
     rules = (
         *tiles("dst", "src", "imm0", "imm1"),
         same_partitions("dst", "src"),
@@ -173,6 +178,7 @@ class TensorScalarCumulative(Inst):
         ),
         reduction.commands(_CUMULATIVE, *_COMMANDS),
         reduction.loaded(_CUMULATIVE, "imm1"),
+        *indirection("dst", "src"),
         reduction.registers(),
     )
 

@@ -10,6 +10,7 @@ from nki.ir.inst import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa import alu, cost, enums
+from nki.isa.indirection import indirection
 from nki.isa.ops import OPS, AluOp
 from nki.isa.rules import alu_op, bit_types, engines, not_both_psum, rule, same_elements, same_partitions, tiles
 from nki.target.model import Target
@@ -30,7 +31,7 @@ class TensorTensor(Inst):
     compute in float32, with one exception: sums, products, extremes and comparisons of tiles that are all int32 or
     uint32 run on GpSimd in exact integers, of which 32 bits are kept, unless ``engine`` says Vector or a tile is in
     PSUM. Bit operators take integers of one width and store bits. ``nl.power`` runs on GpSimd, so all its tiles are in
-    SBUF.
+    SBUF. On gen4 ``dst`` and ``data1`` may be indirect views.
     """
 
     dst: Out[Tile]
@@ -40,6 +41,7 @@ class TensorTensor(Inst):
     engine: enums.engine = _E.unknown
     name: str | None = None
 
+    by_elements = ("dst", "data1")
     rules = (
         *tiles("dst", "data1", "data2"),
         same_partitions("dst", "data1", "data2"),
@@ -80,6 +82,7 @@ class TensorTensor(Inst):
             fix="leave engine out",
         ),
         bit_types("op", "dst", "data1", "data2"),
+        *indirection("dst", "data1"),
     )
 
     def exact_integers(self) -> bool:

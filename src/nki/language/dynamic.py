@@ -1,12 +1,13 @@
 """Indices that exist only when the kernel runs: where they may come from, and what they may choose.
 
 Limits: NKI language guide and access-pattern guide. One run-time index a view; on chip never the partition; an index
-for each row only in HBM, on dimension 0.
+for each row only in HBM, on dimension 0; an offset for each element only on chip (NKI reference, NkiTensor.indirect).
 """
 
 from __future__ import annotations
 
 import operator
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from nki.base.errors import (
@@ -14,16 +15,15 @@ from nki.base.errors import (
     GenerationError,
     IndexRangeError,
     NkiError,
-    UnsupportedIndirectionError,
     ViewError,
 )
+from nki.ir.indirect import GROUP, INDICES, TENSOR_GROUP
 from nki.ir.kernel import current
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Dynamic, Reach, has_rows
+from nki.ir.types import Access, Buffer, Dynamic, Reach, by_elements, has_rows
 
 T = TypeVar("T", bound=Access)
 _GENERATION = 4
-_GROUPS = (16, 32)
 
 
 def one_index(t: Access, dim: int, source: Access) -> Access:
@@ -132,44 +132,101 @@ def keep_first(t: Access, what: str) -> None:
 
 
 def indirect(t: T, index: Any, num_elem: Any = None) -> T:
-    """Columns of ``t`` at the free offsets in ``index``: checked, and refused because this version cannot run it."""
+    """The elements of every partition of ``t`` at the offsets in the tile ``index``: shape (partitions, offsets).
+
+    ``index`` is (partitions, K), uint16, uint32 or int32, in SBUF: a list for each group of 16 partitions, on the
+    Tensor engine of 32, down the group's partitions first. ``num_elem`` is how many of them count, by default all of a
+    single group. See :mod:`nki.ir.indirect`. Raises :class:`GenerationError`, :class:`DynamicIndexError`,
+    :class:`IndexRangeError` or :class:`ViewError`.
+    """
     target = current("NkiTensor.indirect").target
+    view = f"indirect view of '{t.name}' {t.shape}"
     if target.generation < _GENERATION:
         raise GenerationError(
-            f"indirect view of '{t.name}' {t.shape}: tensor indirection needs gen{_GENERATION}; {target.name} has none",
+            f"{view}: tensor indirection needs gen{_GENERATION}; {target.name} has none",
             fix="target trn3, or gather in HBM with t.vector_select(0, indices)",
         )
     if not t.buffer.on_chip or t.dynamic is not None:
         place = "already has a run-time index" if t.dynamic is not None else f"is in {t.buffer.value}"
         raise DynamicIndexError(
-            f"indirect view of '{t.name}' {t.shape}, which {place}",
+            f"{view}, which {place}",
             fix="take a plain tile in SBUF or PSUM, of which columns are to be chosen",
         )
-    if not isinstance(index, Access) or index.buffer is not Buffer.sbuf or not index.dtype.is_integer:
+    if not isinstance(index, Access) or index.buffer is not Buffer.sbuf or index.dtype not in INDICES:
         raise IndexRangeError(
-            f"indirect view of '{t.name}' {t.shape}: the offsets are not an integer tile in SBUF",
-            fix=f"pass a tile of shape ({t.shape[0]}, columns)",
+            f"{view}: the offsets are not a tile of {' or '.join(map(str, INDICES))} in SBUF",
+            fix=f"pass a tile of shape ({t.shape[0]}, columns), which nisa.tensor_copy converts others to",
+        )
+    if index.dynamic is not None:
+        raise DynamicIndexError(
+            f"{view}: the offsets '{index.name}' {index.shape} are themselves found at a run-time index",
+            fix="copy them to a tile of their own first",
         )
     if index.ndim != 2 or index.shape[0] != t.shape[0]:
         raise ViewError(
-            f"indirect view of '{t.name}' {t.shape}: offsets '{index.name}' {index.shape} do not have its partitions",
+            f"{view}: offsets '{index.name}' {index.shape} do not have its partitions",
             fix=f"pass a tile of shape ({t.shape[0]}, columns); offset i is read from partition i % group of column "
-            f"i // group, with groups of {_GROUPS[0]} partitions ({_GROUPS[1]} on the tensor engine)",
+            f"i // group, with groups of {GROUP} partitions ({TENSOR_GROUP} on the tensor engine)",
+        )
+    if t.shape[0] % GROUP:
+        raise ViewError(
+            f"{view}: its {t.shape[0]} partitions are not whole groups of {GROUP}, each of which has a list of offsets",
+            fix=f"use a multiple of {GROUP} partitions ({TENSOR_GROUP} on the tensor engine)",
+        )
+    count = _count(t, index, num_elem)
+    return t.__class__(
+        t.tensor, t.offset, (t.shape[0], count), (t.strides[0], 0), t.dtype, Dynamic(index, _step(t), Reach.elements)
+    )
+
+
+def _count(t: Access, index: Access, num_elem: Any) -> int:
+    """How many offsets of each list an indirect view of ``t`` uses."""
+    view, given = f"indirect view of '{t.name}' {t.shape}", f"offsets '{index.name}' {index.shape}"
+    each, most = GROUP * index.shape[1], min(TENSOR_GROUP, t.shape[0]) * index.shape[1]
+    if num_elem is None and index.size > most:
+        raise ViewError(
+            f"{view}: without num_elem all {index.size} elements of {given} would be one list; each group of {GROUP} "
+            f"partitions has a list of its own, of {each}",
+            fix=f"pass num_elem={each}, or less (on the tensor engine up to {most}, in groups of {TENSOR_GROUP})",
         )
     try:
         count = index.size if num_elem is None else operator.index(num_elem)
     except TypeError:
         count = 0
-    if not 1 <= count <= index.size:
+    if not 1 <= count <= most:
         raise ViewError(
-            f"indirect view of '{t.name}' {t.shape}: num_elem={num_elem!r} of {index.size} offsets in '{index.name}'",
-            fix=f"pass an integer from 1 to {index.size}, or leave num_elem out",
+            f"{view}: num_elem={num_elem!r} of {given}, which have {each} for each group of {GROUP} partitions",
+            fix=f"pass an integer from 1 to {each} (on the tensor engine up to {most})",
         )
-    raise UnsupportedIndirectionError(
-        f"indirect view of '{t.name}' {t.shape} with {count} offsets from '{index.name}': this version cannot run "
-        "tensor indirection",
-        fix="gather in HBM: t.vector_select(0, indices), read by nisa.dma_copy",
-    )
+    return count
 
 
-__all__ = ["column_index", "indirect", "keep_first", "one_index", "second_index", "vector_select"]
+def _step(t: Access) -> int:
+    """The step of the one dimension that the free dimensions of ``t`` are, for offsets to count along."""
+    runs = [(step, count) for step, count in list(t.pattern())[1:] if count > 1] or [(1, 1)]
+    if any(step != count * inner for (step, _), (inner, count) in pairwise(runs)):
+        raise ViewError(
+            f"indirect view of '{t.name}' {t.shape} with steps {t.strides}: its elements are not equally far apart in "
+            "their partition, and offsets count them",
+            fix="take the offsets into a whole tile, or into one dimension of it",
+        )
+    if runs[-1][0] < 1:
+        raise ViewError(
+            f"indirect view of '{t.name}' {t.shape} with steps {t.strides}, which repeats one element: there is "
+            "nothing to choose",
+            fix="take the view before t.broadcast",
+        )
+    return runs[-1][0]
+
+
+def keep_elements(t: Access, what: str) -> None:
+    """Raise if the elements of ``t`` are chosen by offsets: ``what`` would change which."""
+    if by_elements(t):
+        assert t.dynamic is not None
+        raise DynamicIndexError(
+            f"{what} of '{t.name}' {t.shape}, whose elements offsets in '{t.dynamic.source.name}' choose at run time",
+            fix="slice and shape the tile and its offsets first, and take t.indirect(index) last",
+        )
+
+
+__all__ = ["column_index", "indirect", "keep_elements", "keep_first", "one_index", "second_index", "vector_select"]

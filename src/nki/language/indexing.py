@@ -9,8 +9,8 @@ import operator
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, IndexRangeError
-from nki.ir.types import Access, Dynamic, has_rows
-from nki.language.dynamic import one_index, second_index
+from nki.ir.types import Access, Dynamic, by_elements, has_rows
+from nki.language.dynamic import keep_elements, one_index, second_index
 from nki.language.unusable import unusable
 
 T = TypeVar("T", bound=Access)
@@ -59,7 +59,7 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
         )
     dynamic = t.dynamic
     if dynamic is not None and keys:
-        _rows_stay(t, keys[0])
+        _chosen_stay(t, keys)
     offset, empty = t.offset, None
     sizes: list[int] = []
     steps: list[int] = []
@@ -166,13 +166,19 @@ def _negative(bound: Any) -> bool:
     return not isinstance(bound, Access) and hasattr(bound, "__index__") and operator.index(bound) < 0
 
 
-def _rows_stay(t: Access, first: Any) -> None:
-    """Of a view whose rows are chosen at run time, an index takes them all."""
-    if has_rows(t) and not (isinstance(first, slice) and _slice(t, 0, cast(slice, first)) == (0, t.shape[0], 1)):
+def _chosen_stay(t: Access, keys: tuple[Any, ...]) -> None:
+    """Of a view whose rows, or elements, are chosen at run time an index takes them all."""
+    if has_rows(t) and not _takes_all(t, 0, keys[0]):
         raise DynamicIndexError(
             f"dimension 0 of '{t.name}' {t.shape} is indexed, whose {t.shape[0]} rows are chosen at run time",
             fix="slice the column of indices before using it, and index the other dimensions: t[:, …]",
         )
+    if by_elements(t) and not all(_takes_all(t, dim, key) for dim, key in enumerate(keys)):
+        keep_elements(t, "a part")
+
+
+def _takes_all(t: Access, dim: int, key: Any) -> bool:
+    return isinstance(key, slice) and _slice(t, dim, cast(slice, key)) == (0, t.shape[dim], 1)
 
 
 def _other(t: Access, dim: int, item: Any) -> Run:

@@ -8,13 +8,15 @@ from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, ViewError
 from nki.ir.types import Access, has_rows
-from nki.language.dynamic import keep_first
+from nki.language.dynamic import keep_elements, keep_first
 from nki.language.indexing import dimension
 
 T = TypeVar("T", bound=Access)
 
 
 def _seen(t: T, shape: tuple[int, ...], strides: tuple[int, ...]) -> T:
+    if t.dynamic is not None and shape != t.shape:
+        keep_elements(t, f"a view in shape {shape}")
     return t.__class__(t.tensor, t.offset, shape, strides, t.dtype, t.dynamic)
 
 

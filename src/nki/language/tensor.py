@@ -145,7 +145,13 @@ class NkiTensor(Access):
         return patterns.ap(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
-        """Columns of the tile at the free offsets in ``index`` (gen4). This version cannot run it, and says so."""
+        """The elements of every partition at the offsets in ``index``: (partitions, ``num_elem``); gen4.
+
+        ``index``: a (partitions, K) tile in SBUF, uint16, uint32 or int32, in which each group of 16 partitions (on the
+        Tensor engine 32) has a list of offsets, down the group's partitions first. An offset counts elements of this
+        view's free dimensions. ``num_elem``: how long the lists are, by default all of the index if that is one group.
+        Instructions gather from such a view, or scatter to it. The rest is in docs/language.md, Tensor indirection.
+        """
         return dynamic.indirect(self, index, num_elem)
 
     def get_pattern(self) -> list[list[int]]:

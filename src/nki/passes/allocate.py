@@ -19,8 +19,9 @@ from nki.base.errors import NkiError, PlaceError
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.legality import verify
+from nki.ir.loop import touched
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, Tensor
 from nki.isa.enums import engine
 from nki.isa.rules import starts
 from nki.passes import clobber, overflow
@@ -187,11 +188,23 @@ def _moved(inst: Inst, places: Mapping[Tensor, Place]) -> Inst:
     """``inst`` as if its tiles began at partition 0 and it saw them from their own first partition on."""
     changes: dict[int, Access] = {}
     for number, access in enumerate(inst.accesses()):
-        partition = places.get(access.tensor, (0, 0))[0]
-        if partition:
-            offset = access.offset + partition * access.partition_step
-            changes[number] = Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
+        made, dynamic = _shifted(access, places), access.dynamic
+        if dynamic is not None:
+            source = _shifted(dynamic.source, places)
+            if source is not dynamic.source:
+                moved = Dynamic(source, dynamic.step, dynamic.reach)
+                made = Access(made.tensor, made.offset, made.shape, made.strides, made.dtype, moved)
+        if made is not access:
+            changes[number] = made
     return inst.with_operands(changes) if changes else inst
+
+
+def _shifted(access: Access, places: Mapping[Tensor, Place]) -> Access:
+    partition = places.get(access.tensor, (0, 0))[0]
+    if not partition:
+        return access
+    offset = access.offset + partition * access.partition_step
+    return Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
 
 
 def _illegal(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> tuple[Inst, NkiError] | None:
@@ -199,7 +212,7 @@ def _illegal(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> 
     moved = {tensor: place for tensor, place in places.items() if place[0]}
     known: dict[tuple[Any, ...], bool] = {}
     for inst in kernel.instructions() if moved else ():
-        if any(a.tensor in moved for a in inst.accesses()) and not _has_state(inst):
+        if any(a.tensor in moved for a in touched(inst)) and not _has_state(inst):
             try:
                 verify(_moved(inst, moved), target, known)
             except NkiError as error:

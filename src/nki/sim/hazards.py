@@ -20,7 +20,7 @@ from nki.ir.generators import initial
 from nki.ir.inst import Inst
 from nki.ir.kernel import Kernel
 from nki.ir.loop import For, Loop
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Tensor, by_elements
 from nki.ir.watching import Watcher
 from nki.isa.core_barrier import CoreBarrier
 from nki.isa.sendrecv import Sendrecv
@@ -209,7 +209,7 @@ class Hazards(Watcher):
                 self._sends(inst, np.zeros(access.shape, np.bool_), None)
             if self._iterations.open and not (self._several and access.buffer is Buffer.shared_hbm):
                 self._iterations.reads(inst, access, shadow, shadow.made, self._time)
-        elif not (isinstance(inst, TensorCopyPredicated) and access is inst.dst):  # which may leave it as it is
+        elif not _may_stay(inst, access):
             self._reads_some(inst, access, shadow)
 
     def _reads_some(self, inst: Inst, access: Access, shadow: Shadow) -> None:
@@ -250,7 +250,7 @@ class Hazards(Watcher):
         shadow = self._shadow(access.tensor)
         inst = self._inst
         assert inst is not None
-        if isinstance(inst, TensorCopyPredicated) and not shadow.touched(access):
+        if isinstance(inst, TensorCopyPredicated) and access is inst.dst and not shadow.touched(access):
             self._writes_some(inst, shadow)
             return
         if self._trial is not None:
@@ -312,7 +312,7 @@ class Hazards(Watcher):
 
     def _writes_some(self, inst: TensorCopyPredicated, shadow: Shadow) -> None:
         """A predicated copy to places that were never written: those that the predicate chooses are now."""
-        predicate = self._machine.memory.window(inst.predicate).reshape(inst.dst.shape)
+        predicate = self._machine.contents(inst, inst.predicate).reshape(inst.dst.shape)
         chosen = (predicate == 0) if inst.reverse_pred else (predicate != 0)
         shadow.note_some(inst.dst, chosen, self._time)
 
@@ -350,6 +350,13 @@ class Hazards(Watcher):
     def _reader(self, by: Inst | Loop, access: Access, shadow: Shadow) -> Reader:
         asked = shadow.bytes_of(access, np.ones(shadow.at(access).shape, np.bool_))
         return Reader(by, access, asked, self._log)
+
+
+def _may_stay(inst: Inst, access: Access) -> bool:
+    """Whether ``inst`` may leave ``access`` as it is, and so may find nothing there."""
+    if not isinstance(inst, TensorCopyPredicated):
+        return False
+    return access is inst.dst or (by_elements(inst.dst) and access.tensor is inst.dst.tensor)
 
 
 def _buried(times: Times) -> NDArray[np.bool_]:

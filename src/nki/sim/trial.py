@@ -40,6 +40,10 @@ class Machine(Protocol):
         """What its memories hold."""
         ...
 
+    def contents(self, inst: Inst, access: Access) -> NDArray[Any]:
+        """What an operand of ``inst`` holds, in its shape."""
+        ...
+
     def again(self, inst: Inst) -> None:
         """Run ``inst``, unwatched."""
         ...

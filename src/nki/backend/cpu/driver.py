@@ -80,10 +80,10 @@ def element(b: Any, base: Any, index: Any, kind: ir.Type, size: int = 8) -> Any:
     return b.load(place, typ=kind, align=1 if size == 1 else 8)
 
 
-def _count(b: Any, function: ir.Function, stop: Any, body: Callable[[Any], None]) -> None:
+def count(b: Any, stop: Any, body: Callable[[Any], None]) -> None:
     """``for index in range(stop): body(index)``."""
     before = b.block
-    head, inside, done = (function.append_basic_block(n) for n in ("head", "inside", "done"))
+    head, inside, done = (b.append_basic_block(n) for n in ("head", "inside", "done"))
     b.branch(head)
     b.position_at_end(head)
     index = b.phi(I64)
@@ -108,12 +108,12 @@ def _add_walk(module: ir.Module) -> ir.Function:
         first = element(b, table, b.add(at, ir.Constant(I64, 1)), I64)
         b.call(target, [bases, b.gep(args, [b.mul(first, ir.Constant(I64, 8))], source_etype=I8)])
 
-    _count(b, function, rows, row)
+    count(b, rows, row)
     b.ret_void()
     return function
 
 
-def _place(b: Any, bases: Any, args: Any, first: int) -> Any:
+def place(b: Any, bases: Any, args: Any, first: int) -> Any:
     """The address that two arguments give: a base and an offset from it in bytes."""
     slot, offset = (element(b, args, ir.Constant(I64, first + i), I64) for i in range(2))
     return b.gep(element(b, bases, slot, POINTER), [offset], source_etype=I8)
@@ -147,8 +147,8 @@ def _add_for(module: ir.Module, walked: ir.Function) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_for")
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    register = _place(b, bases, args, 0)
-    start, stop = (b.sext(b.load(_place(b, bases, args, i), typ=I32), I64) for i in (2, 4))
+    register = place(b, bases, args, 0)
+    start, stop = (b.sext(b.load(place(b, bases, args, i), typ=I32), I64) for i in (2, 4))
     step, first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8))
     counter = b.alloca(I64)
     b.store(start, counter)
@@ -169,7 +169,7 @@ def _add_while(module: ir.Module, walked: ir.Function) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_while")
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    register = _place(b, bases, args, 0)
+    register = place(b, bases, args, 0)
     first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
 
     def condition() -> Any:
@@ -194,8 +194,8 @@ def _add_fill(module: ir.Module) -> None:
         at = b.add(b.shl(words, ir.Constant(I64, 3)), index)
         b.store(value, b.gep(target, [at], source_etype=I8), align=1)
 
-    _count(b, function, words, word)
-    _count(b, function, b.and_(nbytes, ir.Constant(I64, 7)), byte)
+    count(b, words, word)
+    count(b, b.and_(nbytes, ir.Constant(I64, 7)), byte)
     b.ret_void()
 
 
@@ -203,11 +203,11 @@ def _add_copy(module: ir.Module) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_copy")
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    target, source = (_place(b, bases, args, i) for i in (0, 2))
+    target, source = (place(b, bases, args, i) for i in (0, 2))
 
     def word(index: Any) -> None:
         at = [b.shl(index, ir.Constant(I64, 3))]
         b.store(b.load(b.gep(source, at, source_etype=I8), typ=I64), b.gep(target, at, source_etype=I8))
 
-    _count(b, function, b.lshr(element(b, args, ir.Constant(I64, 4), I64), ir.Constant(I64, 3)), word)
+    count(b, b.lshr(element(b, args, ir.Constant(I64, 4), I64), ir.Constant(I64, 3)), word)
     b.ret_void()

@@ -18,9 +18,19 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from nki.backend.cpu.codegen import emit_routine
-from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, copy_address, fill_address, for_address, while_address
+from nki.backend.cpu.driver import (
+    ARENA,
+    ARGS,
+    FIRST_IO,
+    SCRATCH,
+    copy_address,
+    fill_address,
+    for_address,
+    while_address,
+)
 from nki.backend.cpu.engine import engine
 from nki.backend.cpu.forward import forwarded
+from nki.backend.cpu.indirect import Staged, staged
 from nki.backend.cpu.lower import Aliases
 from nki.backend.cpu.meeting import LINE, Meetings, met, outboxes
 from nki.backend.cpu.meeting import address as meeting_address
@@ -106,19 +116,28 @@ def plan(kernel: Kernel, progress: Progress | None = None) -> Layout:
     cores = [core.with_body(forwarded(core)) for core in cores]
     unique: dict[Key, Inst] = {}
     keys: dict[int, Key] = {}
+    views: dict[int, Staged] = {}
     for core in cores:
         for inst in core.instructions():
-            key = keys[id(inst)] = (inst.key(), aliases(inst))
-            unique.setdefault(key, inst)
+            stage = staged(inst)
+            if stage is not None:
+                views[id(inst)] = stage
+            for part in (inst,) if stage is None else stage.parts():
+                key = keys[id(part)] = (part.key(), aliases(part))
+                unique.setdefault(key, part)
     _compile({k: i for k, i in unique.items() if k not in _routines}, progress)
     scratch = max((_routines[key].scratch for key in unique), default=0)
+    for stage in views.values():
+        stage.lay_out(max(_routines[keys[id(part)]].scratch for part in stage.parts()))
+    scratch = max([scratch, *(stage.size for stage in views.values())])
     fills = [unwritten(core) for core in cores]
     common = {*kernel.outputs, *shared.tensors} if kernel.others else set[Tensor]()
     whole = common.intersection(*fills)
     plans: list[Plan] = []
     for number, core in enumerate(cores):
         places, arena = _places(core, shared.tensors)
-        layout = _Layout(places, keys, fills[number] - common, shared.meetings[number] if kernel.others else None)
+        meetings = shared.meetings[number] if kernel.others else None
+        layout = _Layout(places, keys, fills[number] - common, meetings, views)
         layout.before(sorted(whole, key=lambda t: t.name) if number == 0 else [])
         layout.main(core)
         table = np.array(layout.rows, np.int64).reshape(-1, 2)
@@ -141,12 +160,15 @@ class _Layout:
         places: dict[Tensor, tuple[int, int]],
         keys: dict[int, Key],
         fills: set[Tensor],
-        meetings: Meetings | None = None,
+        meetings: Meetings | None,
+        views: dict[int, Staged],
     ) -> None:
         self.places = places
         self.keys = keys
         self.fills = fills
         self.meetings = meetings
+        self.views = views
+        """Of instructions on indirect views, by id, how they run."""
         self.begin = 0
         self.rows: list[int] = []
         self.args: list[int] = []
@@ -205,6 +227,10 @@ class _Layout:
         if self.meetings is not None and id(inst) in self.meetings.about:
             self.meeting(*self.meetings.about[id(inst)])
             return
+        stage = self.views.get(id(inst))
+        if stage is not None:
+            self.staged(stage)
+            return
         self.rows.append(_routines[self.keys[id(inst)]].address)
         self.rows.append(len(args))
         operands = inst.accesses()
@@ -221,6 +247,21 @@ class _Layout:
             self.sites.append(inst)
             args.append(len(self.sites))
         args.extend(_bits(float(number)) for number in inst.immediates())
+
+    def staged(self, stage: Staged) -> None:
+        """The rows of an instruction on indirect views."""
+        self.sites.append(stage.inst)
+        self.places.update({tensor: (SCRATCH, start) for tensor, start in stage.places.items()})
+        self.routines(stage.before(len(self.sites), self.place))
+        for part in stage.parts():
+            self.instruction(part)
+        self.routines(stage.behind(self.place))
+
+    def routines(self, rows: Sequence[tuple[int, list[int]]]) -> None:
+        """Rows that are no instruction's."""
+        for address, args in rows:
+            self.rows += [address, len(self.args)]
+            self.args += args
 
     def meeting(self, subject: int, inst: Inst) -> None:
         """A row at which this core waits for the other: see :func:`nki.backend.cpu.meeting.address`."""
@@ -369,9 +410,11 @@ def listing(kernel: Kernel, assembly: bool) -> str:
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
     for inst in (inst for core in kernel.cores for inst in instructions(forwarded(core))):
-        key = (inst.key(), aliases(inst))
-        if key not in seen:
-            build(module, f"r{len(seen)}_{inst.mnemonic}", inst)
-            seen.add(key)
+        stage = staged(inst)
+        for part in (inst,) if stage is None else stage.parts():
+            key = (part.key(), aliases(part))
+            if key not in seen:
+                build(module, f"r{len(seen)}_{part.mnemonic}", part)
+                seen.add(key)
     text = engine().assembly(module) if assembly else engine().optimised_ir(module)
     return f"{'#' if assembly else ';'} open-nki {version()}, kernel {kernel.name}\n{text}"
