@@ -66,7 +66,7 @@ def rows(runs: int) -> Iterator[Row]:
     a = np.zeros((128, 512), np.float32)
     unrolled.compile(a, 16)  # routines and caches that are not about the loop
     per_instruction: dict[int, float] = {}
-    last = list(pipeline.STAGES)[-1]
+    last = pipeline.NATIVE
     for count in (1_000, 10_000, 100_000):
         best_ir = best = float("inf")
         for _ in range(max(1, min(runs, 100_000 // count, 5))):
