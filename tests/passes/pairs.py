@@ -64,8 +64,8 @@ def step_of(core, tiles, shared, passed, kind, number, engine, one, two):
 tile = st.integers(0, TILES - 1)
 step = st.tuples(st.integers(0, 5), st.integers(0, SHARED - 1), st.integers(0, 3), tile, tile)
 meeting = st.tuples(st.sampled_from(["barrier", "barrier", "exchange", "none"]), st.integers(0, SHARED - 1), tile, tile)
-each = st.lists(step, max_size=4)
-programs = st.lists(st.tuples(st.tuples(each, each), meeting), min_size=1, max_size=5)
+each = st.lists(step, max_size=4).map(tuple)
+programs = st.lists(st.tuples(st.tuples(each, each), meeting), min_size=1, max_size=5).map(tuple)
 
 
 def exchange(x, between, barrier):

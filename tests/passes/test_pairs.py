@@ -68,7 +68,7 @@ def test_a_core_that_nobody_meets_is_a_deadlock(kernel, kind):
 
 def test_what_is_sent_is_what_was_there_when_the_core_came():
     """Nothing overtakes an exchange that it depends on, though the exchange takes long."""
-    plan = [(((), ()), ("exchange", 0, 0, 1)), ((((1, 0, 0, 0, 0),), ((1, 0, 0, 0, 0),)), ("exchange", 1, 0, 2))]
+    plan = (((), ()), ("exchange", 0, 0, 1)), ((((1, 0, 0, 0, 0),), ((1, 0, 0, 0, 0),)), ("exchange", 1, 0, 2))
     (x,) = pairs.INPUTS
     tiles = x.reshape(2, pairs.TILES, pairs.ROWS, pairs.WIDTH)
     want = tiles.copy()

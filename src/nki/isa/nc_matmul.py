@@ -257,8 +257,7 @@ class NcMatmul(Inst):
     )
 
     def reads(self) -> list[Access]:
-        held = [self.dst] if self.accumulate else []
-        return [self.stationary, self.moving, *held]
+        return [*super().reads(), *([self.dst] if self.accumulate else [])]
 
     def semantics(self, m: Algebra[Any]) -> None:
         if self.is_transpose:
