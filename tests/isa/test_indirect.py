@@ -18,8 +18,9 @@ from nki.base.dtype import DType
 from nki.base.errors import WindowError
 from nki.compiler import pipeline
 from nki.ir.artifact import dumps, loads
-from nki.ir.inst import REGISTRY, Inst, verify
+from nki.ir.inst import REGISTRY, Inst
 from nki.ir.kernel import Kernel
+from nki.ir.legality import verify
 from nki.ir.sample import PACKED, Draw
 from nki.ir.text import parse, show
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor

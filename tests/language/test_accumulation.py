@@ -11,6 +11,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.base.errors import PsumError
 from nki.base.warning import NkiWarning
 from nki.ir.loop import instructions
 from nki.target import ENVIRONMENT
@@ -121,3 +122,38 @@ def test_before_trn3_only_matmuls_are_added_to(run: Callable[[Any], Any], accumu
 def test_overwriting_makes_it_the_matmuls_own(run: Callable[[Any], Any], monkeypatch) -> None:
     monkeypatch.setenv(ENVIRONMENT, "trn2")
     np.testing.assert_array_equal(run(onto_ones)(A, False), 2 * PRODUCT)
+
+
+def at_a_place(again: bool | None, *, whole: bool) -> Any:
+    """A kernel that writes two columns that a register names, twice; ``whole``: all of the tile was written before."""
+
+    @nki.jit
+    def kernel(a, number):
+        tile, psum = nl.load(a), nl.ndarray((12, 12), nl.float32, buffer=nl.psum)
+        index = nisa.register_alloc()
+        nisa.register_load(index, nl.load(number))
+        place = psum.ap([[12, 12], [1, 2]], scalar_offset=index, indirect_dim=1)
+        if whole:
+            nisa.nc_matmul(psum, tile, tile)
+        nisa.nc_matmul(place, tile, tile[:, 0:2])
+        nisa.nc_matmul(place, tile, tile[:, 0:2], accumulate=again)
+        return stored(psum)
+
+    return kernel
+
+
+@BOTH
+def test_a_sum_at_a_run_time_index_is_added_to_where_all_is_written(run: Callable[[Any], Any]) -> None:
+    want = PRODUCT.copy()
+    want[:, 5:7] += 2 * PRODUCT[:, 0:2]
+    np.testing.assert_array_equal(run(at_a_place(None, whole=True))(A, np.array([[5]], np.int32)), want)
+
+
+@BOTH
+def test_a_second_sum_at_a_run_time_index_has_to_say_what_it_does(run: Callable[[Any], Any], monkeypatch) -> None:
+    monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # the other columns are read, and nobody wrote them
+    number = np.array([[5]], np.int32)
+    with pytest.raises(PsumError, match="was written at places that are known only when the kernel runs"):
+        run(at_a_place(None, whole=False))(A, number)
+    got = run(at_a_place(True, whole=False))(A, number)
+    np.testing.assert_array_equal(got[:, 5:7], 2 * PRODUCT[:, 0:2])

@@ -388,7 +388,7 @@ def test_a_matmul_adds_at_offsets_where_all_of_the_tile_was_written(begin: bool,
 
 
 @pytest.mark.parametrize(
-    ("plain_first", "says"), [(True, "is written in part"), (False, "was written at offsets that are known only when")]
+    ("plain_first", "says"), [(True, "is written in part"), (False, "was written at places that are known only when")]
 )
 def test_the_compiler_does_not_guess_what_a_scatter_has_written(plain_first: bool, says: str) -> None:
     def kernel(left, right, numbers):

@@ -12,7 +12,7 @@ from nki.base.errors import NkiError, PsumError
 from nki.base.warning import warn_at
 from nki.ir.inst import Inst
 from nki.ir.loop import Loop
-from nki.ir.types import Access, Buffer, Tensor, by_elements
+from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.window import byte_window
 from nki.target.model import Target
 
@@ -37,7 +37,7 @@ class Written:
         self._before: list[dict[Tensor, dict[Window, Access]]] = []
         self._unsure: set[Tensor] = set()
         self._loose: set[Tensor] = set()
-        """Written at offsets that are known only when the program runs."""
+        """Written at places that are known only when the program runs."""
         self._foreign: dict[Tensor, NDArray[np.bool_]] = {}
         """For tensors that other engines wrote to: the bytes of which what they wrote is left."""
 
@@ -78,7 +78,7 @@ class Written:
             return inst, []
         if getattr(inst, "is_transpose", False):
             return inst.replace(accumulate=False), []
-        if by_elements(chosen.dst):
+        if chosen.dst.dynamic is not None:
             return inst.replace(accumulate=self._adds_anywhere(inst, chosen.dst)), []
         missing = self._missing(chosen.dst)
         if missing is not None:
@@ -91,13 +91,13 @@ class Written:
         return inst.replace(accumulate=True), [] if missing is None else list(_boxes(chosen.dst, missing))
 
     def _adds_anywhere(self, inst: Inst, dst: Access) -> bool:
-        """Whether a matmul to elements of ``dst`` that offsets choose finds all of the tile written; False if none."""
+        """Whether a matmul to a place that run-time indices choose finds all of the tile written; False if none."""
         missing = self._missing(Access.whole(dst.tensor))
         if missing is None:
             return True
         self._check_fixed(inst, dst)
         if not missing.all():
-            raise self._unknown(inst, dst, "is written in part, and its offsets are known only when the kernel runs")
+            raise self._unknown(inst, dst, "is written in part, and its place in it is known only when the kernel runs")
         self._check_known(inst, dst)
         return False
 
@@ -134,7 +134,7 @@ class Written:
 
     def _check_fixed(self, inst: Inst, dst: Access) -> None:
         if dst.tensor in self._loose:
-            raise self._unknown(inst, dst, "was written at offsets that are known only when the kernel runs")
+            raise self._unknown(inst, dst, "was written at places that are known only when the kernel runs")
 
     def _unknown(self, inst: Inst, dst: Access, why: str, more: str = "") -> NkiError:
         error = PsumError(
@@ -148,7 +148,7 @@ class Written:
         """Remember what ``inst`` writes to PSUM."""
         own = inst.engines[0].name == "tensor"
         for access in inst.writes():
-            if access.buffer is Buffer.psum and by_elements(access):
+            if access.buffer is Buffer.psum and access.dynamic is not None:
                 self._loose.add(access.tensor)
             if access.buffer is Buffer.psum and access.dynamic is None:
                 windows = self._windows.setdefault(access.tensor, {})

@@ -67,7 +67,7 @@ def activate2(
     ``reduce_op`` (add, maximum, minimum, abs_max, abs_min) into the engine's reduction registers, which
     ``nisa.activation`` shares: ``reset`` sets them to what the fold begins with (0, -inf, +inf, 0, +inf), ``reduce``
     folds on, ``reset_reduce`` does both, ``idle`` leaves them. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
-    registers afterwards. Since NeuronCore-v4.
+    registers afterwards. ``dst``, in SBUF, and ``data`` may be indirect views. Since NeuronCore-v4.
     """
 
 def activation(
@@ -87,7 +87,8 @@ def activation(
     tile). With ``reduce_cmd`` the results' sum over the free dimensions goes to the engine's reduction registers, one a
     partition: ``reset`` clears them, ``reduce`` adds to them, ``reset_reduce`` clears and adds; ``idle`` leaves them.
     ``reduce_res``, a ``(partitions, 1)`` tile, receives the registers afterwards: it may lie in ``dst``. The sum runs
-    over the float32 results before they are rounded to ``dst``, on from what the registers hold.
+    over the float32 results before they are rounded to ``dst``, on from what the registers hold. On gen4 ``dst``, in
+    SBUF, and ``data`` may be indirect views.
     """
 
 def activation_reduce(
@@ -221,7 +222,7 @@ def exponential(
     with ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results before they are
     rounded to ``dst``, one after the other. After ``idle`` nobody knows what the registers hold: NaN here.
     ``reduce_res``, a float tile ``(partitions, 1)``, receives the registers afterwards. Tiles have up to four
-    dimensions. Since NeuronCore-v4.
+    dimensions; ``dst`` and ``src`` may be indirect views. Since NeuronCore-v4.
     """
 
 def nc_n_gather(
@@ -347,6 +348,7 @@ def nc_matmul(
     then an identity.
     ``perf_mode=double_row`` (fp8, gen3 and later) contracts over partitions and a first free dimension of 2.
     ``tile_position`` and ``tile_size`` choose a part of the array; the ``onezero`` hints change only the time.
+    On gen4 the three tiles, of at most 16 bits an element, may be indirect views; ``moving`` not with ``is_transpose``.
     """
 
 def nc_matmul_mx(
@@ -370,7 +372,8 @@ def nc_matmul_mx(
     is NaN). Scale [q * 32 + g, n] belongs to partitions q * 32 + 8 * g to 8 * g + 7, element n, for g = 0 to 3: each
     quadrant of 32 partitions has four partitions of scales, at its beginning or shifted by 4, 8 or 12, and the others
     are ignored. ``accumulate`` is as in ``nisa.nc_matmul``; ``tile_position`` (row, 0) and ``tile_size`` (32, 64 or
-    128, 128) choose rows of the array and change only the time.
+    128, 128) choose rows of the array and change only the time. Tiles may be indirect views: ``stationary`` and
+    ``moving`` together with their scales, by the same offsets.
 
     Chosen where the reference is silent: products accumulate in float32, in order of ``4 K`` rows that the first
     numbers of all partitions begin; a number whose scale takes it beyond float32 is infinite.
@@ -617,7 +620,8 @@ def tensor_copy(
     """Copy the tile ``src`` to ``dst`` within SBUF and PSUM.
 
     Same partitions and elements per partition, shapes may differ. Equal dtypes are copied bit for bit; otherwise each
-    element passes through float32. GpSimd cannot reach PSUM; the Scalar engine of gen2 has no such instruction.
+    element passes through float32. GpSimd cannot reach PSUM; the Scalar engine of gen2 has no such instruction. On gen4
+    both tiles may be indirect views, except on GpSimd.
     """
 
 def memset(
@@ -641,7 +645,8 @@ def tensor_copy_predicated(
     """Copy ``src`` (a tile like ``dst``, or a number) to ``dst`` where ``predicate`` is not zero; leave the rest.
 
     ``reverse_pred`` copies where it is zero. ``src`` has the dtype of ``dst``; ``predicate`` is uint8, uint16 or
-    uint32. ``src`` and ``predicate`` are not both in PSUM.
+    uint32. ``src`` and ``predicate`` are not both in PSUM. On gen4 ``dst`` and ``predicate`` may be indirect views:
+    only what the predicate chooses is scattered.
     """
 
 def tensor_reduce(
@@ -658,7 +663,7 @@ def tensor_reduce(
     ``axis`` is one or more trailing dimensions, never dimension 0; ``dst`` holds the remaining elements (``keepdims``
     leaves ones in the shape, which changes nothing in memory). Arithmetic operators fold float32 strictly from left to
     right, starting with the first element; ``negate`` flips the sign of the result. Bit operators take integers of one
-    width.
+    width. On gen4 both tiles may be indirect views.
     """
 
 def tensor_partition_reduce(
@@ -691,7 +696,8 @@ def tensor_scalar(
     operator. Both operators are arithmetic (each rounds to float32, the result is converted once) or both work on bits
     (integer tiles and numbers of one width, Vector engine only; bits are stored as they are). With an ``op0`` of one
     operand, ``operand0`` is None or 0 (with ``nl.bypass`` it may be anything). GpSimd runs only ``nl.rsqrt``; the
-    Scalar engine (gen3 and later) multiply, add, and multiply followed by add.
+    Scalar engine (gen3 and later) multiply, add, and multiply followed by add. On gen4 ``dst`` and ``data`` may be
+    indirect views, except in arithmetic on 32-bit integers.
     """
 
 def scalar_tensor_tensor(
@@ -731,7 +737,8 @@ def tensor_scalar_reduce(
     registers: ``reset_reduce`` begins anew (with 0, 1, -inf or +inf), ``reduce`` goes on from what they hold,
     ``load_reduce`` from ``reduce_init``, a number or a float32 tile ``(partitions, 1)``. It takes the float32 results
     before they are rounded to ``dst``, one after the other. ``reduce_res``, a ``(partitions, 1)`` tile, receives the
-    registers afterwards, with ``reduce_res_negate`` with the other sign; without it they only keep the result.
+    registers afterwards, with ``reduce_res_negate`` with the other sign; without it they only keep the result. On gen4
+    ``dst`` and ``data`` may be indirect views.
     """
 
 def tensor_scalar_cumulative(
@@ -750,7 +757,7 @@ def tensor_scalar_cumulative(
     engine's reduction register: ``reset_reduce`` begins with 0, 1, -inf or +inf, whichever fits ``op1``; ``reduce``
     with what the register holds; ``load_reduce`` with ``imm1``, which the other commands ignore. Both immediates are
     numbers or float32 tiles ``(partitions, 1)``. The register is not rounded to ``dst``. 32-bit integers and tfloat32
-    are not supported.
+    are not supported. On gen4 ``dst`` and ``src`` may be indirect views.
     """
 
 def tensor_tensor(
@@ -767,7 +774,7 @@ def tensor_tensor(
     compute in float32, with one exception: sums, products, extremes and comparisons of tiles that are all int32 or
     uint32 run on GpSimd in exact integers, of which 32 bits are kept, unless ``engine`` says Vector or a tile is in
     PSUM. Bit operators take integers of one width and store bits. ``nl.power`` runs on GpSimd, so all its tiles are in
-    SBUF.
+    SBUF. On gen4 ``dst`` and ``data1`` may be indirect views.
     """
 
 def tensor_tensor_scan(
