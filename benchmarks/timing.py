@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nki.backend.cpu.driver import walk
+from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, SCRATCH, STATUS, TABLE, walk
 from nki.compiler.executable import Executable
 
 
@@ -48,10 +48,14 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     """Run instruction ``index`` of a kernel ``repeats`` times in place, after everything before it ran once."""
     import numpy as np
 
-    memory = np.zeros(executable.plan.arena + executable.plan.scratch + 128, np.uint8)
+    plan = executable.plan
+    size = plan.arena + plan.scratch
+    memory = np.zeros(size + 128 + 24, np.uint8)
     start = -(-memory.ctypes.data // 64) * 64
-    bases = np.array([start, start + executable.plan.arena, *pointers], np.int64)
-    table, args = executable.plan.table, executable.plan.args
+    table, args = plan.table, plan.args
+    fixed = {ARENA: start, SCRATCH: start + plan.arena, STATUS: start + size, TABLE: table.ctypes.data}
+    fixed[ARGS] = args.ctypes.data
+    bases = np.array([*(fixed[slot] for slot in range(FIRST_IO)), *pointers], np.int64)
     walk()(table.ctypes.data, len(table), args.ctypes.data, bases.ctypes.data)
     row = np.repeat(table[index : index + 1], repeats, axis=0)
 
