@@ -10,6 +10,8 @@ from nki.base.source import Where
 
 _LOOPS = ("GET_ITER", "FOR_ITER")  # between the call in `for name in call():` and its name
 _STORES = ("STORE_FAST", "STORE_NAME", "STORE_DEREF", "STORE_GLOBAL")
+_PAIRS = ("STORE_FAST_STORE_FAST", "STORE_FAST_LOAD_FAST")
+"""Two instructions in one, since Python 3.13: the first of the two names receives the result."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -18,9 +20,11 @@ def _targets(code: CodeType) -> dict[int, str]:
     found: dict[int, str] = {}
     call = -1
     for instruction in dis.get_instructions(code):
-        if instruction.opname in _STORES and call >= 0:
+        paired = instruction.opname in _PAIRS
+        if call >= 0 and (paired or instruction.opname in _STORES):
             # While a call runs, the frame points somewhere between the call and its last cache entry.
-            found.update(dict.fromkeys(range(call, instruction.offset, 2), str(instruction.argval)))
+            name = str(instruction.argval[0] if paired else instruction.argval)
+            found.update(dict.fromkeys(range(call, instruction.offset, 2), name))
         if instruction.opname in _LOOPS:
             continue
         call = instruction.offset if instruction.opname.startswith("CALL") else -1
