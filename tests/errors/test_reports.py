@@ -54,7 +54,7 @@ def report(text: str, file: Path) -> str:
 
 # Python calls a tensor's method there by itself, and each version says otherwise which part of the line that was; the
 # cases show 3.11's.
-CARETS_OF_THE_INTERPRETER = {"tensor_as_condition", "tensor_iterated"}
+CARETS_OF_THE_INTERPRETER = {"loop_condition_of_two", "register_in_if", "tensor_as_condition", "tensor_iterated"}
 
 
 # What only the native path can meet: frameworks that trace a kernel.
