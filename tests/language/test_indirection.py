@@ -13,6 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import DynamicIndexError, NkiError, OutOfBoundsError, PsumError, UnwrittenReadError
 from nki.target import ENVIRONMENT
+from tests.seeds.both import both
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(11)
@@ -33,10 +34,13 @@ def chosen(index: Array, count: int, group: int = 16) -> Array:
     )
 
 
-def both(kernel: Any, *arguments: Any) -> Array:
-    native, eager = nki.jit(kernel)(*arguments), nki.simulate(kernel)(*arguments)
-    assert native.tobytes() == eager.tobytes()
-    return native
+def moved_within(table, numbers, targets):
+    """Elements of one tile go to other places of it."""
+    tile, index, there = nl.load(table), nl.load(numbers), nl.load(targets)
+    nisa.tensor_copy(tile.indirect(there), tile.indirect(index))
+    out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
 
 
 def refused(kernel: Any, *arguments: Any) -> NkiError:
@@ -166,15 +170,8 @@ def test_a_predicated_copy_scatters_what_the_predicate_chooses() -> None:
 def test_one_instruction_reads_all_before_it_writes() -> None:
     """Elements of a tile in another order, in place."""
 
-    def kernel(table, numbers, targets):
-        tile, index, there = nl.load(table), nl.load(numbers), nl.load(targets)
-        nisa.tensor_copy(tile.indirect(there), tile.indirect(index))
-        out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
-
     order = np.arange(16, dtype=np.int32)[:, None]
-    found = both(kernel, TABLE[:16, :16].copy(), order, order[::-1].copy())
+    found = both(moved_within, TABLE[:16, :16].copy(), order, order[::-1].copy())
     np.testing.assert_array_equal(found, TABLE[:16, 15::-1])
 
 
@@ -242,15 +239,8 @@ def test_an_offset_outside_the_partition_is_an_error() -> None:
 
 
 def test_the_first_operand_with_an_offset_outside_is_named() -> None:
-    def kernel(table, numbers, targets):
-        tile, index, there = nl.load(table), nl.load(numbers), nl.load(targets)
-        nisa.tensor_copy(tile.indirect(there), tile.indirect(index))
-        out = nl.ndarray(tile.shape, table.dtype, buffer=nl.shared_hbm)
-        nl.store(out, tile)
-        return out
-
     lists = [np.full((16, 1), n, np.int32) for n in (64, -1)]
-    error = refused(kernel, TABLE[:16], *lists)
+    error = refused(moved_within, TABLE[:16], *lists)
     assert error.message.startswith("tensor_copy: dst 'table_tile' (16, 64) was accessed at run-time index 4294967295")
 
 

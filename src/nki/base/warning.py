@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from nki.base.source import Span
+from nki.base.source import Span, here
 
 
 class NkiWarning(UserWarning):
@@ -51,6 +51,13 @@ def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -
         aside |= takes
     if not aside:
         warnings.warn_explicit(message, category, span.file, span.line, registry=_given.setdefault(span.file, {}))
+
+
+def warn_here(message: str, category: type[NkiWarning] = NkiWarning) -> None:
+    """Warn at the line of the kernel that is being recorded; outside of one there is nobody to tell."""
+    span = here("specialise.py").span
+    if span is not None:
+        warn_at(span, message, category)
 
 
 @contextmanager

@@ -6,9 +6,8 @@ import importlib as _importlib
 import pkgutil as _pkgutil
 
 from nki.base.errors import NkiError as NkiValidationError
-from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
-from nki.base.warning import warn_at as _warn_at
+from nki.base.warning import warn_here as _warn_here
 from nki.ir.handle import NkiInstruction
 from nki.ir.inst import REGISTRY as _REGISTRY
 from nki.ir.kernel import current as _current
@@ -27,10 +26,9 @@ def __getattr__(name: str) -> engine:
     found = _ENGINES.get(name)
     if found is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    where = _here("specialise.py")
-    if _is_recording() and where.span is not None:
+    if _is_recording():
         message = f"`nisa.{name}` is deprecated since NKI 0.6: write `nisa.engine.{found.name}`"
-        _warn_at(where.span, message, _NkiDeprecationWarning)
+        _warn_here(message, _NkiDeprecationWarning)
     return found
 
 

@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar, cast
 
-from nki.base.source import here
-from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.base.warning import NkiDeprecationWarning, warn_here
 
 ABSENT: Final = object()
 """Stands for an argument that a call does not pass."""
@@ -37,7 +36,7 @@ class Older:
 
     def warn(self, function: str) -> None:
         """Say that ``function``, as kernels call it, no longer takes it."""
-        _warn(f"`{function}` takes no `{self.parameter}` since NKI {self.since}: {self.fix}")
+        warn_here(f"`{function}` takes no `{self.parameter}` since NKI {self.since}: {self.fix}", NkiDeprecationWarning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,8 @@ def renewed(
     given = {name: value for name, value in given.items() if value is not ABSENT}
     if order is not None and isinstance(given.get(order.parameter), order.kind):
         given = order.turned(given)
-        _warn(f"`nisa.{function}` takes its arguments in another order since NKI {order.since}: {order.fix}")
+        message = f"`nisa.{function}` takes its arguments in another order since NKI {order.since}: {order.fix}"
+        warn_here(message, NkiDeprecationWarning)
     target = function
     for name, value in old.items():
         form = forms.get(name)
@@ -106,12 +106,6 @@ def taking(form: Older, written: str) -> Callable[[F], F]:
         return cast("F", made)
 
     return decorate
-
-
-def _warn(message: str) -> None:
-    where = here("specialise.py")
-    if where.span is not None:
-        warn_at(where.span, message, NkiDeprecationWarning)
 
 
 __all__ = ["ABSENT", "Older", "Reordered", "dropped", "renamed", "renewed", "taking"]

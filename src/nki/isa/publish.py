@@ -11,8 +11,7 @@ import numpy as np
 
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
-from nki.base.source import here
-from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, warn_at
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
 from nki.ir.handle import NkiInstruction
 from nki.ir.inst import Field, Inst
 from nki.ir.kernel import current
@@ -131,14 +130,8 @@ def meant(value: Any) -> Any:
     Warns of an operator that NKI's own instructions do not take.
     """
     if isinstance(value, Op) and value.unlisted is not None:
-        _warn(f"{value}: {value.unlisted}", NkiPortabilityWarning)
+        warn_here(f"{value}: {value.unlisted}", NkiPortabilityWarning)
     return getattr(value, "operator", value)
-
-
-def _warn(message: str, category: type[NkiWarning]) -> None:
-    where = here("specialise.py")
-    if where.span is not None:
-        warn_at(where.span, message, category)
 
 
 def freeze(value: Any) -> Any:
@@ -151,7 +144,7 @@ def member(kind: type[Enum], name: str, value: int) -> Any:
     found = next((m for m in kind if m.value == value), None)
     if found is not None:
         message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{found.name}`"
-        _warn(message, NkiDeprecationWarning)
+        warn_here(message, NkiDeprecationWarning)
     return value if found is None else found
 
 
@@ -178,7 +171,7 @@ def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
     def record_with_doubt(inst: Any) -> Inst:
         record(inst)
         if (doubt := inst.doubt()) is not None:
-            _warn(doubt, NkiDeprecationWarning)
+            warn_here(doubt, NkiDeprecationWarning)
         return inst
 
     def record_with_state(inst: Any) -> Inst:

@@ -294,6 +294,23 @@ def bit_types(op: str, *names: str) -> Rule:
     )
 
 
+def bits_on_vector(code: str, op: str, source: str) -> Rule:
+    """A bit operator runs on the Vector engine, named or chosen."""
+
+    def ok(i: Any, t: Target) -> bool:
+        alu = getattr(i, op).alu
+        return alu is None or not alu.bits or i.engine in (engine.unknown, engine.vector)
+
+    return Rule(
+        code,
+        "bit operators run on the Vector engine only, not on {i.engine.name}",
+        ok,
+        source,
+        EngineError,
+        "leave engine out",
+    )
+
+
 def is_float32(name: str, source: str) -> Rule:
     """The operand, where it is a tile, is float32."""
 

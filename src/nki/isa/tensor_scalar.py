@@ -15,6 +15,7 @@ from nki.isa.ops import OPS, AluOp, Op, operand_fits, operand_matters, staged
 from nki.isa.rules import (
     alu_op,
     bit_types,
+    bits_on_vector,
     column,
     engines,
     float_operand,
@@ -109,14 +110,7 @@ class TensorScalar(Inst):
             fix="pass operand0=None",
             by_value=True,
         ),
-        rule(
-            "TS05",
-            "bit operators run on the Vector engine only, not on {i.engine.name}",
-            lambda i, t: i.op0.alu is None or not i.op0.alu.bits or i.engine in (_E.unknown, _E.vector),
-            _SOURCE,
-            error=EngineError,
-            fix="leave engine out",
-        ),
+        bits_on_vector("TS05", "op0", _SOURCE),
         rule(
             "TS03",
             "the Scalar engine does not run op0={i.op0}, op1={i.op1}",

@@ -12,7 +12,17 @@ from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa import alu, cost, enums
 from nki.isa.indirection import indirection
 from nki.isa.ops import OPS, AluOp
-from nki.isa.rules import alu_op, bit_types, engines, not_both_psum, rule, same_elements, same_partitions, tiles
+from nki.isa.rules import (
+    alu_op,
+    bit_types,
+    bits_on_vector,
+    engines,
+    not_both_psum,
+    rule,
+    same_elements,
+    same_partitions,
+    tiles,
+)
 from nki.target.model import Target
 
 _E = enums.engine
@@ -73,14 +83,7 @@ class TensorTensor(Inst):
             error=EngineError,
             fix="leave engine out",
         ),
-        rule(
-            "TT04",
-            "bit operators run on the Vector engine only, not on {i.engine.name}",
-            lambda i, t: i.op.alu is None or not i.op.alu.bits or i.engine in (_E.unknown, _E.vector),
-            _SOURCE,
-            error=EngineError,
-            fix="leave engine out",
-        ),
+        bits_on_vector("TT04", "op", _SOURCE),
         bit_types("op", "dst", "data1", "data2"),
         *indirection("dst", "data1"),
     )

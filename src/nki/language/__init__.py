@@ -34,7 +34,7 @@ from nki.base.errors import ShapeError as _ShapeError
 from nki.base.naming import assigned_name as _assigned_name
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
-from nki.base.warning import warn_at as _warn_at
+from nki.base.warning import warn_here as _warn_here
 from nki.ir.kernel import current as _current
 from nki.ir.kernel import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
@@ -133,9 +133,7 @@ def _described(value: Any) -> str:
 
 
 def _outdated(message: str) -> None:
-    where = _here("specialise.py")
-    if where.span is not None:
-        _warn_at(where.span, message, _NkiDeprecationWarning)
+    _warn_here(message, _NkiDeprecationWarning)
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineRange:

@@ -12,7 +12,7 @@ from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, ShapeError
 from nki.base.naming import assigned_name
 from nki.base.source import here
-from nki.base.warning import NkiPortabilityWarning, warn_at
+from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.ir.types import Buffer
 from nki.language.creation import ndarray
 from nki.language.tensor import NkiTensor
@@ -76,9 +76,7 @@ def in_sbuf(x: NkiTensor) -> NkiTensor:
 
 def lifted(message: str) -> None:
     """Warn at the user's line that NKI itself does not allow what is done here."""
-    where = here("specialise.py")
-    if where.span is not None:
-        warn_at(where.span, message, NkiPortabilityWarning)
+    warn_here(message, NkiPortabilityWarning)
 
 
 def promoted(a: DType, b: DType) -> DType:

@@ -37,7 +37,7 @@ def min(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTens
 
 
 # As operators of instructions, too (NKI reference, nki.isa.tensor_scalar_reduce).
-max.operator, min.operator = OPS["maximum"], OPS["minimum"]  # type: ignore[attr-defined]
+max.operator, min.operator = OPS["maximum"], OPS["minimum"]  # type: ignore[attr-defined]  # of a function
 
 
 def prod(x: Any, axis: Any, dtype: Any = None, keepdims: bool = False) -> NkiTensor:
