@@ -21,8 +21,8 @@ import nki.language as nl
 from benchmarks.timing import Row
 from nki import target as targets
 from nki.compiler import pipeline
-from nki.ir import artifact
-from nki.ir.kernel import Kernel
+from nki.ir.program import Kernel
+from nki.ir.text import artifact
 from nki.jit import adapter_for
 
 

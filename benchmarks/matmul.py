@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.timing import Row, medians
-from nki.backend.cpu.gemm import routine
+from nki.numerics.matmul_entry import routine
 
 # rows, columns, depth: the Tensor engine's own tile first, then smaller and thinner ones.
 SHAPES = [

@@ -15,12 +15,12 @@ from benchmarks.timing import Row
 from examples.minilm import encoder, kernels, main
 from examples.minilm.model import load_model, make_batch
 from nki import target as targets
-from nki.base import collector
-from nki.ir.kernel import Kernel
+from nki.analysis.liveness import Life, largest_sum, lives, regions
+from nki.base import gc_pause
+from nki.ir.program import Kernel
 from nki.jit import Kernel as Jitted
 from nki.passes import allocate
-from nki.passes.liveness import Life, largest_sum, lives, regions
-from nki.passes.packing import pack
+from nki.passes.allocation.packing import pack
 
 
 @nki.jit
@@ -80,7 +80,7 @@ def speed(kernel: Kernel, runs: int) -> Row:
     bare = Kernel(**{name: getattr(kernel, name) for name in Kernel.__slots__} | {"places": {}})
     target = targets.find(kernel.target)
     best = [float("inf"), float("inf")]
-    with collector.paused():
+    with gc_pause.paused():
         for _ in range(max(1, min(runs, 5))):
             start = time.perf_counter()
             made = allocate.run(bare, target)

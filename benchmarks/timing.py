@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nki.backend.cpu.driver import ARENA, ARGS, FIRST_IO, SCRATCH, STATUS, TABLE, walk
+from nki.backend.cpu.runtime.dispatch import ARENA, ARGS, FIRST_IO, SCRATCH, STATUS, TABLE, walk
 from nki.compiler.executable import Executable
 
 

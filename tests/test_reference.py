@@ -11,10 +11,10 @@ import pytest
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.cli.sample import example, generations
-from nki.ir.inst import NOWHERE, REGISTRY, Inst
-from nki.ir.kernel import Builder, recording
-from nki.ir.text import show_inst
+from nki.describe.samples import example, generations
+from nki.ir.instruction import NOWHERE, REGISTRY, Inst
+from nki.ir.program import Builder, recording
+from nki.ir.text.printer import show_inst
 
 ROOT = Path(__file__).parent.parent
 PUBLIC = [name for name, cls in REGISTRY.items() if cls.public]

@@ -1,6 +1,6 @@
 """Fits the polynomials of the CPU's activation functions and writes them as a Python module.
 
-    python tools/fit_functions.py > src/nki/backend/cpu/coefficients.py
+    python tools/fit_functions.py > src/nki/numerics/polynomials.py
 
 Each table is the minimax fit, in the stated weight, of a smooth function on an interval: least squares on Chebyshev
 points, reweighted by Lawson's method until the error levels out. Only NumPy and ``math`` are used, in double precision,

@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 from nki import target
 from nki.base.errors import NkiError
-from nki.cli import facts
 from nki.cli.explain import MARK, costs, runs
-from nki.cli.rules import Grouped, grouped
-from nki.cli.sample import example, generations
-from nki.ir.inst import REGISTRY, Inst
-from nki.isa.activations import ACTIVATIONS
-from nki.isa.alu import TABLE, AluRow
-from nki.isa.ops import OPS
+from nki.describe import instructions
+from nki.describe.rules import Grouped, grouped
+from nki.describe.samples import example, generations
+from nki.ir.instruction import REGISTRY, Inst
+from nki.isa.tables.activations import ACTIVATIONS
+from nki.isa.tables.alu import TABLE, AluRow
+from nki.isa.tables.operators import OPS
 from tests.errors.golden import MARK as REPORT
 from tests.errors.golden import Golden, golden
 
@@ -69,14 +69,14 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 
 def instruction(cls: type[Inst]) -> str:
     """One instruction: signature, meaning, operands, engines, targets, an example, cost, rules."""
-    operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in facts.operands(cls)]
+    operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in instructions.operands(cls)]
     rules = [
         (Link(r.rule.code, f"../rules.md#{r.rule.code.lower()}"), r.text, r.fix, _applies(r), r.rule.source)
         for r in grouped([cls])
     ]
     return "\n".join([
         f"# nisa.{cls.mnemonic}\n\n{NOTE}\n{UNFORMATTED}",
-        f"```text\n{facts.signature(cls)}\n```\n",
+        f"```text\n{instructions.signature(cls)}\n```\n",
         f"{inspect.getdoc(cls)}\n",
         f"- Engines: {', '.join(engine.name for engine in cls.engines)}",
         f"- Targets: {', '.join(t.name for t in generations(cls))}",
@@ -89,7 +89,7 @@ def instruction(cls: type[Inst]) -> str:
         "## Cost\n",
         "Cycles of its engine, of the example:\n",
         *(f"- {line}" for line in costs(cls)),
-        f"\nand of any, as declared (shapes and dtypes of `self`):\n\n```python\n{facts.formula(cls)}\n```\n",
+        f"\nand of any, as declared (shapes and dtypes of `self`):\n\n```python\n{instructions.formula(cls)}\n```\n",
         "## Rules\n",
         table(("rule", "what is reported", "fix", "on", "source"), rules),
     ])  # fmt: skip
@@ -117,8 +117,8 @@ def support() -> str:
     for name, cls in sorted(REGISTRY.items()):
         shown = Link(f"nisa.{name}", f"isa/{name}.md") if cls.public else f"{name} (internal)"
         with contextlib.redirect_stdout(io.StringIO()):  # one of them prints
-            simulated = facts.simulated(cls)
-        native = "calls Python" if facts.calls_python(cls) else "native"
+            simulated = instructions.simulated(cls)
+        native = "calls Python" if instructions.calls_python(cls) else "native"
         oracle = _yes((ORACLES / f"{name}.py").exists()) if cls.write_names else "writes nothing"
         rules = len({r.rule.code for r in grouped([cls])})
         rows.append((shown, *_on(generations(cls)), _yes(simulated), native, rules, oracle))
@@ -227,7 +227,7 @@ def pages() -> dict[str, str]:
         "docs/reference/operators.md": operators(),
         "docs/reference/targets.md": targets(),
         "docs/errors.md": errors(shortest),
-        "src/nki/cli/examples.txt": "".join(
+        "src/nki/describe/examples.txt": "".join(
             f"{MARK}{code}\n{case.program}{REPORT}{case.report}" for code, case in sorted(shortest.items())
         ),
     }

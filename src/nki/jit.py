@@ -19,16 +19,16 @@ from nki.base import knobs
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
 from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
-from nki.compiler import cache as compiled
 from nki.compiler import pipeline
-from nki.compiler.constants import constant_key, seen, unchanged
-from nki.compiler.fingerprint import fingerprint
-from nki.frontend.call import invoke
+from nki.compiler.cache import store as compiled
+from nki.compiler.cache.captured_values import constant_key, seen, unchanged
+from nki.compiler.cache.fingerprint import fingerprint
+from nki.frontend.captured_state import Read, watching
 from nki.frontend.errors import NotAFunctionError
-from nki.frontend.outside import Read, watching
-from nki.ir.edges import Pairs
-from nki.ir.kernel import Kernel as Program
-from nki.ir.kernel import is_recording
+from nki.frontend.inlining import invoke
+from nki.ir.ordering import Pairs
+from nki.ir.program import Kernel as Program
+from nki.ir.program import is_recording
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
 

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from nki.backend.cpu import convert as native
-from nki.backend.cpu.engine import engine
+from nki.backend.cpu.codegen import convert as native
 from nki.base import convert as twin
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
+from nki.numerics.jit import engine
 
 COMPUTES = [d for d in dt.ALL if d.computes]
 CODED = [d for d in COMPUTES if d.itemsize <= 2]

@@ -8,7 +8,7 @@ import threading
 import pytest
 from llvmlite import ir
 
-from nki.backend.cpu.engine import Engine, engine
+from nki.numerics.jit import Engine, engine
 
 F32 = ir.FloatType()
 I32 = ir.IntType(32)

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from nki.backend.cpu.apply import activate, loop_module, power
-from nki.backend.cpu.engine import engine
-from nki.backend.cpu.functions import emit, emit_power
-from nki.isa.activations import ACTIVATIONS, SIN_LIMIT
+from nki.isa.tables.activations import ACTIVATIONS, SIN_LIMIT
+from nki.numerics.activations import emit, emit_power
+from nki.numerics.jit import engine
+from nki.numerics.numpy_entry import activate, loop_module, power
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
-from nki.backend.cpu.engine import engine
-from nki.backend.cpu.matmul import add_matmul
+from nki.numerics.jit import engine
+from nki.numerics.matmul import add_matmul
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)

@@ -6,9 +6,9 @@ import pytest
 import nki
 from nki import isa as nisa
 from nki import language as nl
-from nki.backend.cpu.plan import aliases
+from nki.backend.cpu.runtime.link import aliases
 from nki.base import dtype as dtypes
-from nki.ir.inst import REGISTRY
+from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor
 
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from nki.backend import search as plain
-from nki.backend.cpu.engine import engine
-from nki.backend.cpu.search import add_find, add_top8
+from nki.backend.numpy import top8 as plain
+from nki.numerics.jit import engine
+from nki.numerics.top8 import add_find, add_top8
 
 Array = np.ndarray[Any, Any]
 LANES = pytest.mark.parametrize("lanes", [4, 8, 16])

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from nki.backend.cpu.engine import engine
-from nki.backend.cpu.transpose import add_transpose
+from nki.numerics.jit import engine
+from nki.numerics.transpose import add_transpose
 
 SIZES = [0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 100, 128]
 

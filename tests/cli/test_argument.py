@@ -8,7 +8,7 @@ import pytest
 
 import nki.language as nl
 from nki.base import dtype as dtypes
-from nki.cli.argument import FILLS, TensorArgument, parse
+from nki.cli.arguments import FILLS, TensorArgument, parse
 from tests.cli.command import complaint
 
 

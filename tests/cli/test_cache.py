@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from nki.compiler import cache
-from nki.ir.kernel import Kernel
+from nki.compiler.cache import store
+from nki.ir.program import Kernel
 from tests.ir.programs import KERNEL
 
 
@@ -24,8 +24,8 @@ def kept(name: str, digit: int, age: float) -> None:
     def code() -> None: ...
 
     program = Kernel(**{field: getattr(KERNEL, field) for field in Kernel.__slots__} | {"name": name})
-    cache.store(f"{digit}" * 64, program, code.__code__, {spec.name: spec for spec in KERNEL.input_specs()}, [])
-    path = cache.folder() / f"{str(digit) * 40}.klir"
+    store.store(f"{digit}" * 64, program, code.__code__, {spec.name: spec for spec in KERNEL.input_specs()}, [])
+    path = store.folder() / f"{str(digit) * 40}.klir"
     os.utime(path, (time.time() - age,) * 2)
 
 

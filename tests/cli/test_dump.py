@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from nki.compiler.pipeline import STAGES
-from nki.ir import artifact, text
+from nki.ir.text import artifact
+from nki.ir.text import printer as text
 from tests.cli.command import KERNELS, SHAPE, dumped, report
 
 

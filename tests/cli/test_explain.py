@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 from nki.base.errors import NkiError
-from nki.cli.rules import grouped
-from nki.ir.inst import REGISTRY
-from nki.isa.ops import OPS
+from nki.describe.rules import grouped
+from nki.ir.instruction import REGISTRY
+from nki.isa.tables.operators import OPS
 from tests.cli.command import complaint
 
 

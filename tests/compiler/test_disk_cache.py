@@ -14,9 +14,9 @@ import msgpack
 import numpy as np
 import pytest
 
-from nki.base import cache as files
-from nki.compiler import cache
-from nki.ir import artifact
+from nki.base import files as files
+from nki.compiler.cache import store
+from nki.ir.text import artifact
 from tests.ir.programs import KERNEL as PROGRAM
 
 KERNEL = '''
@@ -159,7 +159,7 @@ def test_what_else_decides(run: Run) -> None:
     ):
         assert run(results, **environment)["compiled"] == 1
         assert run(results, **environment)["compiled"] == 0
-    version = "__import__('nki.compiler.fingerprint', fromlist=['*']).__dict__.update(build=lambda: 'newer')"
+    version = "__import__('nki.compiler.cache.fingerprint', fromlist=['*']).__dict__.update(build=lambda: 'newer')"
     assert run(f"({version}, {CALL})[1]")["compiled"] == 1
 
 
@@ -309,7 +309,7 @@ def test_an_entry_is_an_artifact_like_any_other(run: Run, folder: Path) -> None:
 
 
 def test_pickle_is_used_nowhere() -> None:
-    source = Path(cache.__file__).parent.parent
+    source = Path(store.__file__).parent.parent
     using = [str(p) for p in source.rglob("*.py") if "import pickle" in p.read_text() or "marshal" in p.read_text()]
     assert not using
 
@@ -329,15 +329,15 @@ def test_the_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_storing_looks_after_the_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
-    monkeypatch.setattr(cache, "LIMIT", 0)
-    monkeypatch.setitem(cache._written, "bytes", cache._ROUND)
+    monkeypatch.setattr(store, "LIMIT", 0)
+    monkeypatch.setitem(store._written, "bytes", store._ROUND)
 
     def code() -> None: ...
 
-    cache.store("0" * 64, PROGRAM, code.__code__, {"x": 1.5, "op": np.add}, [])
-    assert cache.entries() == []
-    monkeypatch.setattr(cache, "LIMIT", 1 << 20)
-    cache.store("1" * 64, PROGRAM, code.__code__, {"x": 1.5, "op": np.add, "long": "a" * 50}, [])
-    (entry,) = cache.entries()
+    store.store("0" * 64, PROGRAM, code.__code__, {"x": 1.5, "op": np.add}, [])
+    assert store.entries() == []
+    monkeypatch.setattr(store, "LIMIT", 1 << 20)
+    store.store("1" * 64, PROGRAM, code.__code__, {"x": 1.5, "op": np.add, "long": "a" * 50}, [])
+    (entry,) = store.entries()
     assert entry.arguments == ("x=1.5", "op=…", "long=…") and entry.kernel == PROGRAM.name
-    assert cache.clear("another") == 0 and cache.clear(entry.kernel) == 1 and cache.entries() == []
+    assert store.clear("another") == 0 and store.clear(entry.kernel) == 1 and store.entries() == []

@@ -15,10 +15,10 @@ from nki import target
 from nki.base.dtype import bfloat16, float32
 from nki.base.errors import WidenedViewError
 from nki.compiler.executable import Executable
-from nki.ir.inst import REGISTRY
+from nki.ir.instruction import REGISTRY
 from nki.ir.loop import instructions
 from nki.ir.sample import Draw
-from nki.passes import widen
+from nki.transforms import promote_float32
 from tests.isa import harness
 
 LOW = ["bfloat16", "float16", "tfloat32", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"]
@@ -154,10 +154,10 @@ def test_executors_agree_on_every_instruction(mnemonic):
     for _ in range(12):
         made = harness.program([harness.sample(cls, draw)], generation)
         try:
-            kernel = widen.run(made.kernel)
+            kernel = promote_float32.run(made.kernel)
         except WidenedViewError:
             continue
-        left = [a for i in instructions(kernel.body) for a in i.writes() if a.dtype in widen.LOW]
+        left = [a for i in instructions(kernel.body) for a in i.writes() if a.dtype in promote_float32.LOW]
         assert not left
         if kernel.tensors == made.kernel.tensors:
             continue

@@ -12,12 +12,12 @@ import pytest
 
 from nki.base.errors import NkiError
 from nki.base.source import Span
-from nki.frontend.bytecode import origin
-from nki.frontend.call import compile_function, invoke, prepare
 from nki.frontend.capture import capture
-from nki.frontend.check import check
+from nki.frontend.code_objects import origin
+from nki.frontend.diagnostics import explain, place
 from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError, UnknownApiError, UnknownNameError
-from nki.frontend.place import explain, place
+from nki.frontend.inlining import compile_function, invoke, prepare
+from nki.frontend.syntax_rules import check
 from tests.frontend import programs
 
 Load = Callable[[str], types.ModuleType]

@@ -17,10 +17,10 @@ import pytest
 from nki.base.errors import NkiError
 from nki.base.warning import NkiDeprecationWarning, NkiWarning
 from nki.frontend import errors
-from nki.frontend.call import compile_function
 from nki.frontend.capture import capture
-from nki.frontend.check import TABLE, check
-from nki.frontend.place import explain
+from nki.frontend.diagnostics import explain
+from nki.frontend.inlining import compile_function
+from nki.frontend.syntax_rules import TABLE, check
 
 Load = Callable[[str], types.ModuleType]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))

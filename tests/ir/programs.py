@@ -7,8 +7,8 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.ir import text
-from nki.ir.kernel import Kernel
+from nki.ir.program import Kernel
+from nki.ir.text import printer
 from nki.passes import verify
 from nki.target import find
 
@@ -38,7 +38,7 @@ def everything(a, b):
 
 ARGUMENTS = [np.zeros((64, 32), np.float32), np.zeros((64, 48), np.float32)]
 KERNEL: Kernel = everything.compile(*ARGUMENTS).kernel
-TEXT = text.show(KERNEL)
+TEXT = printer.show(KERNEL)
 
 
 def accept(kernel: Kernel) -> Kernel:
@@ -50,4 +50,4 @@ def accept(kernel: Kernel) -> Kernel:
 def edited(old: str, new: str) -> Kernel:
     """KERNEL with one part of its text replaced."""
     assert TEXT.count(old) >= 1, old
-    return text.parse(TEXT.replace(old, new, 1))
+    return printer.parse(TEXT.replace(old, new, 1))

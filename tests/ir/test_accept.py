@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.backend import reference
+from nki.backend.numpy import executor
 from nki.base.errors import (
     ArgumentError,
     CapacityError,
@@ -24,8 +24,8 @@ from nki.base.errors import (
 )
 from nki.compiler import pipeline
 from nki.compiler.executable import Executable
-from nki.ir import text
-from nki.ir.kernel import Kernel
+from nki.ir.program import Kernel
+from nki.ir.text import printer
 from nki.target import find
 
 from .programs import accept, edited
@@ -49,13 +49,13 @@ kernel "small" target=trn2 grid=() version="1" {
 def with_line(line: str) -> Kernel:
     """SMALL with one more instruction, before its last."""
     at = SMALL.index("  dma_copy dst=c")
-    return text.parse(f"{SMALL[:at]}  {line}\n{SMALL[at:]}")
+    return printer.parse(f"{SMALL[:at]}  {line}\n{SMALL[at:]}")
 
 
 def test_the_kernel_is_accepted_and_runs() -> None:
-    kernel = accept(text.parse(SMALL))
+    kernel = accept(printer.parse(SMALL))
     a = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
-    assert np.array_equal(reference.run(kernel, [a, np.zeros(7, np.uint8)])[0], a)
+    assert np.array_equal(executor.run(kernel, [a, np.zeros(7, np.uint8)])[0], a)
 
 
 REFUSED = [
@@ -131,7 +131,7 @@ def test_windows_that_are_unusual_and_legal(line: str) -> None:
     out = np.empty((64, 32), np.float32)
     other = np.zeros(7, np.uint8)
     Executable(kernel).launch([a.ctypes.data, other.ctypes.data, out.ctypes.data])
-    assert np.array_equal(out, reference.run(kernel, [a, other])[0])
+    assert np.array_equal(out, executor.run(kernel, [a, other])[0])
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_windows_that_are_unusual_and_legal(line: str) -> None:
 )
 def test_kernels_as_a_whole(old: str, new: str, error: type[NkiError]) -> None:
     assert old in SMALL
-    kernel = text.parse(SMALL.replace(old, new, 1))
+    kernel = printer.parse(SMALL.replace(old, new, 1))
     with pytest.raises(error):
         pipeline.compile(None, {}, find(kernel.target), start=kernel)
 

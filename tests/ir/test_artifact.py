@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from nki.base.errors import ArtifactError, NkiError
 from nki.compiler.executable import Executable
-from nki.ir import artifact
+from nki.ir.text import artifact
 
 from .programs import KERNEL, TEXT
 
@@ -210,7 +210,7 @@ def test_nothing_here_can_load_code_from_a_file() -> None:
 
 
 def test_executable_and_reference_agree_on_a_loaded_kernel(tmp_path: Path) -> None:
-    from nki.backend import reference
+    from nki.backend.numpy import executor
 
     file = tmp_path / "kernel.klir"
     file.write_bytes(DATA)
@@ -219,5 +219,5 @@ def test_executable_and_reference_agree_on_a_loaded_kernel(tmp_path: Path) -> No
     arrays = [random.standard_normal(s.shape).astype(np.float32) for s in made.inputs]
     outputs = [np.empty(s.shape, s.dtype.dtype) for s in made.outputs]
     made.launch([a.ctypes.data for a in (*arrays, *outputs)])
-    for got, want in zip(outputs, reference.run(made.kernel, arrays), strict=True):
+    for got, want in zip(outputs, executor.run(made.kernel, arrays), strict=True):
         assert got.tobytes() == want.tobytes()

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki.base.errors import NkiError, TextError
-from nki.ir import text
-from nki.ir.kernel import Kernel
+from nki.ir.program import Kernel
+from nki.ir.text import printer
 
 from .programs import KERNEL, TEXT, accept, edited
 
@@ -19,14 +19,14 @@ LINES = TEXT.splitlines()
 
 
 def test_text_and_kernel_are_one() -> None:
-    read = text.parse(TEXT)
+    read = printer.parse(TEXT)
     assert read == KERNEL
-    assert text.show(read) == TEXT
-    assert text.show(KERNEL) == TEXT
+    assert printer.show(read) == TEXT
+    assert printer.show(KERNEL) == TEXT
 
 
 def test_positions_in_the_source_survive() -> None:
-    got = [i.where.span for i in text.parse(TEXT).body]
+    got = [i.where.span for i in printer.parse(TEXT).body]
     want = [i.where.span for i in KERNEL.body]
     assert [(s.file, s.line) for s in got if s] == [(s.file, s.line) for s in want if s]
     assert len(got) == len(want) and None not in got
@@ -34,7 +34,7 @@ def test_positions_in_the_source_survive() -> None:
 
 def test_comments_and_empty_lines_change_nothing() -> None:
     airy = "# before\n\n" + "\n\n  # between\n".join(LINES) + "\n\n# after\n"
-    assert text.parse(airy) == KERNEL
+    assert printer.parse(airy) == KERNEL
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_every_mistake_names_its_line(old: str, new: str, line: int, why: str) -
 @pytest.mark.parametrize("length", range(0, len(TEXT), 41))
 def test_truncated_text(length: int) -> None:
     with pytest.raises(TextError, match=r"line \d+: "):
-        text.parse(TEXT[:length])
+        printer.parse(TEXT[:length])
 
 
 @pytest.mark.parametrize("line", range(len(LINES)))
@@ -102,7 +102,7 @@ def test_a_line_less(line: int) -> None:
     """Without any one line the text cannot be read, or what it says is refused or is a smaller kernel."""
     shorter = "\n".join(LINES[:line] + LINES[line + 1 :])
     with contextlib.suppress(NkiError):
-        accept(text.parse(shorter))
+        accept(printer.parse(shorter))
         assert LINES[line].split()[0] in ("memset", "iota", "affine_select", "tensor_scalar", "activation", "nc_matmul",
                                           "dma_copy", "tensor_copy")  # fmt: skip
 
@@ -131,10 +131,10 @@ def mutated(source: random.Random, insert: str) -> str:
 @given(st.randoms(use_true_random=False), INSERTS)
 def test_mutated_text_gives_a_kernel_or_an_error_of_ours(source: random.Random, insert: str) -> None:
     with contextlib.suppress(NkiError):
-        accept(text.parse(mutated(source, insert)))
+        accept(printer.parse(mutated(source, insert)))
 
 
 @given(st.text(max_size=200))
 def test_any_text_gives_an_error_of_ours(anything: str) -> None:
     with pytest.raises(TextError):
-        text.parse(anything)
+        printer.parse(anything)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import nki.isa as nisa
-from nki.ir.inst import REGISTRY
+from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Dynamic, Reach
 
 from .spec import Case, Spec, ints, psum, tile

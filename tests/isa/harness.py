@@ -16,27 +16,27 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import nki.isa  # noqa: F401  # declares the instructions
-from nki.backend import reference
-from nki.backend.cpu.executable import Executable
+from nki.backend.cpu.runtime.launch import Executable
+from nki.backend.numpy import executor
 from nki.base.dtype import DType, float32, uint8, uint32
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
-from nki.ir.generators import VECTOR_WORDS
-from nki.ir.inst import REGISTRY, Inst
-from nki.ir.kernel import Kernel
-from nki.ir.legality import verify
+from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
+from nki.ir.program import Kernel
 from nki.ir.register import is_register
+from nki.ir.rng_state import VECTOR_WORDS
 from nki.ir.sample import Draw
-from nki.ir.text import show_inst
+from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
-from nki.isa.activation import Activation
-from nki.isa.dma_copy import DmaCopy
-from nki.isa.enums import engine, reduce_cmd
-from nki.isa.ops import OPS
-from nki.isa.register import RegisterLoad, RegisterStore
-from nki.isa.rng import RandGetState, RandSetState
-from nki.isa.tensor_copy import TensorCopy
+from nki.ir.verifier import verify
+from nki.isa.instructions.activation import Activation
+from nki.isa.instructions.dma_copy import DmaCopy
+from nki.isa.instructions.register import RegisterLoad, RegisterStore
+from nki.isa.instructions.rng import RandGetState, RandSetState
+from nki.isa.instructions.tensor_copy import TensorCopy
+from nki.isa.tables.enums import engine, reduce_cmd
+from nki.isa.tables.operators import OPS
 from nki.target import GEN4, GENERATIONS, Target
 
 from .lively import LIVELY
@@ -221,7 +221,7 @@ def run_native(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
 
 def run_reference(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
     """The kernel's outputs from NumPy."""
-    return reference.run(kernel, [a.copy() for a in inputs])
+    return executor.run(kernel, [a.copy() for a in inputs])
 
 
 def window(array: Array, access: Access) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from nki.ir.inst import Inst
+from nki.ir.instruction import Inst
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator

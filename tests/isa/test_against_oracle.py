@@ -16,12 +16,12 @@ from nki import target
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import NkiError
-from nki.ir.inst import REGISTRY, Inst
+from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
-from nki.ir.text import show_inst
+from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Role, Tensor
-from nki.isa.ops import Op, named
-from nki.isa.publish import freeze
+from nki.isa.api import freeze
+from nki.isa.tables.operators import Op, named
 from nki.target import Target
 
 from . import harness

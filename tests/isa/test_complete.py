@@ -8,8 +8,8 @@ from contextlib import redirect_stdout
 import pytest
 
 import nki.isa as nisa
-from nki.cli import facts
-from nki.ir.inst import REGISTRY
+from nki.describe import instructions
+from nki.ir.instruction import REGISTRY
 
 from . import harness
 from .rule_cases import CASES
@@ -30,8 +30,8 @@ def test_numpy_and_native_code_run_it(name: str) -> None:
     """Native code enters Python for what prints, and for nothing else."""
     cls = REGISTRY[name]
     with redirect_stdout(io.StringIO()):
-        assert facts.simulated(cls)
-    assert facts.calls_python(cls) == (name == "device_print")
+        assert instructions.simulated(cls)
+    assert instructions.calls_python(cls) == (name == "device_print")
 
 
 @pytest.mark.parametrize("name", EVERY)

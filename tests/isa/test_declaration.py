@@ -12,8 +12,8 @@ import pytest
 import nki.isa as nisa
 from nki import target
 from nki.base.errors import OutsideKernelError
-from nki.ir import inst as inst_module
-from nki.ir.inst import REGISTRY, Cost, Inst, instruction
+from nki.ir import instruction as inst_module
+from nki.ir.instruction import REGISTRY, Cost, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Role, Tile
 from nki.isa.stub import stub

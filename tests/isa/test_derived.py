@@ -11,11 +11,11 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.ir import artifact
-from nki.ir.inst import REGISTRY, Inst
-from nki.ir.legality import verify
+from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
-from nki.ir.text import parse, show
+from nki.ir.text import artifact
+from nki.ir.text.printer import parse, show
+from nki.ir.verifier import verify
 from nki.target import Target
 
 from . import harness

@@ -11,16 +11,16 @@ from nki import target
 from nki.base import dtype as dt
 from nki.base.errors import DynamicIndexError, MemoryRegionError, OutOfBoundsError
 from nki.compiler import pipeline
-from nki.ir.inst import REGISTRY, Inst
-from nki.ir.kernel import Kernel
-from nki.ir.legality import verify
+from nki.ir.instruction import REGISTRY, Inst
+from nki.ir.program import Kernel
 from nki.ir.sample import Draw
-from nki.ir.text import parse, show
+from nki.ir.text.printer import parse, show
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
-from nki.isa.dma_copy import DmaCopy
-from nki.isa.enums import oob_mode
-from nki.isa.register import RegisterLoad
-from nki.isa.tensor_copy import Memset, TensorCopy
+from nki.ir.verifier import verify
+from nki.isa.instructions.dma_copy import DmaCopy
+from nki.isa.instructions.register import RegisterLoad
+from nki.isa.instructions.tensor_copy import Memset, TensorCopy
+from nki.isa.tables.enums import oob_mode
 
 from . import harness
 

@@ -11,9 +11,9 @@ import nki.language as nl
 from nki.base.errors import ArgumentError
 from nki.compiler import pipeline
 from nki.frontend.capture import capture
-from nki.frontend.check import check
 from nki.frontend.specialise import specialise
-from nki.ir.text import parse, show
+from nki.frontend.syntax_rules import check
+from nki.ir.text.printer import parse, show
 from nki.ir.types import TensorSpec
 from nki.target import GEN2, GEN3, GEN4
 

@@ -17,17 +17,17 @@ from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import WindowError
 from nki.compiler import pipeline
-from nki.ir.artifact import dumps, loads
-from nki.ir.inst import REGISTRY, Inst
-from nki.ir.kernel import Kernel
-from nki.ir.legality import verify
+from nki.ir.instruction import REGISTRY, Inst
+from nki.ir.program import Kernel
 from nki.ir.sample import PACKED, Draw
-from nki.ir.text import parse, show
+from nki.ir.text.artifact import dumps, loads
+from nki.ir.text.printer import parse, show
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
-from nki.isa.dma_copy import DmaCopy
-from nki.isa.nc_matmul import NcMatmul
-from nki.isa.nc_matmul_mx import NcMatmulMx
-from nki.isa.tensor_copy import Memset, TensorCopy
+from nki.ir.verifier import verify
+from nki.isa.instructions.dma_copy import DmaCopy
+from nki.isa.instructions.nc_matmul import NcMatmul
+from nki.isa.instructions.nc_matmul_mx import NcMatmulMx
+from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 
 from . import harness
 

@@ -12,11 +12,11 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
 from nki.base.errors import ArgumentError, NkiError
-from nki.ir.inst import REGISTRY, Inst
-from nki.ir.kernel import Builder, current, recording
-from nki.ir.text import show_inst
+from nki.ir.instruction import REGISTRY, Inst
+from nki.ir.program import Builder, current, recording
+from nki.ir.text.printer import show_inst
 from nki.ir.types import Access
-from nki.isa.publish import freeze
+from nki.isa.api import freeze
 
 from .rule_cases import CASES, LEGAL
 from .spec import Case, Spec, tile

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import nki
-from nki.backend import reference
+from nki.backend.numpy import executor
 from nki.compiler.executable import Executable
-from nki.ir import artifact, text
+from nki.ir.text import artifact, printer
 from nki.target import ENVIRONMENT
 
 from . import indirect, language, linear, matmuls, microscaling, rows, shapes, types, vector
@@ -49,13 +49,13 @@ def test_text_and_artifact_are_the_kernel(name):
     case = CASES[name]
     arguments = case.arguments()
     compiled = case.kernel.compile(*arguments)
-    shown = text.show(compiled.kernel)
-    read = text.parse(shown)
+    shown = printer.show(compiled.kernel)
+    read = printer.parse(shown)
     assert read == compiled.kernel
-    assert text.show(read) == shown
+    assert printer.show(read) == shown
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     wanted = bits(case.kernel(*arguments))
-    assert bits(reference.run(artifact.loads(artifact.dumps(read)), arrays)) == wanted
+    assert bits(executor.run(artifact.loads(artifact.dumps(read)), arrays)) == wanted
     loaded = Executable.load(compiled.artifact())
     outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in loaded.outputs]
     loaded.launch([a.ctypes.data for a in (*arrays, *outputs)])

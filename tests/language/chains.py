@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from nki.backend.reference import Memory
+from nki.backend.numpy.executor import Memory
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.ir.kernel import Builder, recording
+from nki.ir.program import Builder, recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Reach
 from nki.language.tensor import NkiTensor

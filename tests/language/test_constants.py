@@ -17,7 +17,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend import reference
+from nki.backend.numpy import executor
 from nki.base.errors import (
     ArgumentError,
     ConstantWrittenError,
@@ -32,9 +32,9 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 from nki.compiler.executable import Executable
-from nki.ir import artifact, text
 from nki.ir.constant import constant
-from nki.ir.kernel import Kernel
+from nki.ir.program import Kernel
+from nki.ir.text import artifact, printer
 from nki.passes import verify
 from nki.target import find
 
@@ -222,13 +222,13 @@ def kernel() -> Kernel:
 
 def test_text_and_artifact_hold_the_data() -> None:
     made = kernel()
-    shown = text.show(made)
-    again = text.parse(shown)
-    assert again == made and text.show(again) == shown
+    shown = printer.show(made)
+    again = printer.parse(shown)
+    assert again == made and printer.show(again) == shown
     assert artifact.loads(artifact.dumps(made)) == made
     a = np.ones_like(TABLE)
     np.testing.assert_array_equal(native(accept(again), a), a + TABLE)
-    np.testing.assert_array_equal(reference.run(again, [a])[0], a + TABLE)
+    np.testing.assert_array_equal(executor.run(again, [a])[0], a + TABLE)
     changed = made.constants()[0]
     changed.data = constant((TABLE + 1).tobytes())
     assert again != made
@@ -270,12 +270,12 @@ def packed(data: bytes) -> str:
     ],
 )
 def test_damaged_data_is_refused(old: str, new: str, why: str) -> None:
-    shown = text.show(kernel())
+    shown = printer.show(kernel())
     packing = packed(TABLE.tobytes())
     shown = shown.replace(shown.partition("data=")[2].partition("\n")[0], packing)
-    assert text.parse(shown) == kernel() and shown.count(old) == 1
+    assert printer.parse(shown) == kernel() and shown.count(old) == 1
     with pytest.raises(TextError, match=why):
-        text.parse(shown.replace(old, new))
+        printer.parse(shown.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -283,10 +283,10 @@ def test_damaged_data_is_refused(old: str, new: str, why: str) -> None:
     [("constant table", "tensor table"), ("table : shared_hbm", "table : sbuf"), (r"(table : .*) sha256=.*", r"\1")],
 )
 def test_a_constant_is_what_it_says(pattern: str, new: str) -> None:
-    changed, count = re.subn(pattern, new, text.show(kernel()))
+    changed, count = re.subn(pattern, new, printer.show(kernel()))
     assert count == 1
     with pytest.raises(StructureError, match="'table' is no constant in HBM"):
-        accept(text.parse(changed))
+        accept(printer.parse(changed))
 
 
 # Mistakes

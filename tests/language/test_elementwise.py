@@ -11,7 +11,7 @@ import pytest
 import nki
 import nki.language as nl
 from nki import NkiPortabilityWarning
-from nki.isa.activations import ACTIVATIONS
+from nki.isa.tables.activations import ACTIVATIONS
 from nki.language.operands import promoted
 
 from .computing import BF16, computed, numbers, quiet, wide, within

@@ -15,14 +15,14 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.backend import reference
-from nki.backend.cpu.executable import Executable
+from nki.backend.cpu.runtime.launch import Executable
+from nki.backend.numpy import executor
 from nki.base.errors import PsumError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import pipeline
-from nki.ir import artifact, text
-from nki.ir.kernel import Kernel
 from nki.ir.loop import For, While, loops
+from nki.ir.program import Kernel
+from nki.ir.text import artifact, printer
 from nki.ir.types import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -41,9 +41,9 @@ def same(kernel: Any, *arguments: Any) -> Any:
     results = got if isinstance(got, tuple) else (got,)
     arrays = [np.ascontiguousarray(a) for a in arguments if isinstance(a, np.ndarray)]
     eager = nki.simulate(kernel)(*arguments)
-    again = text.parse(text.show(made.kernel))
+    again = printer.parse(printer.show(made.kernel))
     assert again == made.kernel == artifact.loads(artifact.dumps(made.kernel))
-    for other in (eager if isinstance(eager, tuple) else (eager,), reference.run(again, arrays), native(again, arrays)):
+    for other in (eager if isinstance(eager, tuple) else (eager,), executor.run(again, arrays), native(again, arrays)):
         for one, two in zip(results, other, strict=True):
             assert one.dtype == two.dtype and one.tobytes() == two.tobytes()
     return got
@@ -496,5 +496,5 @@ def test_random_programs_do_what_python_does(numbers: list[int], program: Any) -
 
 def test_a_kernel_of_loops_is_text() -> None:
     specs = {"start": TensorSpec("start", (1, 1), nl.int32)}
-    shown = text.show(pipeline.compile(halved_by_while.func, specs, target.GEN3))
+    shown = printer.show(pipeline.compile(halved_by_while.func, specs, target.GEN3))
     assert "while register {" in shown and shown.count("}\n") == 2

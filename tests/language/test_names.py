@@ -10,7 +10,7 @@ import pytest
 import nki
 from nki import isa as nisa
 from nki import language as nl
-from nki.isa.ops import OPS
+from nki.isa.tables.operators import OPS
 from nki.language import operators
 
 

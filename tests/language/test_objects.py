@@ -16,8 +16,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.warning import NkiDeprecationWarning
-from nki.compiler.constants import constant_key
-from nki.language.objects import copied
+from nki.compiler.cache.captured_values import constant_key
+from nki.frontend.objects import copied
 
 
 class Plain(nl.NKIObject):

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
+from nki.ir.program import Kernel
 from nki.ir.types import Access, Tensor
 
 Wait = tuple[str, int]

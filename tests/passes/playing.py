@@ -12,17 +12,17 @@ from unittest import mock
 import numpy as np
 
 from nki import target as targets
-from nki.backend.cores import Cores, Link
-from nki.backend.placed import PlacedMemory
-from nki.backend.reference import Reference
+from nki.backend.numpy.executor import Reference
+from nki.backend.numpy.placed_memory import PlacedMemory
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, changed, regions
+from nki.ir.program import Kernel
 from nki.jit import adapter_for
-from nki.passes.queues import Assignment
-from nki.sim.machine import Machine
+from nki.passes.scheduling.engine_assignment import Assignment
+from nki.rendezvous.turns import Cores, Link
+from nki.sim.interleaving import Machine
 
 Array = np.ndarray[Any, Any]
 

@@ -15,18 +15,18 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
+from nki.analysis.liveness import Life, collision, largest_sum, lives
 from nki.base.dtype import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
-from nki.ir import artifact, text
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import Inst
 from nki.ir.loop import For
+from nki.ir.program import Kernel
+from nki.ir.text import artifact, printer
 from nki.ir.types import Access, Buffer, Tensor
-from nki.isa.tensor_copy import Memset, TensorCopy
+from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.passes import allocate
-from nki.passes.liveness import Life, collision, largest_sum, lives
-from nki.passes.packing import pack
-from nki.passes.skyline import skyline
+from nki.passes.allocation.packing import pack
+from nki.passes.allocation.skyline import skyline
 from nki.target.model import Fact, Target
 
 from .tiles import Lost, check, programs
@@ -92,7 +92,7 @@ def test_addresses_are_kept(kernel: Kernel) -> None:
 def test_the_same_again_and_kept_where_it_is(kernel: Kernel) -> None:
     made = placed(kernel)
     assert placed(kernel).places == made.places == allocate.run(made, TRN2).places
-    again = text.parse(text.show(made))
+    again = printer.parse(printer.show(made))
     assert again == made == artifact.loads(artifact.dumps(made))
     assert (again == dataclasses.replace(made, places={})) is (not made.places)
     assert allocate.run(again, TRN2) == made
@@ -352,7 +352,7 @@ kernel "k" target=trn2 grid=() version="1" {
 
 
 def test_places_of_a_text_are_kept_and_the_others_found() -> None:
-    made = allocate.run(text.parse(KEPT), TRN2)
+    made = allocate.run(printer.parse(KEPT), TRN2)
     assert {t.name: p for t, p in made.places.items()} == {"t": (0, 4096), "u": (0, 0)}
 
 
@@ -371,7 +371,7 @@ def test_places_of_a_text_are_kept_and_the_others_found() -> None:
 def test_places_that_are_refused(old: str, new: str) -> None:
     assert old in KEPT
     with pytest.raises(PlaceError):
-        allocate.run(text.parse(KEPT.replace(old, new)), TRN2)
+        allocate.run(printer.parse(KEPT.replace(old, new)), TRN2)
 
 
 @pytest.mark.parametrize(("columns", "fits"), [(26_623, True), (26_624, False)])
@@ -419,5 +419,5 @@ def test_each_core_has_a_memory_of_its_own() -> None:
     allocate.legal(made)
     found = [{t.name: p for t, p in core.places.items()} for core in made.cores]
     assert found == [{"half": (0, 0)}, {"first": (0, 0), "half": (0, 64)}]
-    assert text.parse(text.show(made)) == made == artifact.loads(artifact.dumps(made))
+    assert printer.parse(printer.show(made)) == made == artifact.loads(artifact.dumps(made))
     assert (halves[2](a) == 2).all() and (nki.simulate(halves[2])(a) == 2).all()

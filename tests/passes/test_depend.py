@@ -8,13 +8,13 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from nki.analysis.alias_classes import MOST_RUNS, Bytes, Pattern, atoms, classes, form_of, windows
+from nki.analysis.memory_effects import footprint, footprints
 from nki.base.dtype import float32
-from nki.ir.footprint import footprint, footprints
-from nki.ir.inst import Inst
+from nki.ir.instruction import Inst
 from nki.ir.loop import instructions
-from nki.ir.overlap import MOST_RUNS, Bytes, Pattern, atoms, classes, form_of, windows
 from nki.ir.types import Access, Buffer, Tensor
-from nki.passes import depend
+from nki.passes import order
 
 from . import programs
 from .playing import compiled
@@ -126,7 +126,7 @@ def test_overlapping_steps_are_one_piece():
 @given(programs.programs)
 def test_dependences_are_those_of_the_bytes(steps):
     kernel = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
-    found = depend.dependences(kernel, kernel.body)
+    found = order.dependences(kernel, kernel.body)
     bytes_ = [touched(list(instructions([statement]))) for statement in kernel.body]
     reached: list[set[int]] = []
     for number, direct in enumerate(found):

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 
 from nki.base.errors import QueueDeadlockError
-from nki.ir.kernel import joined
-from nki.isa.core_barrier import CoreBarrier
-from nki.isa.sendrecv import Sendrecv
+from nki.ir.program import joined
+from nki.isa.instructions.core_barrier import CoreBarrier
+from nki.isa.instructions.sendrecv import Sendrecv
 from tests.language.test_cores import WANT, A, differences, double, through_memories, to_and_fro
 
 from . import pairs

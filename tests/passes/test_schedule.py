@@ -23,8 +23,8 @@ from nki.base.errors import (
     StructureError,
     TextError,
 )
-from nki.ir import artifact, text
-from nki.ir.kernel import Kernel
+from nki.ir.program import Kernel
+from nki.ir.text import artifact, printer
 from nki.passes import sync
 from nki.passes.schedule import WINDOW
 
@@ -192,11 +192,11 @@ def test_no_name_leads_into_a_loop():
 
 def test_edges_live_in_text_and_artifacts():
     kernel = compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend")
-    shown = text.show(kernel)
+    shown = printer.show(kernel)
     assert 'name="recip" after plus1' in shown
     assert 'name="plus1" label plus1' in shown
-    assert text.parse(shown) == artifact.loads(artifact.dumps(kernel)) == kernel
-    assert onward(text.parse(shown)) == onward(kernel)
+    assert printer.parse(shown) == artifact.loads(artifact.dumps(kernel)) == kernel
+    assert onward(printer.parse(shown)) == onward(kernel)
 
 
 @pytest.mark.parametrize(
@@ -211,17 +211,17 @@ def test_edges_live_in_text_and_artifacts():
     ],
 )
 def test_edges_in_text_that_cannot_be(old, new, error):
-    shown = text.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend"))
+    shown = printer.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend"))
     assert old in shown
     with pytest.raises(error):
-        onward(text.parse(shown.replace(old, new)))
+        onward(printer.parse(shown.replace(old, new)))
 
 
 def test_two_labels_of_one_name():
-    shown = text.show(compiled(two_steps, X, stop="depend"))
+    shown = printer.show(compiled(two_steps, X, stop="depend"))
     twice = shown.replace('name="recip"', 'name="recip" label a').replace('name="sum"', 'name="sum" label a after a')
     with pytest.raises(StructureError, match="two instructions"):
-        onward(text.parse(twice))
+        onward(printer.parse(twice))
 
 
 @nki.jit
@@ -367,11 +367,11 @@ def test_without_moves_the_order_is_that_of_the_program(steps):
 def test_a_kernel_with_queues_keeps_them():
     kernel = compiled(chains, X)
     assert onward(kernel) == kernel
-    shown = text.show(compiled(two_steps, X, stop="schedule"))
+    shown = printer.show(compiled(two_steps, X, stop="schedule"))
     assert "on dma.0" in shown
     with pytest.raises(QueueError, match="which cannot run it"):
-        onward(text.parse(shown.replace(" on vector", " on scalar", 1)))
+        onward(printer.parse(shown.replace(" on vector", " on scalar", 1)))
     with pytest.raises(QueueError, match="which cannot run it"):
-        onward(text.parse(shown.replace(" on dma.0", " on dma.16")))
+        onward(printer.parse(shown.replace(" on dma.0", " on dma.16")))
     with pytest.raises(QueueError, match="has no queue"):
-        onward(text.parse(shown.replace(" on vector", "", 1)))
+        onward(printer.parse(shown.replace(" on vector", "", 1)))

@@ -13,11 +13,11 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
 from nki.base.errors import MissingWaitError, OutOfBoundsError, QueueDeadlockError
-from nki.ir import text
-from nki.ir.inst import REGISTRY
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import REGISTRY
+from nki.ir.program import Kernel
+from nki.ir.text import printer
 from nki.passes import sync
-from nki.sim.machine import Machine
+from nki.sim.interleaving import Machine
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
@@ -198,12 +198,12 @@ def test_counts_in_a_body_are_those_of_one_round():
 
 def test_the_text_of_a_kernel_with_waits_is_the_kernel():
     kernel = compiled(programs.program, *programs.INPUTS, LOOP)
-    shown = text.show(kernel)
+    shown = printer.show(kernel)
     assert " wait " in shown
     assert " on vector" in shown
-    read = text.parse(shown)
+    read = printer.parse(shown)
     assert read == kernel
-    assert text.show(onward(read)) == shown
+    assert printer.show(onward(read)) == shown
 
 
 def test_a_kernel_without_waits_gets_them():

@@ -9,11 +9,11 @@ import numpy as np
 from hypothesis import strategies as st
 
 from nki.base.dtype import bfloat16, float32, int32, uint8
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, declared
+from nki.ir.program import Kernel
 from nki.ir.types import Access, Buffer, Tensor
-from nki.isa.tensor_copy import Memset, TensorCopy
+from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 
 ROUNDS = 3
 

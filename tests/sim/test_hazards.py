@@ -15,8 +15,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import AccumulationError, ClobberedReadError, StaleReadError, UnwrittenReadError
 from nki.base.warning import NkiWarning
-from nki.compiler import checked
-from nki.ir.inst import Inst
+from nki.compiler import simulated_run
+from nki.ir.instruction import Inst
 from nki.ir.types import Buffer
 from nki.target import ENVIRONMENT
 from tests.kernels.test_corpus import CASES
@@ -59,16 +59,16 @@ def test_a_compiled_kernel_is_known_to_its_end() -> None:
     with pytest.raises(
         UnwrittenReadError, match=rf"written before \(dma_copy in line {line} does so only later\)"
     ) as e:
-        checked.run(ordered.compile(A, True).kernel, [A])
+        simulated_run.run(ordered.compile(A, True).kernel, [A])
     assert e.value.fix == f"read it behind line {line}"
-    (out,) = checked.run(ordered.compile(A, False).kernel, [A])
+    (out,) = simulated_run.run(ordered.compile(A, False).kernel, [A])
     np.testing.assert_array_equal(out, 2 * A)
 
 
 def test_the_switch_turns_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")
     assert np.isnan(nki.simulate(ordered)(A, True)).all()
-    (out,) = checked.run(ordered.compile(A, True).kernel, [A])
+    (out,) = simulated_run.run(ordered.compile(A, True).kernel, [A])
     assert np.isnan(out).all()
 
 
@@ -306,7 +306,7 @@ def test_a_kernel_of_the_corpus_without_one_of_its_writes(name: str, monkeypatch
     arguments = case.arguments()
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     kernel = case.kernel.compile(*arguments).kernel
-    checked.run(kernel, arrays)
+    simulated_run.run(kernel, arrays)
     filling = [i for i in range(len(kernel.body)) if fills(kernel.body, i)]
     assert bool(filling) is (name not in PIECEMEAL)
     for number in filling[:3]:
@@ -314,7 +314,7 @@ def test_a_kernel_of_the_corpus_without_one_of_its_writes(name: str, monkeypatch
         tensor = body.pop(number).writes()[0].tensor
         reader = next(inst for inst in body if any(a.tensor is tensor for a in inst.reads()))
         with pytest.raises(UnwrittenReadError) as caught:
-            checked.run(kernel.with_body(body), arrays)
+            simulated_run.run(kernel.with_body(body), arrays)
         assert f"'{tensor.name}'" in caught.value.message
         assert caught.value.span == reader.where.span
 

@@ -13,7 +13,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import CoreRaceError, UnwrittenReadError
-from nki.compiler import checked
+from nki.compiler import simulated_run
 
 A = np.arange(8 * 4, dtype=np.float32).reshape(8, 4)
 Step = tuple[str, int, int]
@@ -33,7 +33,7 @@ def swapped(a, meet):
 
 def test_a_barrier_on_the_tensor_orders_what_one_on_another_does_not() -> None:
     assert np.array_equal(nki.simulate(swapped[2])(A, True), np.concatenate([A[4:], A[:4]]))
-    for run in (nki.simulate(swapped[2]), lambda a, meet: checked.run(swapped[2].compile(a, meet).kernel, [a])):
+    for run in (nki.simulate(swapped[2]), lambda a, meet: simulated_run.run(swapped[2].compile(a, meet).kernel, [a])):
         with pytest.raises(CoreRaceError, match="'between'"):
             run(A, False)
 

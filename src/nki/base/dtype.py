@@ -12,7 +12,7 @@ from typing import Any, Final, cast, final
 import ml_dtypes
 import numpy as np
 
-from nki.base import packed
+from nki.base import packed_dtypes
 from nki.base.errors import UnknownDTypeError
 
 
@@ -107,7 +107,7 @@ def _packed(name: str, element: Any) -> DType:
     """Four 8-bit, or four 4-bit, numbers in one word."""
     limits = cast("Any", ml_dtypes.finfo(element))
     word = np.dtype(f"u{limits.bits // 2}")
-    made = packed.dtype(name, word)
+    made = packed_dtypes.dtype(name, word)
     return DType(name, "x", word.itemsize, made, False, float(limits.max), np.dtype(element))
 
 

@@ -17,7 +17,8 @@ from typing import Any, NoReturn
 from nki import target as targets
 from nki.base.errors import NkiError
 from nki.base.version import version
-from nki.cli import argument, cache, check, dump, explain, run, source
+from nki.cli import arguments as argument
+from nki.cli import cache, check, dump, explain, load_kernel, run
 from nki.cli.usage import UsageError
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
@@ -167,7 +168,7 @@ def _add_dump(commands: Any) -> None:
 
 
 def _add_kernel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("kernel", metavar="KERNEL", help=source.FORMS)
+    parser.add_argument("kernel", metavar="KERNEL", help=load_kernel.FORMS)
     _add_arguments(parser)
 
 

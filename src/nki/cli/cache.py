@@ -8,20 +8,20 @@ from typing import Any
 
 from nki.cli.run import plural
 from nki.cli.usage import UsageError, nearest
-from nki.compiler import cache
-from nki.compiler.cache import Entry
+from nki.compiler.cache import store
+from nki.compiler.cache.store import Entry
 
 
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki cache``."""
     if options.clear is None:
-        entries = cache.entries()
+        entries = store.entries()
         print(json.dumps([described(entry) for entry in entries]) if options.json else _text(entries))
         return 0
     kernel = options.clear or None
-    if kernel is not None and kernel not in (known := sorted({entry.kernel for entry in cache.entries()})):
+    if kernel is not None and kernel not in (known := sorted({entry.kernel for entry in store.entries()})):
         raise UsageError(f"no kernel {kernel!r} is in the cache", nearest(kernel, known, "kernels in the cache"))
-    removed = cache.clear(kernel)
+    removed = store.clear(kernel)
     print(json.dumps({"removed": removed}) if options.json else f"removed {_entries(removed)}")
     return 0
 
@@ -48,8 +48,8 @@ def _text(entries: list[Entry]) -> str:
         lines.append(f"  {e.file}:{e.line}")
         lines.append(f"  {e.path.name}  {plural(e.size, 'byte')}, used {_ago(e.age)}")
     total = sum(e.size for e in entries)
-    limit = cache.LIMIT >> 20
-    lines.append(f"{_entries(len(entries))}, {total / 2**20:.1f} of {limit} MiB, in {cache.folder()}")
+    limit = store.LIMIT >> 20
+    lines.append(f"{_entries(len(entries))}, {total / 2**20:.1f} of {limit} MiB, in {store.folder()}")
     return "\n".join(lines)
 
 

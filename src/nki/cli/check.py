@@ -17,11 +17,11 @@ from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, caret, code_span
 from nki.base.version import version
 from nki.base.warning import Warned, collecting
+from nki.cli.job import prepared
+from nki.cli.load_kernel import code_of, imported, root_of, split
 from nki.cli.run import plural
-from nki.cli.source import code_of, imported, root_of, split
 from nki.cli.usage import UsageError, nearest
-from nki.cli.work import prepared
-from nki.frontend.survey import Survey
+from nki.frontend.lint import Survey
 
 _PACKAGE: Final = str(Path(__file__).parent.parent)
 _HOST: Final = (_PACKAGE + os.sep, "<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})

@@ -13,17 +13,17 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from nki.backend.cpu.plan import listing
-from nki.cli.drawing import html, svg
-from nki.cli.memory import drawn
+from nki.backend.cpu.runtime.link import listing
+from nki.cli.job import prepared
+from nki.cli.memory_map import drawn
+from nki.cli.memory_svg import html, svg
 from nki.cli.usage import UsageError
-from nki.cli.work import prepared
 from nki.compiler.pipeline import NATIVE
-from nki.ir import artifact
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel as Program
+from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
-from nki.ir.text import show
+from nki.ir.program import Kernel as Program
+from nki.ir.text import artifact
+from nki.ir.text.printer import show
 
 _WIDTH: Final = 100
 """Columns of a map that no terminal shows."""

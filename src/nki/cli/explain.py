@@ -11,12 +11,12 @@ from typing import Any
 
 from nki import isa, language, target
 from nki.base.errors import NkiError
-from nki.cli import facts
-from nki.cli.rules import Grouped, grouped
-from nki.cli.sample import example, generations
 from nki.cli.usage import UsageError, nearest
-from nki.ir.inst import REGISTRY, Inst
-from nki.isa.ops import OPS, Op
+from nki.describe import instructions as facts
+from nki.describe.rules import Grouped, grouped
+from nki.describe.samples import example, generations
+from nki.ir.instruction import REGISTRY, Inst
+from nki.isa.tables.operators import OPS, Op
 
 MARK = "=== "
 """What each entry of ``examples.txt`` begins with."""
@@ -79,7 +79,7 @@ def error(cls: type[NkiError]) -> str:
 
 def examples() -> dict[str, str]:
     """For each error code a program and the report on it."""
-    written = resources.files("nki.cli").joinpath("examples.txt").read_text(encoding="utf-8")
+    written = resources.files("nki.describe").joinpath("examples.txt").read_text(encoding="utf-8")
     entries = (entry.partition("\n") for entry in written.split(MARK)[1:])
     return {code: example for code, _, example in entries}
 

@@ -19,14 +19,14 @@ import numpy as np
 from nki.base import knobs
 from nki.base.version import version
 from nki.base.warning import collecting
-from nki.cli.argument import Array
+from nki.cli.arguments import Array
+from nki.cli.job import Work, prepared
 from nki.cli.progress import bar
 from nki.cli.usage import UsageError
-from nki.cli.work import Work, prepared
-from nki.compiler import checked
+from nki.compiler import simulated_run as checked
 from nki.compiler.executable import Executable
 from nki.compiler.pipeline import NATIVE
-from nki.ir.kernel import Kernel as Program
+from nki.ir.program import Kernel as Program
 
 RUNS: Final = 5
 """Native runs to take the median of, unless the command says otherwise."""

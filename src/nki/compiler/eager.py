@@ -11,27 +11,28 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nki.backend.cores import Cores, Link
-from nki.backend.indirection import gathered
-from nki.backend.reference import Memory, Reference
+from nki.analysis.psum_state import Written
+from nki.backend.numpy.executor import Memory, Reference
+from nki.backend.numpy.gather_scatter import gathered
 from nki.base import knobs
-from nki.base.printing import text_of
+from nki.base.device_print import text_of
 from nki.base.source import Where
 from nki.frontend.capture import capture
-from nki.frontend.check import check
 from nki.frontend.specialise import specialise
-from nki.ir.dynamic import largest_index
-from nki.ir.edges import Pairs, connect_names
-from nki.ir.indirect import GROUP, lists
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel, Observer, joined
+from nki.frontend.syntax_rules import check
+from nki.ir.value_printer import showing
+from nki.ir.gather_offsets import GROUP, lists
+from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
-from nki.ir.psum import Written
+from nki.ir.ordering import Pairs, connect_names
+from nki.ir.program import Kernel, Observer, joined
+from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
-from nki.ir.viewing import showing
-from nki.passes import accumulate, allocate, depend, verify, widen
+from nki.passes import accumulate, allocate, order, verify
+from nki.rendezvous.turns import Cores, Link
 from nki.sim.hazards import Hazards, Launch
 from nki.target.model import Target
+from nki.transforms import promote_float32
 
 Array = NDArray[Any]
 _NO_MORE = object()
@@ -54,7 +55,7 @@ class _Execution(Observer):
         target: Target,
         grid: tuple[int, ...],
         memory: Memory,
-        wide: widen.Widening | None,
+        wide: promote_float32.Widening | None,
         link: Link | None,
         launch: Launch | None,
     ) -> None:
@@ -156,7 +157,7 @@ def run(
     Edges between instructions change no result; that some order obeys them is seen to all the same.
     """
     memory, captured = Memory(), check(capture(fn))
-    wide = None if knobs.precise_fp() else widen.Widening()
+    wide = None if knobs.precise_fp() else promote_float32.Widening()
     common: dict[str, Tensor] = {}
     launch = Launch(target) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
 
@@ -175,5 +176,5 @@ def run(
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
         # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
-        allocate.run(depend.run(core, target), target, apart=launch is None)
+        allocate.run(order.run(core, target), target, apart=launch is None)
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

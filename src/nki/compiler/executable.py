@@ -7,14 +7,14 @@ import re
 from pathlib import Path
 
 from nki import target as targets
-from nki.backend.cpu import executable as native
-from nki.backend.cpu.plan import Progress
-from nki.base import cache, knobs
+from nki.backend.cpu.runtime import launch as native
+from nki.backend.cpu.runtime.link import Progress
+from nki.base import files, knobs
 from nki.compiler import pipeline
-from nki.compiler.constants import Seen
-from nki.ir import artifact
-from nki.ir.kernel import Kernel
-from nki.passes import widen
+from nki.compiler.cache.captured_values import Seen
+from nki.ir.program import Kernel
+from nki.ir.text import artifact
+from nki.transforms import promote_float32
 
 
 class Executable(native.Executable):
@@ -25,7 +25,7 @@ class Executable(native.Executable):
 
     def __init__(self, kernel: Kernel, progress: Progress | None = None) -> None:
         self.precise = knobs.precise_fp()
-        super().__init__(kernel if self.precise else widen.run(kernel), progress)
+        super().__init__(kernel if self.precise else promote_float32.run(kernel), progress)
         self.kernel = kernel
 
     def artifact(self) -> Path:
@@ -34,7 +34,7 @@ class Executable(native.Executable):
         name = re.sub(r"\W", "_", self.name) + ("" if self.precise else "-float32")
         path = knobs.cache_folder() / "klir" / f"{name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
         if not path.exists():
-            cache.write(path, data)
+            files.write(path, data)
         return path.absolute()
 
     @staticmethod

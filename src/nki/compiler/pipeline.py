@@ -6,21 +6,21 @@ import difflib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nki.base import collector, knobs
+from nki.base import gc_pause, knobs
 from nki.base.errors import StageError
 from nki.frontend.capture import capture
-from nki.frontend.check import check
 from nki.frontend.specialise import specialise
-from nki.ir.edges import Pairs, connect_names
-from nki.ir.kernel import Kernel, joined
+from nki.frontend.syntax_rules import check
+from nki.ir.ordering import Pairs, connect_names
+from nki.ir.program import Kernel, joined
 from nki.ir.types import Tensor
-from nki.passes import accumulate, allocate, depend, schedule, sync, verify
+from nki.passes import accumulate, allocate, order, schedule, sync, verify
 from nki.target.model import Target
 
 STAGES = {
     "verify": verify,
     "accumulate": accumulate,
-    "depend": depend,
+    "depend": order,
     "allocate": allocate,
     "schedule": schedule,
     "sync": sync,
@@ -55,7 +55,7 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     another order than the program's (None: unless the environment says OPEN_NKI_REORDER=0).
     """
     check_stage(stop)
-    with collector.paused():
+    with gc_pause.paused():
         kernel = start or _specialised(_given(fn), arguments, target, grid, edges)
         options = {"schedule": {"reorder": knobs.reorder() if reorder is None else reorder}}
         observe("specialise", kernel)

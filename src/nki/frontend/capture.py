@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from nki.base.source import Span
-from nki.frontend.bytecode import FunctionNode
+from nki.frontend.ast_spans import node_span, parsed
+from nki.frontend.code_objects import FunctionNode
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
-from nki.frontend.position import node_span, parsed
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
 

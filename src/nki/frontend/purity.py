@@ -15,8 +15,8 @@ import numpy as np
 
 from nki.frontend.capture import is_api
 from nki.frontend.errors import OutsideChangedError
-from nki.frontend.findings import Findings
-from nki.frontend.names import UNKNOWN
+from nki.frontend.report import Findings
+from nki.frontend.scopes import UNKNOWN
 
 CHANGING: Final = frozenset({
     "add", "append", "appendleft", "clear", "difference_update", "discard", "extend", "extendleft", "insert",

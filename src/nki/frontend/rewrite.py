@@ -6,10 +6,10 @@ import ast
 from typing import Any, TypeVar, cast
 
 from nki.frontend.capture import Captured
-from nki.frontend.host import is_host
-from nki.frontend.lookup import leftover
-from nki.frontend.names import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
-from nki.language.objects import is_object
+from nki.frontend.host_calls import is_host
+from nki.frontend.name_checks import leftover
+from nki.frontend.objects import is_object
+from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
 
 CALL = "__nki_call__"
 WHILE = "__nki_while__"

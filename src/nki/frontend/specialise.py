@@ -9,13 +9,13 @@ from typing import Any
 from nki.base.errors import ReturnError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, warn_at
-from nki.frontend.bytecode import FunctionNode
-from nki.frontend.call import compile_function
 from nki.frontend.capture import Captured
-from nki.frontend.place import explain
-from nki.ir.kernel import Builder, Kernel, Observer, recording
+from nki.frontend.code_objects import FunctionNode
+from nki.frontend.diagnostics import explain
+from nki.frontend.inlining import compile_function
+from nki.frontend.objects import copied
+from nki.ir.program import Builder, Kernel, Observer, recording
 from nki.ir.types import Buffer, Tensor, TensorSpec
-from nki.language.objects import copied
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from nki.base.source import Where
-from nki.ir.inst import NOWHERE, Inst
+from nki.ir.instruction import NOWHERE, Inst
 from nki.ir.types import Access, Tensor
 
 BOUNDS = range(-(1 << 31), 1 << 31)

@@ -8,13 +8,14 @@ import pkgutil as _pkgutil
 from nki.base.errors import NkiError as NkiValidationError
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_here as _warn_here
-from nki.ir.handle import NkiInstruction
-from nki.ir.inst import REGISTRY as _REGISTRY
-from nki.ir.kernel import current as _current
-from nki.ir.kernel import is_recording as _is_recording
+from nki.ir.instruction import REGISTRY as _REGISTRY
+from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.program import current as _current
+from nki.ir.program import is_recording as _is_recording
 from nki.ir.register import VirtualRegister
-from nki.isa import publish as _publish
-from nki.isa.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
+from nki.isa import api as _publish
+from nki.isa import instructions as _instructions
+from nki.isa.tables.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
 
 _ENGINES = {
     f"{_engine.name}_engine": _engine
@@ -43,11 +44,10 @@ def get_nc_sub_version() -> int:
     return 0
 
 
-# Every file of this folder may declare instructions; importing it does. (The stub's generator is a program.)
-for _file in _pkgutil.iter_modules(__path__):
-    if _file.name != "stub":
-        _importlib.import_module(f"nki.isa.{_file.name}")
-from nki.isa.register import register_alloc  # noqa: E402  # it needs no name before the loop above
+# Every file of the folder declares instructions when it is imported.
+for _file in _pkgutil.iter_modules(_instructions.__path__):
+    _importlib.import_module(f"{_instructions.__name__}.{_file.name}")
+from nki.isa.instructions.register import register_alloc  # noqa: E402  # it needs no name before the loop above
 
 # A function takes the place of the module of its name in this namespace, as users expect of nisa.activation.
 _FUNCTIONS = {_name: _publish.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}

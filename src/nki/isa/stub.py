@@ -12,12 +12,12 @@ from enum import Enum
 from typing import Any, cast
 
 import nki.isa
-from nki.ir.inst import REGISTRY, Field, Inst
+from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.types import Access
-from nki.isa import enums
-from nki.isa.ops import Op
-from nki.isa.publish import visible
-from nki.isa.register import register_alloc
+from nki.isa.api import visible
+from nki.isa.instructions.register import register_alloc
+from nki.isa.tables import enums
+from nki.isa.tables.operators import Op
 
 _HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
 

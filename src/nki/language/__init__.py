@@ -7,6 +7,7 @@ from typing import Any
 from nki import isa as _isa
 from nki import target as _target
 from nki.base import dtype as _dtype
+from nki.base.assigned_name import assigned_name as _assigned_name
 from nki.base.dtype import (
     DType,
     bfloat16,
@@ -31,14 +32,14 @@ from nki.base.dtype import (
 from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
 from nki.base.errors import ShapeError as _ShapeError
-from nki.base.naming import assigned_name as _assigned_name
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_here as _warn_here
-from nki.ir.kernel import current as _current
-from nki.ir.kernel import is_recording as _is_recording
+from nki.frontend.objects import NKIObject
+from nki.ir.program import current as _current
+from nki.ir.program import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
-from nki.isa.device_print import DevicePrint as _DevicePrint
+from nki.isa.instructions.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.constant import shared_constant, shared_identity_matrix
@@ -48,7 +49,6 @@ from nki.language.indexing import ds
 from nki.language.loops import AffineRange as _AffineRange
 from nki.language.loops import dynamic_range, fori_loop, while_loop
 from nki.language.moving import broadcast_to, expand_dims, gather_flattened, matmul, transpose, where
-from nki.language.objects import NKIObject
 from nki.language.operands import in_sbuf as _in_sbuf
 from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, cast
 
 from nki import isa
+from nki.base.assigned_name import assigned_name
 from nki.base.dtype import uint32
 from nki.base.errors import (
     ArgumentError,
@@ -21,14 +22,13 @@ from nki.base.errors import (
     SeveralRanksError,
     ShapeError,
 )
-from nki.base.naming import assigned_name
 from nki.base.source import here
-from nki.ir.kernel import current
+from nki.frontend.objects import NKIObject
+from nki.ir.program import current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
-from nki.isa.older import dropped, taking
-from nki.isa.ops import Op
-from nki.language.objects import NKIObject
+from nki.isa.deprecated import dropped, taking
+from nki.isa.tables.operators import Op
 from nki.language.tensor import NkiTensor
 
 _REDUCTIONS = ("add", "minimum", "maximum")

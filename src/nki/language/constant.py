@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError
-from nki.base.naming import assigned_name
 from nki.base.source import Where, here
-from nki.frontend.outside import note_file
+from nki.frontend.captured_state import note_file
 from nki.ir.constant import constant as constant_of
-from nki.ir.kernel import current
+from nki.ir.program import current
 from nki.ir.types import Buffer
 from nki.language.tensor import NkiTensor
 

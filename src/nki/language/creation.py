@@ -8,12 +8,12 @@ from typing import Any, Final, cast
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError
-from nki.base.naming import assigned_name
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
-from nki.ir.kernel import current
+from nki.ir.program import current
 from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor

@@ -17,8 +17,8 @@ from nki.base.errors import (
     NkiError,
     ViewError,
 )
-from nki.ir.indirect import GROUP, INDICES, TENSOR_GROUP
-from nki.ir.kernel import current
+from nki.ir.gather_offsets import GROUP, INDICES, TENSOR_GROUP
+from nki.ir.program import current
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, Reach, by_elements, has_rows
 
@@ -136,7 +136,7 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
 
     ``index`` is (partitions, K), uint16, uint32 or int32, in SBUF: a list for each group of 16 partitions, on the
     Tensor engine of 32, down the group's partitions first. ``num_elem`` is how many of them count, by default all of a
-    single group. See :mod:`nki.ir.indirect`. Raises :class:`GenerationError`, :class:`DynamicIndexError`,
+    single group. See :mod:`nki.ir.gather_offsets`. Raises :class:`GenerationError`, :class:`DynamicIndexError`,
     :class:`IndexRangeError` or :class:`ViewError`.
     """
     target = current("NkiTensor.indirect").target

@@ -14,7 +14,7 @@ from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError
 from nki.ir.types import Buffer
-from nki.isa.ops import OPS, Op
+from nki.isa.tables.operators import OPS, Op
 from nki.language.operands import (
     Operand,
     aligned,

@@ -8,18 +8,18 @@ import operator
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
+from nki.base.assigned_name import assigned_name
 from nki.base.errors import DynamicLoopError
-from nki.base.naming import assigned_name
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
-from nki.frontend.call import invoke
-from nki.frontend.rounds import one_round
-from nki.ir.handle import NkiInstruction
-from nki.ir.kernel import Builder, Observer, current, is_recording
+from nki.frontend.device_loops import one_round
+from nki.frontend.inlining import invoke
+from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
+from nki.ir.program import Builder, Observer, current, is_recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
-from nki.isa.register import RegisterMove
+from nki.isa.instructions.register import RegisterMove
 
 Bound = int | VirtualRegister
 

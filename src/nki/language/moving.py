@@ -6,12 +6,12 @@ from typing import Any
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, ShapeError
-from nki.base.naming import assigned_name
 from nki.base.source import here
 from nki.ir.types import Buffer
-from nki.isa.ops import OPS
+from nki.isa.tables.operators import OPS
 from nki.language.creation import ndarray, sizes_of
 from nki.language.operands import (
     Operand,

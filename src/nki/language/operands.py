@@ -8,9 +8,9 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, ShapeError
-from nki.base.naming import assigned_name
 from nki.base.source import here
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.ir.types import Buffer

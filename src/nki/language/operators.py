@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from nki.isa.ops import OPS
+from nki.isa.tables.operators import OPS
 
 abs = OPS["abs"]
 abs_max = OPS["abs_max"]

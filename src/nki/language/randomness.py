@@ -6,12 +6,12 @@ from typing import Any
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
 from nki.base.errors import ShapeError
-from nki.base.naming import assigned_name
 from nki.base.source import here
-from nki.ir.kernel import current
+from nki.ir.program import current
 from nki.ir.types import Buffer
-from nki.isa.ops import OPS
+from nki.isa.tables.operators import OPS
 from nki.language.creation import full, ndarray, pour
 from nki.language.operands import lifted, operand_of, result, scratch, tile_of
 from nki.language.tensor import NkiTensor

@@ -9,7 +9,7 @@ from typing import Any, cast
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.errors import ArgumentError, ShapeError
-from nki.isa.ops import OPS
+from nki.isa.tables.operators import OPS
 from nki.language.elementwise import apply, combine
 from nki.language.operands import aligned, lifted, result, scratch, spread, tile_of
 from nki.language.tensor import NkiTensor

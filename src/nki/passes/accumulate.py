@@ -10,12 +10,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.analysis.psum_state import Written
+from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.psum import Written
+from nki.ir.program import Kernel
 from nki.ir.types import Buffer
-from nki.isa.psum_zero import PsumZero
+from nki.isa.instructions.psum_zero import PsumZero
 from nki.target.model import Target
 
 

@@ -2,7 +2,7 @@
 
 A place is (first partition, byte offset in the partition). One that the user gave with ``address=`` is kept, and so is
 one that a kernel in text form brings along. The others start at partition 0, in bytes that nobody else uses while they
-live (:mod:`nki.passes.liveness`, :mod:`nki.passes.packing`). If there is no room for that, tiles of at most 64
+live (``nki.analysis.liveness``, ``nki.passes.allocation.packing``). If there is no room for that, tiles of at most 64
 partitions are laid beside one another, where each instruction that touches them may start at that partition.
 """
 
@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from nki import target as targets
+from nki.analysis.liveness import Life, Place, Region, collision, lives, regions
 from nki.base.errors import NkiError, PlaceError
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
-from nki.ir.legality import verify
+from nki.ir.instruction import Inst
 from nki.ir.loop import touched
+from nki.ir.program import Kernel
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, Tensor
-from nki.isa.enums import engine
-from nki.isa.rules import starts
-from nki.passes import clobber, overflow
-from nki.passes.liveness import Life, Place, Region, collision, lives, regions
-from nki.passes.packing import Fixed, pack, stack
+from nki.ir.verifier import verify
+from nki.isa.rules.operands import starts
+from nki.isa.tables.enums import engine
+from nki.passes.allocation import diagnostics, overwrites
+from nki.passes.allocation.packing import Fixed, pack, stack
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
@@ -63,7 +63,7 @@ def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target, 
     if found is None:
         found = _stacked(kernel, region, free, fixed, target)
     if found is None:
-        raise overflow.full(kernel, region, living, target)
+        raise diagnostics.full(kernel, region, living, target)
     places = {life.tensor: place for life, place in zip(free, found, strict=True)}
     return {life.tensor: given.get(life.tensor) or places[life.tensor] for life in living} if given else places
 
@@ -92,20 +92,20 @@ def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed], apart: 
             )
     known = [f.life for f in fixed if apart or f.life.tensor.address is None]
     met = _met(kernel, known, {f.life.tensor: (f.partition, f.offset) for f in fixed})
-    if isinstance(met, clobber.Loss):
-        raise overflow.lost(kernel, region, known, met)
+    if isinstance(met, overwrites.Loss):
+        raise diagnostics.lost(kernel, region, known, met)
     if met is not None:
-        raise overflow.overlap(kernel, *met)
+        raise diagnostics.overlap(kernel, *met)
 
 
 def _met(
     kernel: Kernel, living: Sequence[Life], places: Mapping[Tensor, Place]
-) -> clobber.Loss | tuple[Life, Life] | None:
+) -> overwrites.Loss | tuple[Life, Life] | None:
     """What lies on the bytes of another while both are in use; of tiles that the user has placed, what that spoils."""
     met = collision(living, places)
     if met is None:
         return None
-    lost = clobber.loss(kernel, [life.tensor for life in living if life.tensor.address is not None])
+    lost = overwrites.loss(kernel, [life.tensor for life in living if life.tensor.address is not None])
     return lost or next(_pairs(living, places), None)
 
 

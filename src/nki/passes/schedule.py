@@ -1,6 +1,6 @@
 """Stage ``schedule``: every instruction gets a queue, and each queue an order.
 
-Engines that may be chosen are chosen by load, and so are DMA rings (``nki.passes.queues``). Then the region's
+Engines that may be chosen are chosen by load, and so are DMA rings (``passes.scheduling.engine_assignment``). Then the region's
 instructions begin in the order in which the target's costs let them (list scheduling): whenever a queue is free, it
 takes, of the ``WINDOW`` instructions that are next in the program and whose producers are complete, the one from which
 the longest path of costs leads to the end. Where that does not end sooner than program order, by the same costs,
@@ -15,14 +15,14 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
+from nki.analysis.dependence import Frontier
+from nki.analysis.memory_effects import footprint, footprints
 from nki.base.errors import QueueError
-from nki.ir.edges import named
-from nki.ir.footprint import footprint, footprints
-from nki.ir.frontier import Frontier
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
-from nki.passes.queues import Assignment, Option
+from nki.ir.ordering import named
+from nki.ir.program import Kernel
+from nki.passes.scheduling.engine_assignment import Assignment, Option
 from nki.target.model import Target
 
 WINDOW = 256

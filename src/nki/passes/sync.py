@@ -17,13 +17,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from nki.analysis.dependence import Frontier, Ids
+from nki.analysis.memory_effects import footprint, footprints
 from nki.base.errors import MissingWaitError, QueueDeadlockError
-from nki.ir.edges import named
-from nki.ir.footprint import footprint, footprints
-from nki.ir.frontier import Frontier, Ids
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel
+from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
+from nki.ir.ordering import named
+from nki.ir.program import Kernel
 from nki.target.model import Target
 
 Clock = list[int]

@@ -16,15 +16,15 @@ from nki.base.errors import (
     OutputUnwrittenError,
     StructureError,
 )
-from nki.ir.inst import Inst
-from nki.ir.kernel import Kernel, check_tensor
-from nki.ir.legality import verify
+from nki.ir.access_bounds import Extent, check_windows
+from nki.ir.instruction import Inst
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
+from nki.ir.program import Kernel, check_tensor
 from nki.ir.register import is_register
 from nki.ir.types import Access
-from nki.ir.window import Extent, check_windows
-from nki.isa.core_barrier import CoreBarrier
-from nki.isa.sendrecv import Sendrecv
+from nki.ir.verifier import verify
+from nki.isa.instructions.core_barrier import CoreBarrier
+from nki.isa.instructions.sendrecv import Sendrecv
 from nki.target.model import Target
 
 

@@ -1,0 +1,1 @@
+"""Analyses of a program: alias classes, memory effects, dependences, liveness, definite initialization."""

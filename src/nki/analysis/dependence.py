@@ -1,0 +1,102 @@
+"""Who has touched each atom of memory last, and thereby what an instruction depends on.
+
+An instruction that reads an atom depends on its last writer; one that writes it on the last writer and on all that
+have read it since. Of the readers on one queue only the last is kept, and a reader depends on the one before it on its
+queue: readers of one place keep their order there. On a queue of its own every reader is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.analysis.memory_effects import Atoms, Footprint, Which
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(eq=False, slots=True)
+class _Memory:
+    """The same for a memory whose windows have many atoms: an array instead of a number for each."""
+
+    size: int
+    writer: Ids
+    readers: dict[int, Ids] = field(default_factory=dict[int, Ids])
+
+    def read(self, number: int, queue: int, atoms: Which, found: list[Ids]) -> None:
+        found.append(self.writer[atoms].copy())
+        mine = self.readers.get(queue)
+        if mine is None:
+            mine = self.readers[queue] = np.full(self.size, -1)
+        found.append(mine[atoms].copy())
+        mine[atoms] = number
+
+    def write(self, number: int, atoms: Which, found: list[Ids]) -> None:
+        found.append(self.writer[atoms].copy())
+        for its in self.readers.values():
+            found.append(its[atoms].copy())
+            its[atoms] = -1
+        self.writer[atoms] = number
+
+
+class Frontier:
+    """The last writer and readers of every atom. Instructions have numbers that grow; those below ``floor`` are left
+    out of what is found.
+    """
+
+    def __init__(self, atoms: Atoms) -> None:
+        self.floor = 0
+        self._writer = [-1] * atoms.single
+        self._readers: list[dict[int, int] | None] = [None] * atoms.single
+        self._many = [_Memory(size, np.full(size, -1)) for size in atoms.many]
+
+    @property
+    def has_many(self) -> bool:
+        """Whether there are windows of very many atoms."""
+        return bool(self._many)
+
+    def step(self, number: int, queue: int, footprint: Footprint) -> set[int]:
+        """What instruction ``number``, on ``queue``, depends on; it is the last one to touch its atoms now."""
+        found: set[int] = set()
+        writers, readers = self._writer, self._readers
+        for atom in footprint.reads:
+            found.add(writers[atom])
+            its = readers[atom]
+            if its is None:
+                readers[atom] = {queue: number}
+            else:
+                if queue in its:
+                    found.add(its[queue])
+                its[queue] = number
+        for atom in footprint.writes:
+            found.add(writers[atom])
+            its = readers[atom]
+            if its:
+                found.update(its.values())
+                readers[atom] = None
+            writers[atom] = number
+        found.discard(number)
+        floor = self.floor
+        if found and min(found) < floor:
+            return {other for other in found if other >= floor}
+        return found
+
+    def step_many(self, number: int, queue: int, footprint: Footprint) -> list[Ids]:
+        """The same for the windows of very many atoms, as it is found: numbers below ``floor`` too, and repeated."""
+        found: list[Ids] = []
+        for memory, atoms in footprint.many_reads:
+            self._many[memory].read(number, queue, atoms, found)
+        for memory, atoms in footprint.many_writes:
+            self._many[memory].write(number, atoms, found)
+        return found
+
+    def all_of(self, number: int, queue: int, footprint: Footprint) -> set[int]:
+        """What :meth:`step` and :meth:`step_many` find, down to ``floor``."""
+        found = self.step(number, queue, footprint)
+        if footprint.many_reads or footprint.many_writes:
+            for ids in self.step_many(number, queue, footprint):
+                found.update(ids[ids >= self.floor].tolist())
+            found.discard(number)
+        return found

@@ -1,0 +1,1 @@
+"""LLVM IR of one instruction's loop IR."""

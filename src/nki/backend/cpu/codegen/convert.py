@@ -1,0 +1,248 @@
+"""Between stored elements and float32 values, as LLVM IR.
+
+Every function takes scalars and vectors alike and emits straight-line code without calls, so that a loop around it
+vectorises. Rounding, saturation and special values are those of :mod:`nki.base.convert`, bit for bit, with one freedom:
+the payload of a NaN in float16 and float32 is unspecified.
+
+float16 uses the ``half`` type, which costs a library call per element on an x86 processor older than F16C (2012).
+bfloat16 is rounded with integers, because the processors' own instruction flushes subnormals to zero.
+"""
+
+# llvmlite ships no type information.
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from llvmlite import ir
+
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.base.errors import DTypeError
+from nki.numerics.llvm import F32, I32, Builder, Value, constant, intrinsic, like
+
+F16: Final = ir.HalfType()
+I8: Final = ir.IntType(8)
+I16: Final = ir.IntType(16)
+
+_MANTISSA: Final = 23  # float32: explicit mantissa bits
+_BIAS: Final = 127
+_ABS: Final = 0x7FFFFFFF
+_INFINITY: Final = 0x7F800000
+_QUIET: Final = 0x00400000
+
+
+@dataclass(frozen=True, slots=True)
+class _Small:
+    """An 8-bit (or shorter) float: exponent bias, mantissa bits, the codes (without sign) of what overflows and of NaN.
+
+    Codes from ``special`` on are not ordinary numbers. Source: OCP 8-bit Floating Point Specification (e4m3fn, e5m2),
+    OCP Microscaling Formats Specification (e2m1), and IEEE 754's scheme with four exponent bits (e4m3).
+    """
+
+    bias: int
+    mantissa: int
+    special: int
+    overflow: int
+    nan: int
+    width: int = 8
+
+    @property
+    def sign(self) -> int:
+        return 1 << (self.width - 1)
+
+
+_SMALL: Final = {
+    dt.float8_e4m3: _Small(bias=7, mantissa=3, special=0x78, overflow=0x78, nan=0x7C),
+    dt.float8_e4m3fn: _Small(bias=7, mantissa=3, special=0x7F, overflow=0x7F, nan=0x7F),
+    dt.float8_e5m2: _Small(bias=15, mantissa=2, special=0x7C, overflow=0x7C, nan=0x7E),
+}
+_PARTS: Final = {
+    dt.float8_e4m3fn_x4: _SMALL[dt.float8_e4m3fn],
+    dt.float8_e5m2_x4: _SMALL[dt.float8_e5m2],
+    dt.float4_e2m1fn_x4: _Small(bias=1, mantissa=1, special=8, overflow=7, nan=8, width=4),
+}
+"""What the four numbers of a packed element are."""
+
+_STORAGE: Final = {
+    dt.bool_: I8,
+    dt.float32: F32,
+    dt.float16: F16,
+    dt.bfloat16: I16,
+    dt.tfloat32: F32,
+    dt.float8_e8m0fnu: I8,
+    **dict.fromkeys(_SMALL, I8),
+    **{whole: ir.IntType(8 * whole.itemsize) for whole in dt.ALL if whole.is_integer or whole.is_packed},
+}
+
+
+def storage_type(dtype: DType, lanes: int) -> ir.Type:
+    """The LLVM type that holds ``lanes`` stored elements: a scalar type for one lane, else a vector."""
+    return _STORAGE[dtype] if lanes == 1 else ir.VectorType(_STORAGE[dtype], lanes)
+
+
+def decode(b: Builder, raw: Value, dtype: DType) -> Value:
+    """The float32 value(s) of ``raw``, which has a :func:`storage_type` of ``dtype``."""
+    if dtype is dt.float32 or dtype is dt.tfloat32:
+        return raw
+    value = like(raw, F32)
+    if dtype is dt.bool_:
+        return b.uitofp(b.icmp_unsigned("!=", raw, constant(raw.type, 0)), value)
+    if dtype.is_integer:
+        return (b.sitofp if dtype.kind == "i" else b.uitofp)(raw, value)
+    if dtype is dt.float16:
+        return b.fpext(raw, value)
+    if dtype is dt.bfloat16:
+        word = b.zext(raw, like(raw, I32))
+        return b.bitcast(b.shl(word, constant(word.type, 16)), value)
+    if dtype in _SMALL:
+        return _decode_small(b, raw, _SMALL[dtype])
+    if dtype is dt.float8_e8m0fnu:
+        return _decode_power(b, raw)
+    raise DTypeError(f"{dtype} has no native conversion: its elements are four numbers each")
+
+
+def decode_part(b: Builder, raw: Value, dtype: DType, index: int) -> Value:
+    """The float32 value(s) of number ``index``, counted from the lowest bits, of packed elements."""
+    small = _PARTS[dtype]
+    return _decode_small(b, b.lshr(raw, constant(raw.type, index * small.width)), small)
+
+
+def encode(b: Builder, value: Value, dtype: DType) -> Value:
+    """``value``, float32, rounded to ``dtype``; the result has a :func:`storage_type` of ``dtype``."""
+    if dtype is dt.float32:
+        return value
+    if dtype is dt.bool_:
+        return b.zext(b.fcmp_unordered("!=", value, constant(value.type, 0.0)), like(value, I8))
+    if dtype.is_integer:
+        return _encode_integer(b, value, dtype)
+    if dtype is dt.float16:
+        return b.fptrunc(value, like(value, F16))
+    if dtype is dt.bfloat16:
+        bits = b.bitcast(value, like(value, I32))
+        return b.trunc(b.lshr(_round_bits(b, value, bits, 16), constant(bits.type, 16)), like(value, I16))
+    if dtype is dt.tfloat32:
+        bits = b.bitcast(value, like(value, I32))
+        kept = b.and_(_round_bits(b, value, bits, 13), constant(bits.type, 0xFFFFE000))
+        return b.bitcast(kept, value.type)
+    if dtype in _SMALL:
+        return _encode_small(b, value, _SMALL[dtype])
+    if dtype is dt.float8_e8m0fnu:
+        return _encode_power(b, value)
+    raise DTypeError(f"{dtype} has no native conversion: its elements are four numbers each")
+
+
+def encode_parts(b: Builder, values: Sequence[Value], dtype: DType) -> Value:
+    """Packed elements of the float32 ``values``, each rounded to the 8-bit float of ``dtype``; lowest bits first."""
+    small = _PARTS[dtype]
+    total: Value = None
+    for index, value in enumerate(values):
+        code = b.zext(_encode_small(b, value, small), like(value, I32))
+        placed = b.shl(code, constant(code.type, index * small.width))
+        total = placed if total is None else b.or_(total, placed)
+    return total
+
+
+def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
+    """Clamp as float32, then convert. LLVM's saturating conversion would do, but splits vectors into scalars on x86."""
+    bits, signed = 8 * dtype.itemsize, dtype.kind == "i"
+    low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+    # The largest whole float32 that fits: beyond 24 bits the bound itself is not one.
+    top = high if bits < 32 else high + 1 - (1 << (bits - 24 - signed))
+    number = b.select(
+        b.fcmp_ordered("ord", value, value), intrinsic(b, "rint", value.type, [value]), constant(value.type, 0.0)
+    )
+    for relation, bound in (("<", low), (">", top)):
+        limit = constant(value.type, float(bound))
+        number = b.select(b.fcmp_ordered(relation, number, limit), limit, number)
+    # Processors convert to nothing smaller than 32 bits.
+    whole = (b.fptosi if signed or bits < 32 else b.fptoui)(number, like(value, I32))
+    if bits < 32:
+        return b.trunc(whole, like(value, ir.IntType(bits)))
+    over = b.fcmp_ordered(">", value, constant(value.type, float(top)))
+    return b.select(over, constant(whole.type, high), whole)
+
+
+def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
+    """``bits`` of ``value`` rounded to nearest even at bit ``drop``; the bits below are left as rubbish.
+
+    A NaN becomes quiet and loses its payload, so that it can neither carry into the sign nor turn into an infinity.
+    """
+    kind = bits.type
+    odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
+    rounded = b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
+    quiet = b.or_(b.and_(bits, constant(kind, 0xFF800000)), constant(kind, _QUIET))
+    return b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
+
+
+def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
+    """``raw``: integers whose lowest bits are the code."""
+    word = raw if raw.type == like(raw, I32) else b.zext(raw, like(raw, I32))
+    kind, value = word.type, like(raw, F32)
+    code = b.and_(word, constant(kind, small.sign - 1))
+    sign = b.shl(b.and_(word, constant(kind, small.sign)), constant(kind, 32 - small.width))
+    shifted = b.shl(code, constant(kind, _MANTISSA - small.mantissa))
+    normal = b.add(shifted, constant(kind, (_BIAS - small.bias) << _MANTISSA))
+    # A subnormal has no hidden one: give it the exponent of the least normal number and subtract the one again. Unlike
+    # a scaled float32 subnormal, this is at full speed on every processor.
+    least = (_BIAS - small.bias + 1) << _MANTISSA
+    one = b.bitcast(constant(kind, least), value)
+    subnormal = b.fsub(b.bitcast(b.add(shifted, constant(kind, least)), value), one)
+    is_normal = b.icmp_unsigned(">=", code, constant(kind, 1 << small.mantissa))
+    number = b.select(is_normal, normal, b.bitcast(subnormal, kind))
+    special = constant(kind, _INFINITY | _QUIET)
+    if small.special != small.nan:
+        is_infinity = b.icmp_unsigned("==", code, constant(kind, small.special))
+        special = b.select(is_infinity, constant(kind, _INFINITY), special)
+    number = b.select(b.icmp_unsigned(">=", code, constant(kind, small.special)), special, number)
+    return b.bitcast(b.or_(number, sign), value)
+
+
+def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
+    bits = b.bitcast(value, like(value, I32))
+    kind = bits.type
+    magnitude = b.and_(bits, constant(kind, _ABS))
+    sign = b.and_(b.lshr(bits, constant(kind, 24)), constant(kind, 0x80))
+    drop = _MANTISSA - small.mantissa
+    # Normal results: round the bits where the mantissa ends, then move the exponent's bias. A carry out of the mantissa
+    # raises the exponent, as it must.
+    odd = b.and_(b.lshr(magnitude, constant(kind, drop)), constant(kind, 1))
+    rounded = b.add(b.add(magnitude, constant(kind, (1 << (drop - 1)) - 1)), odd)
+    shift_bias = constant(kind, (_BIAS - small.bias) << small.mantissa)
+    normal = b.sub(b.lshr(rounded, constant(kind, drop)), shift_bias)
+    # Subnormal results: add the number whose last mantissa bit is the least subnormal, and the adder rounds.
+    magic = constant(kind, (_BIAS + drop + 1 - small.bias) << _MANTISSA)
+    total = b.fadd(b.bitcast(magnitude, value.type), b.bitcast(magic, value.type))
+    subnormal = b.sub(b.bitcast(total, kind), magic)
+    least_normal = constant(kind, (_BIAS + 1 - small.bias) << _MANTISSA)
+    code = b.select(b.icmp_unsigned(">=", magnitude, least_normal), normal, subnormal)
+    overflow = constant(kind, small.overflow)
+    code = b.select(b.icmp_unsigned(">", code, overflow), overflow, code)
+    code = b.select(b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY)), constant(kind, small.nan), code)
+    return b.trunc(b.or_(code, sign), like(value, I8))
+
+
+def _decode_power(b: Builder, raw: Value) -> Value:
+    """A code is the exponent field of a float32: 0 is the subnormal below the smallest, 255 is NaN and not infinity."""
+    field = b.shl(b.zext(raw, like(raw, I32)), constant(like(raw, I32), _MANTISSA))
+    kind = field.type
+    least, top = constant(kind, 1 << (_MANTISSA - 1)), constant(kind, _INFINITY)
+    number = b.select(b.icmp_unsigned("==", field, constant(kind, 0)), least, field)
+    number = b.select(b.icmp_unsigned("==", field, top), constant(kind, _INFINITY | _QUIET), number)
+    return b.bitcast(number, like(raw, F32))
+
+
+def _encode_power(b: Builder, value: Value) -> Value:
+    bits = b.bitcast(value, like(value, I32))
+    kind = bits.type
+    half = 1 << (_MANTISSA - 1)
+    code = b.lshr(b.add(bits, constant(kind, half)), constant(kind, _MANTISSA))
+    # Subnormal: 2**-127, code 0, or, already just above it (as ml_dtypes has it), 2**-126, code 1; there is no zero.
+    small = b.zext(b.icmp_unsigned(">", bits, constant(kind, half)), kind)
+    code = b.select(b.icmp_unsigned("<", bits, constant(kind, 1 << _MANTISSA)), small, code)
+    outside = b.or_(b.icmp_signed("<=", bits, constant(kind, 0)), b.icmp_unsigned(">", bits, constant(kind, _INFINITY)))
+    return b.trunc(b.select(outside, constant(kind, 0xFF), code), like(value, I8))

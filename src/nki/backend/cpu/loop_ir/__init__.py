@@ -1,0 +1,1 @@
+"""The loop IR: one instruction as loops over expressions."""

@@ -1,0 +1,1 @@
+"""Linking routines to a launch table, memory of a launch, and the launch itself."""

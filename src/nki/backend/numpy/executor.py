@@ -1,0 +1,466 @@
+"""The NumPy executor: runs each instruction's meaning as it is written, one instruction after the other.
+
+Matrix products, activation functions and ``power`` are the compiled primitives that native code uses too, so that both
+executors agree to the bit; everything else here is NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from nki.backend.numpy import alu, top8
+from nki.backend.numpy.gather_scatter import carry_out, gathered
+from nki.base import dtype as dt
+from nki.base.convert import from_float32, to_float32
+from nki.base.device_print import device_print
+from nki.base.dtype import DType
+from nki.ir.algebra import Step, column_of, last_of
+from nki.ir.execution_observer import Watcher
+from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
+from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, Statement, While
+from nki.ir.program import Kernel
+from nki.ir.rng_state import initial
+from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
+from nki.ir.types import Access, Tensor, by_elements
+from nki.isa.tables.alu import BITS
+from nki.isa.tables.enums import oob_mode
+from nki.numerics import matmul_entry, numpy_entry
+from nki.rendezvous.turns import Cores, Link, Meeting
+
+Array = NDArray[Any]
+
+
+@dataclass(slots=True)
+class Value:
+    """A tile value: a two-dimensional array (partitions, elements) and the dtype that its elements have."""
+
+    array: Array
+    dtype: DType
+
+
+def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
+    """An array as memory is before anyone wrote it."""
+    filled = np.frombuffer(dtype.poison * int(np.prod(shape)), dtype.plain)
+    return filled.reshape(shape).copy()
+
+
+class Memory:
+    """The contents of a kernel's tensors, each a dense array made when first touched."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[Tensor, Array] = {}
+        self._lent: set[Tensor] = set()
+
+    def bind(self, tensor: Tensor, array: Array) -> None:
+        """Let ``tensor`` be ``array`` (dense, of its shape and dtype), which is the caller's."""
+        self._arrays[tensor] = array.view(tensor.dtype.plain)
+        self._lent.add(tensor)
+
+    def own(self, tensor: Tensor) -> None:
+        """Go on with a copy of a caller's array, which is about to be written."""
+        if tensor in self._lent:
+            self._lent.remove(tensor)
+            self._arrays[tensor] = self._arrays[tensor].copy()
+
+    def array(self, tensor: Tensor) -> Array:
+        """All of ``tensor``."""
+        found = self._arrays.get(tensor)
+        if found is None and tensor.data is not None:
+            found = self._arrays[tensor] = np.frombuffer(tensor.data.data, tensor.dtype.plain).reshape(tensor.shape)
+        elif found is None:
+            first = initial(tensor)
+            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
+        return found
+
+    def forget(self, tensor: Tensor) -> None:
+        """``tensor`` is not used any more."""
+        self._arrays.pop(tensor, None)
+
+    def results(self, kernel: Kernel) -> list[Array]:
+        """What ``kernel`` returns."""
+        specs = zip(kernel.outputs, kernel.output_specs(), strict=True)
+        return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
+
+    def window(self, access: Access) -> Array:
+        """A writable view of what ``access`` addresses, in the shape of the access."""
+        size = access.dtype.itemsize
+        steps = tuple(s * size for s in access.strides)
+        # The window was checked to lie inside the tensor when it was made. It is taken on plain words: NumPy does not
+        # stride over types that it did not define itself. The tensor's bytes need not be a whole number of words.
+        flat = self.array(access.tensor).reshape(-1).view(np.uint8)
+        start = access.offset * size
+        words = flat[start : start + (flat.size - start) // size * size].view(f"u{size}")
+        return as_strided(words, access.shape, steps).view(access.dtype.plain)
+
+
+class Reference:
+    """The algebra over NumPy arrays."""
+
+    def __init__(self, memory: Memory, link: Meeting | None = None) -> None:
+        self.memory = memory
+        self.link = link
+        self.running: Inst | None = None
+        self.watcher: Watcher | None = None
+
+    def run(self, body: Iterable[Statement]) -> None:
+        """Run instructions and loops, one after the other."""
+        for statement in body:
+            if isinstance(statement, Inst):
+                self.execute(statement)
+            else:
+                for _ in self.rounds(statement):
+                    self.run(statement.body)
+
+    def rounds(self, loop: Loop) -> Iterator[None]:
+        """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
+        if self.watcher is not None:
+            self.watcher.enters(loop)
+        if isinstance(loop, While):
+            while self._word(loop, loop.register):
+                yield
+            return
+        bounds = (loop.start, loop.stop)
+        start, stop = (self._word(loop, bound) if isinstance(bound, Access) else bound for bound in bounds)
+        for value in range(start, stop, loop.step):
+            self.memory.window(loop.register)[...] = value
+            if self.watcher is not None:
+                self.watcher.counts(loop)
+            yield
+
+    def _word(self, loop: Loop, register: Access) -> int:
+        if self.watcher is not None:
+            self.watcher.looks_up(loop, register)
+        return int(self.memory.window(register).item())
+
+    def execute(self, inst: Inst) -> None:
+        """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
+        self.running = inst
+        if not inst.indexed_by():
+            self._carry_out(inst)
+            return
+        for row in by_rows(inst):
+            if self.watcher is not None:
+                for index in looked_up(row):
+                    self.watcher.looks_up(row, index)
+            if moved := self._followed(row):
+                self._carry_out(moved)
+
+    def again(self, inst: Inst) -> None:
+        """Run ``inst``, whose indices are followed, without being watched."""
+        watcher, self.watcher = self.watcher, None
+        carry_out(inst, self)
+        self.watcher = watcher
+
+    def _carry_out(self, inst: Inst) -> None:
+        watcher = self.watcher
+        if watcher is not None:
+            watcher.begins(inst)
+        if inst.indexed_by():
+            carry_out(inst, self)
+        else:
+            inst.semantics(self)
+        if watcher is not None:
+            watcher.ends()
+
+    def _followed(self, inst: Inst) -> Inst | None:
+        """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped.
+
+        Operands whose elements are chosen one by one stay as they are, after a look at their offsets.
+        """
+        for _, f, access in chosen(inst):
+            wrong = self.offsets(inst, access)
+            wrong = wrong[wrong > largest_index(access)]
+            if len(wrong):
+                raise out_of_bounds(inst, f.name, access, int(wrong[0]))
+        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not by_elements(a)}
+        if not windows:
+            return inst
+        found = {i: self.followed(a) for i, (_, a) in windows.items()}
+        for i, (f, access) in windows.items():
+            if found[i] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
+                raise out_of_bounds(inst, f.name, access, self.index(access))
+        complete = {i: access for i, access in found.items() if access is not None}
+        return inst.with_operands(complete) if len(complete) == len(found) else None
+
+    def offsets(self, inst: Inst, access: Access) -> Offsets:
+        """The offsets by which ``inst`` chooses the elements of ``access``, for each group of partitions."""
+        assert access.dynamic is not None
+        return lists(self.memory.window(access.dynamic.source), group_of(inst), access.shape[1])
+
+    def contents(self, inst: Inst, access: Access) -> Array:
+        """What an operand of ``inst`` holds, in its shape; its elements gathered, if offsets choose them."""
+        if not by_elements(access):
+            return self.memory.window(access)
+        return gathered(self.memory, access, self.offsets(inst, access))
+
+    def index(self, access: Access) -> int:
+        """The run-time index of ``access``, as hardware reads it: unsigned."""
+        assert access.dynamic is not None
+        source = access.dynamic.source
+        value = int(self.memory.window(source).item())
+        return value % (1 << 32)
+
+    def followed(self, access: Access) -> Access | None:
+        """``access`` where its run-time index puts it; None if that is outside its tensor."""
+        assert access.dynamic is not None
+        index = self.index(access)
+        if index > largest_index(access):
+            return None
+        offset = access.offset + index * access.dynamic.step
+        return Access(access.tensor, offset, access.shape, access.strides, access.dtype)
+
+    def load(self, source: Access | float) -> Value:
+        if not isinstance(source, Access):
+            return self.const(source, dt.float32)
+        if self.watcher is not None:
+            self.watcher.reads(source)
+        window = self.memory.window(source)
+        return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
+
+    def const(self, value: Any, dtype: DType) -> Value:
+        if dtype.is_integer or dtype.is_packed:
+            whole = np.array([[int(value)]], np.int64).astype(dtype.plain)  # a 32-bit pattern may come unsigned
+            return Value(whole, dtype)
+        with np.errstate(over="ignore"):
+            return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
+
+    def flat(self, source: Access) -> Value:
+        if self.watcher is not None:
+            self.watcher.reads(source)
+        return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
+
+    def store(self, target: Access, value: Value) -> None:
+        assert value.dtype is target.dtype, "semantics cast before they store"
+        if target.one_place():
+            columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
+            target, value = last_of(target), Value(columns[:, -1:], value.dtype)
+        if self.watcher is not None:
+            self.watcher.writes(target)
+        shape = (target.partitions, target.free_elements)
+        whole = value.array.size == target.size
+        array = value.array if whole else np.broadcast_to(value.array, shape)
+        self.memory.window(target)[...] = array.reshape(target.shape)
+
+    def cast(self, value: Value, dtype: DType) -> Value:
+        if value.dtype is dtype:
+            return value
+        return Value(from_float32(to_float32(value.array, value.dtype), dtype), dtype)
+
+    def narrow(self, value: Value, dtype: DType) -> Value:
+        if not dtype.is_integer:
+            return self.cast(value, dtype)
+        info = np.iinfo(dtype.dtype)
+        return Value(np.clip(value.array.astype(np.int64), info.min, info.max).astype(dtype.dtype), dtype)
+
+    def alu(self, op: str, left: Value, right: Value | None = None) -> Value:
+        if op in BITS:
+            return Value(alu.on_bits(op, left.array, None if right is None else right.array), left.dtype)
+        x = to_float32(left.array, left.dtype)
+        y = None if right is None else to_float32(right.array, right.dtype)
+        with np.errstate(all="ignore"):
+            result = alu.UNARY[op](x) if y is None else alu.BINARY[op](x, y)
+        return Value(result.astype(np.float32, copy=False), dt.float32)
+
+    def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
+        x, y = left.array.astype(np.int64), right.array.astype(np.int64)
+        with np.errstate(over="ignore"):
+            result = alu.BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
+        return Value(result.astype(np.int64).astype(np.uint32).view(dtype.dtype), dtype)
+
+    def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
+        x = to_float32(value.array, value.dtype)
+        more = None if parameter is None else to_float32(parameter.array, parameter.dtype)
+        return Value(numpy_entry.activate(function, x, more), dt.float32)
+
+    def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
+        rows, columns = value.array.shape
+        if start is not None:
+            runs = to_float32(value.array, value.dtype).reshape(rows, groups, columns // groups)
+            first = np.broadcast_to(to_float32(start.array, start.dtype)[:, :, None], (rows, groups, 1))
+            value = Value(np.concatenate([first, runs], axis=2).reshape(rows, -1), dt.float32)
+            columns += groups
+        folded = self._fold(op, value, (rows, groups, columns // groups), 2)
+        return Value(folded.array.reshape(rows, groups), folded.dtype)
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Value, ...], start: Value) -> Value:
+        elements: tuple[Array, ...] = np.broadcast_arrays(*[to_float32(v.array, v.dtype) for v in values])
+        rows, columns = elements[0].shape
+        result = np.empty((rows, columns), np.float32)
+        state: Array = np.broadcast_to(to_float32(start.array, start.dtype)[:, 0], (rows,))
+        with np.errstate(all="ignore"):
+            for column in range(columns):
+                for step, array in zip(steps, elements, strict=True):
+                    sides = (state, array[:, column])
+                    state = alu.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
+                result[:, column] = state
+        return Value(result, dt.float32)
+
+    def reduce_partitions(self, op: str, value: Value) -> Value:
+        folded = self._fold(op, value, value.array.shape, 0)
+        return Value(folded.array.reshape(1, -1), folded.dtype)
+
+    def _fold(self, op: str, value: Value, shape: tuple[int, ...], axis: int) -> Value:
+        """Fold ``axis`` of the value, seen as ``shape``, one element after the other."""
+        bits = op in BITS
+        array = value.array if bits else to_float32(value.array, value.dtype)
+        array = np.moveaxis(array.reshape(shape), axis, 0)
+        with np.errstate(all="ignore"):
+            if op in alu.ACCUMULATE:
+                result = alu.ACCUMULATE[op](array, axis=0)[-1]
+            else:
+                result = array[0] if bits or array.shape[0] > 1 else alu.first(op, array[0])
+                for element in array[1:]:
+                    result = alu.on_bits(op, result, element) if bits else alu.BINARY[op](result, element)
+        return Value(np.asarray(result), value.dtype if bits else dt.float32)
+
+    def matmul(self, stationary: Value, moving: Value) -> Value:
+        left, right = (np.ascontiguousarray(to_float32(v.array, v.dtype)) for v in (stationary, moving))
+        out = np.empty((left.shape[1], right.shape[1]), np.float32)
+        matmul_entry.matmul(left, right, out, False)
+        return Value(out, dt.float32)
+
+    def transpose(self, value: Value) -> Value:
+        return Value(value.array.T.copy(), value.dtype)
+
+    def iota(
+        self, pattern: tuple[tuple[int, int], ...], offset: Any, channel_multiplier: Any, partitions: int
+    ) -> Value:
+        total = np.arange(partitions, dtype=np.int64).reshape(-1, *[1] * len(pattern)) * int(channel_multiplier)
+        for place, (step, count) in enumerate(pattern):
+            shape = [1] * (len(pattern) + 1)
+            shape[place + 1] = count
+            total = total + np.arange(count, dtype=np.int64).reshape(shape) * step
+        wrapped = (total + int(offset)).astype(np.int32)  # wraps as the engine's 32-bit adders do
+        return Value(wrapped.reshape(partitions, -1), dt.int32)
+
+    def select(self, condition: Value, yes: Value, no: Value) -> Value:
+        return Value(np.where(condition.array != 0, yes.array, no.array), yes.dtype)
+
+    def top8(self, value: Value) -> Value:
+        return Value(top8.top8(to_float32(value.array, value.dtype)), dt.float32)
+
+    def find(self, value: Value, wanted: Value, last_first: bool) -> Value:
+        inside, looked_for = (to_float32(v.array, v.dtype) for v in (value, wanted))
+        return Value(top8.find(inside, looked_for, last_first), dt.uint32)
+
+    def put(self, target: Access, places: Value, value: Value) -> None:  # over what the instruction has just stored
+        window = self.memory.window(target)
+        rows, numbers = np.nonzero(places.array < target.free_elements)
+        inner = np.unravel_index(places.array[rows, numbers], target.shape[1:])
+        window[(rows, *inner)] = value.array[0, 0]
+
+    def strided(self, value: Value, start: int, step: int, count: int | None = None) -> Value:
+        stop = None if count is None else start + count * step
+        return Value(value.array[:, start:stop:step], value.dtype)
+
+    def reshape(self, value: Value, partitions: int) -> Value:
+        return Value(value.array.reshape(partitions, -1), value.dtype)
+
+    def gather(self, value: Value, index: Value) -> Value:
+        numbers = index.array.astype(np.int64)
+        count = value.array.shape[1]
+        outside = (numbers < 0) | (numbers >= count)
+        if self.watcher is not None and outside.any():
+            self.watcher.strays(numbers, outside)
+        rows = np.arange(max(len(value.array), len(numbers)))[:, None]
+        found = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
+        found[np.broadcast_to(outside, found.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]
+        return Value(found, value.dtype)
+
+    def nonzero(self, value: Value) -> Value:
+        found = np.full((len(value.array), value.array.shape[1] + 1), -1, np.int32)
+        for row, kept in zip(found, value.array != 0, strict=True):
+            places = np.flatnonzero(kept)
+            row[: len(places)] = places
+            row[-1] = len(places)
+        return Value(found, dt.int32)
+
+    def ranked(self, value: Value, count: int) -> Value:
+        numbers = to_float32(value.array, value.dtype)[:, ::-1]  # a stable sort then puts the earlier of equals last
+        words = np.ascontiguousarray(numbers).view(np.int32)
+        keys = np.where(np.isnan(numbers), 0x7FFFFFFF, words ^ ((words >> 31) & 0x7FFFFFFF))
+        order = np.argsort(keys, axis=1, kind="stable")[:, -count:]
+        return Value((numbers.shape[1] - 1 - order).astype(np.int32), dt.int32)
+
+    def xorwow(self, state: Value, count: int) -> tuple[Value, Value]:
+        rows, words = state.array.shape
+        x, y, z, w, v, d = (state.array[:, i::6].copy() for i in range(6))
+        drawn: list[Array] = []
+        for _ in range(-(-count * 6 // words)):
+            t = x ^ (x >> 2)
+            x, y, z, w = y, z, w, v
+            v = (v ^ (v << 4)) ^ (t ^ (t << 1))
+            d = d + np.uint32(362437)
+            drawn.append(d + v)
+        bits = np.concatenate(drawn, axis=1)[:, :count]
+        after = np.stack((x, y, z, w, v, d), axis=2).reshape(rows, words)
+        return Value(bits, dt.uint32), Value(after, dt.uint32)
+
+    def bits(self, value: Value, dtype: DType) -> Value:
+        return Value(np.ascontiguousarray(value.array).view(dtype.plain), dtype)
+
+    def unpack(self, value: Value, index: int) -> Value:
+        element, width = value.dtype.element, 2 * value.dtype.itemsize
+        assert element is not None
+        codes = value.array >> np.array(width * index, value.array.dtype) & np.array(
+            (1 << width) - 1, value.array.dtype
+        )
+        return Value(codes.astype(np.uint8).view(element).astype(np.float32), dt.float32)
+
+    def pack(self, values: Sequence[Value], dtype: DType) -> Value:
+        assert dtype.element is not None
+        with np.errstate(all="ignore"):
+            codes = np.stack(np.broadcast_arrays(*(v.array for v in values)), axis=-1).astype(dtype.element)
+        return Value(codes.view(dtype.plain)[..., 0], dtype)
+
+    def stack(self, values: Sequence[Value], partitions: int) -> Value:
+        whole = np.concatenate([v.array.reshape(-1) for v in values])
+        return Value(whole.reshape(partitions, -1), values[0].dtype)
+
+    def exchange(self, value: Value, to: int, source: int, pipe: int) -> Value:
+        if self.link is None or self.running is None or to == self.link.number:
+            return value
+        return self.link.exchange(self.running, value, to, source, pipe)
+
+    def meet(self, cores: tuple[int, ...], about: str) -> None:
+        if self.link is not None and self.running is not None:
+            self.link.meet(self.running, cores, about)
+
+    def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
+        device_print(prefix, value.array.reshape(shape), value.dtype)
+
+    def column(self, target: Access, index: int) -> Access:
+        return column_of(target, index)
+
+
+Watch = Callable[[Kernel, Reference], Watcher]
+"""Gives the watcher of one core's program, and of what runs it."""
+
+
+def run(kernel: Kernel, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
+    """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
+    memory = Memory()
+    for tensor, array in zip(kernel.inputs, inputs, strict=True):
+        memory.bind(tensor, array)
+        if tensor in kernel.outputs:
+            memory.own(tensor)
+    if kernel.others:
+        Cores[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
+    else:
+        _run(kernel, memory, watch)
+    return memory.results(kernel)
+
+
+def _run(kernel: Kernel, memory: Memory, watch: Watch | None, link: Link | None = None) -> None:
+    executor = Reference(memory, link)
+    if watch is not None:
+        executor.watcher = watch(kernel, executor)
+    executor.run(kernel.body)

@@ -1,0 +1,135 @@
+"""Instructions on indirect views: gather, run on dense tiles, scatter (:mod:`nki.ir.gather_offsets`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.ir.access_bounds import byte_window
+from nki.ir.execution_observer import Watcher
+from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Tensor
+from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
+
+Array = NDArray[Any]
+Mask = NDArray[np.bool_]
+
+
+class Contents(Protocol):
+    """What memories hold."""
+
+    def window(self, access: Access) -> Array:
+        """A writable view of what ``access`` addresses."""
+        ...
+
+    def forget(self, tensor: Tensor) -> None:
+        """``tensor`` is not used any more."""
+        ...
+
+
+class _Watched(Watcher):
+    """Tells another watcher which elements of an operand are read and written through its stand-in."""
+
+    def __init__(self, watcher: Watcher, operands: dict[Tensor, tuple[Access, Offsets]], masks: dict[Tensor, Mask]):
+        self._watcher = watcher
+        self._operands = operands
+        self._masks = masks
+
+    def reads(self, access: Access) -> None:
+        for window in self._windows(access):
+            self._watcher.reads(window)
+
+    def writes(self, access: Access) -> None:
+        for window in self._windows(access, self._masks.get(access.tensor)):
+            self._watcher.writes(window)
+
+    def _windows(self, access: Access, mask: Mask | None = None) -> list[Access]:
+        found = self._operands.get(access.tensor)
+        if found is None:
+            return [access]
+        view, offsets = found
+        touched = np.zeros(access.tensor.nbytes, np.bool_)
+        byte_window(touched, access)[...] = True
+        places = np.asarray(touched.reshape(*view.shape, -1).any(axis=-1))
+        rows, columns = np.nonzero(places if mask is None else places & mask)
+        if not len(rows):
+            return []
+        elements = offsets[rows // _group(view, offsets), columns]
+        whole = room(view, int(elements.max()) + 1)
+        named = np.zeros(whole.shape, np.bool_)
+        named[rows, elements] = True
+        return list(_boxes(whole, named))
+
+
+def _boxes(whole: Access, named: Mask) -> Iterator[Access]:
+    """Windows that together are the ``named`` elements: neighbours in the partitions that have the same ones."""
+    (step, pitch), size = whole.strides, len(named)
+    tops = [0, *(np.flatnonzero((named[1:] != named[:-1]).any(axis=1)) + 1).tolist()]
+    for top, below in zip(tops, [*tops[1:], size], strict=True):
+        edges = np.flatnonzero(np.diff(named[top], prepend=False, append=False)).tolist()
+        for start, stop in zip(edges[::2], edges[1::2], strict=True):
+            offset = whole.offset + top * step + start * pitch
+            yield Access(whole.tensor, offset, (below - top, stop - start), whole.strides, whole.dtype)
+
+
+def gathered(memory: Contents, view: Access, offsets: Offsets) -> Array:
+    """The elements of ``view``, in its shape."""
+    rows = np.arange(view.shape[0])[:, None]
+    return memory.window(room(view, int(offsets.max()) + 1))[rows, np.repeat(offsets, _group(view, offsets), axis=0)]
+
+
+def _group(view: Access, offsets: Offsets) -> int:
+    return view.shape[0] // len(offsets)
+
+
+def _scatter(memory: Contents, view: Access, offsets: Offsets, values: Array, mask: Mask | None) -> None:
+    """Write ``values`` (where ``mask`` is set) one offset after the other: the last of equal ones stays."""
+    target = memory.window(room(view, int(offsets.max()) + 1))
+    group = _group(view, offsets)
+    for number, its in enumerate(offsets):
+        part = slice(number * group, (number + 1) * group)
+        for column, offset in enumerate(its.tolist()):
+            if mask is None:
+                target[part, offset] = values[part, column]
+            else:
+                np.copyto(target[part, offset], values[part, column], where=mask[part, column])
+
+
+def carry_out(inst: Inst, machine: Any) -> None:
+    """Run the semantics of ``inst`` on ``machine``, an algebra over its memory, whose other indices are followed."""
+    views = {number: (a, machine.offsets(inst, a)) for number, _, a in chosen(inst)}
+    if not views:
+        inst.semantics(machine)
+        return
+    memory: Contents = machine.memory
+    direct, stands = stand_ins(inst)
+    read, written = inst.reads(), inst.writes()
+    for number, (view, offsets) in views.items():
+        if any(view is a for a in read):
+            memory.window(stands[number])[...] = gathered(memory, view, offsets)
+    masks = _masks(memory, direct)
+    watcher = machine.watcher
+    if watcher is not None:
+        operands = {stands[number].tensor: its for number, its in views.items()}
+        machine.watcher = _Watched(watcher, operands, masks)
+    try:
+        direct.semantics(machine)
+    finally:
+        machine.watcher = watcher
+    for number, (view, offsets) in views.items():
+        stand = stands[number]
+        if any(view is a for a in written):
+            _scatter(memory, view, offsets, memory.window(stand), masks.get(stand.tensor))
+        memory.forget(stand.tensor)
+
+
+def _masks(memory: Contents, direct: Inst) -> dict[Tensor, Mask]:
+    """What of a stand-in is to be scattered, where that is not all: a predicate leaves elements as they are."""
+    if not isinstance(direct, TensorCopyPredicated):
+        return {}
+    predicate = memory.window(direct.predicate).reshape(direct.dst.shape)
+    return {direct.dst.tensor: (predicate == 0) if direct.reverse_pred else (predicate != 0)}

@@ -1,0 +1,140 @@
+"""A kernel together with the arguments and the target that a command was given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from nki import target as targets
+from nki.base.errors import GridError, KernelArgumentError, UnknownTargetError
+from nki.cli import arguments as argument
+from nki.cli.arguments import Array, TensorArgument
+from nki.cli.load_kernel import opened
+from nki.cli.usage import UsageError, nearest
+from nki.compiler import eager, pipeline, simulated_run
+from nki.ir.program import Kernel as Program
+from nki.ir.types import TensorSpec
+from nki.jit import Kernel
+from nki.target.model import Target
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """``kernel`` is a function to specialise or a program to start from; ``arguments`` are bound to its parameters."""
+
+    kernel: Kernel | Program
+    target: Target
+    arguments: dict[str, Any]
+
+    @property
+    def name(self) -> str:
+        return self.kernel.name if isinstance(self.kernel, Program) else self.kernel.func.__name__
+
+    def arrays(self, seed: int) -> list[Array]:
+        """The tensors among the arguments, in the order of the kernel's inputs."""
+        tensors = [value for value in self.arguments.values() if isinstance(value, TensorArgument)]
+        return [tensor.array(seed, index) for index, tensor in enumerate(tensors)]
+
+    def compile(self, stop: str | None = None, *, reorder: bool | None = None) -> Program:
+        """The kernel after stage ``stop`` (None: the last). ``reorder``: see :func:`nki.compiler.pipeline.compile`."""
+        if isinstance(self.kernel, Program):
+            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, reorder=reorder)
+        return pipeline.compile(
+            self.kernel.func,
+            self._specs(),
+            self.target,
+            grid=self.kernel.grid,
+            edges=self.kernel.schedule,
+            stop=stop,
+            reorder=reorder,
+        )
+
+    def simulate(self, arrays: list[Array]) -> tuple[Program, list[Array]]:
+        """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
+        if isinstance(self.kernel, Program):
+            program = self.compile(pipeline.NATIVE)
+            return program, simulated_run.run(program, arrays)
+        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid, self.kernel.schedule)
+
+    def _specs(self) -> dict[str, Any]:
+        return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}
+
+
+@contextmanager
+def prepared(source: str, texts: Sequence[str], target: str | None, cores: int | None = None) -> Generator[Work]:
+    """The kernel that ``source`` names, for the arguments in ``texts``, for ``target`` (None: the kernel's own).
+
+    ``cores``: on how many it runs (None: on as many as it has been given).
+    """
+    arguments = [argument.parse(text) for text in texts]
+    try:
+        chosen = targets.find(target) if target else None
+    except UnknownTargetError as error:
+        raise UsageError(f"--target: {error.message}", error.fix) from None
+    with opened(source) as kernel:
+        if isinstance(kernel, Program):
+            own = targets.find(kernel.target)
+            if chosen not in (None, own):
+                raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
+            if cores not in (None, len(kernel.cores)):
+                raise UsageError(f"{source} was compiled for {len(kernel.cores)} cores", f"leave out --cores {cores}")
+            yield Work(kernel, own, _given(kernel, arguments))
+        else:
+            if cores is not None:
+                kernel = _launched(kernel, chosen, cores)
+            yield Work(kernel, chosen or kernel.chosen_target(), _bound(kernel, arguments))
+
+
+def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
+    """``kernel`` on so many cores of ``target``."""
+    try:
+        return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
+    except GridError as error:
+        raise UsageError(f"--cores: {error.message}", error.fix) from None
+
+
+def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
+    named = {name: value for name, value in arguments if name}
+    if len(named) < sum(1 for name, _ in arguments if name):
+        raise UsageError("a parameter is given twice")
+    parameters = inspect.signature(kernel.func).parameters
+    if unknown := [name for name in named if name not in parameters]:
+        raise UsageError(
+            f"kernel {kernel.func.__name__} has no parameter {unknown[0]!r}",
+            nearest(unknown[0], parameters, "parameters"),
+        )
+    try:
+        return kernel.bind(tuple(value for name, value in arguments if not name), named)
+    except KernelArgumentError as error:
+        raise UsageError(error.message, "pass one --arg for each parameter, in order or as --arg NAME=…") from None
+
+
+def _given(program: Program, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Inputs of a compiled kernel: what is not given is random."""
+    specs = {spec.name: spec for spec in program.input_specs()}
+    result: dict[str, Any] = {name: argument.filled(spec.shape, spec.dtype) for name, spec in specs.items()}
+    order = iter(specs)
+    for name, value in arguments:
+        name = name or next(order, "")
+        if name not in specs:
+            raise UsageError(
+                f"{program.name} has no input {name!r}" if name else f"{program.name} has {len(specs)} inputs",
+                nearest(name, specs, "inputs"),
+            )
+        _check(specs[name], value)
+        result[name] = value
+    return result
+
+
+def _check(spec: TensorSpec, value: Any) -> None:
+    wanted = f"{'x'.join(map(str, spec.shape))}:{spec.dtype}"
+    if not isinstance(value, TensorArgument):
+        raise UsageError(f"input {spec.name} is a tensor, not {value!r}", f"pass {spec.name}={wanted} or a .npy file")
+    if value.shape != spec.shape or value.dtype is not spec.dtype:
+        raise UsageError(
+            f"input {spec.name} was compiled as {spec.dtype} {spec.shape}, not {value.dtype} {value.shape}",
+            f"pass {spec.name}={wanted}, or compile the source for other shapes",
+        )

@@ -1,0 +1,138 @@
+"""What a command works on: a kernel in a Python file, a compiled kernel, or a kernel as text."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import sys
+from collections.abc import Callable, Generator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, Final, cast
+
+from nki.base.errors import TextError
+from nki.cli.usage import UsageError, nearest
+from nki.ir.program import Kernel as Program
+from nki.ir.text import artifact, printer
+from nki.jit import Kernel
+
+FORMS: Final = "FILE.py:KERNEL, FILE.klir (from `nki dump --artifact`), FILE.nki (text from `nki dump`), or - for text"
+
+
+@contextlib.contextmanager
+def opened(source: str) -> Generator[Kernel | Program]:
+    """The kernel that ``source`` names; its folder and the present one are importable while the context lasts."""
+    file, name = split(source)
+    path = Path(file)
+    if file == "-":
+        yield printer.parse(sys.stdin.read(), "<stdin>")
+    elif not path.is_file():
+        known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
+        raise UsageError(f"there is no file {path}", nearest(path.name, known, f"such files in {path.parent}"))
+    elif path.suffix == ".klir":
+        yield artifact.load(path)
+    elif path.suffix == ".nki":
+        yield printer.parse(_read(path), str(path))
+    else:
+        with imported(path) as module:
+            yield _find(module, name, path)
+
+
+@contextlib.contextmanager
+def imported(path: Path) -> Generator[ModuleType]:
+    """The file as a module; its folder and the present one are importable while the context lasts."""
+    before = list(sys.path)
+    try:
+        yield _module(path)
+    finally:
+        sys.path[:] = before
+
+
+def split(source: str) -> tuple[str, str]:
+    """The file and the name in it."""
+    if source == "-" or source.endswith((".klir", ".nki", ".py")):
+        return source, ""
+    file, _, name = source.rpartition(":")
+    if not file.endswith(".py"):
+        raise UsageError(f"{source!r} names no kernel", f"pass {FORMS}")
+    return file, name
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise TextError(f"{path} is not text", fix="pass the output of `nki dump`") from None
+
+
+def _module(path: Path) -> ModuleType:
+    """The file run as a module under its own name, inside the packages around it."""
+    path = path.resolve()
+    root = root_of(path)
+    parts = path.relative_to(root).with_suffix("").parts
+    package = [str(path.parent)] if len(parts) > 1 and parts[-1] == "__init__" else None
+    if package:
+        parts = parts[:-1]
+    sys.path[:0] = [str(root), str(Path.cwd())]
+    name = ".".join(parts)
+    there = sys.modules.get(name)
+    if there is not None and getattr(there, "__file__", None) != str(path):
+        name = f"nki_cli_{path.stem}"  # the name belongs to a module that others use
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=package)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{path} is not a Python file", f"pass {FORMS}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module
+
+
+def code_of(module: ModuleType) -> CodeType:
+    """The code of an imported file, as Python keeps it."""
+    loader = cast("SourceFileLoader", module.__loader__)
+    code = loader.get_code(module.__name__)
+    if code is None:
+        raise ImportError(f"{module.__file__} has no code")
+    return code
+
+
+def root_of(path: Path) -> Path:
+    """The folder from which a Python file is imported: the first above it that is no package."""
+    root = path.resolve().parent
+    while (root / "__init__.py").is_file():
+        root = root.parent
+    return root
+
+
+def _find(module: ModuleType, name: str, path: Path) -> Kernel:
+    """The kernel ``name``, or the only one if no name is given. A plain function is as good as a decorated one."""
+    known = [n for n, value in vars(module).items() if isinstance(value, Kernel)]
+    known += [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]
+    if not name:
+        decorated = [n for n in known if isinstance(getattr(module, n), Kernel)]
+        if len(decorated) != 1:
+            raise UsageError(
+                f"{path} has {len(decorated)} kernels; say which", nearest("", known, "kernels in the file")
+            )
+        name = decorated[0]
+    found: Any = module
+    for part in name.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{path} has no kernel {name!r}", nearest(name, known, "kernels in the file"))
+        found = getattr(found, part)
+    if isinstance(found, Kernel):
+        return found
+    if isinstance(found, FunctionType):
+        return Kernel(cast("Callable[..., Any]", found))
+    raise UsageError(
+        f"{name!r} in {path} is {type(found).__name__} and not a function", nearest(name, known, "kernels in the file")
+    )
+
+
+def _is_own_function(value: object, module: ModuleType) -> bool:
+    return isinstance(value, FunctionType) and value.__module__ == module.__name__

@@ -1,0 +1,181 @@
+"""The map of a kernel's memories over time: bytes from bottom to top, instructions from left to right."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from nki.analysis.liveness import Life, Place, Region, largest_sum, lives, regions
+from nki.base.source import Span
+from nki.ir.instruction import Inst
+from nki.ir.program import Kernel
+from nki.ir.types import Buffer
+from nki.target.model import Target
+
+_ROWS: Final = 24
+_SYMBOLS: Final = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+_REST: Final = "+"
+_EMPTY: Final = "·"
+_NAME: Final = 8
+"""Letters of a name that are always shown."""
+_LABEL: Final = 9
+"""Columns in front of the map: a number of bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryMap:
+    """What lies where in one memory, or in those ``partitions`` of it. ``lives`` are in the order in which they begin;
+    ``need`` is the most that is in use at one moment, which is ``moment``; ``top`` is the highest byte in use.
+    """
+
+    kernel: Kernel
+    region: Region
+    partitions: range | None
+    lives: list[Life]
+    instructions: list[Inst]
+    need: int
+    moment: int
+    top: int
+
+    def place(self, life: Life) -> Place:
+        return self.kernel.places[life.tensor]
+
+    def line(self, moment: int) -> str:
+        """Where the instruction of that number stands in the source, or its number."""
+        span = self.instructions[moment].where.span
+        return f"#{moment}" if span is None else _short(span)
+
+    def summary(self) -> str:
+        """The numbers of this memory, in two lines."""
+        region, kernel, part = self.region, self.kernel, self.partitions
+        core = f", core {kernel.core}" if kernel.grid > (1,) else ""
+        core += f", partitions {part.start} to {part.stop - 1}" if part is not None else ""
+        count = f"{len(self.lives)} tensor{'s' if len(self.lives) > 1 else ''}"
+        return (
+            f"{region.buffer.value} of {kernel.target}{core}: {count}, {self.top} of {region.usable} "
+            f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
+        )
+
+
+def _short(span: Span) -> str:
+    return f"{Path(span.file).name}:{span.line}"
+
+
+def maps(kernel: Kernel, target: Target) -> list[MemoryMap]:
+    """A map of each memory that each core of ``kernel``, which has its places, uses.
+
+    Where tiles lie beside one another, partitions from one start to the next have a map of their own.
+    """
+    result: list[MemoryMap] = []
+    for core in kernel.cores:
+        found = lives(core, target)
+        insts = list(core.instructions())
+        for region in regions(target):
+            for part, its in _parts(core, region, found[region.buffer]):
+                need, moment = largest_sum(its)
+                top = max(core.places[life.tensor][1] + life.size for life in its)
+                result.append(MemoryMap(core, region, part, its, insts, need, moment, top))
+    return result
+
+
+def _parts(kernel: Kernel, region: Region, its: list[Life]) -> Iterator[tuple[range | None, list[Life]]]:
+    """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
+    starts = sorted({0, *(kernel.places[life.tensor][0] for life in its)})
+    if len(starts) == 1:
+        starts = []
+    for first, end in pairwise([*starts, region.partitions]):
+        here = [
+            life
+            for life in its
+            if kernel.places[life.tensor][0] < end and kernel.places[life.tensor][0] + life.tensor.shape[0] > first
+        ]
+        if here:
+            yield range(first, end), here
+    if not starts and its:
+        yield None, its
+
+
+def drawn(kernel: Kernel, target: Target, width: int) -> str:
+    """The maps as text, no wider than ``width``: each memory with the tensors that lie in it."""
+    parts = [f"{kernel.name}: {kernel.size} instructions", ""]
+    for memory in maps(kernel, target):
+        parts += [memory.summary() + "\n", *_grid(memory, width), "", *_legend(memory, width), ""]
+    return "\n".join(parts if len(parts) > 2 else [*parts, "no tensor lies in sbuf or psum", ""])
+
+
+def _symbols(memory: MemoryMap) -> dict[int, str]:
+    """A letter for each of the largest tensors, in the order of their beginning, by its number among the lives."""
+    weight = [(life.last - life.first + 1) * life.size for life in memory.lives]
+    largest = sorted(range(len(weight)), key=lambda i: -weight[i])[: len(_SYMBOLS)]
+    return dict(zip(sorted(largest), _SYMBOLS, strict=False))
+
+
+def _grid(memory: MemoryMap, width: int) -> list[str]:
+    count = len(memory.instructions)
+    columns = max(1, width - _LABEL - 3)
+    if count <= columns:  # as many for each instruction
+        columns = columns // count * count
+    banks = memory.region.buffer is Buffer.psum
+    step = memory.region.align if banks else max(1, math.ceil(memory.top / _ROWS))
+    rows = memory.region.usable // step if banks else math.ceil(memory.top / step)
+    most = np.zeros((rows, columns))
+    shown = np.full((rows, columns), _EMPTY)
+    letters = _symbols(memory)
+    for number, life in enumerate(memory.lives):
+        offset = memory.place(life)[1]
+        high = _shares(offset, offset + life.size, step, rows)
+        wide = _shares(life.first, life.last + 1, count / columns, columns)
+        cover = np.outer(high, wide)
+        wins = cover > most
+        most[wins], shown[wins] = cover[wins], letters.get(number, _REST)
+    lines = [f"{row * step:>{_LABEL}} |{''.join(shown[row])}|" for row in reversed(range(rows))]
+    return [f"{'byte':>{_LABEL}}", *lines, *_axis(memory, columns)]
+
+
+def _shares(low: float, high: float, step: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    """How much of each of ``count`` cells of ``step`` the range covers."""
+    edges = np.arange(count) * step
+    return np.clip(np.minimum(high, edges + step) - np.maximum(low, edges), 0, None) / step
+
+
+def _axis(memory: MemoryMap, columns: int) -> list[str]:
+    """Ticks under the map, with the source lines of the instructions there."""
+    count = len(memory.instructions)
+    ticks = labels = ""
+    for column in range(columns):
+        label = memory.line(column * count // columns)
+        if len(labels) <= column and column + len(label) <= columns:
+            ticks = ticks.ljust(column, "-") + "^"
+            labels = labels.ljust(column) + label + " "
+    edge = " " * (_LABEL + 1)
+    return [f"{edge}+{ticks.ljust(columns, '-')}+", f"{edge} {labels.rstrip()}"]
+
+
+def described(memory: MemoryMap, life: Life, room: int | None = None) -> str:
+    """A tensor in words: what it is, where it lies, and when it is in use; its name is cut short if that helps."""
+    tensor, (partition, offset) = life.tensor, memory.place(life)
+    where = f"partition {partition}, byte " if partition else ""
+    given = "" if tensor.address is None else ", given"
+    what = f" {tensor.shape} {tensor.dtype}: {life.size} bytes at {where}{offset}{given}, {memory.line(life.first)} to "
+    what += memory.line(life.last)
+    left = len(tensor.name) if room is None else max(_NAME, room - len(what))
+    return (tensor.name if len(tensor.name) <= left else tensor.name[: left - 1] + "…") + what
+
+
+def _legend(memory: MemoryMap, width: int) -> list[str]:
+    letters = _symbols(memory)
+    lines: list[str] = []
+    for number, life in enumerate(memory.lives):
+        if number not in letters:
+            continue
+        line = f"  {letters[number]} {described(memory, life, width - 4)}"
+        lines.append(line if len(line) <= width else line[: width - 1] + "…")
+    if len(memory.lives) > len(letters):
+        lines.append(f"  {_REST} {len(memory.lives) - len(letters)} others, smaller or in use for a shorter time")
+    return lines

@@ -1,0 +1,1 @@
+"""Compiled kernels on disk, keyed by all that they depend on."""

@@ -1,0 +1,148 @@
+"""Compiled kernels on disk, so that the next process need not run their Python again.
+
+An entry is the kernel's artifact, a ``.klir`` file named by the kernel's fingerprint: data only, which is verified like
+any artifact before it is used. Whatever is wrong with an entry or with the folder, the kernel is compiled instead.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, cast
+
+from nki import target as targets
+from nki.base import files, gc_pause, knobs
+from nki.base.errors import NkiError
+from nki.base.source import Span
+from nki.base.warning import NkiDeprecationWarning, NkiWarning, Warned
+from nki.compiler import pipeline
+from nki.ir.program import Kernel
+from nki.ir.text import artifact
+from nki.ir.types import TensorSpec
+
+SUFFIX: Final = ".klir"
+LIMIT: Final = 512 << 20
+"""Bytes that all entries may take; those that were not used for longest go first."""
+_ROUND: Final = LIMIT // 16
+"""Bytes that a process may write between two looks at the folder's size."""
+
+_written = {"bytes": _ROUND}  # the first entry of a process looks
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One file of the cache. ``used`` is the time of its last use, in seconds since 1970."""
+
+    path: Path
+    kernel: str
+    file: str
+    line: int
+    arguments: tuple[str, ...]
+    target: str
+    instructions: int
+    size: int
+    used: float
+
+    @property
+    def age(self) -> float:
+        return max(0.0, time.time() - self.used)
+
+
+def folder() -> Path:
+    """Where the entries are."""
+    return knobs.cache_folder() / "kernels"
+
+
+def load(digest: str) -> tuple[Kernel, list[Warned]] | None:
+    """The kernel under ``digest``, verified, and the warnings that compiling it gave; None if there is none."""
+    path = _path(digest)
+    data = files.read(path)
+    if data is None:
+        return None
+    try:
+        with gc_pause.paused():
+            program = artifact.loads(data, str(path))
+            about = artifact.about(data)
+            warned = [_warning(item) for item in about["warnings"]]
+            program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE)
+    except (NkiError, KeyError, TypeError, ValueError):
+        files.remove(path)  # damaged, or not what this version writes
+        return None
+    return program, warned
+
+
+def store(digest: str, program: Kernel, code: Any, arguments: Mapping[str, Any], warned: Iterable[Warned]) -> None:
+    """Keep ``program``, the compiled kernel of the function with ``code``, if the folder can be written to."""
+    about = {
+        "kernel": program.name,
+        "file": code.co_filename,
+        "line": code.co_firstlineno,
+        "arguments": [_shown(name, value) for name, value in arguments.items()],
+        "target": program.target,
+        "instructions": program.size,
+        "warnings": [
+            [w.span.file, w.span.line, w.message, issubclass(w.category, NkiDeprecationWarning)] for w in warned
+        ],
+    }
+    data = artifact.dumps(program, about)
+    try:
+        files.write(_path(digest), data)
+    except OSError:
+        return
+    _written["bytes"] += len(data)
+    if _written["bytes"] > _ROUND:
+        _written["bytes"] = 0
+        files.trim(folder(), SUFFIX, LIMIT)
+
+
+def entries() -> list[Entry]:
+    """All entries, the one used last first; files that are none are left out."""
+    found = (_entry(path, status.st_size, status.st_mtime) for path, status in files.files(folder(), SUFFIX))
+    return [entry for entry in found if entry is not None]
+
+
+def clear(kernel: str | None = None) -> int:
+    """Remove the entries of ``kernel`` (None: everything in the folder); how many were removed."""
+    paths = [path for path, _ in files.files(folder(), SUFFIX)]
+    if kernel is not None:
+        paths = [entry.path for entry in entries() if entry.kernel == kernel]
+    for path in paths:
+        files.remove(path)
+    return len(paths)
+
+
+def _path(digest: str) -> Path:
+    return folder() / f"{digest[:40]}{SUFFIX}"
+
+
+def _warning(item: Any) -> Warned:
+    file, line, message, deprecated = item
+    category = NkiDeprecationWarning if deprecated else NkiWarning
+    return Warned(Span(str(file), int(line)), str(message), category)
+
+
+def _shown(name: str, value: Any) -> str:
+    if isinstance(value, TensorSpec):
+        return f"{name}={'x'.join(map(str, value.shape))}:{value.dtype}"
+    text = repr(value) if value is None or isinstance(value, bool | int | float | str | tuple | list) else "…"  # pyright: ignore[reportUnknownArgumentType]
+    return f"{name}={text if len(text) <= 40 else '…'}"
+
+
+def _entry(path: Path, size: int, used: float) -> Entry | None:
+    try:
+        about = artifact.about(path.read_bytes())
+        return Entry(
+            path,
+            str(about["kernel"]),
+            str(about["file"]),
+            int(about["line"]),
+            tuple(map(str, cast("list[Any]", about["arguments"]))),
+            str(about["target"]),
+            int(about["instructions"]),
+            size,
+            used,
+        )
+    except (NkiError, OSError, KeyError, TypeError, ValueError):
+        return None

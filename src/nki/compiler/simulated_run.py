@@ -1,0 +1,30 @@
+"""A compiled kernel in the reference executor, one instruction after the other, with an eye on hazards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+from nki import target as targets
+from nki.backend.numpy import executor as reference
+from nki.base import knobs
+from nki.ir.program import Kernel
+from nki.sim.hazards import Hazards, Launch
+
+Array = NDArray[Any]
+
+
+def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
+    """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs.
+
+    Raises the errors of hazards, unless ``OPEN_NKI_HAZARDS=0``.
+    """
+    if not knobs.hazards():
+        return reference.run(kernel, inputs)
+    launch = Launch(targets.find(kernel.target))
+    outputs = reference.run(
+        kernel, inputs, lambda core, executor: Hazards(launch, executor, core, several=len(kernel.cores) > 1)
+    )
+    launch.finish(kernel.outputs)
+    return outputs

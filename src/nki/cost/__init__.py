@@ -1,0 +1,1 @@
+"""Prices of instructions and transfers: the estimates that the scheduler and the timing model share."""

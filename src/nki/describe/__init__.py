@@ -1,0 +1,1 @@
+"""Descriptions of instructions, rules and errors, for the command line, the reference and tests."""

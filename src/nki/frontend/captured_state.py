@@ -1,0 +1,137 @@
+"""What the code of a kernel reads that is no argument: globals, closure variables, constants of modules and classes.
+
+A kernel is compiled with the values that these have, so whoever keeps compiled kernels must notice when they change.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import os
+import threading
+import types
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from nki.frontend.capture import is_api
+from nki.frontend.host_calls import is_users
+
+ABSENT: Any = object()
+"""What a name that is not bound reads as."""
+Read = Callable[[], Any]
+Scope = tuple[ast.AST, types.CodeType, dict[str, Any], tuple[types.CellType, ...]]
+"""A function as the user wrote it: syntax tree, code, globals, and the cells of its closure variables."""
+
+
+@dataclass(slots=True)
+class Watched:
+    """What kernels have reached: a way to read each thing from outside, and the code of each function."""
+
+    reads: list[Read] = field(default_factory=list[Read])
+    codes: list[types.CodeType] = field(default_factory=list[types.CodeType])
+    files: bool = False
+    """Whether files are among what they read, of which no other process can know before it runs them."""
+
+
+class _Reached(threading.local):
+    def __init__(self) -> None:
+        self.scopes: dict[tuple[int, ...], Scope] | None = None
+        self.files: dict[str, Read] = {}
+
+
+_reached = _Reached()
+
+
+class watching:  # noqa: N801  # used like a function
+    """Context manager: gives a :class:`Watched`; after the block it holds what the kernels in the block reached."""
+
+    def __init__(self) -> None:
+        self.watched = Watched()
+        self._outer: dict[tuple[int, ...], Scope] | None = None
+        self._files: dict[str, Read] = {}
+
+    def __enter__(self) -> Watched:
+        self._outer, _reached.scopes = _reached.scopes, {}
+        self._files, _reached.files = _reached.files, {}
+        return self.watched
+
+    def __exit__(self, *exc: object) -> None:
+        scopes, _reached.scopes = _reached.scopes or {}, self._outer
+        found: dict[tuple[int, str], Read] = {}
+        for node, code, module, cells in scopes.values():
+            self.watched.codes.append(code)
+            for key, read in _reads(node, module, dict(zip(code.co_freevars, cells, strict=True))):
+                found.setdefault(key, read)
+        self.watched.reads.extend([*found.values(), *_reached.files.values()])
+        self.watched.files = bool(_reached.files)
+        _reached.files = self._files
+
+
+def note(node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: tuple[types.CellType, ...]) -> None:
+    """A function of these surroundings runs as a part of this thread's kernel."""
+    scopes = _reached.scopes
+    if scopes is not None:
+        scopes.setdefault((id(node), *map(id, cells)) if cells else (id(node),), (node, code, module, cells))
+
+
+def note_file(path: str) -> None:
+    """Note that this thread's kernel reads the file at ``path``; one that is gone later counts as unchanged."""
+
+    def state(before: Any = ABSENT) -> Any:
+        try:
+            found = os.stat(path)
+        except OSError:
+            return before
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+    _reached.files[path] = functools.partial(state, state())
+
+
+def _reads(
+    node: ast.AST, module: dict[str, Any], cells: dict[str, types.CellType]
+) -> Iterator[tuple[tuple[int, str], Read]]:
+    for path in _paths(node):
+        name, *rest = path
+        if name in cells:
+            key, read = (id(cells[name]), ""), functools.partial(of_cell, cells[name])
+        elif name in module:
+            key, read = (id(module), name), functools.partial(module.get, name, ABSENT)
+        else:
+            continue  # a local name or a built-in
+        value = read()
+        if not (isinstance(value, types.ModuleType) or is_api(value)):
+            yield key, read
+        for name in rest:
+            if not isinstance(value, types.ModuleType | type) or not is_users(value):
+                break
+            read = functools.partial(getattr, value, name, ABSENT)
+            yield (id(value), name), read
+            value = read()
+
+
+@functools.lru_cache(maxsize=1024)
+def _paths(node: ast.AST) -> frozenset[tuple[str, ...]]:
+    """The names, and the attributes behind them, that the code below ``node`` reads."""
+    return frozenset(
+        path for n in ast.walk(node) if isinstance(n, ast.Name | ast.Attribute) and (path := _path(n))
+    )  # fmt: skip
+
+
+def _path(node: ast.expr) -> tuple[str, ...]:
+    if isinstance(node, ast.Name):
+        return (node.id,)
+    if isinstance(node, ast.Attribute) and (owner := _path(node.value)):
+        return (*owner, node.attr)
+    return ()
+
+
+def of_cell(cell: types.CellType) -> Any:
+    """What a closure variable holds, ABSENT as long as nothing was assigned to it."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ABSENT
+
+
+__all__ = ["ABSENT", "Read", "Watched", "note", "note_file", "of_cell", "watching"]

@@ -1,0 +1,66 @@
+"""Loops that run on the device, while the kernel is specialised: Python goes through their bodies once."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from nki.base.errors import DynamicLoopError, TensorOperatorError
+from nki.base.source import Span, code_span, here
+from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.code_objects import origin
+from nki.ir.loop import Loop, While
+from nki.ir.program import Builder, current
+from nki.ir.register import VirtualRegister
+from nki.ir.types import Access
+
+
+def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
+    """The rounds of ``while condition():``. One, if the condition is a register: the device repeats it."""
+    while True:
+        value = condition()
+        if isinstance(value, VirtualRegister):
+            where = here("specialise.py")
+            if where.span is not None:
+                text = "`while register:` is deprecated since NKI 0.6: use nl.while_loop(register, body)"
+                warn_at(where.span, text, NkiDeprecationWarning)
+            yield from one_round(current("while"), While(value, where=where), None)
+            return
+        if isinstance(value, Access):
+            raise TensorOperatorError(
+                f"'{value.name}' used as the condition of a loop: its values exist only when the kernel runs",
+                fix="loop while a register is not 0: nisa.register_alloc, nisa.register_load, nl.while_loop",
+            )
+        if not value:
+            return
+        yield
+
+
+def one_round(builder: Builder, loop: Loop, value: Any) -> Iterator[Any]:
+    """``value``, once; what the kernel records until it asks for another is the body of ``loop``."""
+    builder.open(loop)
+    try:
+        yield value
+    except GeneratorExit:  # Python left the loop by `break`, `return` or an exception; the frame says where
+        if builder.failed is None:
+            builder.failed = _left_early(sys._getframe(1), loop)  # pyright: ignore[reportPrivateUsage]
+        raise
+    builder.close()
+
+
+def _left_early(frame: Any, loop: Loop) -> DynamicLoopError:
+    spans: list[Span] = []
+    while frame is not None:
+        mark = origin(frame.f_code)
+        if mark is not None:
+            spans.append(code_span(frame.f_code, frame.f_lasti, mark.function))
+        frame = frame.f_back
+    line = f" of line {loop.where.span.line}" if loop.where.span else ""
+    return DynamicLoopError(
+        f"the run-time loop{line} is left here: how often it runs is decided on the device, which cannot leave early",
+        fix="make the number of rounds a register and compute it before; or loop with nl.while_loop on a register that "
+        "the body sets to 0",
+        span=spans[0] if spans else loop.where.span,
+        stack=tuple(reversed(spans[1:])),
+    )

@@ -1,0 +1,148 @@
+"""Where in the user's file something went wrong, and Python exceptions told as errors of the kernel.
+
+Only frames whose code the frontend compiled count: the compiler's own frames never show.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from nki.base.errors import NkiError
+from nki.base.source import Span, code_span
+from nki.frontend.ast_spans import asserted, node_span
+from nki.frontend.capture import is_api
+from nki.frontend.code_objects import origin
+from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
+from nki.frontend.name_checks import did_you_mean, spelling
+from nki.frontend.removed_names import REMOVED_KEYWORDS
+
+
+def place(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
+    """Where in the kernel ``exc`` was raised, and the calls that led there, outermost first."""
+    spans: list[Span] = []
+    for tb in _traceback(exc):
+        mark = origin(tb.tb_frame.f_code)
+        if mark is not None:
+            spans.append(code_span(tb.tb_frame.f_code, tb.tb_lasti, mark.function))
+    return (spans[-1], _shortened(spans[:-1])) if spans else (None, ())
+
+
+def explain(exc: Exception) -> NkiError:
+    """``exc`` as an error of the kernel, to be raised in its place.
+
+    An ``NkiError`` comes back itself, placed if it had no place. Anything else is wrapped, with ``exc`` as its cause,
+    whose traceback keeps only the user's frames. Raise the result as it is, or ``from`` its ``__cause__``.
+    """
+    span, stack = place(exc)
+    if isinstance(exc, NkiError):
+        if exc.span is not None and not exc.stack and span is not None and span != exc.span:
+            exc.stack = (*stack, span)  # it points into a function that did not come to run: we were about to call it
+        return exc.at(span, stack)
+    error = _told(exc)
+    error.span, error.stack = error.span or span, stack
+    error.__cause__ = exc.with_traceback(_kernel_frames(exc))
+    return error
+
+
+def _told(exc: Exception) -> NkiError:
+    *_, last = [None, *_traceback(exc)]
+    by_kernel = last if last is not None and origin(last.tb_frame.f_code) is not None else None
+    match exc:
+        case AssertionError():
+            return _failed_assertion(str(exc), by_kernel)
+        case NameError(name=str(name)) if by_kernel is not None and not isinstance(exc, UnboundLocalError):
+            frame = by_kernel.tb_frame
+            return UnknownNameError(
+                f"name `{name}` is not defined", fix=spelling(name, frame.f_globals, frame.f_locals)
+            )
+        case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
+            error = UnknownApiError if is_api(owner) else KernelPythonError
+            return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
+        case TypeError() if by_kernel is not None and (told := _KEYWORD.match(str(exc))) is not None:
+            function, keyword = told.groups()
+            removed = REMOVED_KEYWORDS.get(keyword)
+            if removed is None:
+                return KernelPythonError(_python_text(exc))
+            return RemovedApiError(f"`{function}` no longer takes `{keyword}`", fix=removed)
+        case RecursionError():  # whose text depends on what Python was doing at the limit
+            return KernelPythonError("RecursionError: the calls nest too deep, or without end")
+        case KeyError():
+            return KernelPythonError(f"KeyError: key {exc} is not in the dictionary")
+        case _:
+            return KernelPythonError(_python_text(exc))
+
+
+_KEYWORD = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
+
+
+def _python_text(exc: Exception) -> str:
+    text = str(exc)
+    return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
+
+
+def _failed_assertion(text: str, at: types.TracebackType | None) -> KernelAssertError:
+    """An assertion by its text or, where it has none, by its condition and the values of the names in it."""
+    mark = origin(at.tb_frame.f_code) if at is not None else None
+    condition = asserted(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else None
+    if at is None or mark is None or condition is None:
+        return KernelAssertError(text or "an assertion does not hold")
+    # Python places the exception at the last part of the condition, whichever part failed.
+    span = node_span(at.tb_frame.f_code.co_filename, condition, mark.function)
+    known = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}
+    names = dict.fromkeys(_dotted_names(condition))
+    values = ", ".join(f"{name} = {shown}" for name in names if (shown := _value(name, known)))
+    told = f"this does not hold: {ast.unparse(condition)}" + (f", where {values}" if values else "")
+    return KernelAssertError(text or told, span=span)
+
+
+def _dotted_names(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Name | ast.Attribute):
+        text = ast.unparse(node)
+        if text.replace(".", "").isidentifier():
+            yield text
+            return
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.expr):
+            yield from _dotted_names(part)
+
+
+def _value(name: str, known: dict[str, Any]) -> str:
+    """How a dotted name shows in an error: plain values that fit on the line, nothing else."""
+    first, *rest = name.split(".")
+    value = known.get(first)
+    for attribute in rest:
+        value = getattr(value, attribute, None)
+    if isinstance(value, bool | int | float | str | tuple):
+        text = repr(value)  # pyright: ignore[reportUnknownArgumentType]
+        return text if len(text) <= 60 else ""
+    return ""
+
+
+def _shortened(stack: list[Span]) -> tuple[Span, ...]:
+    """Both ends of a deep stack: endless recursion would fill pages with the same two lines."""
+    return tuple(stack if len(stack) <= 2 * _SHOWN else [*stack[:_SHOWN], *stack[-_SHOWN:]])
+
+
+_SHOWN = 8
+
+
+def _traceback(exc: BaseException) -> list[types.TracebackType]:
+    found: list[types.TracebackType] = []
+    tb = exc.__traceback__
+    while tb is not None:
+        found.append(tb)
+        tb = tb.tb_next
+    return found
+
+
+def _kernel_frames(exc: BaseException) -> types.TracebackType | None:
+    """The traceback of ``exc`` without the frames of the compiler; whole if there are no others."""
+    chain: types.TracebackType | None = None
+    for tb in reversed(_traceback(exc)):
+        if origin(tb.tb_frame.f_code) is not None:
+            chain = types.TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
+    return chain or exc.__traceback__

@@ -1,0 +1,95 @@
+"""Everything that can be said against the kernels of a file before they run, and against all functions they reach."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import types
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from nki.base.errors import NkiError
+from nki.base.warning import Warned, collecting
+from nki.frontend.capture import Captured, capture, functions_of, is_api, unwrap
+from nki.frontend.host_calls import is_host
+from nki.frontend.scopes import resolve
+from nki.frontend.syntax_rules import findings
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found so far, and in which functions; a function is looked at once, whoever reaches it."""
+
+    found: list[NkiError | Warned] = field(default_factory=list[NkiError | Warned])
+    functions: set[tuple[str, int, str]] = field(default_factory=set[tuple[str, int, str]])
+    kernels: int = 0
+
+    def file(self, module: types.ModuleType, code: types.CodeType, *, everything: bool = False) -> None:
+        """Check the kernels that the file of ``module`` defines; all its functions if there are none, or if
+        ``everything`` is wanted. Then check what they reach. ``code`` is the module's own.
+        """
+        own = functions_of(module, code)
+        kernels = self.kernels_of(own, module, code.co_filename)
+        self.kernels += len(kernels)
+        for captured in kernels:
+            self.look(captured, kernel=True)
+        if everything or not kernels:
+            for captured in own:
+                if "<locals>" not in captured.qualname:  # those are parts of functions
+                    self.look(captured, kernel=False)
+
+    def kernels_of(self, own: Iterable[Captured], module: types.ModuleType, file: str) -> list[Captured]:
+        """The functions of the file that ``nki.jit`` was applied to, in their order. Those that exist know their
+        closures; of those that only come to be when a function is called, the source has to do.
+        """
+        made: dict[int, Captured] = {}
+        for value in vars(module).values():
+            function = unwrap(value)
+            if function is value or not isinstance(function, types.FunctionType):
+                continue
+            if function.__code__.co_filename == file and function.__code__.co_firstlineno not in made:
+                try:
+                    made[function.__code__.co_firstlineno] = capture(function)
+                except NkiError as error:
+                    self.found.append(error)
+        for one in own:
+            if any(_is_jit(resolve(_called(d), one, frozenset())) for d in _decorators(one.node)):
+                made.setdefault(one.code.co_firstlineno, one)
+        return [made[line] for line in sorted(made)]
+
+    def look(self, captured: Captured, *, kernel: bool) -> None:
+        """Check a function, and the functions that it and they name; a kernel has narrower rules for its parameters."""
+        todo = [captured] if self.is_new(captured.code) else []
+        for one in todo:
+            with collecting(aside=True) as warned:
+                result = findings(one, kernel=kernel and one is captured)
+            self.found += [*result.errors, *warned]
+            for value in map(unwrap, result.values.values()):
+                if isinstance(value, types.FunctionType) and not is_host(value) and self.is_new(value.__code__):
+                    with contextlib.suppress(NkiError):  # it is of no file: where the kernel calls it, it will say so
+                        todo.append(capture(value))
+
+    def is_new(self, code: types.CodeType) -> bool:
+        """Whether the function was not looked at before; now it is."""
+        key = (code.co_filename, code.co_firstlineno, code.co_name)
+        before = len(self.functions)
+        self.functions.add(key)
+        return len(self.functions) > before
+
+
+def _decorators(node: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
+    return [] if isinstance(node, ast.Lambda) else node.decorator_list
+
+
+def _called(node: ast.expr) -> ast.expr:
+    return node.func if isinstance(node, ast.Call) else node
+
+
+def _is_jit(value: object) -> bool:
+    inner: Any = value.func if isinstance(value, functools.partial) else value  # pyright: ignore[reportUnknownMemberType]
+    return is_api(inner) and getattr(inner, "__name__", "") in ("jit", "_decorate")
+
+
+__all__ = ["Survey"]

@@ -1,0 +1,215 @@
+"""Names and calls of a kernel that can be judged before it runs: whether the name exists, and whether the call fits."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import difflib
+import functools
+import inspect
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final
+
+from nki.base.errors import NkiError
+from nki.base.warning import NkiDeprecationWarning
+from nki.frontend.capture import is_api, unwrap
+from nki.frontend.errors import (
+    CallArgumentError,
+    HostBuiltinError,
+    RemovedApiError,
+    UnknownApiError,
+    UnknownNameError,
+)
+from nki.frontend.host_calls import is_users
+from nki.frontend.purity import check_change, check_read
+from nki.frontend.removed_names import (
+    NAMESPACE,
+    REMOVED,
+    REMOVED_ATTRIBUTES,
+    REMOVED_KEYWORDS,
+    REMOVED_PARAMETERS,
+    SWAPPED,
+    result_fix,
+)
+from nki.frontend.report import Findings
+from nki.frontend.scopes import UNKNOWN
+
+CUSTOMARY: Final = {
+    "math": "import math",
+    "nccl": "import nki.collectives as nccl",
+    "nisa": "import nki.isa as nisa",
+    "nki": "import nki",
+    "nl": "import nki.language as nl",
+    "np": "import numpy as np",
+}
+"""Names that kernels use for modules, and the imports that give them."""
+
+HOST_BUILTINS: Final = frozenset({eval, exec, compile, __import__, globals, locals, open, input})
+"""Built-ins that reach out of the kernel: into the interpreter or to the machine."""
+
+
+def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
+    """A name must be bound somewhere, and not to Beta 1's package."""
+    if not isinstance(node.ctx, ast.Load) or node.id in local:
+        return True
+    captured, name = found.captured, node.id
+    if name in captured.cells or name in captured.globals or hasattr(builtins, name):
+        value = found.resolve(node, local)
+        if _is_beta1(value) and name not in found.unknown:
+            found.unknown.add(name)
+            message = f"`{name}` comes from `neuronxcc`, which kernels can no longer use"
+            found.report(RemovedApiError, node, message, NAMESPACE)
+        else:
+            check_read(found, node, value)
+    elif name not in found.unknown:
+        found.unknown.add(name)
+        message = f"name `{name}` is not defined"
+        closures = {cell: captured.closure(cell) for cell in captured.cells}
+        fix = spelling(name, {**captured.globals, **closures}, local)
+        found.doubt(UnknownNameError, node, message, fix)
+    return True
+
+
+def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str]) -> bool:
+    """NKI's own modules and objects must have the attribute."""
+    if not isinstance(node.ctx, ast.Load):
+        return True
+    owner = found.resolve(node.value, local)
+    if isinstance(owner, types.ModuleType) and is_users(owner):
+        check_read(found, node, vars(owner).get(node.attr, UNKNOWN))
+    if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
+        return True
+    home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
+    removed = REMOVED.get(f"{home}.{node.attr}") if home else REMOVED_ATTRIBUTES.get(node.attr)
+    where = f"`{home or ast.unparse(node.value)}`"
+    if removed is not None:
+        message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
+        found.report(RemovedApiError, node, message, removed)
+    else:
+        prefix = ast.unparse(node.value)
+        fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
+        found.doubt(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
+    return True
+
+
+def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
+    """A call of an NKI function must fit its signature; built-ins that need the interpreter cannot be called."""
+    callee = found.resolve(node.func, local)
+    if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
+        message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
+        found.report(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
+        return True
+    check_change(found, node, callee, local)
+    if callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
+        signature = _signature(callee)
+        if signature is not None:
+            _check_arguments(found, node, callee, signature)
+    return True
+
+
+@functools.lru_cache(maxsize=1024)
+def _signature(callee: Callable[..., object]) -> inspect.Signature | None:
+    try:
+        return inspect.signature(callee)
+    except (TypeError, ValueError):
+        return None  # native code that does not tell
+
+
+def _check_arguments(found: Findings, node: ast.Call, callee: object, signature: inspect.Signature) -> None:
+    parameters = signature.parameters
+    kinds = {parameter.kind for parameter in parameters.values()}
+    written = ast.unparse(node.func)
+    full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
+    older: dict[str, str] = getattr(callee, "older", {})
+    takes = {*parameters, *older}
+    known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
+    ignored = leftover(node, callee)
+    for keyword in node.keywords:
+        if keyword is ignored:
+            message = f"`{written}` takes no `dtype`: {REMOVED_KEYWORDS['dtype']}"
+            found.warn(keyword, message, NkiDeprecationWarning)
+        elif keyword not in known:
+            _report_keyword(found, keyword, full, written, list(parameters))
+    if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
+        return
+    try:
+        names = {keyword.arg: older.get(keyword.arg, keyword.arg) for keyword in known if keyword.arg}
+        signature.bind(*node.args, **{names[k.arg]: k.value for k in known if k.arg and names[k.arg]})
+    except TypeError as misfit:
+        user = found.users.get(node)
+        if "dst" in parameters and not isinstance(user, ast.Expr) and not any(k.arg == "dst" for k in known):
+            message = f"`{written}` returns no result: it writes to `dst`, its first argument"
+            found.report(RemovedApiError, node, message, result_fix(node, known, user, full))
+        elif known == node.keywords:
+            form = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
+            found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
+        return
+    if full in SWAPPED and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
+        message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
+        found.warn(node, message, NkiDeprecationWarning)
+
+
+def leftover(call: ast.Call, callee: Any) -> ast.keyword | None:
+    """The ``dtype`` that a call of an instruction passes besides its destination: NKI 0.2 let it be, and so do we."""
+    for keyword in call.keywords:
+        if keyword.arg == "dtype" and is_api(callee) and isinstance(callee, types.FunctionType):
+            signature = inspect.signature(callee)
+            rest = {k.arg: k.value for k in call.keywords if k.arg and k is not keyword}
+            if (
+                "dst" in signature.parameters
+                and "dtype" not in signature.parameters
+                and len(rest) + 1 == len(call.keywords)
+            ):
+                try:
+                    signature.bind(*call.args, **rest)
+                except TypeError:
+                    return None
+                return keyword
+    return None
+
+
+def _first_word(node: ast.expr) -> str:
+    return node.id.partition("_")[0] if isinstance(node, ast.Name) else ""
+
+
+def _report_keyword(found: Findings, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
+    keyword = node.arg or ""
+    removed = REMOVED_PARAMETERS.get(f"{full}.{keyword}") or REMOVED_KEYWORDS.get(keyword)
+    error: type[NkiError] = RemovedApiError if removed else CallArgumentError
+    message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
+    found.doubt(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
+
+
+def _takes(parameters: list[str]) -> str:
+    return f"it takes {', '.join(parameters)}" if parameters else "it takes no arguments"
+
+
+def _is_settled(owner: object) -> bool:
+    """Whether what ``owner`` has now is all that it ever has: NKI's modules, classes and enumerations."""
+    if isinstance(owner, types.ModuleType):
+        return is_api(owner)
+    return is_api(owner) and (isinstance(owner, type) or is_api(type(owner)))
+
+
+def _is_beta1(value: object) -> bool:
+    home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+    return isinstance(home, str) and (home == "neuronxcc" or home.startswith("neuronxcc."))
+
+
+def spelling(name: str, around: Mapping[str, object], local: Iterable[str]) -> str:
+    """The best guess at what an unknown name should be: an NKI function, a customary import, or a near name."""
+    for alias, value in around.items():
+        if isinstance(value, types.ModuleType) and is_api(value) and hasattr(value, name):
+            return f"did you mean `{alias}.{name}`?"
+    if name in CUSTOMARY:
+        return f"write `{CUSTOMARY[name]}` at the top of the file"
+    known = (*local, *around, *vars(builtins))
+    return did_you_mean(name, known, otherwise="define it, or take it as an argument")
+
+
+def did_you_mean(name: str, known: Iterable[str], prefix: str = "", otherwise: str = "") -> str:
+    """The names nearest to ``name``, as the fix of an error; ``otherwise`` if none is near."""
+    public = sorted({n for n in known if not n.startswith("_")})
+    near = difflib.get_close_matches(name, public, 3, 0.6 if len(name) > 2 else 0.8)
+    return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?" if near else otherwise

@@ -1,0 +1,134 @@
+"""What a window must keep to, so that code which trusts it touches its tensor and nothing else.
+
+Windows made by indexing keep to it by construction. One that was read from text or from an artifact may say anything.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+from numpy.typing import NDArray
+
+from nki.base.errors import WindowError
+from nki.ir.gather_offsets import GROUP, INDICES
+from nki.ir.instruction import Inst
+from nki.ir.register import is_register
+from nki.ir.types import Access, Buffer, Reach, has_rows
+
+T = TypeVar("T", bound=np.generic)
+FIX = "compare with the output of `nki dump`"
+Extent = tuple[int, int, int]
+"""By how many elements a window reaches below and beyond its first element, and beyond it within a partition."""
+
+
+def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
+    """Raise :class:`WindowError` unless every operand stays inside its tensor.
+
+    ``known`` grows: what depends on a window's form alone is checked once for each form.
+    """
+    state = getattr(inst, "state", ("",))[0]
+    registers = bool(state or inst.scalar_registers)
+    for access in inst.accesses():
+        if not isinstance(access, Access):  # pyright: ignore[reportUnnecessaryIsInstance]  # for the types to refuse
+            continue
+        registers = registers or access.tensor.buffer is Buffer.register
+        _check(access, known)
+        if access.dynamic is not None:
+            _check(access.dynamic.source, known)
+            check_dynamic(access, inst)
+    if registers:  # of which most instructions have none
+        _check_registers(inst, state)
+
+
+def _check_registers(inst: Inst, state: str) -> None:
+    """Operands are in registers just where the instruction takes such."""
+    for f, access in inst.operands():
+        held = f.name == state or (f.name in inst.scalar_registers and is_register(access))
+        if (access.buffer is Buffer.register) is not held:
+            raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
+
+
+def check_dynamic(access: Access, inst: Inst) -> None:
+    """Raise unless the run-time index of ``access`` is one that ``inst`` can follow."""
+    dynamic = access.dynamic
+    assert dynamic is not None
+    source, rows = dynamic.source, dynamic.reach is Reach.rows
+    if not source.dtype.is_integer or source.dynamic is not None or source.dtype.itemsize > 4:
+        raise _error(source, "is no run-time index: that is one integer, or a column of them")
+    if source.buffer is not Buffer.sbuf and not is_register(source):
+        raise _error(source, "is a run-time index outside sbuf and the registers")
+    if dynamic.reach is Reach.elements:
+        _check_lists(access)
+        return
+    line = source.ndim == 2 or source.free_elements == 1
+    enough = line and source.size >= access.shape[0] if rows else source.size == 1
+    if not enough or dynamic.step < 1:
+        raise _error(access, f"takes {source.size} run-time indices in steps of {dynamic.step}")
+    if rows and not (inst.by_rows and access.buffer.is_hbm):
+        raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
+
+
+def _check_lists(access: Access) -> None:
+    """Raise unless ``access`` is a tile of two dimensions, and its index one that has a list for each group."""
+    dynamic = access.dynamic
+    assert dynamic is not None
+    source = dynamic.source
+    if not access.buffer.on_chip or access.buffer is Buffer.register or access.ndim != 2 or access.strides[1]:
+        raise _error(access, "has elements that offsets choose, and is no tile of two dimensions, the second in step 0")
+    if source.buffer is not Buffer.sbuf or source.ndim != 2 or source.dtype not in INDICES:
+        raise _error(source, f"holds no offsets: those are a tile of {' or '.join(map(str, INDICES))} in sbuf")
+    if source.shape[0] != access.shape[0] or access.shape[0] % GROUP or dynamic.step < 1:
+        raise _error(access, f"has offsets in {source.shape[0]} partitions, in steps of {dynamic.step} elements")
+
+
+def _check(access: Access, known: dict[tuple[Any, ...], Extent]) -> None:
+    tensor = access.tensor
+    form = access.signature
+    if access.dtype is not tensor.dtype:
+        form = (*form, tensor.free_size, tensor.dtype.name)
+    reach = known.get(form)
+    if reach is None:
+        reach = known[form] = _reach(access)
+    below, beyond, within = reach
+    if access.offset + below < 0 or (access.offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
+        raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
+    if tensor.buffer.on_chip and access.offset % access.partition_step + within >= access.partition_step:
+        raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
+
+
+def _reach(access: Access) -> Extent:
+    """What :data:`Extent` says, after the checks that depend on the window's form alone."""
+    tensor, shape, strides = access.tensor, access.shape, access.strides
+    if has_rows(access):
+        strides = (0, *strides[1:])
+    if not shape or min(shape) < 1:
+        raise _error(access, "has a dimension without elements")
+    free = list(zip(shape, strides, strict=True))
+    if tensor.buffer.on_chip:
+        if len(shape) < 2:
+            raise _error(access, "has one dimension; on chip there are at least (partitions, elements)")
+        size = tensor.free_size * tensor.dtype.itemsize
+        if size % access.dtype.itemsize:
+            raise _error(access, f"sees partitions of {size} bytes as {access.dtype}")
+        count, step = free.pop(0)
+        if count > 1 and (step < 0 or step % access.partition_step):
+            raise _error(access, f"moves by {step} elements from partition to partition of {access.partition_step}")
+        if any(s < 0 for _, s in free):
+            raise _error(access, "goes backwards within a partition")
+    within = sum((n - 1) * s for n, s in free)  # 0 where offsets choose elements, whose step is 0
+    ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
+    return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends), within
+
+
+def byte_window(mask: NDArray[T], access: Access) -> NDArray[T]:
+    """The entries of ``mask``, one byte for each byte of the tensor, that belong to the bytes which ``access`` sees."""
+    size = access.dtype.itemsize
+    steps = (*(s * size for s in access.strides), 1)
+    return as_strided(mask[access.offset * size :], (*access.shape, size), steps)
+
+
+def _error(access: Access, what: str) -> WindowError:
+    shown = f"{list(access.shape)} with steps {list(access.strides)} at {access.offset}"
+    return WindowError(f"the window {shown} of '{access.name}' {access.tensor.shape} {what}", fix=FIX)

@@ -1,0 +1,400 @@
+"""What an instruction declaration is made of, and the decorator that checks that no part is missing."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+import typing
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
+
+from nki.base.errors import (
+    NkiError,
+    ShapeError,
+)
+from nki.base.source import Where
+from nki.cost.estimate import Cost
+from nki.ir.algebra import Algebra
+from nki.ir.instruction_handle import NkiInstruction
+from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
+from nki.target.model import Target
+
+NOWHERE = Where(())
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One argument of an instruction.
+
+    ``role`` is set for tensor operands; ``immediate`` for numbers that may differ between uses of one compiled routine;
+    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums). ``several``: the operand is a
+    tuple of tiles. ``items``: the types of what a sequence may hold, in sequences of it too.
+    """
+
+    name: str
+    role: Role | None
+    immediate: bool
+    optional: bool
+    symbol: type[Any] | None
+    default: Any
+    types: tuple[type[Any], ...]
+    several: bool = False
+    items: tuple[type[Any], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """One limit of an instruction: ``ok(inst, target)`` must hold on the generations from ``since`` to ``until``.
+
+    ``text`` and ``fix`` are formatted with ``i`` (the instruction), ``t`` (the target) and ``o`` (words for every
+    argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum`` and those with an index for each
+    row, ``by rows``, or an offset for each element, ``by elements``). ``by_value`` marks rules that look at what is not
+    in the signature (immediate values, which tensor it is, where in it a window starts), and so are checked for every
+    instruction rather than once per signature.
+    """
+
+    code: str
+    text: str
+    ok: Callable[[Any, Target], bool]
+    source: str
+    error: type[NkiError] = ShapeError
+    fix: str = ""
+    since: int = 2
+    until: int = 99
+    by_value: bool = False
+
+    def check(self, inst: Inst, target: Target) -> None:
+        """Raise this rule's error unless it holds."""
+        if self.since <= target.generation <= self.until and not self.ok(inst, target):
+            words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
+            words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
+            words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if has_rows(a))
+            words["by elements"] = ", ".join(f"{f.name} {_words_of(a)}" for f, a in inst.operands() if by_elements(a))
+            message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
+            raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
+
+
+def _words_of(value: Any) -> str:
+    if isinstance(value, tuple):
+        return "(" + ", ".join(_words_of(item) for item in cast("tuple[Any, ...]", value)) + ")"
+    return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
+
+
+_PLACED = ("label", "after", "queue", "waits")
+
+
+class Inst(NkiInstruction):
+    """Base of all instruction declarations; see :func:`instruction`."""
+
+    mnemonic: ClassVar[str]
+    engines: ClassVar[tuple[Any, ...]]
+    fields: ClassVar[tuple[Field, ...]]
+    rules: ClassVar[tuple[Rule, ...]]
+    public: ClassVar[bool] = True
+    effects: ClassVar[bool] = False  # whether it does more than writing tensors
+    scalar_registers: ClassVar[tuple[str, ...]] = ()
+    """The operands that are scalar registers."""
+    by_rows: ClassVar[bool] = False
+    """Whether an operand may have a run-time index for each row: the instruction then runs row by row."""
+    row_dims: ClassVar[Mapping[str, int]] = {}
+    """The dimension of an operand that runs over those rows, where it is not the first."""
+    by_elements: ClassVar[tuple[str, ...]] = ()
+    """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.gather_offsets`)."""
+    where: Where = NOWHERE
+    # Labels that edges name, and of those what has to be complete first; the queue, and its waits (see ir.placing).
+    label: str = ""
+    after: tuple[str, ...] = ()
+    queue: str = ""
+    waits: tuple[tuple[str, int], ...] = ()
+    operand_fields: ClassVar[tuple[Field, ...]]
+    operand_names: ClassVar[tuple[str, ...]]
+    read_names: ClassVar[tuple[str, ...]]
+    write_names: ClassVar[tuple[str, ...]]
+    order_names: ClassVar[tuple[str, ...]]
+    immediate_names: ClassVar[tuple[str, ...]]
+    _key: tuple[Any, ...] | None = None
+    footprint: Any = None  # what it touches, found once for a kernel (ir.footprint)
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        """The meaning, in primitives."""
+        raise NotImplementedError
+
+    def choices(self) -> tuple[Any, ...]:
+        """The engines on which it means the same, of which the compiler takes one if ``engine`` does not say."""
+        return self.engines
+
+    def cost(self, target: Target) -> Cost:
+        """Engine cycles."""
+        raise NotImplementedError
+
+    @classmethod
+    def sample(cls, draw: Any) -> Inst:
+        """A legal instruction with random operands."""
+        raise NotImplementedError
+
+    def signature(self) -> tuple[Any, ...]:
+        """Everything that rules and generated code depend on; equal signatures share one compiled routine."""
+        raise NotImplementedError
+
+    def operands(self) -> list[tuple[Field, Access]]:
+        """The tensor operands that are present, in field order."""
+        values = self.__dict__
+        found: list[tuple[Field, Access]] = []
+        for f in self.operand_fields:
+            value = values[f.name]
+            if isinstance(value, Access):
+                found.append((f, value))
+            elif f.several:
+                found.extend((f, tile) for tile in value)
+        return found
+
+    def accesses(self) -> list[Access]:
+        """The tensor operands that are present, in field order, without their fields."""
+        return _present(self, self.operand_names)
+
+    def reads(self) -> list[Access]:
+        """What the instruction reads, run-time indices of operands included."""
+        return [*_present(self, self.read_names), *self.indexed_by()]
+
+    def writes(self) -> list[Access]:
+        """What the instruction writes."""
+        return _present(self, self.write_names)
+
+    def leaves_some(self) -> bool:
+        """Whether places of what it writes may stay as they were: rows that it skips, partitions that it leaves out."""
+        skips = getattr(self.__dict__.get("oob_mode"), "name", "") == "skip"
+        return skips and any(access.dynamic is not None for access in self.accesses())
+
+    def orders(self) -> list[Access]:
+        """What it neither reads nor writes, and no access may be moved across it to."""
+        return _present(self, self.order_names)
+
+    def indexed_by(self) -> list[Access]:
+        """Where the run-time indices of its operands are found, in the order of the operands."""
+        return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
+
+    def immediates(self) -> list[float | int]:
+        """The run-time numbers, in field order."""
+        values = self.__dict__
+        return [value for name in self.immediate_names if isinstance(value := values[name], int | float)]
+
+    def key(self) -> tuple[Any, ...]:
+        """The signature, computed once: operands never change after an instruction was recorded."""
+        found = self._key
+        if found is None:
+            found = self._key = self.signature()
+        return found
+
+    def replace(self, **changes: Any) -> Inst:
+        """A copy at the same source position with some fields changed."""
+        values = self.__dict__
+        made = cast("Callable[..., Inst]", type(self))
+        fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
+        fresh.where = self.where
+        for name in _PLACED:
+            if name in values:
+                setattr(fresh, name, values[name])
+        return fresh
+
+    def placed(self, **changes: Any) -> Inst:
+        """A copy with the same arguments and another label, edges, queue or waits."""
+        fresh = self.__class__.__new__(self.__class__)
+        fresh.__dict__ = self.__dict__ | changes
+        return fresh
+
+    def with_operands(self, changes: Mapping[int, Access]) -> Inst:
+        """A copy in which some of the operands, by their number in :meth:`accesses`, are others."""
+        fresh: dict[str, Any] = {}
+        number = 0
+        for f in self.operand_fields:
+            value = self.__dict__[f.name]
+            if isinstance(value, Access):
+                if number in changes:
+                    fresh[f.name] = changes[number]
+                number += 1
+            elif f.several:
+                fresh[f.name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(value))
+                number += len(value)
+        return self.replace(**fresh)
+
+    def __repr__(self) -> str:
+        operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
+        return f"<{self.mnemonic} {operands}>"
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        if any(getattr(self, name) != getattr(other, name) for name in _PLACED):
+            return False
+        return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _present(inst: Inst, names: tuple[str, ...]) -> list[Access]:
+    values = inst.__dict__
+    found: list[Access] = []
+    for name in names:
+        value = values[name]
+        if isinstance(value, Access):
+            found.append(value)
+        elif isinstance(value, tuple):
+            found.extend(cast("tuple[Access, ...]", value))
+    return found
+
+
+def _same(left: Any, right: Any) -> bool:
+    kind: Any = left.__class__
+    if isinstance(left, Access):
+        return isinstance(right, Access) and left.equals(right)
+    if kind is not right.__class__:
+        return False
+    if kind is tuple:
+        return len(left) == len(right) and all(map(_same, left, right))
+    return bool(left == right) or (left != left and right != right)  # NaN is NaN
+
+
+REGISTRY: dict[str, type[Inst]] = {}
+"""Every declared instruction by mnemonic, in the order of declaration."""
+
+C = TypeVar("C", bound=Inst)
+
+
+@dataclass_transform(eq_default=False)
+def instruction(
+    *, engines: tuple[Any, ...], public: bool = True, effects: bool = False
+) -> Callable[[type[C]], type[C]]:
+    """Register an instruction declaration: its annotations are its fields, which the constructor that it gets takes.
+
+    ``effects``: the instruction is there for what it does besides writing tensors.
+
+    A class without a docstring, operands, ``rules``, ``semantics``, ``cost`` or ``sample`` is refused at import.
+    """
+
+    def declare(cls: type[C]) -> type[C]:
+        missing = [part for part in ("rules", "semantics", "cost", "sample") if part not in cls.__dict__]
+        if not (cls.__doc__ or "").strip():
+            missing.append("docstring")
+        if not engines:
+            missing.append("engines")
+        if missing:
+            raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
+        cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
+        cls.engines, cls.public, cls.effects = engines, public, effects
+        cls.fields = _fields(cls)
+        cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
+        cls.operand_names = tuple(f.name for f in cls.operand_fields)
+        cls.read_names = tuple(f.name for f in cls.fields if f.role in (Role.IN, Role.INOUT))
+        cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
+        cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
+        cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
+        if not cls.write_names and not effects:
+            raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
+        for method in _methods(cls):
+            setattr(cls, method.__name__, method)
+        if cls.mnemonic in REGISTRY:
+            raise TypeError(f"instruction {cls.mnemonic} is declared twice")
+        REGISTRY[cls.mnemonic] = cls
+        return cls
+
+    return declare
+
+
+def _fields(cls: type[Inst]) -> tuple[Field, ...]:
+    """One for each annotation of ``cls`` itself that is no ``ClassVar``."""
+    declared = inspect.get_annotations(cls)
+    texts = {n: hint for n, hint in declared.items() if isinstance(hint, str) and not hint.startswith("ClassVar")}
+    # All in one go: a call of the compiler for each annotation, as typing.get_type_hints does it, would be a tenth of
+    # `import nki`.
+    evaluated = eval(f"({''.join(text + ', ' for text in texts.values())})", vars(sys.modules[cls.__module__]))
+    hints = declared | dict(zip(texts, evaluated, strict=True))
+    missing = inspect.Parameter.empty
+    return tuple(
+        _field(n, cls.__dict__.get(n, missing), hint) for n, hint in hints.items() if not isinstance(hint, str)
+    )
+
+
+def _field(name: str, default: Any, hint: Any) -> Field:
+    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
+    role: Role | None = None
+    immediate = optional = False
+    symbol: type[Any] | None = None
+    accepted: list[type[Any]] = []
+    for part in parts:
+        inner: tuple[Any, ...] = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
+        base: Any = typing.get_origin(inner[0]) or inner[0]
+        extra = inner[1:]
+        if base is type(None):
+            optional = True
+            continue
+        role = next((e for e in extra if isinstance(e, Role)), role)
+        immediate = immediate or Immediate in extra
+        kind = cast(type[Any], base)
+        if issubclass(kind, Enum) or hasattr(kind, "named"):
+            symbol = kind
+        accepted.append(kind)
+        if kind is float:
+            accepted.append(int)
+    several = role is not None and tuple in accepted
+    return Field(name, role, immediate, optional, symbol, default, tuple(accepted), several, _items(hint))
+
+
+def _items(hint: Any) -> tuple[type[Any], ...]:
+    """The types that stand in the innermost tuples of ``hint``."""
+    arguments = [a for a in typing.get_args(hint) if isinstance(a, type) or typing.get_args(a)]
+    if typing.get_origin(hint) is not tuple:
+        return tuple(dict.fromkeys(kind for a in arguments for kind in _items(a)))
+    inner = [kind for a in arguments for kind in (_items(a) or (a,))]
+    return tuple(dict.fromkeys([*inner, int] if float in inner else inner))
+
+
+def _part(value: Any) -> Any:
+    """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
+    if isinstance(value, Access):
+        return value.signature
+    kind = cast("type[Any]", type(value))
+    return "#" if kind in (float, int) else None if value is None else kind
+
+
+def _integer(value: Any) -> Any:
+    kind = cast("type[Any]", type(value))
+    return "#" if kind is int else value.signature if isinstance(value, Access) else kind
+
+
+def _exact(value: Any) -> Any:
+    """Tells 2 from 2.0 and from True, which Python takes for equal."""
+    return (type(value), value)
+
+
+def _methods(cls: type[Inst]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The constructor and ``signature`` of ``cls``.
+
+    Built as source text, since both run for every recorded instruction; as one text, since compiling texts is most of
+    what it costs to import an instruction.
+    """
+    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
+    scope |= {f"default_{f.name}": f.default for f in cls.fields}
+    required = inspect.Parameter.empty
+    taken = [f.name if f.default is required else f"{f.name}=default_{f.name}" for f in cls.fields]
+    stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
+    # A label changes neither rules nor code.
+    parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
+    text = (
+        f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
+        f"def signature(self):\n    return (mnemonic, {parts})\n"
+    )
+    exec(text, scope)
+    return scope["__init__"], scope["signature"]
+
+
+def _signature_part(f: Field) -> str:
+    if f.several:
+        return f"tuple([tile.signature for tile in self.{f.name}])"
+    if f.role is not None and not f.immediate and not f.optional:
+        return f"self.{f.name}.signature"
+    if f.role is not None or f.immediate:
+        return f"{'part' if float in f.types or not f.immediate else 'whole'}(self.{f.name})"
+    return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"

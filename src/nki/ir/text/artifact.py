@@ -1,0 +1,99 @@
+"""The ``.klir`` artifact: a kernel as a file that needs neither its source nor this process.
+
+A MessagePack map: ``format`` ("open-nki klir"), ``version`` of the format, ``compiler`` that wrote it, ``kernel`` (the
+text form, zlib-compressed) and ``digest`` (SHA-256 of the uncompressed text); ``about``, if its writer has something to
+say of it that is no part of the kernel. Reading one runs no code from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import msgpack
+
+from nki.base.errors import ArtifactError, TextError
+from nki.base.version import version
+from nki.ir.program import Kernel
+from nki.ir.text.printer import parse, show
+
+FORMAT = "open-nki klir"
+VERSION = 3
+LARGEST = 1 << 28
+"""Bytes of text that an artifact may hold: a damaged file must not exhaust memory."""
+_FIX = "compile the kernel again"
+
+
+def dumps(kernel: Kernel, about: Mapping[str, Any] | None = None) -> bytes:
+    """The artifact of ``kernel``; ``about``, of JSON values, comes along and is read by :func:`about` only."""
+    text = show(kernel).encode()
+    if len(text) > LARGEST:
+        raise ArtifactError(
+            f"kernel {kernel.name!r} takes {len(text)} bytes of text; an artifact holds at most {LARGEST}",
+            fix="pass large constants as arguments",
+        )
+    content: dict[str, Any] = {
+        "format": FORMAT,
+        "version": VERSION,
+        "compiler": version(),
+        "digest": hashlib.sha256(text).hexdigest(),
+        "kernel": zlib.compress(text, 6),
+    }
+    if about is not None:
+        content["about"] = dict(about)
+    return msgpack.packb(content)
+
+
+def loads(data: bytes, origin: str = "artifact") -> Kernel:
+    """The kernel in ``data``. Raises :class:`ArtifactError` for damaged, foreign or newer files."""
+    fields = _fields(data, origin)
+    packed = fields.get("kernel")
+    if not isinstance(packed, bytes):
+        raise ArtifactError(f"{origin} holds no kernel", fix=_FIX)
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(packed, LARGEST)
+    except zlib.error:
+        raise ArtifactError(f"{origin} is damaged", fix=_FIX) from None
+    if not unpacker.eof or unpacker.unused_data or hashlib.sha256(text).hexdigest() != fields.get("digest"):
+        raise ArtifactError(f"{origin} is damaged: its digest does not match", fix=_FIX)
+    try:
+        return parse(text.decode())
+    except (TextError, UnicodeDecodeError) as error:
+        raise ArtifactError(f"{origin} holds a kernel that this version cannot read: {error}", fix=_FIX) from None
+
+
+def about(data: bytes, origin: str = "artifact") -> dict[str, Any]:
+    """What its writer says of the artifact, empty if nothing. Whether the kernel is intact is not looked at."""
+    said = _fields(data, origin).get("about")
+    return cast(dict[str, Any], said) if isinstance(said, dict) else {}
+
+
+def _fields(data: bytes, origin: str) -> dict[str, Any]:
+    """The artifact's fields, of the right format and version."""
+    try:
+        content: Any = msgpack.unpackb(data)
+    except Exception:  # msgpack documents no common base for what damaged input can raise
+        raise ArtifactError(f"{origin} is not a kernel artifact, or is damaged", fix=_FIX) from None
+    if not isinstance(content, dict) or cast(dict[str, Any], content).get("format") != FORMAT:
+        raise ArtifactError(f"{origin} is not an Open NKI artifact", fix="pass a .klir file that this project wrote")
+    fields = cast(dict[str, Any], content)
+    if fields.get("version") != VERSION:
+        raise ArtifactError(
+            f"{origin} has format version {fields.get('version')} (by open-nki {fields.get('compiler')}); "
+            f"this is open-nki {version()}, which reads version {VERSION}",
+            fix=_FIX,
+        )
+    return fields
+
+
+def load(path: Path) -> Kernel:
+    """The kernel in the file at ``path``."""
+    try:
+        data = path.read_bytes()
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
+        raise ArtifactError(f"cannot read {path}: {error}", fix="check the path") from None
+    return loads(data, str(path))

@@ -1,0 +1,62 @@
+"""The part of an instruction's text that says how stages have put it into an order: label, edges, queue and waits."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from nki.ir.instruction import Inst
+
+_QUOTED = r'"(?:[^"\\]|\\.)*"'
+_PLAIN = re.compile(r"[^\W\d][\w.]*")
+_LABEL = rf"(?:{_QUOTED}|[^\W\d][\w.]*)"
+_QUEUE = r"[a-z]+(?:\.\d{1,9})?"
+_WAIT = rf"{_QUEUE}>=\d{{1,9}}"
+_PARTS = re.compile(
+    rf"(?:label (?P<label>{_LABEL})(?: |$))?(?:after (?P<after>{_LABEL}(?:, {_LABEL})*)(?: |$))?"
+    rf"(?:on (?P<queue>{_QUEUE})(?: |$))?(?:wait (?P<waits>{_WAIT}(?:, {_WAIT})*)(?: |$))?"
+)
+
+
+def word(name: str) -> str:
+    """A name as text: quoted unless it is a plain word."""
+    return name if _PLAIN.fullmatch(name) else json.dumps(name)
+
+
+def shown(inst: Inst) -> Iterator[str]:
+    """The parts that ``inst`` has."""
+    if inst.label:
+        yield f"label {word(inst.label)}"
+    if inst.after:
+        yield f"after {', '.join(map(word, inst.after))}"
+    if inst.queue:
+        yield f"on {inst.queue}"
+    if inst.waits:
+        yield f"wait {', '.join(f'{queue}>={count}' for queue, count in inst.waits)}"
+
+
+def read(line: str, at: int) -> tuple[dict[str, Any], int]:
+    """The attributes that stand at ``at`` in ``line``, and where they end; none if nothing can be read."""
+    found = _PARTS.match(line, at)
+    if found is None:
+        return {}, at
+    values: dict[str, Any] = {}
+    try:
+        if found["label"]:
+            values["label"] = _name(found["label"])
+        if found["after"]:
+            values["after"] = tuple(_name(label) for label in re.findall(_LABEL, found["after"]))
+    except ValueError:  # an escape that JSON does not have
+        return {}, at
+    if found["queue"]:
+        values["queue"] = found["queue"]
+    if found["waits"]:
+        waits = [wait.split(">=") for wait in found["waits"].split(", ")]
+        values["waits"] = tuple((queue, int(count)) for queue, count in waits)
+    return values, found.end()
+
+
+def _name(written: str) -> str:
+    return str(json.loads(written)) if written.startswith('"') else written

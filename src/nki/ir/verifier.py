@@ -1,0 +1,123 @@
+"""Whether an instruction may be what it is: types of arguments, places written once, the rules of its declaration."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
+from nki.ir.instruction import Field, Inst
+from nki.ir.register import is_register
+from nki.ir.types import Access, by_elements, has_rows
+from nki.target.model import Target
+
+
+def check_types(inst: Inst) -> None:
+    """Raise :class:`ArgumentError` when a field holds a value of a kind that it does not take."""
+    for f in inst.fields:
+        value = getattr(inst, f.name)
+        if value is None and f.optional:
+            continue
+        wrong_bool = isinstance(value, bool) and bool not in f.types
+        if not isinstance(value, f.types) or wrong_bool:
+            wanted = " or ".join(sorted({_words(t) for t in f.types})) + (" or None" if f.optional else "")
+            raise ArgumentError(
+                f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
+            )
+        if isinstance(value, tuple) and not _made_of(cast(tuple[Any, ...], value), f.items):
+            parts = "tensors" if f.several else "numbers" if float in f.items else "integers"
+            raise ArgumentError(
+                f"{inst.mnemonic}: {f.name}={_describe(value)} is not made of {parts}", fix=_hint(f, value)
+            )
+
+
+def _made_of(items: tuple[Any, ...], kinds: tuple[type[Any], ...]) -> bool:
+    """Whether all leaves are of these types; a truth value is no integer."""
+    return all(
+        _made_of(cast(tuple[Any, ...], n), kinds)
+        if isinstance(n, tuple)
+        else isinstance(n, kinds) and not isinstance(n, bool)
+        for n in items
+    )
+
+
+def _words(kind: type[Any]) -> str:
+    names = {Access: "a tensor", float: "a number", int: "a number", bool: "True or False", tuple: "a tuple"}
+    return names.get(kind, "an operator (nl.add, nl.exp, …)" if kind.__name__ == "Op" else f"nisa.{kind.__name__}")
+
+
+def _describe(value: Any) -> str:
+    return f"{value!r} ({type(value).__name__})" if len(repr(value)) < 60 else f"a {type(value).__name__}"
+
+
+def _hint(f: Field, value: Any) -> str:
+    if f.role is not None and hasattr(value, "__array__"):
+        return "pass the array as an argument of the kernel and copy it to SBUF with nisa.dma_copy"
+    if type(value).__name__ == "ufunc":
+        return f"use nl.{getattr(value, '__name__', 'add')} instead of np.{getattr(value, '__name__', 'add')}"
+    if f.immediate and isinstance(value, str):
+        return "pass a Python number"
+    return f"see help(nki.isa) for what {f.name} takes"
+
+
+def check_indexed(inst: Inst) -> None:
+    """Raise unless scalar registers, and indices for rows or elements, stand only where ``inst`` takes them.
+
+    Which operands take indirect views is a rule of the instructions that take any.
+    """
+    for f, access in inst.operands():
+        if is_register(access) and f.name not in inst.scalar_registers:
+            raise MemoryRegionError(
+                f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
+                "nisa.register_… read",
+                fix="store it to a (1, 1) tile with nisa.register_store",
+            )
+        if has_rows(access) and not inst.by_rows:
+            raise DynamicIndexError(
+                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
+                "follows",
+                fix="gather the rows into a tile with nisa.dma_copy first",
+            )
+        if by_elements(access) and not inst.by_elements:
+            raise DynamicIndexError(
+                f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} is an indirect view, which this instruction "
+                "does not take",
+                fix="gather into a tile with nisa.tensor_copy(dst=tile, src=view), or scatter from one, and use that",
+            )
+
+
+def _check_written(inst: Inst) -> None:
+    """Raise :class:`WriteOverlapError` when a place that ``inst`` writes is there twice: which value stays is open."""
+    for written in inst.writes():
+        if written.repeats() and not (written.one_place() and written.partitions_apart()):
+            raise WriteOverlapError(
+                f"{inst.mnemonic}: writes '{written.name}' through a view of shape {written.shape} with steps "
+                f"{written.strides}, which names an element more than once",
+                fix="write through a view without broadcast dimensions or overlapping steps, and repeat elements where "
+                "they are read",
+            )
+
+
+def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> None:
+    """Check types, generation and rules of ``inst``; signatures in ``known`` (which grows) passed before.
+
+    Raises the broken rule's error.
+    """
+    try:
+        key = inst.key()
+        seen = known.get(key)
+    except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
+        check_types(inst)
+        raise ArgumentError(
+            f"{inst.mnemonic}: an argument cannot be used at compile time", fix="pass plain values"
+        ) from None
+    if seen is None:
+        check_types(inst)
+        check_indexed(inst)
+        _check_written(inst)
+        for rule in inst.rules:
+            rule.check(inst, target)
+        known[key] = seen = any(rule.by_value for rule in inst.rules)
+    elif seen:
+        for rule in inst.rules:
+            if rule.by_value:
+                rule.check(inst, target)

@@ -1,0 +1,1 @@
+"""The instruction declarations: one file per mnemonic or documented family."""

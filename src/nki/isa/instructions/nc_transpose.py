@@ -1,0 +1,119 @@
+"""``nisa.nc_transpose``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
+from nki.cost import engines as cost
+from nki.ir.algebra import Algebra
+from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.sample import COMPUTING, PACKED, Draw
+from nki.ir.types import Buffer, In, Out, Tile
+from nki.isa.rules.operands import engines, rule, tiles
+from nki.isa.tables import enums
+from nki.target.model import Target
+
+_E = enums.engine
+_SOURCE = "NKI reference, nki.isa.nc_transpose"
+
+
+def _small(i: Any) -> bool:
+    return i.data.partitions <= 32 and i.data.free_elements <= 32
+
+
+def _by_tensor(i: Any) -> bool:
+    """Whether the memories are those of the Tensor engine: from SBUF into PSUM."""
+    return i.data.buffer is Buffer.sbuf and i.dst.buffer is Buffer.psum
+
+
+@instruction(engines=(_E.tensor, _E.vector))
+class NcTranspose(Inst):
+    """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
+
+    The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
+    PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
+    the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
+    elements of the tile on hardware.)
+    """
+
+    dst: Out[Tile]
+    data: In[Tile]
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", "data", any_dtype=True),
+        *engines(_E.tensor, _E.vector),
+        rule(
+            "NT03",
+            "data {o[data]} is larger than 128 x 128",
+            lambda i, t: i.data.free_elements <= 128,
+            _SOURCE,
+            error=ShapeError,
+            fix="transpose blocks of 128 x 128",
+        ),
+        rule(
+            "NT01",
+            "dst '{i.dst.name}' {i.dst.shape} is not data '{i.data.name}' {i.data.shape} transposed",
+            lambda i, t: (i.dst.partitions, i.dst.free_elements) == (i.data.free_elements, i.data.partitions),
+            _SOURCE,
+            fix="allocate dst as ({i.data.free_elements}, {i.data.partitions})",
+        ),
+        rule(
+            "NT02",
+            "dst '{i.dst.name}' is {i.dst.dtype}, data '{i.data.name}' is {i.data.dtype}; a transpose keeps the dtype",
+            lambda i, t: i.dst.dtype is i.data.dtype,
+            _SOURCE,
+            error=DTypeError,
+            fix="allocate dst as {i.data.dtype} and convert with nisa.tensor_copy",
+        ),
+        rule(
+            "NT04",
+            "the Tensor engine reads sbuf and writes psum; data '{i.data.name}' is in {i.data.buffer.value} and dst "
+            "'{i.dst.name}' in {i.dst.buffer.value}",
+            lambda i, t: i.engine is not _E.tensor or _by_tensor(i),
+            _SOURCE,
+            error=MemoryRegionError,
+            fix="allocate dst with buffer=nl.psum and data with buffer=nl.sbuf",
+        ),
+        rule(
+            "NT05",
+            "the Vector engine transposes up to 32 x 32; data is {o[data]}",
+            lambda i, t: i.engine is not _E.vector or _small(i),
+            _SOURCE,
+            error=ShapeError,
+            fix="use nisa.engine.tensor with dst in PSUM",
+        ),
+        rule(
+            "NT06",
+            "no engine transposes data {o[data]} from {i.data.buffer.value} to {i.dst.buffer.value}: more than 32 x 32 "
+            "goes from sbuf to psum",
+            lambda i, t: i.engine is not _E.unknown or _small(i) or _by_tensor(i),
+            _SOURCE,
+            error=MemoryRegionError,
+            fix="allocate dst with buffer=nl.psum and data with buffer=nl.sbuf",
+        ),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        m.store(self.dst, m.transpose(m.load(self.data)))
+
+    def cost(self, target: Target) -> Cost:
+        if self.engine is _E.vector or not _by_tensor(self):
+            return cost.streaming(self.data.free_elements, "nc_transpose")
+        return Cost(
+            max(self.data.partitions, min(64, self.data.free_elements)),
+            "docs",
+            "NKI reference of release 2.26.1, nki.isa.nc_transpose",
+        )
+
+    @classmethod
+    def sample(cls, draw: Draw) -> NcTranspose:
+        dtype = draw.choice((*COMPUTING, *PACKED))
+        if draw.flag():
+            rows, columns = draw.integer(1, 32), draw.integer(1, 32)
+            to, source = (draw.choice((Buffer.sbuf, Buffer.psum)) for _ in range(2))
+            return cls(draw.tile(columns, rows, dtype, to), draw.tile(rows, columns, dtype, source))
+        rows, columns = draw.partitions(), draw.choice((1, 7, 32, 96, 128))
+        return cls(draw.tile(columns, rows, dtype, Buffer.psum), draw.tile(rows, columns, dtype))

@@ -1,0 +1,37 @@
+"""``nisa.reciprocal``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.cost import engines as cost
+from nki.ir.algebra import Algebra
+from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.sample import COMPUTING, Draw
+from nki.ir.types import In, Out, Tile
+from nki.isa.rules.operands import same_elements, same_partitions, tiles
+from nki.isa.tables import enums
+from nki.target.model import Target
+
+
+@instruction(engines=(enums.engine.vector,))
+class Reciprocal(Inst):
+    """``dst = 1 / data``, element by element, in float32 on the Vector engine (correctly rounded)."""
+
+    dst: Out[Tile]
+    data: In[Tile]
+    name: str | None = None
+
+    rules = (*tiles("dst", "data"), same_partitions("dst", "data"), same_elements("dst", "data"))
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        m.store(self.dst, m.cast(m.alu("reciprocal", m.load(self.data)), self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.streaming(self.dst.free_elements, "reciprocal", 8.0)
+
+    @classmethod
+    def sample(cls, draw: Draw) -> Reciprocal:
+        partitions, free = draw.partitions(), draw.free()
+        made = [draw.tile(partitions, free, draw.choice(COMPUTING)) for _ in range(2)]
+        return cls(made[0], made[1])

@@ -1,0 +1,136 @@
+"""``nisa.tensor_copy`` and ``nisa.memset``: move a tile on chip, fill a tile."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from nki.base.dtype import float8_e8m0fnu
+from nki.base.errors import ArgumentError, EngineError
+from nki.cost import engines as cost
+from nki.ir.algebra import Algebra
+from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.sample import FLOATS, PACKED, Draw
+from nki.ir.types import Buffer, In, Out, Scalar, Tile
+from nki.isa.rules.indirection import indirection, not_on, scalar_not_in_psum
+from nki.isa.rules.operands import converts, engines, holds, rule, same_elements, same_partitions, tiles
+from nki.isa.tables import enums
+from nki.target.model import Target
+
+_E = enums.engine
+
+
+@instruction(engines=(_E.vector, _E.scalar, _E.gpsimd))
+class TensorCopy(Inst):
+    """Copy the tile ``src`` to ``dst`` within SBUF and PSUM.
+
+    Same partitions and elements per partition, shapes may differ. Equal dtypes are copied bit for bit; otherwise each
+    element passes through float32. GpSimd cannot reach PSUM; the Scalar engine of gen2 has no such instruction. On gen4
+    both tiles may be indirect views, except on GpSimd.
+    """
+
+    dst: Out[Tile]
+    src: In[Tile]
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    by_elements = ("dst", "src")
+    rules = (
+        *tiles("dst", "src", any_dtype=True),
+        converts("TC02", "NKI reference, nki.isa.tensor_copy"),
+        same_partitions("dst", "src"),
+        same_elements("dst", "src"),
+        *engines(_E.vector, _E.scalar, _E.gpsimd),
+        rule(
+            "TC01",
+            "the Scalar engine of {t.name} has no tensor_copy",
+            lambda i, t: i.engine is not _E.scalar,
+            "NKI reference, nki.isa.tensor_copy",
+            error=EngineError,
+            until=2,
+            fix="use nisa.activation(dst=…, op=nl.copy, data=…), or another engine",
+        ),
+        *indirection("dst", "src", others=False),
+        not_on(_E.gpsimd),
+        scalar_not_in_psum(),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        m.store(self.dst, m.cast(m.load(self.src), self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.streaming(self.dst.free_elements, "tensor_copy")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> TensorCopy:
+        partitions, free = draw.partitions(), draw.free()
+        dtype, other = draw.copied()
+        where = draw.choice((Buffer.sbuf, Buffer.psum))
+        return cls(draw.tile(partitions, free, dtype), draw.tile(partitions, free, other, where))
+
+
+def _fills(i: Any) -> bool:
+    """Packed tiles are filled with 0 only, scales with powers of two."""
+    value, dtype = i.value, i.dst.dtype
+    if dtype is float8_e8m0fnu:
+        return 2.0**-127 <= value <= 2.0**127 and math.frexp(value)[0] == 0.5
+    return not dtype.is_packed or value == 0
+
+
+@instruction(engines=(_E.vector, _E.gpsimd))
+class Memset(Inst):
+    """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
+
+    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
+    """
+
+    dst: Out[Tile]
+    value: Scalar
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", any_dtype=True),
+        *engines(_E.vector, _E.gpsimd),
+        rule(
+            "MS01",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}",
+            lambda i, t: holds(i.dst.dtype, i.value),
+            "Release notes of NKI 0.3 (the value's type must match dst)",
+            error=ArgumentError,
+            fix="pass a whole number within the range of {i.dst.dtype}",
+            by_value=True,
+        ),
+        rule(
+            "MS02",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}: packed tiles take 0, scales a "
+            "power of two from 2**-127 to 2**127",
+            lambda i, t: _fills(i),
+            "NKI reference, nki.isa.memset (x4 types); float8_e8m0fnu has no other values",
+            error=ArgumentError,
+            fix="fill a view of the tile as an integer dtype with the code",
+            by_value=True,
+        ),
+    )
+
+    def doubt(self) -> str | None:
+        """Why NKI itself would not take it, though it is legal here."""
+        whole = type(self.value) is float and self.value % 1 == 0  # others are an error
+        if not whole or not self.dst.dtype.is_integer:
+            return None
+        return (
+            f"nisa.memset(value={self.value!r}) of {self.dst.dtype} tile '{self.dst.name}': since NKI 0.3 the value "
+            f"has the type of the tile: write {int(self.value)}"
+        )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        m.store(self.dst, m.const(self.value, self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        return cost.streaming(self.dst.free_elements, "memset")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> Memset:
+        dtype = draw.choice((*FLOATS, *PACKED, float8_e8m0fnu))
+        value = 0.0 if dtype.is_packed else 2.0 ** draw.integer(-127, 127) if not dtype.computes else draw.number()
+        return cls(draw.tile(draw.partitions(), draw.free(), dtype), value)

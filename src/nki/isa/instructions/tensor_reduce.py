@@ -1,0 +1,191 @@
+"""``nisa.tensor_reduce`` and ``nisa.tensor_partition_reduce``."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+from nki.base.dtype import float32 as _F32
+from nki.base.errors import ArgumentError, OperatorError, ShapeError
+from nki.cost import engines as cost
+from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
+from nki.ir.types import Buffer, In, Out, Tile
+from nki.isa.rules.indirection import indirection
+from nki.isa.rules.operands import alu_op, bit_types, buffer, rule, same_elements, same_partitions, tiles
+from nki.isa.tables import alu, enums
+from nki.isa.tables.operators import OPS, AluOp, Op
+from nki.target.model import Target
+
+_E = enums.engine
+_SOURCE = "NKI reference, nki.isa.tensor_reduce"
+_ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
+"""What reduces over partitions."""
+
+
+def _axes(i: Any) -> tuple[int, ...]:
+    """The reduced dimensions, counted from the front, sorted; none if some are no integers."""
+    axis: object = i.axis
+    given: tuple[Any, ...] = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
+    if any(type(a) is not int for a in given):
+        return ()
+    return tuple(sorted(a + i.data.ndim if a < 0 else a for a in given))
+
+
+def _trailing(i: Any) -> bool:
+    axes = _axes(i)
+    return len(axes) > 0 and axes[0] > 0 and axes == tuple(range(i.data.ndim - len(axes), i.data.ndim))
+
+
+def _kept(i: Any) -> int:
+    """Results per partition."""
+    return math.prod(i.data.shape[1 : i.data.ndim - len(_axes(i))])
+
+
+def _store(m: Algebra[Any], op: Op, dst: Tile, value: Any) -> None:
+    """Bit operators store their pattern, arithmetic is converted."""
+    if op.alu is not None and op.alu.bits:
+        m.store(reinterpreted(dst, value.dtype), value)
+    else:
+        m.store(dst, m.cast(value, dst.dtype))
+
+
+@instruction(engines=(_E.vector,))
+class TensorReduce(Inst):
+    """Fold the last dimensions of ``data`` with ``op``, partition by partition.
+
+    ``axis`` is one or more trailing dimensions, never dimension 0; ``dst`` holds the remaining elements (``keepdims``
+    leaves ones in the shape, which changes nothing in memory). Arithmetic operators fold float32 strictly from left to
+    right, starting with the first element; ``negate`` flips the sign of the result. Bit operators take integers of one
+    width. On gen4 both tiles may be indirect views.
+    """
+
+    dst: Out[Tile]
+    op: AluOp
+    data: In[Tile]
+    axis: int | tuple[int, ...]
+    negate: bool = False
+    keepdims: bool = False
+    name: str | None = None
+
+    by_elements = ("dst", "data")
+    rules = (
+        *tiles("dst", "data"),
+        rule(
+            "TR02",
+            "axis={i.axis} of data {o[data]}: the reduced dimensions must be the last ones, without dimension 0",
+            lambda i, t: _trailing(i),
+            _SOURCE,
+            error=ShapeError,
+            fix="reduce trailing dimensions; for the partition axis use nisa.nc_transpose or a matmul with ones",
+        ),
+        same_partitions("dst", "data"),
+        *alu_op("op"),
+        rule(
+            "TR01",
+            "op={i.op} is not a reduction operator",
+            lambda i, t: i.op.alu is None or i.op.alu.reduces,
+            _SOURCE,
+            error=OperatorError,
+            fix="use add, subtract, multiply, maximum, minimum, a logical or a bitwise operator",
+        ),
+        rule(
+            "TR03",
+            "dst {o[dst]} does not hold data {o[data]} reduced over axis={i.axis}",
+            lambda i, t: i.dst.free_elements == _kept(i),
+            _SOURCE,
+            error=ShapeError,
+            fix="allocate dst with the dimensions that stay",
+        ),
+        rule(
+            "TR04",
+            "negate=True with the bit operator {i.op}",
+            lambda i, t: not i.negate or i.op.alu is None or not i.op.alu.bits,
+            _SOURCE,
+            error=ArgumentError,
+            fix="leave negate out, or use an arithmetic operator",
+        ),
+        bit_types("op", "dst", "data"),
+        *indirection("dst", "data", others=False),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        value = m.reduce(self.op.name, m.load(self.data), _kept(self))
+        if self.negate:
+            value = m.alu("multiply", value, m.const(-1.0, _F32))
+        _store(m, self.op, self.dst, value)
+
+    def cost(self, target: Target) -> Cost:
+        fast = self.data.dtype.itemsize == 2 and self.dst.dtype.itemsize == 2 and self.op.name in ("add", "maximum")
+        return cost.streaming(self.data.free_elements, "tensor_reduce", 0.5 if fast else 1.0)
+
+    @classmethod
+    def sample(cls, draw: Draw) -> TensorReduce:
+        partitions = draw.partitions()
+        op = OPS[draw.choice([r.name for r in alu.TABLE.values() if r.reduces])]
+        bits = op.alu is not None and op.alu.bits
+        kinds = [d for d in INTEGERS if d.itemsize == 2] if bits else list(COMPUTING)
+        data = draw.tile(partitions, draw.free(), draw.choice(kinds))
+        axes = tuple(range(draw.integer(1, data.ndim - 1), data.ndim))
+        kept = math.prod(data.shape[1 : axes[0]])
+        dst = draw.tile(partitions, kept, draw.choice(kinds))
+        return cls(
+            dst, op, data, axes if draw.flag() else axes[0] if len(axes) == 1 else axes, not bits and draw.flag()
+        )
+
+
+@instruction(engines=(_E.gpsimd,))
+class TensorPartitionReduce(Inst):
+    """Fold ``data`` over its partitions into the one partition of ``dst``, on GpSimd.
+
+    ``op`` is add, average, maximum, bitwise_or or bitwise_and, computed in float32 (bit operators: on integers of one
+    width), lowest partition first; the average is the sum divided by the number of partitions. Both tiles are in SBUF.
+    """
+
+    dst: Out[Tile]
+    op: AluOp
+    data: In[Tile]
+    name: str | None = None
+
+    rules = (
+        *tiles("dst", "data"),
+        same_elements("dst", "data"),
+        buffer("dst", Buffer.sbuf),
+        buffer("data", Buffer.sbuf),
+        rule(
+            "PR01",
+            "op={i.op} is not one that reduces over partitions",
+            lambda i, t: i.op.name in _ACROSS,
+            "NKI reference, nki.isa.tensor_partition_reduce",
+            error=OperatorError,
+            fix="use one of " + ", ".join(f"nl.{name}" for name in _ACROSS),
+        ),
+        rule(
+            "PR02",
+            "dst '{i.dst.name}' has {i.dst.partitions} partitions; the result has one",
+            lambda i, t: i.dst.partitions == 1,
+            "NKI reference, nki.isa.tensor_partition_reduce",
+            error=ShapeError,
+            fix="pass a tile of one partition",
+        ),
+        bit_types("op", "dst", "data"),
+    )
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        if self.op.name == "average":
+            total = m.reduce_partitions("add", m.load(self.data))
+            value = m.alu("divide", total, m.const(float(self.data.partitions), _F32))
+        else:
+            value = m.reduce_partitions(self.op.name, m.load(self.data))
+        _store(m, self.op, self.dst, value)
+
+    def cost(self, target: Target) -> Cost:
+        return cost.guessed(150.0 + self.data.free_elements * 8, "GpSimd reads 16 partitions per processor")
+
+    @classmethod
+    def sample(cls, draw: Draw) -> TensorPartitionReduce:
+        free = draw.free()
+        op = OPS[draw.choice(_ACROSS)]
+        kinds = [d for d in INTEGERS if d.itemsize == 4] if op.alu is not None and op.alu.bits else list(FLOATS)
+        return cls(draw.tile(1, free, draw.choice(kinds)), op, draw.tile(draw.partitions(), free, draw.choice(kinds)))

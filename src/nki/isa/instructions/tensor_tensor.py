@@ -1,0 +1,130 @@
+"""``nisa.tensor_tensor``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.errors import EngineError, MemoryRegionError
+from nki.cost import engines as cost
+from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.sample import COMPUTING, INTEGERS, Draw
+from nki.ir.types import Buffer, In, Out, Tile
+from nki.isa.rules.indirection import indirection
+from nki.isa.rules.operands import (
+    alu_op,
+    bit_types,
+    bits_on_vector,
+    engines,
+    not_both_psum,
+    rule,
+    same_elements,
+    same_partitions,
+    tiles,
+)
+from nki.isa.tables import alu, enums
+from nki.isa.tables.operators import OPS, AluOp
+from nki.target.model import Target
+
+_E = enums.engine
+_SOURCE = "NKI reference, nki.isa.tensor_tensor"
+_WORDS = ("int32", "uint32")
+_COMPARISONS = ("equal", "not_equal", "greater_equal", "greater", "less_equal", "less")
+_EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "abs_max", "abs_min", *_COMPARISONS)
+"""Operators that GpSimd computes on integers; on the logical ones float32 changes nothing."""
+
+
+@instruction(engines=(_E.vector, _E.gpsimd))
+class TensorTensor(Inst):
+    """``dst = data1 <op> data2``, element by element.
+
+    All tiles have the same partitions and elements per partition; the inputs are not both in PSUM. Arithmetic operators
+    compute in float32, with one exception: sums, products, extremes and comparisons of tiles that are all int32 or
+    uint32 run on GpSimd in exact integers, of which 32 bits are kept, unless ``engine`` says Vector or a tile is in
+    PSUM. Bit operators take integers of one width and store bits. ``nl.power`` runs on GpSimd, so all its tiles are in
+    SBUF. On gen4 ``dst`` and ``data1`` may be indirect views.
+    """
+
+    dst: Out[Tile]
+    data1: In[Tile]
+    data2: In[Tile]
+    op: AluOp
+    engine: enums.engine = _E.unknown
+    name: str | None = None
+
+    by_elements = ("dst", "data1")
+    rules = (
+        *tiles("dst", "data1", "data2"),
+        same_partitions("dst", "data1", "data2"),
+        same_elements("dst", "data1", "data2"),
+        not_both_psum("data1", "data2"),
+        *engines(_E.vector, _E.gpsimd),
+        *alu_op("op"),
+        rule(
+            "TT01",
+            "op={i.op} takes one operand",
+            lambda i, t: i.op.alu is None or i.op.alu.arity == 2,
+            _SOURCE,
+            error=EngineError,
+            fix="use nisa.tensor_scalar or nisa.activation for a unary operator",
+        ),
+        rule(
+            "TT02",
+            "nl.power runs on GpSimd, which cannot reach psum, where it would find {o[in psum]}",
+            lambda i, t: i.op.name != "power" or all(a.buffer is Buffer.sbuf for a in i.accesses()),
+            _SOURCE,
+            error=MemoryRegionError,
+            fix="copy the operand to SBUF with nisa.tensor_copy first",
+        ),
+        rule(
+            "TT03",
+            "nl.power runs on GpSimd only",
+            lambda i, t: i.op.name != "power" or i.engine in (_E.unknown, _E.gpsimd),
+            _SOURCE,
+            error=EngineError,
+            fix="leave engine out",
+        ),
+        bits_on_vector("TT04", "op", _SOURCE),
+        bit_types("op", "dst", "data1", "data2"),
+        *indirection("dst", "data1"),
+    )
+
+    def exact_integers(self) -> bool:
+        """Whether GpSimd's native integer arithmetic computes this."""
+        words = all(a.dtype.name in _WORDS for a in self.accesses())
+        on_sbuf = all(a.buffer is not Buffer.psum for a in self.accesses())
+        return words and on_sbuf and self.op.name in _EXACT and self.engine is not _E.vector
+
+    def choices(self) -> tuple[enums.engine, ...]:
+        """GpSimd alone computes exact integers and powers, the Vector engine alone works on bits."""
+        if self.op.alu is not None and self.op.alu.bits:
+            return (_E.vector,)
+        return (_E.gpsimd,) if self.exact_integers() or self.op.name == "power" else self.engines
+
+    def semantics(self, m: Algebra[Any]) -> None:
+        left, right = m.load(self.data1), m.load(self.data2)
+        if self.exact_integers():
+            m.store(self.dst, m.integer(self.op.name, left, right, self.dst.dtype))
+        elif self.op.alu is not None and self.op.alu.bits:
+            value = m.alu(self.op.name, left, right)
+            m.store(reinterpreted(self.dst, value.dtype), value)
+        else:
+            m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
+
+    def cost(self, target: Target) -> Cost:
+        psum = sum(a.buffer is Buffer.psum for a in (self.data1, self.data2))
+        narrow = all(a.dtype.itemsize == 2 for a in self.accesses())
+        return cost.streaming(self.dst.free_elements, "tensor_tensor", 1.0 if psum == 1 or narrow else 2.0)
+
+    @classmethod
+    def sample(cls, draw: Draw) -> TensorTensor:
+        partitions, free = draw.partitions(), draw.free()
+        names = [r.name for r in alu.TABLE.values() if r.arity == 2 and r.since <= draw.target.generation]
+        op = OPS[draw.choice(names)]
+        if op.alu is not None and op.alu.bits:
+            width = draw.choice((1, 2, 4))
+            kinds = [d for d in INTEGERS if d.itemsize == width]
+        else:
+            kinds = [d for d in COMPUTING if d.itemsize == 4] if draw.flag() else list(COMPUTING)
+        made = [draw.tile(partitions, free, draw.choice(kinds)) for _ in range(3)]
+        return cls(made[0], made[1], made[2], op)

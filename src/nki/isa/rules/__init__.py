@@ -1,0 +1,1 @@
+"""Legality rules that several instructions share."""

@@ -1,0 +1,131 @@
+"""The reduction registers of the Scalar and the Vector engine, and the rules of the arguments that command them.
+
+Each engine has one float32 register a lane, in which instructions leave a sum or an extreme of their results for later
+ones. The builder supplies the registers as an operand, so that they are read and written like any tile.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from nki.base.dtype import float32
+from nki.base.errors import ArgumentError, DTypeError, OperatorError
+from nki.ir.algebra import Algebra
+from nki.ir.instruction import Rule
+from nki.ir.types import Access
+from nki.isa.rules.operands import rule
+from nki.isa.tables.enums import reduce_cmd
+
+SCALAR: Final = "scalar.reduce"
+"""The Scalar engine's registers, which ``activation``, ``activation_reduce`` and ``activate2`` share."""
+VECTOR: Final = "vector.reduce"
+"""The Vector engine's registers, which all its instructions with a ``reduce_cmd`` share."""
+
+STARTS: Final = {
+    "add": 0.0,
+    "subtract": 0.0,
+    "multiply": 1.0,
+    "maximum": -math.inf,
+    "minimum": math.inf,
+    "abs_max": 0.0,
+    "abs_min": math.inf,
+}
+"""What a reset leaves in the registers, for each operator that reduces into them."""
+ADDING: Final = (reduce_cmd.reduce, reduce_cmd.reset_reduce, reduce_cmd.load_reduce)
+"""The commands under which an instruction's results go into the registers."""
+
+
+def before(i: Any, m: Algebra[Any], op: str, loaded: Any = None) -> Any:
+    """What the registers hold when the results come: under ``load_reduce`` it is ``loaded``."""
+    if i.reduce_cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
+        return m.const(STARTS[op], float32)
+    return m.load(loaded if i.reduce_cmd is reduce_cmd.load_reduce else i.registers)
+
+
+def total(i: Any, m: Algebra[Any], op: str, results: Any, loaded: Any = None) -> Any:
+    """What the registers hold after ``i``: each lane's results are folded in, one after the other."""
+    start = before(i, m, op, loaded)
+    return m.reduce(op, results, start=start) if i.reduce_cmd in ADDING else start
+
+
+def total_or_unknown(i: Any, m: Algebra[Any], op: str, results: Any, loaded: Any = None) -> Any:
+    """The same for an instruction that may change the registers under ``idle``, too: nobody knows to what."""
+    return m.const(math.nan, float32) if i.reduce_cmd is reduce_cmd.idle else total(i, m, op, results, loaded)
+
+
+def keep(i: Any, m: Algebra[Any], held: Any, *, negate: bool = False) -> None:
+    """Write the registers and, where the caller wants them, ``reduce_res``, which nothing else may overwrite."""
+    m.store(i.registers, held)
+    if i.reduce_res is not None:
+        shown = m.alu("multiply", held, m.const(-1.0, float32)) if negate else held
+        m.store(i.reduce_res, m.cast(shown, i.reduce_res.dtype))
+
+
+def commands(source: str, *allowed: reduce_cmd) -> Rule:
+    """``reduce_cmd`` is one of these."""
+    words = ", ".join(command.name for command in allowed)
+    return rule(
+        "RC01",
+        "reduce_cmd={i.reduce_cmd.name} does not exist for this instruction",
+        lambda i, t: i.reduce_cmd in allowed,
+        source,
+        error=ArgumentError,
+        fix=f"use {words}",
+    )
+
+
+def operator(source: str, name: str, *allowed: str) -> Rule:
+    """The operator that folds into the registers is one of these, or left out."""
+    words = ", ".join(f"nl.{op}" for op in allowed)
+    return rule(
+        "RC02",
+        f"{name}={{i.{name}}} is not one that this instruction reduces with",
+        lambda i, t: getattr(i, name) is None or getattr(i, name).name in allowed,
+        source,
+        error=OperatorError,
+        fix=f"use {words}",
+    )
+
+
+def registers(own: bool = True) -> Rule:
+    """The builder's registers are there exactly where they take part; ``own`` False: or never."""
+
+    def ok(i: Any, t: Any) -> bool:
+        held = i.registers
+        if held is None:
+            return not (own and i.uses_state)
+        return i.uses_state and held.shape == (i.dst.partitions, 1) and held.offset == 0 and held.dtype is float32
+
+    return rule(
+        "RC03",
+        "registers={o[registers]} are not the float32 registers, one a partition of dst, that the arguments call for",
+        ok,
+        "this project: the builder supplies them, and a kernel in text form may have lost them",
+        error=ArgumentError,
+        fix="compare with the output of `nki dump`",
+    )
+
+
+def loaded(source: str, name: str) -> Rule:
+    """``load_reduce`` has something to load."""
+    return rule(
+        "RC04",
+        f"reduce_cmd=load_reduce needs {name}",
+        lambda i, t: i.reduce_cmd is not reduce_cmd.load_reduce or getattr(i, name) is not None,
+        source,
+        error=ArgumentError,
+        fix=f"pass {name}, a number or a float32 tile of one element per partition; or use reset_reduce",
+    )
+
+
+def result_is_float(source: str) -> Rule:
+    """``reduce_res`` is of a float dtype."""
+    return rule(
+        "RC05",
+        "reduce_res '{i.reduce_res.name}' is {i.reduce_res.dtype}; it must be of a float dtype",
+        lambda i, t: not isinstance(i.reduce_res, Access) or i.reduce_res.dtype.is_float,
+        source,
+        error=DTypeError,
+        fix="allocate it as float32",
+    )

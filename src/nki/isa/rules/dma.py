@@ -1,0 +1,112 @@
+"""Rules that the DMA instructions share, and how long data takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.errors import ArgumentError, GenerationError, MemoryRegionError
+from nki.ir.instruction import Cost, Inst, Rule
+from nki.ir.types import Buffer, has_rows
+from nki.isa.tables import enums
+from nki.target.model import Target
+
+_MODE = enums.dge_mode
+_GUIDE = "Descriptor generation guide, "
+_REFERENCE = "NKI reference, nki.isa.dma_copy"
+
+
+def by_rows(inst: Inst) -> bool:
+    """Whether an operand has a run-time index for each of its rows."""
+    return any(map(has_rows, inst.accesses()))
+
+
+NO_PSUM = Rule(
+    "DM01",
+    "DMA cannot reach psum, where it would find {o[in psum]}",
+    lambda i, t: all(a.buffer is not Buffer.psum for a in i.accesses()),
+    "Release notes of NKI 0.3 (no DMA from PSUM)",
+    MemoryRegionError,
+    "move the tile between PSUM and SBUF with nisa.tensor_copy",
+)
+
+HARDWARE = Rule(
+    "DM02",
+    "hardware descriptor generation does not exist on {t.name}",
+    lambda i, t: i.dge_mode is not _MODE.hwdge,
+    _REFERENCE,
+    GenerationError,
+    "use nisa.dge_mode.swdge, or target trn2 or trn3",
+    until=2,
+)
+
+PRIORITY = (
+    Rule(
+        "DM03",
+        "priority={i.priority} is not one of 0, 1, 2, 3",
+        lambda i, t: i.priority is None or i.priority in (0, 1, 2, 3),
+        _REFERENCE,
+        ArgumentError,
+        "pass 0 (most urgent) to 3, or None",
+    ),
+    Rule(
+        "DM04",
+        "priority needs gen4; {t.name} has no DMA quality of service",
+        lambda i, t: i.priority is None,
+        _REFERENCE,
+        GenerationError,
+        "leave priority out, or target trn3",
+        until=3,
+    ),
+)
+
+ROWS = (
+    Rule(
+        "DM05",
+        "{t.name} has no DMA with an index for each row",
+        lambda i, t: not by_rows(i),
+        _GUIDE + "mode selection summary (indirect: NeuronCore-v3 and newer)",
+        GenerationError,
+        "loop over the rows with one index each, or target trn2 or trn3",
+        until=2,
+    ),
+    Rule(
+        "DM06",
+        "an operand outside hbm has an index for each row: {o[by rows]}",
+        lambda i, t: all(a.buffer.is_hbm for a in i.accesses() if has_rows(a)),
+        _REFERENCE,
+        MemoryRegionError,
+        "copy the tensor to HBM first",
+    ),
+)
+
+ROWS_MODE = Rule(
+    "DM07",
+    "dge_mode={i.dge_mode.name} cannot follow an index for each row; only software on GpSimd can",
+    lambda i, t: not by_rows(i) or i.dge_mode in (_MODE.unknown, _MODE.swdge),
+    _GUIDE + "how access patterns affect the mode",
+    ArgumentError,
+    "leave dge_mode out, or pass nisa.dge_mode.swdge",
+)
+
+
+def _one_each(i: Any, t: Target) -> bool:
+    rows = [a for a in i.accesses() if has_rows(a)]
+    return all((a.dynamic.source.shape[0], a.dynamic.source.free_elements) == (a.shape[0], 1) for a in rows)
+
+
+ONE_COLUMN = Rule(
+    "DM08",
+    "the indices are no column with one for each row of {o[by rows]}",
+    _one_each,
+    _REFERENCE,
+    fix="pass a column of (rows, 1), such as indices[0:rows, 0:1]; only nisa.dma_transpose takes more",
+)
+
+
+def moved(nbytes: int, target: Target, share: float = 1.0) -> Cost:
+    """The time of moving so many bytes at a ``share`` of the DMA engines' sustained rate."""
+    return Cost(
+        target.vector_clock_ghz * nbytes / (share * target.dma_engine_sustained_gbps * target.dma_engines),
+        "docs",
+        "sustained rate of all DMA engines; fixed latencies belong to the queue, not to the instruction",
+    )

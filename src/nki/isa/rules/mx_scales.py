@@ -1,0 +1,135 @@
+"""How the scales of MX tiles lie in SBUF, and the rules about that.
+
+A scale belongs to a group of 8 partitions and one packed element (four numbers) of each, so that 32 partitions, a
+quadrant, have four partitions of scales. Those lie in the same quadrant as the data, on its first four partitions or
+shifted by 4, 8 or 12, which lets up to four tiles share one tile of scales; the partitions between them are not
+touched. (Trainium3 architecture guide; MXFP guide, "Scale Tensor" and "Packing Scale Values".)
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nki.base.dtype import float8_e8m0fnu, uint8
+from nki.base.errors import DTypeError, PartitionError, ShapeError
+from nki.ir.instruction import Rule
+from nki.ir.sample import Draw
+from nki.ir.types import Access, Buffer
+from nki.isa.rules.operands import buffer, rule
+
+QUADRANT: Final = 32
+GROUP: Final = 8
+"""Partitions that share a scale."""
+PER_QUADRANT: Final = QUADRANT // GROUP
+SHIFTS: Final = (0, 4, 8, 12)
+_GUIDE: Final = "MXFP Matrix Multiplication with NKI on AWS Neuron, Packing Scale Values"
+
+
+def regrouped(tile: Access, offset: int, partitions: tuple[tuple[int, int], ...], dtype: Any = None) -> Access:
+    """``tile`` from ``offset`` partitions on, its partitions as the dimensions ``(step in partitions, count)``."""
+    step = tile.strides[0]
+    strides = (*(s * step for s, _ in partitions), *tile.strides[1:])
+    shape = (*(n for _, n in partitions), *tile.shape[1:])
+    return Access(tile.tensor, tile.offset + offset * step, shape, strides, dtype or tile.dtype)
+
+
+def held(scale: Access, partitions: int) -> Access:
+    """The scales of a tile of so many partitions, as (quadrants, 4, elements)."""
+    return regrouped(scale, 0, ((QUADRANT, partitions // QUADRANT), (1, PER_QUADRANT)))
+
+
+def spread(scale: Access, partitions: int) -> Access:
+    """The scale of every element: (quadrants, 4, 8, elements), powers of two."""
+    quadrants = (QUADRANT, partitions // QUADRANT)
+    return regrouped(scale, 0, (quadrants, (1, PER_QUADRANT), (0, GROUP)), float8_e8m0fnu)
+
+
+def needed(partitions: int) -> int:
+    """How many partitions from its first on a scale tile must have for so many partitions of data."""
+    return partitions // QUADRANT * QUADRANT - QUADRANT + PER_QUADRANT
+
+
+def _starts(scale: Access, data: Access) -> bool:
+    quadrant, shift = divmod(scale.start_partition, QUADRANT)
+    return shift in SHIFTS and quadrant == data.start_partition // QUADRANT
+
+
+def scale_rules(name: str, data: str, elements: str, source: str) -> tuple[Rule, ...]:
+    """The operand ``name`` can hold the scales of ``data``, whose packed elements are those of ``elements``."""
+    return (
+        buffer(name, Buffer.sbuf),
+        rule(
+            "SC01",
+            f"{name} {{o[{name}]}} holds no scales: those are float8_e8m0fnu or uint8",
+            lambda i, t: getattr(i, name).dtype in (float8_e8m0fnu, uint8),
+            source,
+            error=DTypeError,
+            fix="allocate it as nl.float8_e8m0fnu, or view it so",
+        ),
+        rule(
+            "SC02",
+            f"{name} {{o[{name}]}} has other free dimensions than {elements} {{o[{elements}]}}: one scale for each "
+            "packed element",
+            lambda i, t: getattr(i, name).free_elements == getattr(i, elements).free_elements,
+            source,
+            error=ShapeError,
+            fix=f"slice both to the same number of elements per partition, {{i.{elements}.free_elements}}",
+        ),
+        rule(
+            "SC03",
+            f"{name} '{{i.{name}.name}}' starts at partition {{i.{name}.start_partition}}, {data} "
+            f"'{{i.{data}.name}}' at {{i.{data}.start_partition}}: scales start in the quadrant of 32 partitions where "
+            "the data starts, 0, 4, 8 or 12 partitions from its beginning",
+            lambda i, t: _starts(getattr(i, name), getattr(i, data)),
+            _GUIDE,
+            error=PartitionError,
+            fix="slice the scales as scale[0:], scale[4:], scale[8:] or scale[12:]",
+        ),
+        rule(
+            "SC04",
+            f"{name} {{o[{name}]}} has too few partitions for the scales of {data} {{o[{data}]}}: four in each "
+            "quadrant of 32",
+            lambda i, t: getattr(i, name).partitions >= needed(getattr(i, data).partitions),
+            _GUIDE,
+            error=PartitionError,
+            fix=f"allocate the scales with as many partitions as {data} (up to 32 partitions need only 4)",
+        ),
+        rule(
+            "SC05",
+            f"{name} '{{i.{name}.name}}' steps {{i.{name}.strides[0]}} elements between partitions; its tensor has "
+            f"{{i.{name}.partition_step}}: an engine reads neighbouring partitions",
+            lambda i, t: getattr(i, name).strides[0] == getattr(i, name).partition_step,
+            _GUIDE,
+            error=PartitionError,
+            fix="use nisa.dma_copy to rearrange partitions",
+        ),
+    )
+
+
+def scales(draw: Draw, partitions: int, columns: int) -> Access:
+    """A random tile for the scales of so many partitions and packed elements."""
+    shift, dtype = draw.choice(SHIFTS), draw.choice((float8_e8m0fnu, uint8))
+    return draw.shifted(draw.integer(needed(partitions), partitions - shift), columns, dtype, shift)
+
+
+def quarters(tile: Access, index: int) -> Access:
+    """Every fourth element of each partition of ``tile`` from ``index`` on; see :func:`in_fours`."""
+    shape, strides = _joined(tile)
+    size, step = shape[-1], strides[-1]
+    return Access(
+        tile.tensor, tile.offset + index * step, (*shape[:-1], size // 4), (*strides[:-1], 4 * step), tile.dtype
+    )
+
+
+def in_fours(tile: Access) -> bool:
+    """Whether four elements that follow each other in ``tile`` are always equally far apart in memory."""
+    return _joined(tile)[0][-1] % 4 == 0
+
+
+def _joined(tile: Access) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and steps with the last dimensions made one until four divides its size, as far as that goes."""
+    shape, strides = list(tile.shape), list(tile.strides)
+    while shape[-1] % 4 and len(shape) > 2 and (shape[-1] == 1 or strides[-2] == shape[-1] * strides[-1]):
+        size, step = shape.pop(), strides.pop()
+        shape[-1], strides[-1] = shape[-1] * size, step if size > 1 else strides[-1]
+    return tuple(shape), tuple(strides)

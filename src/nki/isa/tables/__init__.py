@@ -1,0 +1,1 @@
+"""The enumerations, ALU operators and activation functions of the instruction set."""

@@ -1,0 +1,1 @@
+"""Placement of tiles in SBUF and PSUM."""

@@ -1,0 +1,180 @@
+"""Stage ``depend``: the edges that the user has drawn agree with what the data need, and program order obeys both.
+
+Instructions depend on each other where one writes bytes that the other reads or writes, and where ``after`` says so. An
+edge may ask for an instruction to be complete before another that stands earlier in the program; the later one is then
+brought forward, or rather the earlier one put off, as far as the data allow. After this stage the order of the body is
+one in which every instruction stands behind all that it depends on.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from nki.analysis.dependence import Frontier
+from nki.analysis.memory_effects import footprint, footprints
+from nki.base.errors import ScheduleCycleError
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement, instructions
+from nki.ir.ordering import Edge, edges, named
+from nki.ir.program import Kernel
+from nki.ir.types import Access
+from nki.target.model import Target
+
+Level = dict[int, list[tuple[Statement, Statement, Edge]]]
+"""By id of the loop in whose body they are (0: the kernel's own): edges between two statements of that body."""
+
+
+def run(kernel: Kernel, target: Target) -> Kernel:  # noqa: ARG001  # as all stages
+    """``kernel`` with its statements in an order that obeys all edges; the order of the program if that does.
+
+    Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that cannot
+    be, which only text can draw.
+    """
+    if not any(inst.after for inst in kernel.instructions()):
+        return kernel
+    levels: Level = {}
+    for edge, consumer, producer in edges(kernel.body):
+        depth = len(producer)
+        inside = consumer[depth] if len(consumer) > depth else edge.consumer
+        levels.setdefault(id(producer[-1]) if producer else 0, []).append((inside, edge.producer, edge))
+    return kernel.with_body(_ordered(kernel, kernel.body, 0, levels))
+
+
+def _ordered(kernel: Kernel, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
+    """``body`` in an order that obeys the edges of this level, and the bodies of its loops likewise."""
+    drawn = levels.get(level, [])
+    number = {id(statement): i for i, statement in enumerate(body)}
+    if any(number[id(consumer)] < number[id(producer)] for consumer, producer, _ in drawn):
+        extra = [(number[id(consumer)], number[id(producer)], edge) for consumer, producer, edge in drawn]
+        body = [body[i] for i in _sorted(body, dependences(kernel, body), extra)]
+    return tuple(s if isinstance(s, Inst) else replace(s, body=_ordered(kernel, s.body, id(s), levels)) for s in body)
+
+
+def dependences(kernel: Kernel, body: Sequence[Statement]) -> list[set[int]]:
+    """For each statement the numbers of those before it that it depends on by data, as far as others do not imply it.
+
+    A loop is one statement, which touches what its body touches and the registers that it counts in and asks.
+    """
+    frontier = Frontier(footprints(kernel, kernel.places))
+    registers = _Registers()
+    result: list[set[int]] = []
+    for number, statement in enumerate(body):
+        if isinstance(statement, Inst):
+            result.append(frontier.all_of(number, number, footprint(statement)) | registers.step(number, statement))
+            continue
+        found: set[int] = set()
+        for inst in instructions(statement.body):
+            found |= frontier.all_of(number, number, footprint(inst))
+        result.append((found | registers.step(number, statement)) - {number})
+    return result
+
+
+class _Registers:
+    """Dependences through the registers that loops use themselves, which no instruction's footprint shows."""
+
+    def __init__(self) -> None:
+        self.writer: dict[int, int] = {}
+        self.readers: dict[int, set[int]] = {}
+
+    def step(self, number: int, statement: Statement) -> set[int]:
+        found: set[int] = set()
+        reads, writes = _registers(statement)
+        for tensor in reads:
+            if tensor in self.writer:
+                found.add(self.writer[tensor])
+            self.readers.setdefault(tensor, set()).add(number)
+        for tensor in writes:
+            found |= self.readers.pop(tensor, set())
+            if tensor in self.writer:
+                found.add(self.writer[tensor])
+            self.writer[tensor] = number
+        return found - {number}
+
+
+def _registers(statement: Statement) -> tuple[set[int], set[int]]:
+    """The registers that a statement reads and writes, by id."""
+    if isinstance(statement, Inst):
+        reads = {id(a.tensor) for a in statement.reads() if _is_scalar(a)}
+        return reads, {id(a.tensor) for a in statement.writes() if _is_scalar(a)}
+    reads = {id(a.tensor) for a in statement.reads()}
+    writes = {id(statement.register.tensor)}
+    for inner in statement.body:
+        more_reads, more_writes = _registers(inner)
+        reads |= more_reads
+        writes |= more_writes
+    return reads, writes
+
+
+def _is_scalar(access: Access) -> bool:
+    return access.buffer.word == "register"
+
+
+def _sorted(body: Sequence[Statement], needs: list[set[int]], extra: list[tuple[int, int, Edge]]) -> list[int]:
+    """The numbers of the statements, each behind those that it needs, else in program order."""
+    users: list[list[int]] = [[] for _ in body]
+    missing = [0] * len(body)
+    needs = [set(its) for its in needs]
+    for consumer, producer, _ in extra:
+        needs[consumer].add(producer)
+    for consumer, its in enumerate(needs):
+        missing[consumer] = len(its)
+        for producer in its:
+            users[producer].append(consumer)
+    ready = [i for i, count in enumerate(missing) if not count]
+    order: list[int] = []
+    while ready:
+        i = heapq.heappop(ready)
+        order.append(i)
+        for user in users[i]:
+            missing[user] -= 1
+            if not missing[user]:
+                heapq.heappush(ready, user)
+    if len(order) < len(body):
+        raise _cycle(body, needs, extra, {i for i, count in enumerate(missing) if count})
+    return order
+
+
+def _cycle(
+    body: Sequence[Statement], needs: list[set[int]], extra: list[tuple[int, int, Edge]], stuck: set[int]
+) -> ScheduleCycleError:
+    """The error for a circle among the statements ``stuck``, each of which needs another one of them."""
+    at = min(stuck)
+    path: list[int] = []
+    while at not in path:
+        path.append(at)
+        at = min(its for its in needs[at] if its in stuck)
+    circle = [*path[path.index(at) :], at]
+    drawn = {(consumer, producer): edge for consumer, producer, edge in extra}
+    steps = [
+        f"{_words(body[a])} {'is to come after' if (a, b) in drawn else 'uses the data of'} {_words(body[b])}"
+        for a, b in pairwise(circle)
+    ]
+    edge = next(drawn[pair] for pair in pairwise(circle) if pair in drawn)
+    error = ScheduleCycleError(
+        f"no order of the instructions obeys the schedule: {', and '.join(steps)}",
+        fix="leave out an edge of the circle",
+    )
+    error.at(edge.consumer.where.span, edge.consumer.where.stack)
+    return error
+
+
+def _words(statement: Statement) -> str:
+    if isinstance(statement, Inst):
+        return named(statement)
+    span = statement.where.span
+    return "the run-time loop" + (f" of line {span.line}" if span else "")
+
+
+def legal(kernel: Kernel) -> None:
+    """Every instruction stands behind those that its edges name."""
+    seen: set[str] = set()
+    for inst in kernel.instructions():
+        assert seen.issuperset(inst.after), f"{inst!r} stands before {set(inst.after) - seen}"
+        if inst.label:
+            seen.add(inst.label)
+
+
+__all__ = ["dependences", "legal", "run"]

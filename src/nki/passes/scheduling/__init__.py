@@ -1,0 +1,1 @@
+"""Engine assignment and list scheduling."""

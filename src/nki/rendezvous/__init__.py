@@ -1,0 +1,1 @@
+"""Meetings of the cores of a launch: exchanges and barriers among n participants."""

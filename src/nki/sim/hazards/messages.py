@@ -1,0 +1,241 @@
+"""What the hostile simulator says: who wrote and who read which bytes of what, and at which line."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.base.errors import (
+    AccumulationError,
+    ClobberedReadError,
+    NkiError,
+    OutOfBoundsError,
+    StaleReadError,
+    UnwrittenReadError,
+)
+from nki.base.source import Span, Where
+from nki.ir.access_bounds import byte_window
+from nki.ir.instruction import Inst
+from nki.ir.loop import For, Loop
+from nki.ir.program import Kernel
+from nki.ir.types import Access, Role, Tensor
+
+Bytes = NDArray[np.bool_]
+"""A truth value for each byte of a tensor."""
+_LOOPS: Final = "the loop"
+
+
+class Log:
+    """Which instruction ran at which time, counted from 1."""
+
+    def __init__(self) -> None:
+        self._wheres: list[Where] = []
+        self._kinds: list[type[Inst] | None] = []
+
+    def add(self, by: Inst | Loop) -> int:
+        """The time that begins with ``by``."""
+        self._wheres.append(by.where)
+        self._kinds.append(type(by) if isinstance(by, Inst) else None)
+        return len(self._wheres)
+
+    def where(self, time: int) -> Where:
+        """Where the instruction stands that ran then."""
+        return self._wheres[time - 1]
+
+    def by_matmul(self, time: int) -> bool:
+        """Whether a matrix product ran then."""
+        return time > 0 and hasattr(self._kinds[time - 1], "accumulate")
+
+    def by_tensor_engine(self, time: int) -> bool:
+        """Whether it was the Tensor engine that ran then."""
+        kind = self._kinds[time - 1]
+        return kind is not None and kind.engines[0].name == "tensor"
+
+    def mnemonic(self, time: int) -> str:
+        """The name of the instruction that ran then."""
+        kind = self._kinds[time - 1]
+        return kind.mnemonic if kind else _LOOPS
+
+    def said(self, time: int, near: Span | None) -> str:
+        """The instruction that ran then, in words for a message at ``near``."""
+        return _said(self.mnemonic(time), self._wheres[time - 1].span, near)
+
+
+def _said(what: str, span: Span | None, near: Span | None) -> str:
+    return what + (f" in {line_of(span, near)}" if span else "")
+
+
+def line_of(span: Span, near: Span | None) -> str:
+    """``span`` as a message at ``near`` names it."""
+    return f"line {span.line}" if near is not None and span.file == near.file else str(span)
+
+
+def named(by: Inst | Loop, access: Access) -> str:
+    """The part that ``access`` plays in an instruction or loop, with its mnemonic."""
+    if not isinstance(by, Inst):
+        return "for: a bound" if isinstance(by, For) else "while: the condition"
+    operands = sorted(by.operands(), key=lambda operand: operand[0].role is Role.OUT)  # what is read comes first
+    field = next((f.name for f, a in operands if a is access or a.same_place(access)), "")
+    field = field or next((f.name for f, a in operands if a.tensor is access.tensor), "")
+    return f"{by.mnemonic}: {field or 'the index of an operand,'}"
+
+
+def shown(tensor: Tensor) -> str:
+    """A tensor with its shape, type and memory."""
+    if tensor.buffer.word == "register":
+        return f"register '{tensor.name}'"
+    return f"'{tensor.name}' {tensor.shape} {tensor.dtype} in {tensor.buffer.value}"
+
+
+def box_of(tensor: Tensor, chosen: Bytes) -> str:
+    """The first rectangle of the chosen bytes: partitions and bytes in them; in HBM bytes and the first element."""
+    if not tensor.buffer.on_chip:
+        start, stop = _run(chosen)
+        index = [int(n) for n in np.unravel_index(start // tensor.dtype.itemsize, tensor.shape)]
+        return _first(f"bytes {start} to {stop - 1} from element {index} on", stop - start, chosen)
+    rows = chosen.reshape(tensor.shape[0], -1)
+    top = int(rows.any(axis=1).argmax())
+    start, stop = _run(rows[top])
+    _, below = _run((rows[top:] == rows[top]).all(axis=1))
+    where = f"partition {top}" if below == 1 else f"partitions {top} to {top + below - 1}"
+    return _first(f"{where}, bytes {start} to {stop - 1}", below * (stop - start), chosen)
+
+
+def _run(line: Bytes) -> tuple[int, int]:
+    """The first run of chosen bytes: its start, and the first byte behind it."""
+    start = int(line.argmax())
+    rest = line[start:]
+    return start, start + (len(rest) if rest.all() else int(rest.argmin()))
+
+
+def _first(box: str, size: int, chosen: Bytes) -> str:
+    return box if size == np.count_nonzero(chosen) else f"{box} and others"
+
+
+def _amount(chosen: Bytes, asked: Bytes, tensor: Tensor) -> str:
+    missing, wanted = int(np.count_nonzero(chosen)), int(np.count_nonzero(asked))
+    return f"{box_of(tensor, chosen)} ({'all' if missing == wanted else f'{missing} of'} {wanted} bytes)"
+
+
+class Reader:
+    """Who reads what, where that goes wrong: makes the errors."""
+
+    def __init__(self, by: Inst | Loop, access: Access, asked: Bytes, log: Log) -> None:
+        self._by = by
+        self._access = access
+        self._asked = asked
+        self._log = log
+        self._near = by.where.span
+        self._subject = f"{named(by, access)} {shown(access.tensor)}"
+
+    def unwritten(self, missing: Bytes, last: int, program: Kernel | None) -> NkiError:
+        """Nobody has written the ``missing`` bytes; the tensor was last written at time ``last`` (0: never)."""
+        tensor = self._access.tensor
+        made = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
+        other = f"; {self._log.said(last, self._near)} wrote other parts of it" if last else ""
+        later = None if program is None else later_writer(program, self._by, tensor, missing)
+        if later is not None and later.where.span is not None:
+            when = f" before ({_said(later.mnemonic, later.where.span, self._near)} does so only later)"
+            fix = f"read it behind {line_of(later.where.span, self._near)}"
+        else:
+            when = " and nothing will be" if program is not None else " yet"
+            fix = "write it first, with nisa.dma_copy, nisa.memset or what computes it; or read only what was written"
+        if tensor.buffer.word == "register" and later is None:
+            fix = "set it first, with nisa.register_move or nisa.register_load"
+        if tensor.buffer.word == "register":
+            return self._error(UnwrittenReadError, f"{self._subject}{made} is read and was not set{when}", fix)
+        where = _amount(missing, self._asked, tensor)
+        text = f"{self._subject}{made} is read where nothing was written{when}, {where}{other}"
+        return self._error(UnwrittenReadError, text, fix)
+
+    def undefined(self, origin: NkiError) -> NkiError:
+        """What is read came of bytes that nobody had written; ``origin`` is the error of reading those."""
+        first = f" in {line_of(origin.span, self._near)}" if origin.span else ""
+        text = f"{self._subject} is read, and is undefined since{first}: {origin.message}"
+        return self._error(type(origin), text, origin.fix)
+
+    def stale(self, missing: Bytes, other: Tensor, time: int) -> NkiError:
+        """Nobody has written the ``missing`` bytes of a placed tile; they hold what ``other`` got at ``time``."""
+        tensor = self._access.tensor
+        text = (
+            f"{self._subject} at {tensor.address} is read where nothing was written to it, "
+            f"{_amount(missing, self._asked, tensor)}: there is what {self._log.said(time, self._near)} wrote to "
+            f"{shown(other)} at {other.address}"
+        )
+        return self._error(StaleReadError, text, f"write '{tensor.name}' first, or give the tiles addresses apart")
+
+    def clobbered(self, buried: Bytes, written: int, over: Tensor, time: int, *, itself: bool = False) -> NkiError:
+        """The ``buried`` bytes of a placed tile were overwritten at ``time`` through ``over``.
+
+        ``itself``: by the instruction that reads them, which does both at its own pace.
+        """
+        tensor = self._access.tensor
+        before = f", written by {self._log.said(written, self._near)}," if written else ""
+        text = (
+            f"{self._subject} at {tensor.address}{before} is read "
+            + ("while the same instruction writes" if itself else f"after {self._log.said(time, self._near)} wrote")
+            + f" {shown(over)} at {over.address}, over {_amount(buried, self._asked, tensor)}"
+        )
+        fix = "give the tiles addresses apart"
+        fix = fix if itself else f"read '{tensor.name}' before that, or {fix}"
+        return self._error(ClobberedReadError, text, fix)
+
+    def unbegun(self, missing: Bytes) -> NkiError:
+        """A matmul adds to bytes that nobody has written."""
+        text = f"{self._subject} is added to where nothing was written, "
+        text += _amount(missing, self._asked, self._access.tensor)
+        fix = "let the first matmul of a sum overwrite: accumulate=(i > 0), or leave accumulate out"
+        return self._error(AccumulationError, text, fix)
+
+    def foreign(self, time: int, target: str) -> NkiError:
+        """A matmul adds to numbers that another engine wrote at ``time``."""
+        text = (
+            f"{self._subject} is added to, where {self._log.said(time, self._near)} has written numbers other than 0; "
+            f"on {target} that is undefined, matmuls can add only to what matmuls wrote"
+        )
+        fix = "begin the sum with a matmul, and add the other numbers with nisa.tensor_tensor afterwards"
+        return self._error(AccumulationError, text, fix)
+
+    def _error(self, kind: type[NkiError], text: str, fix: str) -> NkiError:
+        return kind(text, fix=fix).at(self._near, self._by.where.stack if isinstance(self._by, Inst) else ())
+
+
+def strayed(inst: Inst, numbers: NDArray[np.int64], outside: Bytes) -> NkiError:
+    """The error for gathering elements of these ``numbers``, (partitions, elements), some of them ``outside``."""
+    partition, place = (int(n) for n in np.argwhere(outside)[0])
+    source, index = inst.reads()[:2]
+    text = (
+        f"{inst.mnemonic}: {np.count_nonzero(outside)} of {outside.size} indices from '{index.name}' lead outside "
+        f"{shown(source.tensor)}, of which a partition has {source.free_elements} elements here, the first of them "
+        f"{numbers[partition, place]} (number {place} of partition {partition}), and what they give is undefined"
+    )
+    fix = f"keep the numbers in '{index.name}' below {source.free_elements}, or leave what they give unused"
+    return OutOfBoundsError(text, fix=fix).at(inst.where.span, inst.where.stack)
+
+
+def early(log: Log, tensor: Tensor, places: Bytes, read: int, adds: Inst) -> NkiError:
+    """The error for ``places`` of a sum that were read at time ``read`` and never after ``adds`` had added to them."""
+    where = log.where(read)
+    text = (
+        f"{log.mnemonic(read)} reads {shown(tensor)} before its sum is complete: "
+        f"{_said(adds.mnemonic, adds.where.span, where.span)} adds to it afterwards, {box_of(tensor, places)}, and "
+        "nothing reads what that comes to"
+    )
+    behind = f"behind {line_of(adds.where.span, where.span)}" if adds.where.span else "when it is complete"
+    fix = f"read '{tensor.name}' {behind}; if a new sum begins there, pass accumulate=False to its first matmul"
+    return AccumulationError(text, fix=fix).at(where.span, where.stack)
+
+
+def later_writer(program: Kernel, by: Inst | Loop, tensor: Tensor, missing: Bytes) -> Inst | None:
+    """The first instruction behind ``by`` that writes some of the ``missing`` bytes."""
+    behind = False
+    for inst in program.instructions():
+        behind = behind or inst.where is by.where
+        if not behind or inst.where is by.where:
+            continue
+        for access in inst.writes():
+            if access.tensor is tensor and (access.dynamic is not None or byte_window(missing, access).any()):
+                return inst
+    return None

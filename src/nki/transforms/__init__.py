@@ -1,0 +1,1 @@
+"""Rewrites of a program that keep its results."""

@@ -1,0 +1,82 @@
+"""``NKI_PRECISE_FP=0``: what a kernel makes in low precision is stored as float32, so that nothing is rounded.
+
+Not a stage of the pipeline: the kernel that is checked, kept and shown stays as it was written, and what executes it
+widens it first. Inputs and constants keep their dtype, which float32 holds exactly; results become float32. Integers,
+scales (float8_e8m0fnu) and packed types are no low precision of anything, and stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Final
+
+from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
+from nki.base.errors import NkiError, WidenedViewError
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement
+from nki.ir.program import Kernel
+from nki.ir.types import Access, Tensor
+
+LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2)
+
+
+class Widening:
+    """Which float32 tensor stands for which."""
+
+    def __init__(self) -> None:
+        self._wide: dict[Tensor, Tensor] = {}
+
+    def tensor(self, tensor: Tensor) -> Tensor:
+        """What stands for ``tensor``: itself, unless the kernel makes it in low precision."""
+        if tensor.dtype not in LOW or tensor.role == "input" or tensor.data is not None:
+            return tensor
+        if tensor not in self._wide:
+            self._wide[tensor] = replace(tensor, dtype=float32)
+        return self._wide[tensor]
+
+    def access(self, access: Access) -> Access:
+        """The same elements of what stands for its tensor. Raises :class:`WidenedViewError` for other types' views."""
+        wide = self.tensor(access.tensor)
+        if wide is access.tensor:
+            return access
+        if access.dtype is not access.tensor.dtype:
+            raise WidenedViewError(
+                f"'{access.name}' is {access.tensor.dtype} and looked at as {access.dtype}; NKI_PRECISE_FP=0 stores it "
+                "as float32, which has other bits",
+                fix="run this kernel without NKI_PRECISE_FP=0",
+            )
+        return Access(wide, access.offset, access.shape, access.strides, float32, access.dynamic)
+
+    def inst(self, inst: Inst) -> Inst:
+        """``inst`` on what stands for its operands."""
+        try:
+            found = {i: wide for i, a in enumerate(inst.accesses()) if (wide := self.access(a)) is not a}
+        except NkiError as error:
+            raise error.at(inst.where.span, inst.where.stack) from None
+        return inst.with_operands(found) if found else inst
+
+    def kernel(self, kernel: Kernel) -> Kernel:
+        """``kernel``, on all cores, with what stands for its tensors, and so without their places."""
+        return replace(
+            kernel,
+            places={},
+            body=self.body(kernel.body),
+            tensors=tuple(map(self.tensor, kernel.tensors)),
+            outputs=tuple(map(self.tensor, kernel.outputs)),
+            others=tuple(map(self.kernel, kernel.others)),
+        )
+
+    def body(self, body: Iterable[Statement]) -> tuple[Statement, ...]:
+        """``body`` on what stands for its operands."""
+        return tuple(
+            self.inst(s)
+            if isinstance(s, Inst)
+            else replace(s, body=self.body(s.body), tensors=tuple(map(self.tensor, s.tensors)))
+            for s in body
+        )
+
+
+def run(kernel: Kernel) -> Kernel:
+    """``kernel`` with float32 tensors in the place of those of low precision."""
+    return Widening().kernel(kernel)
