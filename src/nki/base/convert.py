@@ -1,6 +1,6 @@
 """Between stored elements and the float32 values that engines compute with, in NumPy.
 
-The native code (``nki.backend.cpu.codegen.convert``) keeps the same contract bit for bit: reading is exact, except that a
+The native code (``backend.cpu.codegen.convert``) keeps the same contract bit for bit: reading is exact, except that a
 32-bit integer beyond 2**24 rounds to nearest even; writing rounds to nearest even; integers saturate and take NaN as 0;
 bool is ``x != 0`` (so NaN is true); floats overflow as their format does (float16, bfloat16, float8_e4m3 and
 float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN

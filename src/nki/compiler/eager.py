@@ -20,7 +20,6 @@ from nki.base.source import Where
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
-from nki.ir.value_printer import showing
 from nki.ir.gather_offsets import GROUP, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
@@ -28,6 +27,7 @@ from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Kernel, Observer, joined
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
+from nki.ir.value_printer import showing
 from nki.passes import accumulate, allocate, order, verify
 from nki.rendezvous.turns import Cores, Link
 from nki.sim.hazards import Hazards, Launch

@@ -6,8 +6,8 @@ from typing import Any, NoReturn
 
 from nki.base.dtype import int32
 from nki.base.errors import RegisterUseError
-from nki.ir.value_printer import values
 from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.value_printer import values
 
 
 class VirtualRegister(Access):

@@ -11,9 +11,9 @@ from nki.base.dtype import DType
 from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.value_printer import values
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Tensor, has_rows, row_major
+from nki.ir.value_printer import values
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
 from nki.language import dynamic, indexing, patterns, rearranging, shaping

@@ -1,6 +1,6 @@
 """Stage ``schedule``: every instruction gets a queue, and each queue an order.
 
-Engines that may be chosen are chosen by load, and so are DMA rings (``passes.scheduling.engine_assignment``). Then the region's
+Engines that may be chosen are chosen by load, so are DMA rings (``scheduling.engine_assignment``). Then the region's
 instructions begin in the order in which the target's costs let them (list scheduling): whenever a queue is free, it
 takes, of the ``WINDOW`` instructions that are next in the program and whose producers are complete, the one from which
 the longest path of costs leads to the end. Where that does not end sooner than program order, by the same costs,

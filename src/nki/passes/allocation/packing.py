@@ -6,8 +6,9 @@ that wastes least; each is deterministic, and the first two take time in proport
 :class:`_Oldest` walks through time and gives each block the place that was free for longest, never used ones first: the
 engines then seldom wait for a place. Blocks that live long would cut its memory into pieces; they go to a part of their
 own, packed by :class:`_Gaps`, which gives each block the smallest gap that holds it. The less room there is, the more
-blocks count as living long, until none is left for the other part. Then ``skyline`` looks at all of time at once. Where blocks are to lie around fixed ones, or beside each other in other partitions, :func:`stack` places the
-hardest first; a block that finds no room moves to the front, and all are placed anew.
+blocks count as living long, until none is left for the other part. Then ``skyline`` looks at all of time at once.
+Where blocks are to lie around fixed ones, or beside each other in other partitions, :func:`stack` places the hardest
+first; a block that finds no room moves to the front, and all are placed anew.
 """
 
 from __future__ import annotations

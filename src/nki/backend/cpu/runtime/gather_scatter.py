@@ -1,7 +1,8 @@
 """Indirect views in native code: rows of a plan that gather before an instruction and scatter behind it.
 
 Meaning: :mod:`nki.ir.gather_offsets`. All operands' offsets are looked up and checked first, and kept as bytes from a
-partition's start. The instruction itself runs on dense tiles in scratch memory, so its code knows nothing of offsets. A predicated copy scatters only what its predicate chooses, which therefore lies in such a tile, too.
+partition's start. The instruction itself runs on dense tiles in scratch memory, so its code knows nothing of offsets. A
+predicated copy scatters only what its predicate chooses, which therefore lies in such a tile, too.
 """
 
 # llvmlite ships no type information.

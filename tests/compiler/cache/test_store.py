@@ -309,7 +309,7 @@ def test_an_entry_is_an_artifact_like_any_other(run: Run, folder: Path) -> None:
 
 
 def test_pickle_is_used_nowhere() -> None:
-    source = Path(store.__file__).parent.parent
+    source = Path(store.__file__).parents[2]
     using = [str(p) for p in source.rglob("*.py") if "import pickle" in p.read_text() or "marshal" in p.read_text()]
     assert not using
 
