@@ -21,7 +21,7 @@ import nki.language as nl
 from benchmarks.timing import Row
 from nki import target as targets
 from nki.compiler import pipeline
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.jit import adapter_for
 
@@ -119,13 +119,13 @@ def scheduling(runs: int) -> Iterator[Row]:
         )
 
 
-def _specialised(kernel: Any, *arguments: Any) -> Kernel:
+def _specialised(kernel: Any, *arguments: Any) -> Program:
     """The kernel's instructions as they are recorded."""
     specs = kernel.specs(kernel.bind(arguments, {}), adapter_for(arguments, {}))
     return pipeline.compile(kernel.func, specs, kernel.chosen_target(), stop="specialise")
 
 
-def _stages(kernel: Kernel) -> dict[str, float]:
+def _stages(kernel: Program) -> dict[str, float]:
     """Seconds of CPU time in each stage, with its check."""
     took: dict[str, float] = {}
     last = time.process_time()

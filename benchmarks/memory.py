@@ -17,7 +17,7 @@ from examples.minilm.model import load_model, make_batch
 from nki import target as targets
 from nki.analysis.liveness import Life, largest_sum, lives, regions
 from nki.base import gc_pause
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.jit import Kernel as Jitted
 from nki.passes import allocate
 from nki.passes.allocation.packing import pack
@@ -53,7 +53,7 @@ def rows(runs: int) -> Iterator[Row]:
         yield speed(program, runs)
 
 
-def peaks(kernel: Kernel) -> Iterator[Row]:
+def peaks(kernel: Program) -> Iterator[Row]:
     """Bytes per partition: as placed, and as little as a plan needs, over the most in use at one moment."""
     target = targets.find(kernel.target)
     found = lives(kernel, target)
@@ -75,9 +75,9 @@ def tightest(its: Sequence[Life], need: int) -> int:
     return size
 
 
-def speed(kernel: Kernel, runs: int) -> Row:
+def speed(kernel: Program, runs: int) -> Row:
     """Time of the stage, and of checking what it leaves, for each instruction."""
-    bare = Kernel(**{name: getattr(kernel, name) for name in Kernel.__slots__} | {"places": {}})
+    bare = Program(**{name: getattr(kernel, name) for name in Program.__slots__} | {"places": {}})
     target = targets.find(kernel.target)
     best = [float("inf"), float("inf")]
     with gc_pause.paused():

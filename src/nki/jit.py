@@ -27,8 +27,7 @@ from nki.frontend.captured_state import Read, watching
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
 from nki.ir.ordering import Pairs
-from nki.ir.program import Kernel as Program
-from nki.ir.program import is_recording
+from nki.ir.program import Program, is_recording
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from nki.compiler.cache import store
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from tests.ir.programs import KERNEL
 
 
@@ -23,7 +23,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def kept(name: str, digit: int, age: float) -> None:
     def code() -> None: ...
 
-    program = Kernel(**{field: getattr(KERNEL, field) for field in Kernel.__slots__} | {"name": name})
+    program = Program(**{field: getattr(KERNEL, field) for field in Program.__slots__} | {"name": name})
     store.store(f"{digit}" * 64, program, code.__code__, {spec.name: spec for spec in KERNEL.input_specs()}, [])
     path = store.folder() / f"{str(digit) * 40}.klir"
     os.utime(path, (time.time() - age,) * 2)

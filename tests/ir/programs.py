@@ -7,7 +7,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.passes import verify
 from nki.target import find
@@ -37,17 +37,17 @@ def everything(a, b):
 
 
 ARGUMENTS = [np.zeros((64, 32), np.float32), np.zeros((64, 48), np.float32)]
-KERNEL: Kernel = everything.compile(*ARGUMENTS).kernel
+KERNEL: Program = everything.compile(*ARGUMENTS).kernel
 TEXT = printer.show(KERNEL)
 
 
-def accept(kernel: Kernel) -> Kernel:
+def accept(kernel: Program) -> Program:
     """What happens to every kernel that did not come from source, before native code trusts it."""
     target = find(kernel.target)
     return verify.run(kernel, target)
 
 
-def edited(old: str, new: str) -> Kernel:
+def edited(old: str, new: str) -> Program:
     """KERNEL with one part of its text replaced."""
     assert TEXT.count(old) >= 1, old
     return printer.parse(TEXT.replace(old, new, 1))

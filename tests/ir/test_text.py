@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nki.base.errors import NkiError, TextError
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import printer
 
 from .programs import KERNEL, TEXT, accept, edited
@@ -84,7 +84,7 @@ def test_comments_and_empty_lines_change_nothing() -> None:
 )
 def test_every_mistake_names_its_line(old: str, new: str, line: int, why: str) -> None:
     if not why:  # readable: a number that rounds to infinity is one
-        assert isinstance(edited(old, new), Kernel)
+        assert isinstance(edited(old, new), Program)
         return
     with pytest.raises(TextError, match=rf"line {line}: ") as caught:
         edited(old, new)

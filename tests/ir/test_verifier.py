@@ -24,7 +24,7 @@ from nki.base.errors import (
 )
 from nki.compiler import pipeline
 from nki.compiler.executable import Executable
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.target import find
 
@@ -46,7 +46,7 @@ kernel "small" target=trn2 grid=() version="1" {
 """
 
 
-def with_line(line: str) -> Kernel:
+def with_line(line: str) -> Program:
     """SMALL with one more instruction, before its last."""
     at = SMALL.index("  dma_copy dst=c")
     return printer.parse(f"{SMALL[:at]}  {line}\n{SMALL[at:]}")

@@ -23,7 +23,7 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.register import is_register
 from nki.ir.rng_state import VECTOR_WORDS
 from nki.ir.sample import Draw
@@ -117,10 +117,10 @@ def _stored(array: Array, dtype: DType) -> Array:
 
 
 @dataclass
-class Program:
+class Bench:
     """A kernel around ``trials``; ``tensors`` holds theirs in the order of the kernel's inputs and outputs."""
 
-    kernel: Kernel
+    kernel: Program
     trials: tuple[Inst, ...]
     tensors: tuple[Tensor, ...]
 
@@ -156,7 +156,7 @@ class Program:
                     yield f"seed {SEED}: {where}: {values}: {show_inst(inst)}"
 
 
-def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = ()) -> Program:
+def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = ()) -> Bench:
     """A kernel that runs each instruction on tiles of its own, of which ``fresh`` ones are not filled before.
 
     All tensors need different names.
@@ -182,8 +182,10 @@ def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = 
                 body.append(_moving(stages[tensor], tile))
             body.append(DmaCopy(Access.whole(outputs[tensor]), stages.get(tensor, tile)))
     every = (*inputs.values(), *outputs.values(), *tensors, *(a.tensor for a in stages.values()))
-    kernel = Kernel("trial", target.name, (), tuple(inputs.values()), tuple(outputs.values()), True, every, tuple(body))
-    return Program(pipeline.compile(None, {}, target, start=kernel), tuple(trials), tensors)
+    kernel = Program(
+        "trial", target.name, (), tuple(inputs.values()), tuple(outputs.values()), True, every, tuple(body)
+    )
+    return Bench(pipeline.compile(None, {}, target, start=kernel), tuple(trials), tensors)
 
 
 def _stage(tensor: Tensor) -> Access:
@@ -211,7 +213,7 @@ def _moving(dst: Access, src: Access) -> Inst:
     return Activation(spare, OPS["copy"], stage, None, 1.0, OPS["add"], held, command, registers=registers)
 
 
-def run_native(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
+def run_native(kernel: Program, inputs: Sequence[Array]) -> list[Array]:
     """The kernel's outputs from compiled code. They start out as garbage that no instruction writes."""
     outputs = [np.frombuffer(b"\xa5" * t.nbytes, t.dtype.plain).reshape(t.shape).copy() for t in kernel.outputs]
     given = [np.ascontiguousarray(a) for a in inputs]
@@ -219,7 +221,7 @@ def run_native(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
     return outputs
 
 
-def run_reference(kernel: Kernel, inputs: Sequence[Array]) -> list[Array]:
+def run_reference(kernel: Program, inputs: Sequence[Array]) -> list[Array]:
     """The kernel's outputs from NumPy."""
     return executor.run(kernel, [a.copy() for a in inputs])
 

@@ -25,7 +25,7 @@ from nki.isa.tables.operators import Op, named
 from nki.target import Target
 
 from . import harness
-from .harness import Array, Program
+from .harness import Array, Bench
 from .oracle import numerics, verdict
 
 ORACLES = {name: importlib.import_module(f"{__package__}.oracle.{name}") for name in harness.WRITING}
@@ -42,7 +42,7 @@ def outputs(inst: Inst) -> list[Access]:
     return [a if a.dynamic is None else Access.whole(a.tensor) for a in found]
 
 
-def arguments(inst: Inst, made: Program, inputs: list[Array], generation: Target) -> dict[str, Any]:
+def arguments(inst: Inst, made: Bench, inputs: list[Array], generation: Target) -> dict[str, Any]:
     """The oracle's arguments: tiles as arrays with the contents before, everything named by its name."""
     asked: dict[str, Any] = {"target": f"gen{generation.generation}"}
     for f in inst.fields:
@@ -96,7 +96,7 @@ def _round(result: Any, kind: DType) -> Any:
 
 
 def disagreement(
-    inst: Inst, made: Program, before: list[Array], after: list[Array], generation: Target, written: bool = True
+    inst: Inst, made: Bench, before: list[Array], after: list[Array], generation: Target, written: bool = True
 ) -> str | None:
     """What the oracle says against a run; ``written``: the output had been written before."""
     outs = outputs(inst)
@@ -109,7 +109,7 @@ def disagreement(
 # Random samples
 
 
-def tame(inst: Inst, made: Program, inputs: list[Array], rng: np.random.Generator) -> None:
+def tame(inst: Inst, made: Bench, inputs: list[Array], rng: np.random.Generator) -> None:
     """Give statistics the inputs that their oracles are written for (finite numbers, counts that can be counts), and
     scales of an everyday size.
     """

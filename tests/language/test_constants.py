@@ -33,7 +33,7 @@ from nki.base.errors import (
 )
 from nki.compiler.executable import Executable
 from nki.ir.constant import constant
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.passes import verify
 from nki.target import find
@@ -206,17 +206,17 @@ def test_a_matrix_is_loaded_transposed(how: How, kind: Any) -> None:
 # The text form and the artifact
 
 
-def accept(read: Kernel) -> Kernel:
+def accept(read: Program) -> Program:
     return verify.run(read, find(read.target))
 
 
-def native(made: Kernel, a: Any) -> Any:
+def native(made: Program, a: Any) -> Any:
     out = np.empty_like(a)
     Executable(made).launch([a.ctypes.data, out.ctypes.data])
     return out
 
 
-def kernel() -> Kernel:
+def kernel() -> Program:
     return own.compile(np.ones_like(TABLE)).kernel
 
 

@@ -21,7 +21,7 @@ from nki.base.errors import PsumError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import pipeline
 from nki.ir.loop import For, While, loops
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.ir.types import TensorSpec
 
@@ -49,7 +49,7 @@ def same(kernel: Any, *arguments: Any) -> Any:
     return got
 
 
-def native(kernel: Kernel, arrays: list[Array]) -> list[Array]:
+def native(kernel: Program, arrays: list[Array]) -> list[Array]:
     checked = pipeline.compile(None, {}, target.find(kernel.target), start=kernel)
     outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in checked.output_specs()]
     Executable(checked).launch([a.ctypes.data for a in (*arrays, *outputs)])

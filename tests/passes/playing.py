@@ -18,7 +18,7 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, changed, regions
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.jit import adapter_for
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.rendezvous.turns import Cores, Link
@@ -27,7 +27,7 @@ from nki.sim.interleaving import Machine
 Array = np.ndarray[Any, Any]
 
 
-def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: Any) -> Kernel:
+def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: Any) -> Program:
     """``kernel`` for ``arguments`` after stage ``stop`` (None: the last)."""
     bound = kernel.bind(arguments, {})
     specs = kernel.specs(bound, adapter_for(arguments, {}))
@@ -38,7 +38,7 @@ def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: A
         )
 
 
-def onward(kernel: Kernel, **options: Any) -> Kernel:
+def onward(kernel: Program, **options: Any) -> Program:
     """``kernel`` after all stages, from where it is."""
     with _stages(kernel.name):
         return pipeline.compile(None, {}, targets.find(kernel.target), start=kernel, **options)
@@ -50,12 +50,12 @@ def _stages(name: str) -> Any:
     return mock.patch.dict(pipeline.STAGES, stages, clear=True)
 
 
-def played(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes]:
+def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
     """The outputs, bit for bit, when chance decides which queue of which core goes on."""
     return run(kernel, inputs, Machine(seed))
 
 
-def run(kernel: Kernel, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
+def run(kernel: Program, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
     """The outputs, bit for bit, that ``machine`` comes to."""
     memories = _memories(kernel, inputs)
     links = [machine.link(number) if kernel.others else None for number in range(len(memories))]
@@ -64,7 +64,7 @@ def run(kernel: Kernel, inputs: Sequence[Array], machine: Machine) -> list[bytes
     return _outputs(kernel, memories[0])
 
 
-def in_order(kernel: Kernel, inputs: Sequence[Array]) -> list[bytes]:
+def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     """The outputs when each core runs its instructions one after the other, as its body has them."""
     memories = _memories(kernel, inputs)
     if kernel.others:
@@ -75,11 +75,11 @@ def in_order(kernel: Kernel, inputs: Sequence[Array]) -> list[bytes]:
     return _outputs(kernel, memories[0])
 
 
-def _in_order(memory: PlacedMemory, core: Kernel, link: Link | None = None) -> None:
+def _in_order(memory: PlacedMemory, core: Program, link: Link | None = None) -> None:
     Reference(memory, link).run(core.body)
 
 
-def _memories(kernel: Kernel, inputs: Sequence[Array]) -> list[PlacedMemory]:
+def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
     """The memory of each core, which holds the inputs."""
     target = targets.find(kernel.target)
     first = PlacedMemory(target, kernel.places)
@@ -90,11 +90,11 @@ def _memories(kernel: Kernel, inputs: Sequence[Array]) -> list[PlacedMemory]:
     return [first, *(first.beside(target, core.places) for core in kernel.others)]
 
 
-def _outputs(kernel: Kernel, memory: PlacedMemory) -> list[bytes]:
+def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
     return [memory.array(tensor).tobytes() for tensor in kernel.outputs]
 
 
-def makespan(kernel: Kernel) -> float:
+def makespan(kernel: Program) -> float:
     """Nanoseconds by the costs that stage ``schedule`` has, when every instruction begins as soon as it may."""
     assignment = Assignment(targets.find(kernel.target))
     return max(_makespan(core.body, assignment) for core in kernel.cores)
@@ -118,7 +118,7 @@ def _makespan(body: Sequence[Statement], assignment: Assignment) -> float:
     return total
 
 
-def waits(kernel: Kernel) -> Iterator[tuple[Inst, tuple[str, int]]]:
+def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:
     """Every wait of the kernel, on all cores."""
     for core in kernel.cores:
         for inst in core.instructions():
@@ -126,7 +126,7 @@ def waits(kernel: Kernel) -> Iterator[tuple[Inst, tuple[str, int]]]:
                 yield inst, wait
 
 
-def without(kernel: Kernel, inst: Inst, wait: tuple[str, int]) -> Kernel:
+def without(kernel: Program, inst: Inst, wait: tuple[str, int]) -> Program:
     """``kernel`` with one wait less."""
     less = inst.placed(waits=tuple(other for other in inst.waits if other != wait))
 
@@ -137,7 +137,7 @@ def without(kernel: Kernel, inst: Inst, wait: tuple[str, int]) -> Kernel:
     return replace(first, others=tuple(others))
 
 
-def happens(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes] | None:
+def happens(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes] | None:
     """What :func:`played` gives; None if an index that was read too early leads nowhere."""
     try:
         return played(kernel, inputs, seed)
@@ -145,6 +145,6 @@ def happens(kernel: Kernel, inputs: Sequence[Array], seed: int) -> list[bytes] |
         return None
 
 
-def by_name(kernel: Kernel) -> Mapping[str, int]:
+def by_name(kernel: Program) -> Mapping[str, int]:
     """Where the instructions with a name stand."""
     return {inst.name: i for i, inst in enumerate(kernel.instructions()) if getattr(inst, "name", None)}

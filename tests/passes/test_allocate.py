@@ -20,7 +20,7 @@ from nki.base.dtype import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import For
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
@@ -34,7 +34,7 @@ from .tiles import Lost, check, programs
 TRN2 = target.find("trn2")
 
 
-def placed(kernel: Kernel, machine: Target = TRN2) -> Kernel:
+def placed(kernel: Program, machine: Target = TRN2) -> Program:
     """``kernel`` with its places, or the test is of no use: there is no room."""
     try:
         return allocate.run(kernel, machine)
@@ -50,21 +50,21 @@ def small(sbuf: int) -> Target:
 
 
 @given(programs())
-def test_nobody_overwrites_what_is_in_use(kernel: Kernel) -> None:
+def test_nobody_overwrites_what_is_in_use(kernel: Program) -> None:
     made = placed(kernel)
     check(made, made.places)
     allocate.legal(made)
 
 
 @given(programs(parts=True))
-def test_what_is_written_in_parts_is_not_overwritten_either(kernel: Kernel) -> None:
+def test_what_is_written_in_parts_is_not_overwritten_either(kernel: Program) -> None:
     made = placed(kernel)
     check(made, made.places)
     allocate.legal(made)
 
 
 @given(programs(addresses=True, parts=True, largest=4000))
-def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Kernel) -> None:
+def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Program) -> None:
     """Tiles that lie over each other for a while, or in part, are what users place them for."""
     given_ = {t: t.address for t in kernel.tensors if t.address is not None}
     try:
@@ -80,7 +80,7 @@ def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Kernel) -> None
 
 
 @given(programs(addresses=True))
-def test_addresses_are_kept(kernel: Kernel) -> None:
+def test_addresses_are_kept(kernel: Program) -> None:
     made = placed(kernel)
     check(made, made.places)
     allocate.legal(made)
@@ -89,7 +89,7 @@ def test_addresses_are_kept(kernel: Kernel) -> None:
 
 
 @given(programs(addresses=True))
-def test_the_same_again_and_kept_where_it_is(kernel: Kernel) -> None:
+def test_the_same_again_and_kept_where_it_is(kernel: Program) -> None:
     made = placed(kernel)
     assert placed(kernel).places == made.places == allocate.run(made, TRN2).places
     again = printer.parse(printer.show(made))
@@ -100,7 +100,7 @@ def test_the_same_again_and_kept_where_it_is(kernel: Kernel) -> None:
 
 
 @given(programs())
-def test_alignment_and_banks(kernel: Kernel) -> None:
+def test_alignment_and_banks(kernel: Program) -> None:
     made = placed(kernel)
     for tensor, (partition, offset) in made.places.items():
         assert partition + tensor.shape[0] <= 128 and offset % tensor.dtype.itemsize == 0
@@ -112,14 +112,14 @@ def test_alignment_and_banks(kernel: Kernel) -> None:
 
 
 @given(programs(largest=2000))
-def test_it_fits_into_what_is_in_use_and_a_twentieth(kernel: Kernel) -> None:
+def test_it_fits_into_what_is_in_use_and_a_twentieth(kernel: Program) -> None:
     need, _ = largest_sum(lives(kernel, TRN2)[Buffer.sbuf])
     machine = small(need + need // 20 + 4)
     made = placed_psum_too(kernel, machine)
     check(made, made.places)
 
 
-def placed_psum_too(kernel: Kernel, machine: Target) -> Kernel:
+def placed_psum_too(kernel: Program, machine: Target) -> Program:
     assume(largest_sum(lives(kernel, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
     return allocate.run(kernel, machine)
 
@@ -178,9 +178,9 @@ def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> T
     return Tensor(name, (partitions, columns), more.pop("dtype", float32), more.pop("buffer", Buffer.sbuf), **more)
 
 
-def program(*body: Any, loops: tuple[Tensor, ...] = ()) -> Kernel:
+def program(*body: Any, loops: tuple[Tensor, ...] = ()) -> Program:
     """A kernel of these statements, which declares what they touch."""
-    kernel = Kernel("k", "trn2", (), (), (), True, (), tuple(body))
+    kernel = Program("k", "trn2", (), (), (), True, (), tuple(body))
     touched = dict.fromkeys(a.tensor for inst in kernel.instructions() for a in inst.accesses())
     return dataclasses.replace(kernel, tensors=(*(t for t in touched if t not in loops), *loops))
 
@@ -199,7 +199,7 @@ def copy(dst: Tensor, src: Tensor) -> Inst:
     return TensorCopy(Access.whole(dst), Access.whole(src))
 
 
-def spans(kernel: Kernel) -> dict[str, tuple[int, int]]:
+def spans(kernel: Program) -> dict[str, tuple[int, int]]:
     found = lives(kernel, TRN2)
     return {one.tensor.name: (one.first, one.last) for its in found.values() for one in its}
 

@@ -23,7 +23,7 @@ from nki.base.errors import (
     StructureError,
     TextError,
 )
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.passes import sync
 from nki.passes.schedule import WINDOW
@@ -47,7 +47,7 @@ def two_steps(x):
     return out
 
 
-def edges(kernel: Kernel) -> set[tuple[str, str]]:
+def edges(kernel: Program) -> set[tuple[str, str]]:
     """(consumer, producer) by name."""
     names = {inst.label: inst.name for inst in kernel.instructions() if inst.label}
     return {(inst.name, names[label]) for inst in kernel.instructions() for label in inst.after}

@@ -14,7 +14,7 @@ import nki.language as nl
 from nki import target as targets
 from nki.base.errors import MissingWaitError, OutOfBoundsError, QueueDeadlockError
 from nki.ir.instruction import REGISTRY
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.passes import sync
 from nki.sim.interleaving import Machine
@@ -26,14 +26,14 @@ from . import orders, pairs, programs
 from .playing import compiled, happens, in_order, onward, played, run, waits, without
 
 
-def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Kernel, list[np.ndarray]]:
+def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Program, list[np.ndarray]]:
     case = CASES[name]
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     arguments = case.arguments()
     return compiled(case.kernel, *arguments), [a for a in arguments if isinstance(a, np.ndarray)]
 
 
-def check_waits(kernel: Kernel) -> int:
+def check_waits(kernel: Program) -> int:
     """How many waits there are; asserts that none is missing, and that without any one of them one would be."""
     count = 0
     for core in kernel.cores:
@@ -132,7 +132,7 @@ def test_some_order_shows_that_a_wait_is_missing():
     assert sum(shown) >= 0.8 * len(every)
 
 
-def check_mutants(kernel: Kernel, inputs: Sequence[np.ndarray], most: int) -> None:
+def check_mutants(kernel: Program, inputs: Sequence[np.ndarray], most: int) -> None:
     """Without a wait, the machine lets an instruction begin before one that it depends on is complete.
 
     ``most``: about so many waits, of all places in the kernel, are left out in turn.

@@ -10,7 +10,7 @@ import numpy as np
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
 
 
@@ -114,7 +114,7 @@ def exposed(loop: Loop) -> set[Tensor]:
     return search.found
 
 
-def unwritten(kernel: Kernel) -> set[Tensor]:
+def unwritten(kernel: Program) -> set[Tensor]:
     """The tensors of ``kernel``, inputs and constants aside, that it reads or returns where it may not have written.
 
     Native code fills those with the dtype's poison before their first use, so that a launch gives the same bits every

@@ -21,7 +21,7 @@ from nki.cli.usage import UsageError
 from nki.compiler.pipeline import NATIVE
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
-from nki.ir.program import Kernel as Program
+from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
 

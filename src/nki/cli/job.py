@@ -15,7 +15,7 @@ from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
 from nki.cli.usage import UsageError, nearest
 from nki.compiler import eager, pipeline, simulated_run
-from nki.ir.program import Kernel as Program
+from nki.ir.program import Program
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
 from nki.target.model import Target

@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from nki.base.errors import TextError
 from nki.cli.usage import UsageError, nearest
-from nki.ir.program import Kernel as Program
+from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.jit import Kernel
 

@@ -14,7 +14,7 @@ import numpy as np
 from nki.analysis.liveness import Life, Place, Region, largest_sum, lives, regions
 from nki.base.source import Span
 from nki.ir.instruction import Inst
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Buffer
 from nki.target.model import Target
 
@@ -34,7 +34,7 @@ class MemoryMap:
     ``need`` is the most that is in use at one moment, which is ``moment``; ``top`` is the highest byte in use.
     """
 
-    kernel: Kernel
+    kernel: Program
     region: Region
     partitions: range | None
     lives: list[Life]
@@ -67,7 +67,7 @@ def _short(span: Span) -> str:
     return f"{Path(span.file).name}:{span.line}"
 
 
-def maps(kernel: Kernel, target: Target) -> list[MemoryMap]:
+def maps(kernel: Program, target: Target) -> list[MemoryMap]:
     """A map of each memory that each core of ``kernel``, which has its places, uses.
 
     Where tiles lie beside one another, partitions from one start to the next have a map of their own.
@@ -84,7 +84,7 @@ def maps(kernel: Kernel, target: Target) -> list[MemoryMap]:
     return result
 
 
-def _parts(kernel: Kernel, region: Region, its: list[Life]) -> Iterator[tuple[range | None, list[Life]]]:
+def _parts(kernel: Program, region: Region, its: list[Life]) -> Iterator[tuple[range | None, list[Life]]]:
     """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
     starts = sorted({0, *(kernel.places[life.tensor][0] for life in its)})
     if len(starts) == 1:
@@ -101,7 +101,7 @@ def _parts(kernel: Kernel, region: Region, its: list[Life]) -> Iterator[tuple[ra
         yield None, its
 
 
-def drawn(kernel: Kernel, target: Target, width: int) -> str:
+def drawn(kernel: Program, target: Target, width: int) -> str:
     """The maps as text, no wider than ``width``: each memory with the tensors that lie in it."""
     parts = [f"{kernel.name}: {kernel.size} instructions", ""]
     for memory in maps(kernel, target):

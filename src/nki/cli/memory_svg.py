@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from nki.cli.memory_map import MemoryMap, described, maps
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Buffer
 from nki.target.model import Target
 
@@ -26,7 +26,7 @@ _LISTED: Final = 40
 _COLUMNS: Final = 2
 
 
-def svg(kernel: Kernel, target: Target) -> str:
+def svg(kernel: Program, target: Target) -> str:
     """All maps, one below the other, each with the largest tensors by colour."""
     found = maps(kernel, target)
     legends = [_legend(memory) for memory in found]
@@ -45,7 +45,7 @@ def svg(kernel: Kernel, target: Target) -> str:
     return "\n".join([*parts, "</svg>", ""])
 
 
-def html(kernel: Kernel, target: Target) -> str:
+def html(kernel: Program, target: Target) -> str:
     """The maps, and a table of the tensors in each."""
     title = f"Memory of {escape(kernel.name)} on {escape(kernel.target)}"
     tables = "\n".join(_table(memory) for memory in maps(kernel, target))

@@ -26,7 +26,7 @@ from nki.cli.usage import UsageError
 from nki.compiler import simulated_run as checked
 from nki.compiler.executable import Executable
 from nki.compiler.pipeline import NATIVE
-from nki.ir.program import Kernel as Program
+from nki.ir.program import Program
 
 RUNS: Final = 5
 """Native runs to take the median of, unless the command says otherwise."""

@@ -24,7 +24,7 @@ from nki.ir.gather_offsets import GROUP, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Kernel, Observer, joined
+from nki.ir.program import Observer, Program, joined
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.value_printer import showing
@@ -151,7 +151,7 @@ def run(
     target: Target,
     grid: tuple[int, ...] = (),
     edges: Pairs = (),
-) -> tuple[Kernel, list[Array]]:
+) -> tuple[Program, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs.
 
     Edges between instructions change no result; that some order obeys them is seen to all the same.
@@ -161,7 +161,7 @@ def run(
     common: dict[str, Tensor] = {}
     launch = Launch(target) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
 
-    def work(link: Link | None) -> Kernel:
+    def work(link: Link | None) -> Program:
         execution = _Execution(arrays, target, grid, memory, wide, link, launch)
         with showing(execution.values):
             return specialise(
@@ -169,7 +169,7 @@ def run(
             )
 
     count = grid[0] if grid else 1
-    kernel = work(None) if count == 1 else joined(Cores[Kernel](count).run([work] * count))
+    kernel = work(None) if count == 1 else joined(Cores[Program](count).run([work] * count))
     verify.legal(kernel)
     if launch is not None:
         launch.finish(kernel.outputs)

@@ -12,7 +12,7 @@ from nki.backend.cpu.runtime.link import Progress
 from nki.base import files, knobs
 from nki.compiler import pipeline
 from nki.compiler.cache.captured_values import Seen
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.transforms import promote_float32
 
@@ -23,7 +23,7 @@ class Executable(native.Executable):
     outside: tuple[Seen, ...] = ()
     """What its Python code read beside the arguments: this executable is for just these values."""
 
-    def __init__(self, kernel: Kernel, progress: Progress | None = None) -> None:
+    def __init__(self, kernel: Program, progress: Progress | None = None) -> None:
         self.precise = knobs.precise_fp()
         super().__init__(kernel if self.precise else promote_float32.run(kernel), progress)
         self.kernel = kernel

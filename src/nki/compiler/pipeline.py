@@ -12,7 +12,7 @@ from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Kernel, joined
+from nki.ir.program import Program, joined
 from nki.ir.types import Tensor
 from nki.passes import accumulate, allocate, order, schedule, sync, verify
 from nki.target.model import Target
@@ -29,10 +29,10 @@ STAGES = {
 NATIVE = "allocate"
 """The last stage that native code needs: it runs instructions one after the other."""
 
-Observe = Callable[[str, Kernel], None]
+Observe = Callable[[str, Program], None]
 
 
-def ignore(stage: str, kernel: Kernel) -> None:
+def ignore(stage: str, kernel: Program) -> None:
     """An observer that looks away."""
 
 
@@ -42,12 +42,12 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     target: Target,
     *,
     grid: tuple[int, ...] = (),
-    start: Kernel | None = None,
+    start: Program | None = None,
     stop: str | None = None,
     edges: Pairs = (),
     reorder: bool | None = None,
     observe: Observe = ignore,
-) -> Kernel:
+) -> Program:
     """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or go on from ``start``.
 
     ``observe(stage, kernel)`` sees the kernel after ``specialise`` and after every stage; ``stop`` names the last one.
@@ -70,7 +70,7 @@ def compile(  # noqa: A001  # the word of the field, and of the design
 
 def _specialised(
     fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs
-) -> Kernel:
+) -> Program:
     """The kernel with a program for each core of ``grid``."""
     captured = check(capture(fn))
     common: dict[str, Tensor] = {}

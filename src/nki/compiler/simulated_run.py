@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from nki import target as targets
 from nki.backend.numpy import executor as reference
 from nki.base import knobs
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.sim.hazards import Hazards, Launch
 
 Array = NDArray[Any]
 
 
-def run(kernel: Kernel, inputs: list[Array]) -> list[Array]:
+def run(kernel: Program, inputs: list[Array]) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs.
 
     Raises the errors of hazards, unless ``OPEN_NKI_HAZARDS=0``.

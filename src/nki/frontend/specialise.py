@@ -14,7 +14,7 @@ from nki.frontend.code_objects import FunctionNode
 from nki.frontend.diagnostics import explain
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
-from nki.ir.program import Builder, Kernel, Observer, recording
+from nki.ir.program import Builder, Observer, Program, recording
 from nki.ir.types import Buffer, Tensor, TensorSpec
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
@@ -29,7 +29,7 @@ def specialise(
     core: int = 0,
     common: dict[str, Tensor] | None = None,
     observer: Observer | None = None,
-) -> Kernel:
+) -> Program:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
     Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the

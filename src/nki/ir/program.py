@@ -40,7 +40,7 @@ MAX_DIMS = 5
 
 
 @dataclass(slots=True)
-class Kernel:
+class Program:
     """A program over tensors for one target: instructions, and loops that run on the device.
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence`` says that the kernel returned a tuple
@@ -65,11 +65,11 @@ class Kernel:
     version: str = field(default_factory=version)
     places: Mapping[Tensor, tuple[int, int]] = field(default_factory=dict[Tensor, tuple[int, int]])
     core: int = 0
-    others: tuple[Kernel, ...] = ()
+    others: tuple[Program, ...] = ()
     shapes: tuple[tuple[int, ...], ...] = ()
 
     @property
-    def cores(self) -> tuple[Kernel, ...]:
+    def cores(self) -> tuple[Program, ...]:
         """The programs of all cores, this one first."""
         return (self, *self.others)
 
@@ -78,7 +78,7 @@ class Kernel:
         elsewhere = {tensor for other in self.others for tensor in other.tensors}
         return [t for t in self.tensors if t.buffer is Buffer.shared_hbm and not t.role and t in elsewhere]
 
-    def with_body(self, body: Sequence[Statement]) -> Kernel:
+    def with_body(self, body: Sequence[Statement]) -> Program:
         """The same kernel with other instructions."""
         return replace(self, body=tuple(body))
 
@@ -108,7 +108,7 @@ class Kernel:
         return {o: places[tensor] for o, tensor in enumerate(self.outputs) if tensor in places}
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Kernel):
+        if not isinstance(other, Program):
             return NotImplemented
         return self._content() == other._content()
 
@@ -322,7 +322,7 @@ class Builder:
 
     def finish(
         self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool, shapes: tuple[tuple[int, ...], ...] = ()
-    ) -> Kernel:
+    ) -> Program:
         """The recorded kernel, which returns ``outputs``, in ``shapes`` if these are not their own."""
         if self.failed is not None:
             raise self.failed
@@ -330,7 +330,7 @@ class Builder:
             self._check_scope([Access.whole(tensor)])
         if any(inst.wanted for inst in instructions(self.body)):
             connect_wanted(self.body)
-        return Kernel(
+        return Program(
             self.name,
             self.target.name,
             self.grid,
@@ -344,7 +344,7 @@ class Builder:
         )
 
 
-def joined(cores: Sequence[Kernel]) -> Kernel:
+def joined(cores: Sequence[Program]) -> Program:
     """The kernel whose cores run these programs. Raises unless all of them return the same shared tensors."""
     first, *others = cores
     for other in others:

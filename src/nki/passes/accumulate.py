@@ -13,13 +13,13 @@ from dataclasses import replace
 from nki.analysis.psum_state import Written
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Buffer
 from nki.isa.instructions.psum_zero import PsumZero
 from nki.target.model import Target
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:
+def run(kernel: Program, target: Target) -> Program:
     """``kernel`` with every matmul's ``accumulate`` decided. Raises PsumError where that is not known."""
     if not any(tensor.buffer is Buffer.psum for tensor in kernel.tensors):
         return kernel
@@ -50,7 +50,7 @@ def decided(inst: Inst, written: Written) -> list[Inst]:
     return result
 
 
-def legal(kernel: Kernel) -> None:
+def legal(kernel: Program) -> None:
     """No matmul is undecided."""
     undecided = [
         inst for core in kernel.cores for inst in core.instructions() if getattr(inst, "accumulate", False) is None

@@ -19,7 +19,7 @@ from nki.analysis.liveness import Life, Place, Region, collision, lives, regions
 from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, Tensor
 from nki.ir.verifier import verify
@@ -32,7 +32,7 @@ from nki.target.model import Target
 _FIX = "take the places out of the text; this stage finds them"
 
 
-def run(kernel: Kernel, target: Target, *, apart: bool = True) -> Kernel:
+def run(kernel: Program, target: Target, *, apart: bool = True) -> Program:
     """``kernel`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room.
 
     ``apart``: tiles that the user has placed do not overlap while both are in use. Who runs the kernel and looks at
@@ -49,7 +49,7 @@ def run(kernel: Kernel, target: Target, *, apart: bool = True) -> Kernel:
     return replace(kernel, places=places)
 
 
-def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target, apart: bool) -> dict[Tensor, Place]:
+def _placed(kernel: Program, region: Region, living: list[Life], target: Target, apart: bool) -> dict[Tensor, Place]:
     """The places of what lives in one memory, in the order in which it begins to live."""
     given: dict[Tensor, Place] = {}
     for life in living:
@@ -68,7 +68,7 @@ def _placed(kernel: Kernel, region: Region, living: list[Life], target: Target, 
     return {life.tensor: given.get(life.tensor) or places[life.tensor] for life in living} if given else places
 
 
-def _check_known(kernel: Kernel) -> None:
+def _check_known(kernel: Program) -> None:
     """Raise unless the places that the kernel brings along are those of tiles."""
     for tensor, place in kernel.places.items():
         if tensor.buffer not in (Buffer.sbuf, Buffer.psum) or (tensor.address or place) != place:
@@ -79,7 +79,7 @@ def _check_known(kernel: Kernel) -> None:
             )
 
 
-def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed], apart: bool) -> None:
+def _check_given(kernel: Program, region: Region, fixed: Sequence[Fixed], apart: bool) -> None:
     """Raise unless given places lie inside the memory and, ``apart``, no two overlap while both are in use."""
     for f in fixed:
         tensor = f.life.tensor
@@ -99,7 +99,7 @@ def _check_given(kernel: Kernel, region: Region, fixed: Sequence[Fixed], apart: 
 
 
 def _met(
-    kernel: Kernel, living: Sequence[Life], places: Mapping[Tensor, Place]
+    kernel: Program, living: Sequence[Life], places: Mapping[Tensor, Place]
 ) -> overwrites.Loss | tuple[Life, Life] | None:
     """What lies on the bytes of another while both are in use; of tiles that the user has placed, what that spoils."""
     met = collision(living, places)
@@ -131,7 +131,7 @@ def _inside(region: Region, life: Life, place: Place) -> bool:
 
 
 def _stacked(
-    kernel: Kernel, region: Region, free: Sequence[Life], fixed: Sequence[Fixed], target: Target
+    kernel: Program, region: Region, free: Sequence[Life], fixed: Sequence[Fixed], target: Target
 ) -> list[Place] | None:
     """Places of which some start at other partitions than 0; None where that does not help."""
     seats = _seats(kernel, free, target)
@@ -150,7 +150,7 @@ def _stacked(
     return None
 
 
-def _seats(kernel: Kernel, free: Sequence[Life], target: Target) -> dict[Tensor, tuple[int, ...]]:
+def _seats(kernel: Program, free: Sequence[Life], target: Target) -> dict[Tensor, tuple[int, ...]]:
     """The partitions at which each tensor can start, given every instruction that touches it.
 
     What the Tensor engine touches stays at 0, since rows and columns of the array follow from its partitions; so does
@@ -207,7 +207,7 @@ def _shifted(access: Access, places: Mapping[Tensor, Place]) -> Access:
     return Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
 
 
-def _illegal(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> tuple[Inst, NkiError] | None:
+def _illegal(kernel: Program, places: Mapping[Tensor, Place], target: Target) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the partitions at which its tiles start, and its error."""
     moved = {tensor: place for tensor, place in places.items() if place[0]}
     known: dict[tuple[Any, ...], bool] = {}
@@ -220,12 +220,12 @@ def _illegal(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> 
     return None
 
 
-def _wrong_starts(kernel: Kernel, places: Mapping[Tensor, Place], target: Target) -> NkiError | None:
+def _wrong_starts(kernel: Program, places: Mapping[Tensor, Place], target: Target) -> NkiError | None:
     found = _illegal(kernel, places, target)
     return None if found is None else found[1].at(found[0].where.span, found[0].where.stack)
 
 
-def legal(kernel: Kernel) -> None:
+def legal(kernel: Program) -> None:
     """On each core, every tensor on chip that is touched has a place inside its memory, and no two in use overlap."""
     target = targets.find(kernel.target)
     for core in kernel.cores:

@@ -19,7 +19,7 @@ from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
 from nki.ir.ordering import Edge, edges, named
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Access
 from nki.target.model import Target
 
@@ -27,7 +27,7 @@ Level = dict[int, list[tuple[Statement, Statement, Edge]]]
 """By id of the loop in whose body they are (0: the kernel's own): edges between two statements of that body."""
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:  # noqa: ARG001  # as all stages
+def run(kernel: Program, target: Target) -> Program:  # noqa: ARG001  # as all stages
     """``kernel`` with its statements in an order that obeys all edges; the order of the program if that does.
 
     Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that cannot
@@ -43,7 +43,7 @@ def run(kernel: Kernel, target: Target) -> Kernel:  # noqa: ARG001  # as all sta
     return kernel.with_body(_ordered(kernel, kernel.body, 0, levels))
 
 
-def _ordered(kernel: Kernel, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
+def _ordered(kernel: Program, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
     """``body`` in an order that obeys the edges of this level, and the bodies of its loops likewise."""
     drawn = levels.get(level, [])
     number = {id(statement): i for i, statement in enumerate(body)}
@@ -53,7 +53,7 @@ def _ordered(kernel: Kernel, body: Sequence[Statement], level: int, levels: Leve
     return tuple(s if isinstance(s, Inst) else replace(s, body=_ordered(kernel, s.body, id(s), levels)) for s in body)
 
 
-def dependences(kernel: Kernel, body: Sequence[Statement]) -> list[set[int]]:
+def dependences(kernel: Program, body: Sequence[Statement]) -> list[set[int]]:
     """For each statement the numbers of those before it that it depends on by data, as far as others do not imply it.
 
     A loop is one statement, which touches what its body touches and the registers that it counts in and asks.
@@ -168,7 +168,7 @@ def _words(statement: Statement) -> str:
     return "the run-time loop" + (f" of line {span.line}" if span else "")
 
 
-def legal(kernel: Kernel) -> None:
+def legal(kernel: Program) -> None:
     """Every instruction stands behind those that its edges name."""
     seen: set[str] = set()
     for inst in kernel.instructions():

@@ -21,7 +21,7 @@ from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
 from nki.ir.ordering import named
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.passes.scheduling.engine_assignment import Assignment, Option
 from nki.target.model import Target
 
@@ -32,7 +32,7 @@ _ENOUGH = 1.0 + 1e-6
 _NEVER = float("inf")
 
 
-def run(kernel: Kernel, target: Target, *, reorder: bool = True) -> Kernel:
+def run(kernel: Program, target: Target, *, reorder: bool = True) -> Program:
     """``kernel`` with a queue for every instruction, in the order in which they begin; ``reorder``: that may be another
     than the program's. A kernel whose instructions have queues stays as it is.
 
@@ -56,7 +56,7 @@ def run(kernel: Kernel, target: Target, *, reorder: bool = True) -> Kernel:
 class _Scheduler:
     """Goes through a kernel region by region; instructions are numbered in program order."""
 
-    def __init__(self, kernel: Kernel, assignment: Assignment, reorder: bool) -> None:
+    def __init__(self, kernel: Program, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
         self.reorder = reorder
         self.frontier = Frontier(footprints(kernel, kernel.places)) if reorder else None
@@ -218,7 +218,7 @@ class _Order:
             heappush(self.events, (time, queue))
 
 
-def legal(kernel: Kernel) -> None:
+def legal(kernel: Program) -> None:
     """Every instruction has a queue."""
     without = [inst for inst in kernel.instructions() if not inst.queue]
     assert not without, f"schedule left {len(without)} instructions without a queue"

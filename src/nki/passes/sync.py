@@ -23,13 +23,13 @@ from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
 from nki.ir.ordering import named
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.target.model import Target
 
 Clock = list[int]
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:  # noqa: ARG001  # as all stages
+def run(kernel: Program, target: Target) -> Program:  # noqa: ARG001  # as all stages
     """``kernel`` with the waits that it needs. Waits that it already has stay as they are.
 
     Raises :class:`MissingWaitError` or :class:`QueueDeadlockError` if those do not keep the order that instructions
@@ -60,7 +60,7 @@ def _later(one: Clock, two: Clock) -> Clock:
 class _Waiting:
     """Finds the waits of a kernel, region by region."""
 
-    def __init__(self, kernel: Kernel) -> None:
+    def __init__(self, kernel: Program) -> None:
         self.frontier = Frontier(footprints(kernel, kernel.places))
         self.queues: dict[str, int] = {}
         for inst in kernel.instructions():
@@ -134,7 +134,7 @@ class _Waiting:
         return result
 
 
-def check(kernel: Kernel) -> None:
+def check(kernel: Program) -> None:
     """Raise unless the kernel's waits keep every order that its dependences ask for, and let all queues go on.
 
     Dependences are those of the instructions in the order of the text, and the edges that labels draw.
@@ -227,7 +227,7 @@ def _may_begin(inst: Inst, queues: dict[str, int], done: list[int]) -> bool:
     return all(queue in queues and done[queues[queue]] >= count for queue, count in inst.waits)
 
 
-def legal(kernel: Kernel) -> None:
+def legal(kernel: Program) -> None:
     """What waits is on a queue."""
     lost = [inst for inst in kernel.instructions() if not inst.queue]
     assert not lost, f"sync left {lost} without a queue"

@@ -19,7 +19,7 @@ from nki.base.errors import (
 from nki.ir.access_bounds import Extent, check_windows
 from nki.ir.instruction import Inst
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
-from nki.ir.program import Kernel, check_tensor
+from nki.ir.program import Program, check_tensor
 from nki.ir.register import is_register
 from nki.ir.types import Access
 from nki.ir.verifier import verify
@@ -28,7 +28,7 @@ from nki.isa.instructions.sendrecv import Sendrecv
 from nki.target.model import Target
 
 
-def run(kernel: Kernel, target: Target) -> Kernel:
+def run(kernel: Program, target: Target) -> Program:
     """``kernel`` itself. Raises the error of the first rule that is broken, at the user's line."""
     for tensor in kernel.tensors:
         check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
@@ -46,7 +46,7 @@ def run(kernel: Kernel, target: Target) -> Kernel:
     return kernel
 
 
-def _structure(kernel: Kernel, target: Target) -> None:
+def _structure(kernel: Program, target: Target) -> None:
     """Inputs and outputs are what callers can pass and receive."""
     known, fix = set(kernel.tensors), "compare with the output of `nki dump`"
     for tensor in (*kernel.inputs, *kernel.outputs):
@@ -77,7 +77,7 @@ def _structure(kernel: Kernel, target: Target) -> None:
         )
 
 
-def _loops(kernel: Kernel) -> None:
+def _loops(kernel: Program) -> None:
     """Loops count in registers of their own, by steps that end."""
     fix = "compare with the output of `nki dump`"
     for loop in loops(kernel.body):
@@ -132,7 +132,7 @@ def check_writes(inst: Inst) -> None:
             ).at(inst.where.span, inst.where.stack)
 
 
-def legal(kernel: Kernel) -> None:
+def legal(kernel: Program) -> None:
     """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
     written = {*kernel.inputs}
     fixed = {*kernel.inputs}.difference(kernel.outputs)
@@ -152,7 +152,7 @@ def legal(kernel: Kernel) -> None:
             )
 
 
-def _input_written(inst: Inst, access: Access, kernel: Kernel) -> NkiError:
+def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:
     return InputWrittenError(
         f"{inst.mnemonic} writes to '{access.name}', an input that kernel {kernel.name!r} does not return",
         fix="return it as well, so that callers see the change; or allocate an output with nl.ndarray(…, "

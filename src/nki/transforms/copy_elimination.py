@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from nki.backend.cpu.loop_ir.nodes import merged
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
 
 
@@ -31,7 +31,7 @@ class _Uses:
     reads: list[int] = field(default_factory=list[int])
 
 
-def forwarded(kernel: Kernel) -> list[Statement]:
+def forwarded(kernel: Program) -> list[Statement]:
     """The statements of ``kernel`` without the copies that can go."""
     body: list[Statement | None] = list(kernel.body)
     uses: dict[Tensor, _Uses] = {}

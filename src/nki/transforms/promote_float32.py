@@ -15,7 +15,7 @@ from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, fl
 from nki.base.errors import NkiError, WidenedViewError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
 
 LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2)
@@ -56,7 +56,7 @@ class Widening:
             raise error.at(inst.where.span, inst.where.stack) from None
         return inst.with_operands(found) if found else inst
 
-    def kernel(self, kernel: Kernel) -> Kernel:
+    def kernel(self, kernel: Program) -> Program:
         """``kernel``, on all cores, with what stands for its tensors, and so without their places."""
         return replace(
             kernel,
@@ -77,6 +77,6 @@ class Widening:
         )
 
 
-def run(kernel: Kernel) -> Kernel:
+def run(kernel: Program) -> Program:
     """``kernel`` with float32 tensors in the place of those of low precision."""
     return Widening().kernel(kernel)

@@ -26,7 +26,7 @@ from nki.ir.execution_observer import Watcher
 from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.rng_state import initial
 from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
 from nki.ir.types import Access, Tensor, by_elements
@@ -84,7 +84,7 @@ class Memory:
         """``tensor`` is not used any more."""
         self._arrays.pop(tensor, None)
 
-    def results(self, kernel: Kernel) -> list[Array]:
+    def results(self, kernel: Program) -> list[Array]:
         """What ``kernel`` returns."""
         specs = zip(kernel.outputs, kernel.output_specs(), strict=True)
         return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
@@ -441,11 +441,11 @@ class Reference:
         return column_of(target, index)
 
 
-Watch = Callable[[Kernel, Reference], Watcher]
+Watch = Callable[[Program, Reference], Watcher]
 """Gives the watcher of one core's program, and of what runs it."""
 
 
-def run(kernel: Kernel, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
+def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
     memory = Memory()
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
@@ -459,7 +459,7 @@ def run(kernel: Kernel, inputs: list[Array], watch: Watch | None = None) -> list
     return memory.results(kernel)
 
 
-def _run(kernel: Kernel, memory: Memory, watch: Watch | None, link: Link | None = None) -> None:
+def _run(kernel: Program, memory: Memory, watch: Watch | None, link: Link | None = None) -> None:
     executor = Reference(memory, link)
     if watch is not None:
         executor.watcher = watch(kernel, executor)

@@ -18,7 +18,7 @@ from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiWarning, Warned
 from nki.compiler import pipeline
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.types import TensorSpec
 
@@ -55,7 +55,7 @@ def folder() -> Path:
     return knobs.cache_folder() / "kernels"
 
 
-def load(digest: str) -> tuple[Kernel, list[Warned]] | None:
+def load(digest: str) -> tuple[Program, list[Warned]] | None:
     """The kernel under ``digest``, verified, and the warnings that compiling it gave; None if there is none."""
     path = _path(digest)
     data = files.read(path)
@@ -73,7 +73,7 @@ def load(digest: str) -> tuple[Kernel, list[Warned]] | None:
     return program, warned
 
 
-def store(digest: str, program: Kernel, code: Any, arguments: Mapping[str, Any], warned: Iterable[Warned]) -> None:
+def store(digest: str, program: Program, code: Any, arguments: Mapping[str, Any], warned: Iterable[Warned]) -> None:
     """Keep ``program``, the compiled kernel of the function with ``code``, if the folder can be written to."""
     about = {
         "kernel": program.name,

@@ -17,7 +17,7 @@ import msgpack
 
 from nki.base.errors import ArtifactError, TextError
 from nki.base.version import version
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text.printer import parse, show
 
 FORMAT = "open-nki klir"
@@ -27,7 +27,7 @@ LARGEST = 1 << 28
 _FIX = "compile the kernel again"
 
 
-def dumps(kernel: Kernel, about: Mapping[str, Any] | None = None) -> bytes:
+def dumps(kernel: Program, about: Mapping[str, Any] | None = None) -> bytes:
     """The artifact of ``kernel``; ``about``, of JSON values, comes along and is read by :func:`about` only."""
     text = show(kernel).encode()
     if len(text) > LARGEST:
@@ -47,7 +47,7 @@ def dumps(kernel: Kernel, about: Mapping[str, Any] | None = None) -> bytes:
     return msgpack.packb(content)
 
 
-def loads(data: bytes, origin: str = "artifact") -> Kernel:
+def loads(data: bytes, origin: str = "artifact") -> Program:
     """The kernel in ``data``. Raises :class:`ArtifactError` for damaged, foreign or newer files."""
     fields = _fields(data, origin)
     packed = fields.get("kernel")
@@ -90,7 +90,7 @@ def _fields(data: bytes, origin: str) -> dict[str, Any]:
     return fields
 
 
-def load(path: Path) -> Kernel:
+def load(path: Path) -> Program:
     """The kernel in the file at ``path``."""
     try:
         data = path.read_bytes()

@@ -48,14 +48,14 @@ from nki.base.source import Noted, Span, Where
 from nki.ir.constant import Constant, constant
 from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.text import grammar, schedule_attributes
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
 
 Places = Mapping[Tensor, tuple[int, int]]
 
 
-def show(kernel: Kernel) -> str:
+def show(kernel: Program) -> str:
     """``kernel`` as text."""
     grid = _value(kernel.grid)
     lines = [
@@ -160,7 +160,7 @@ _DEPTH = 8
 """Parentheses within parentheses: no argument has more than two."""
 
 
-def parse(text: str, origin: str = "") -> Kernel:
+def parse(text: str, origin: str = "") -> Program:
     """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read.
 
     ``origin`` is the file of a text that somebody may have edited: later errors then point at its lines. Without it
@@ -196,7 +196,7 @@ class _Parser:
             raise self.fail("the kernel is not closed")
         return line
 
-    def kernel(self) -> Kernel:
+    def kernel(self) -> Program:
         head = grammar.HEAD.match(self.next())
         if head is None:
             raise self.fail('expected kernel "name" target=… grid=… version=… {')
@@ -213,7 +213,7 @@ class _Parser:
         ]
         if self.next() != "}":
             raise self.fail("expected } after return")
-        made = Kernel(
+        made = Program(
             self.string(head[1]),
             head[2],
             tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
@@ -228,7 +228,7 @@ class _Parser:
         )
         return replace(made, others=tuple(self.others(made)))
 
-    def others(self, first: Kernel) -> Iterator[Kernel]:
+    def others(self, first: Program) -> Iterator[Program]:
         """The programs of further cores, up to the end of the text, where nothing but comments may follow."""
         common, number = self.tensors, 1
         while (line := self.after()) is not None:

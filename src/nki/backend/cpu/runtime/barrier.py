@@ -25,7 +25,7 @@ from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, STATUS, VOID
 from nki.base.dtype import uint8
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -57,7 +57,7 @@ class Meetings:
         return made
 
 
-def outboxes(kernel: Kernel) -> tuple[Tensor, Tensor]:
+def outboxes(kernel: Program) -> tuple[Tensor, Tensor]:
     """Shared memory in which each core leaves what it sends; as large as the largest exchange."""
     sizes = [
         inst.src.size * inst.src.dtype.itemsize
@@ -69,7 +69,7 @@ def outboxes(kernel: Kernel) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def met(kernel: Kernel, meetings: Meetings) -> tuple[Statement, ...]:
+def met(kernel: Program, meetings: Meetings) -> tuple[Statement, ...]:
     """The body of one core with every exchange as copies, and only those barriers at which another core is met."""
 
     def lowered(inst: Inst) -> Iterable[Inst]:

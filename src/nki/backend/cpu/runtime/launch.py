@@ -18,7 +18,7 @@ from nki.backend.cpu.runtime.link import Plan, Progress, plan
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.runtime_index import out_of_bounds
 from nki.rendezvous.turns import deadlock
 
@@ -38,7 +38,7 @@ if hasattr(os, "register_at_fork"):
 class _Core:
     """What a launch needs of one core, as plain numbers."""
 
-    def __init__(self, kernel: Kernel, plan: Plan) -> None:
+    def __init__(self, kernel: Program, plan: Plan) -> None:
         self.plan = plan
         self.table = plan.table.ctypes.data
         self.args = plan.args.ctypes.data
@@ -57,7 +57,7 @@ class _Core:
 class Executable:
     """Native code for one kernel. ``launch`` may run in several threads at once."""
 
-    def __init__(self, kernel: Kernel, progress: Progress | None = None) -> None:
+    def __init__(self, kernel: Program, progress: Progress | None = None) -> None:
         started = time.perf_counter()
         self.kernel = kernel
         self.name = kernel.name

@@ -36,7 +36,7 @@ from nki.backend.cpu.runtime.gather_scatter import Staged, staged
 from nki.base.version import version
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, instructions, touched
-from nki.ir.program import Kernel
+from nki.ir.program import Program
 from nki.ir.rng_state import initial
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Role, Tensor
@@ -99,7 +99,7 @@ class Shared:
     meetings: list[Meetings]
 
     @classmethod
-    def of(cls, kernel: Kernel) -> Shared:
+    def of(cls, kernel: Program) -> Shared:
         """Nothing for a kernel on one core."""
         if not kernel.others:
             return cls([], [])
@@ -107,7 +107,7 @@ class Shared:
         return cls([*kernel.shared(), *boxes], [Meetings(boxes) for _ in kernel.cores])
 
 
-def plan(kernel: Kernel, progress: Progress | None = None) -> Layout:
+def plan(kernel: Program, progress: Progress | None = None) -> Layout:
     """Lay out ``kernel``, core by core, and compile the routines that no kernel of this process has needed before."""
     shared = Shared.of(kernel)
     cores = list(kernel.cores)
@@ -184,7 +184,7 @@ class _Layout:
             self.fill(tensor)
         self.begin = len(self.rows) // 2
 
-    def main(self, kernel: Kernel) -> None:
+    def main(self, kernel: Program) -> None:
         """All rows: those of the kernel's own statements first, then those of loops' bodies."""
         for tensor in kernel.outputs:
             self.fill(tensor)
@@ -382,7 +382,7 @@ class _Arena:
         self.free.setdefault(block[1], []).append(block[0])
 
 
-def _places(kernel: Kernel, shared: Sequence[Tensor]) -> tuple[dict[Tensor, tuple[int, int]], int]:
+def _places(kernel: Program, shared: Sequence[Tensor]) -> tuple[dict[Tensor, tuple[int, int]], int]:
     """(base, byte offset) of every tensor that is used, and the size of the arena."""
     places: dict[Tensor, tuple[int, int]] = {}
     for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs, *kernel.constants(), *shared)):
@@ -405,7 +405,7 @@ def _places(kernel: Kernel, shared: Sequence[Tensor]) -> tuple[dict[Tensor, tupl
     return places, arena.size
 
 
-def listing(kernel: Kernel, assembly: bool) -> str:
+def listing(kernel: Program, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``kernel`` uses, each once."""
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
