@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
-from nki.ir.types import Access
+from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
 
 SCRATCH: Final = -1
@@ -163,19 +163,6 @@ class ByRow:
 Statement = Assign | Fold | Gemm | Scan | Top8 | Find | Put | ByRow | Show
 
 
-def merged(pattern: Iterator[tuple[int, int]]) -> Dims:
-    """A pattern without dimensions of one element and with neighbours joined where one step continues the other."""
-    dims: list[tuple[int, int]] = []
-    for step, count in pattern:
-        if count == 1:
-            continue
-        if dims and dims[-1][0] == step * count:
-            dims[-1] = (step, dims[-1][1] * count)
-        else:
-            dims.append((step, count))
-    return tuple(dims) or ((1, 1),)
-
-
 @dataclass
 class Lowering:
     """The algebra over expressions. ``copied`` names operands to copy before anything is written."""
@@ -271,12 +258,14 @@ class Lowering:
     def transpose(self, value: Node) -> Node:
         place = self._simple(value)
         step, count = place.dims[0]
-        turned = Place(place.base, place.start, count, step, merged(iter([(place.row_step, place.rows)])), place.dtype)
+        turned = Place(
+            place.base, place.start, count, step, coalesced(iter([(place.row_step, place.rows)])), place.dtype
+        )
         return Node("load", value.dtype, count, place.rows, place=turned)
 
     def iota(self, pattern: Dims, offset: Any, channel_multiplier: Any, partitions: int) -> Node:
         columns = math.prod(count for _, count in pattern)
-        dims = merged(iter(pattern))
+        dims = coalesced(iter(pattern))
         return Node("iota", dt.int32, partitions, columns, value=(dims, offset, channel_multiplier))
 
     def select(self, condition: Node, yes: Node, no: Node) -> Node:
@@ -355,13 +344,13 @@ class Lowering:
         return Node("load", place.dtype, place.rows, place.columns, place=place)
 
     def _place(self, access: Access) -> Place:
-        dims = merged(zip(access.strides[1:], access.shape[1:], strict=True))
+        dims = coalesced(zip(access.strides[1:], access.shape[1:], strict=True))
         start = access.offset * access.dtype.itemsize
         return Place(int(access.tensor.name), start, access.partitions, access.strides[0], dims, access.dtype)
 
     def _flat_place(self, access: Access) -> Place:
         start = access.offset * access.dtype.itemsize
-        return Place(int(access.tensor.name), start, 1, 0, merged(access.pattern()), access.dtype)
+        return Place(int(access.tensor.name), start, 1, 0, coalesced(access.pattern()), access.dtype)
 
     def _loaded(self, node: Node) -> Node:
         assert node.place is not None
