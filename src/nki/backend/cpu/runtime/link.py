@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.definite_initialization import unwritten
+from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.runtime import barrier, routines
 from nki.backend.cpu.runtime.dispatch import ARGS, copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
@@ -80,7 +80,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
             numbers[id(part)] = entry[0]
     compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress)
     scratch = max((routine.scratch for routine in compiled), default=0)
-    fills = [unwritten(core) for core in program.cores]
+    fills = [maybe_uninitialized(core) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
     whole = common.intersection(*fills)
     cores: list[LinkedCore] = []
