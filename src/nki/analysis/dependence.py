@@ -7,12 +7,14 @@ queue: readers of one place keep their order there. On a queue of its own every 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.memory_effects import Atoms, Footprint, Which
+from nki.analysis.memory_effects import Atoms, Footprint, Which, footprint
+from nki.ir.instruction import Inst
 
 Ids = NDArray[np.int64]
 
@@ -100,3 +102,59 @@ class Frontier:
                 found.update(ids[ids >= self.floor].tolist())
             found.discard(number)
         return found
+
+
+class DependenceGraph:
+    """Dependences among the instructions of one region, by their number in it.
+
+    ``predecessors[i]`` are all instructions that ``i`` has to follow: producers and users of its data, and those of the
+    edges that the program requests. ``chained[i]`` are the predecessors on the queue of ``i`` whose result it reads.
+    """
+
+    def __init__(self) -> None:
+        self.predecessors: list[tuple[int, ...]] = []
+        self.chained: list[tuple[int, ...]] = []
+
+
+class GraphBuilder:
+    """Builds the dependence graphs of a program's regions, one after the other in program order.
+
+    ``horizon`` is the distance beyond which dependences are left out, because the consumer cannot overtake that far.
+    """
+
+    def __init__(self, atoms: Atoms, horizon: int) -> None:
+        self._frontier = Frontier(atoms)
+        self._horizon = horizon
+        self._labels: dict[str, int] = {}
+        self._first = 0
+
+    def graph(self, instructions: Sequence[Inst], queues: Sequence[int]) -> DependenceGraph:
+        """The graph of the next region, whose instructions run on ``queues``."""
+        graph = DependenceGraph()
+        frontier, labels, first = self._frontier, self._labels, self._first
+        predecessors, chained = graph.predecessors, graph.chained
+        effects = [footprint(inst) for inst in instructions]
+        for number, inst in enumerate(instructions):
+            frontier.floor = first + max(0, number - self._horizon)
+            queue, effect = queues[number], effects[number]
+            producers = frontier.all_of(first + number, queue, effect)
+            if inst.after:
+                producers.update(p for label in inst.after if (p := labels.get(label, -1)) >= first)
+            if inst.label:
+                labels[inst.label] = first + number
+            numbers = tuple([producer - first for producer in producers] if first else producers)
+            predecessors.append(numbers)
+            chained.append(tuple([p for p in numbers if queues[p] == queue and _reads_from(effect, effects[p])]))
+        self._first += len(instructions)
+        return graph
+
+
+def _reads_from(consumer: Footprint, producer: Footprint) -> bool:
+    """Test if ``consumer`` reads an atom that ``producer`` writes; of memories with very many atoms, any."""
+    reads = consumer.reads
+    for atom in producer.writes:
+        if atom in reads:
+            return True
+    if producer.many_writes and consumer.many_reads:
+        return not {memory for memory, _ in producer.many_writes}.isdisjoint(m for m, _ in consumer.many_reads)
+    return False
