@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from nki.analysis.dependence import GraphBuilder
-from nki.analysis.memory_effects import footprints
+from nki.analysis.memory_effects import annotate_effects
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, regions
@@ -50,7 +50,7 @@ class _Scheduler:
 
     def __init__(self, kernel: Program, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
-        self.graphs = GraphBuilder(footprints(kernel, kernel.places), 2 * WINDOW) if reorder else None
+        self.graphs = GraphBuilder(annotate_effects(kernel, kernel.places), 2 * WINDOW) if reorder else None
         self.queue_numbers: dict[str, int] = {}
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
@@ -75,7 +75,7 @@ class _Scheduler:
 
 def predicted_ns(kernel: Program, target: Target) -> float:
     """Time of a scheduled program on one core by the estimates, if all queues keep their order."""
-    graphs = GraphBuilder(footprints(kernel, kernel.places), 2 * WINDOW)
+    graphs = GraphBuilder(annotate_effects(kernel, kernel.places), 2 * WINDOW)
     return _predicted_ns(kernel.body, Assignment(target), graphs)
 
 
