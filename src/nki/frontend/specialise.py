@@ -9,12 +9,14 @@ from typing import Any
 from nki.base.errors import ReturnError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
 from nki.frontend.code_objects import FunctionNode
 from nki.frontend.diagnostics import explain
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
-from nki.ir.program import Builder, Observer, Program, recording
+from nki.ir.program import Program
+from nki.ir.recorder import recording
 from nki.ir.types import Buffer, Tensor, TensorSpec
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target

@@ -35,9 +35,9 @@ from nki.base.errors import ShapeError as _ShapeError
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_here as _warn_here
+from nki.frontend.builder import current as _current
 from nki.frontend.objects import NKIObject
-from nki.ir.program import current as _current
-from nki.ir.program import is_recording as _is_recording
+from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.instructions.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators

@@ -23,8 +23,8 @@ from nki.base.errors import (
     ShapeError,
 )
 from nki.base.source import here
+from nki.frontend.builder import current
 from nki.frontend.objects import NKIObject
-from nki.ir.program import current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
 from nki.isa.deprecated import dropped, taking

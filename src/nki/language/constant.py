@@ -15,9 +15,9 @@ from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError
 from nki.base.source import Where, here
+from nki.frontend.builder import current
 from nki.frontend.captured_state import note_file
 from nki.ir.constant import constant as constant_of
-from nki.ir.program import current
 from nki.ir.types import Buffer
 from nki.language.tensor import NkiTensor
 

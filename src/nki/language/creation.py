@@ -13,7 +13,7 @@ from nki.base.dtype import DType
 from nki.base.errors import ArgumentError
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
-from nki.ir.program import current
+from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor

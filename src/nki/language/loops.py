@@ -12,11 +12,12 @@ from nki.base.assigned_name import assigned_name
 from nki.base.errors import DynamicLoopError
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.builder import Builder, Observer, current
 from nki.frontend.device_loops import one_round
 from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
-from nki.ir.program import Builder, Observer, current, is_recording
+from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
 from nki.isa.instructions.register import RegisterMove

@@ -13,7 +13,7 @@ from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.program import MAX_DIMS
+from nki.ir.tensor_verifier import MAX_DIMS
 from nki.ir.types import Access, Dynamic, Reach
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension

@@ -9,7 +9,7 @@ from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import ShapeError
 from nki.base.source import here
-from nki.ir.program import current
+from nki.frontend.builder import current
 from nki.ir.types import Buffer
 from nki.isa.tables.operators import OPS
 from nki.language.creation import full, ndarray, pour
