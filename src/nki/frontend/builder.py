@@ -134,7 +134,7 @@ class Builder:
 
     def emit(self, inst: Inst) -> None:
         """Verify and record ``inst`` at the user's current line."""
-        inst.where = here("specialise.py")
+        inst.where = here()
         verify(inst, self.target, self._known)
         if self.failed is not None:
             raise self.failed

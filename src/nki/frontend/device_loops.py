@@ -21,7 +21,7 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
     while True:
         value = condition()
         if isinstance(value, VirtualRegister):
-            where = here("specialise.py")
+            where = here()
             if where.span is not None:
                 text = "`while register:` is deprecated since NKI 0.6: use nl.while_loop(register, body)"
                 warn_at(where.span, text, NkiDeprecationWarning)

@@ -35,7 +35,7 @@ def shared_constant(constant: Any) -> NkiTensor:
     integers of 8, 16 or 32 bits. The data become a part of the compiled kernel; equal constants share one tensor. A
     file is read when the kernel is compiled, and the kernel is compiled anew for a later call if the file has changed.
     """
-    where = here("specialise.py")
+    where = here()
     current("nl.shared_constant")
     label = assigned_name(where, "constant")
     if isinstance(constant, str | os.PathLike):
@@ -87,7 +87,7 @@ def shared_identity_matrix(n: int, dtype: Any = dt.uint8, dst: NkiTensor | None 
 
     It is copied from a constant, of which there is one for each n and dtype in a kernel.
     """
-    where = here("specialise.py")
+    where = here()
     kind = dt.of(dtype)
     try:
         size = operator.index(n)

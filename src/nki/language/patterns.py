@@ -162,7 +162,7 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
             fix="pass an offset known when the kernel is compiled; scalar_offset= takes one known at run time",
         ) from None
     if t.offset:
-        span = here("specialise.py").span
+        span = here().span
         if span is not None:
             warn_at(
                 span,

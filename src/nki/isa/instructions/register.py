@@ -183,7 +183,7 @@ def register_alloc(x: Any = None) -> VirtualRegister:
 
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
     """
-    where = here("specialise.py")
+    where = here()
     made = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
     if isinstance(x, Access) and not is_register(x):
         _record(RegisterLoad(made, x))
