@@ -87,7 +87,7 @@ def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
         first.bind(tensor, array)
         if tensor in kernel.outputs:
             first.own(tensor)
-    return [first, *(first.beside(target, core.places) for core in kernel.others)]
+    return [first, *(first.other_core(target, core.places) for core in kernel.others)]
 
 
 def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
