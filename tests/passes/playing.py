@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -18,9 +16,11 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, changed, regions
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.jit import adapter_for
+from nki.passes.schedule import Schedule
 from nki.passes.scheduling.engine_assignment import Assignment
+from nki.passes.stage import Stage
 from nki.rendezvous.turns import Cores, Link
 from nki.sim.interleaving import Machine
 
@@ -31,23 +31,22 @@ def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: A
     """``kernel`` for ``arguments`` after stage ``stop`` (None: the last)."""
     bound = kernel.bind(arguments, {})
     specs = kernel.specs(bound, adapter_for(arguments, {}))
-    with _stages(kernel.func.__name__):
-        edges, grid = kernel.schedule, kernel.grid
-        return pipeline.compile(
-            kernel.func, specs, kernel.chosen_target(), stop=stop, edges=edges, grid=grid, **options
-        )
+    stages, edges, grid = _stages(kernel.func.__name__, **options), kernel.schedule, kernel.grid
+    return pipeline.compile(
+        kernel.func, specs, kernel.chosen_target(), stop=stop, edges=edges, grid=grid, stages=stages
+    )
 
 
 def onward(kernel: Program, **options: Any) -> Program:
     """``kernel`` after all stages, from where it is."""
-    with _stages(kernel.name):
-        return pipeline.compile(None, {}, targets.find(kernel.target), start=kernel, **options)
+    stages = _stages(kernel.name, **options)
+    return pipeline.compile(None, {}, targets.find(kernel.target), start=kernel, stages=stages)
 
 
-def _stages(name: str) -> Any:
+def _stages(name: str, reorder: bool | None = None) -> list[Stage]:
     """The tiles of random programs share bytes, so that much depends on much; stage ``allocate`` would refuse that."""
-    stages = {word: stage for word, stage in pipeline.STAGES.items() if word != "allocate" or name != "program"}
-    return mock.patch.dict(pipeline.STAGES, stages, clear=True)
+    stages = pipeline.replaced(Schedule(reorder))
+    return [stage for stage in stages if stage.name != "allocate" or name != "program"]
 
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
@@ -58,7 +57,7 @@ def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
 def run(kernel: Program, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
     """The outputs, bit for bit, that ``machine`` comes to."""
     memories = _memories(kernel, inputs)
-    links = [machine.link(number) if kernel.others else None for number in range(len(memories))]
+    links = [machine.link(number) if len(kernel.cores) > 1 else None for number in range(len(memories))]
     executors = [Reference(memory, link) for memory, link in zip(memories, links, strict=True)]
     machine.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
     return _outputs(kernel, memories[0])
@@ -67,27 +66,28 @@ def run(kernel: Program, inputs: Sequence[Array], machine: Machine) -> list[byte
 def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     """The outputs when each core runs its instructions one after the other, as its body has them."""
     memories = _memories(kernel, inputs)
-    if kernel.others:
+    if len(kernel.cores) > 1:
         work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
         Cores[None](len(work)).run(work)
     else:
-        _in_order(memories[0], kernel)
+        _in_order(memories[0], kernel.core)
     return _outputs(kernel, memories[0])
 
 
-def _in_order(memory: PlacedMemory, core: Program, link: Link | None = None) -> None:
+def _in_order(memory: PlacedMemory, core: CoreProgram, link: Link | None = None) -> None:
     Reference(memory, link).run(core.body)
 
 
 def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
     """The memory of each core, which holds the inputs."""
     target = targets.find(kernel.target)
-    first = PlacedMemory(target, kernel.places)
+    core, *others = kernel.cores
+    first = PlacedMemory(target, core.placement)
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         first.bind(tensor, array)
         if tensor in kernel.outputs:
             first.own(tensor)
-    return [first, *(first.beside(target, core.places) for core in kernel.others)]
+    return [first, *(first.beside(target, other.placement) for other in others)]
 
 
 def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
@@ -133,8 +133,7 @@ def without(kernel: Program, inst: Inst, wait: tuple[str, int]) -> Program:
     def change(each: Inst) -> list[Inst]:
         return [less if each is inst else each]
 
-    first, *others = (core.with_body(changed(core.body, change)) for core in kernel.cores)
-    return replace(first, others=tuple(others))
+    return kernel.with_cores(core.with_body(changed(core.body, change)) for core in kernel.cores)
 
 
 def happens(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes] | None:

@@ -125,9 +125,9 @@ def test_overlapping_steps_are_one_piece():
 @settings(max_examples=15)
 @given(programs.programs)
 def test_dependences_are_those_of_the_bytes(steps):
-    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
-    found = order.dependences(kernel, kernel.body)
-    bytes_ = [touched(list(instructions([statement]))) for statement in kernel.body]
+    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="order")
+    found = order.dependences(kernel.core, kernel.core.body)
+    bytes_ = [touched(list(instructions([statement]))) for statement in kernel.core.body]
     reached: list[set[int]] = []
     for number, direct in enumerate(found):
         assert all(p < number for p in direct)
@@ -141,8 +141,8 @@ def test_dependences_are_those_of_the_bytes(steps):
 @settings(max_examples=15)
 @given(programs.programs)
 def test_footprints_meet_where_bytes_do(steps):
-    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
-    footprints(kernel, kernel.places)
+    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="order")
+    footprints(kernel.core, kernel.core.placement)
     found = [(numbers(inst), touched([inst])) for inst in kernel.instructions()]
     for ((reads, writes), mine), ((others, written), its) in combinations(found, 2):
         assert bool(writes & (others | written) or written & reads) == meets(mine, its)

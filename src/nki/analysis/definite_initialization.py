@@ -10,7 +10,7 @@ import numpy as np
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
 
 
@@ -114,12 +114,12 @@ def exposed(loop: Loop) -> set[Tensor]:
     return search.found
 
 
-def unwritten(kernel: Program) -> set[Tensor]:
-    """The tensors of ``kernel``, inputs and constants aside, that it reads or returns where it may not have written.
+def unwritten(core: CoreProgram, signature: Signature) -> set[Tensor]:
+    """The tensors of ``core``, inputs and constants aside, that it reads or returns where it may not have written.
 
     Native code fills those with the dtype's poison before their first use, so that a launch gives the same bits every
     time and the same as the eager executor, whose memory is poisoned from the start.
     """
-    search = _Search({*kernel.inputs, *kernel.constants()})
-    search.body(kernel.body)
-    return search.found | {tensor for tensor in kernel.outputs if not search.complete(tensor)}
+    search = _Search({*signature.inputs, *core.constants()})
+    search.body(core.body)
+    return search.found | {tensor for tensor in signature.outputs if not search.complete(tensor)}

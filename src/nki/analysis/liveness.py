@@ -20,7 +20,7 @@ from typing import cast
 from nki.analysis.definite_initialization import exposed
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions, touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
 
@@ -125,7 +125,7 @@ def _loop(loop: Loop, found: _Lives, start: int) -> int:
     return end
 
 
-def lives(kernel: Program, target: Target) -> dict[Buffer, list[Life]]:
+def lives(kernel: CoreProgram, target: Target) -> dict[Buffer, list[Life]]:
     """The lives of what is placed in each memory, in the order in which they begin. What nothing touches has none."""
     touched, _ = _touched(kernel.body, 0)
     result: dict[Buffer, list[Life]] = {region.buffer: [] for region in regions(target)}
@@ -147,7 +147,7 @@ def lives(kernel: Program, target: Target) -> dict[Buffer, list[Life]]:
     return result
 
 
-def _parts(kernel: Program, placed: _Lives) -> list[Life]:
+def _parts(kernel: CoreProgram, placed: _Lives) -> list[Life]:
     """The lives of tiles that the user has placed: each from a write to all of it to the last use before the next."""
     found: dict[Tensor, list[Life]] = {}
     moment = 0

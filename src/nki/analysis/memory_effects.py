@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nki.analysis.alias_classes import Form, Pattern, Window, atoms, form_of, windows
 from nki.ir.instruction import Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
 MANY = 12
@@ -48,7 +48,7 @@ class Footprint:
     many_writes: Many = ()
 
 
-def footprints(kernel: Program, places: Mapping[Tensor, Place]) -> Atoms:
+def footprints(kernel: CoreProgram, places: Mapping[Tensor, Place]) -> Atoms:
     """Give every instruction of ``kernel`` its footprint, unless all have those of one numbering already.
 
     ``places`` says where tiles lie in SBUF and PSUM. A tile without a place, or an address that the user gave it, is a

@@ -12,17 +12,20 @@ Run-time loops are barriers; regions between them are scheduled one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from typing import ClassVar
 
 from nki.analysis.dependence import Frontier
 from nki.analysis.memory_effects import footprint, footprints
+from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
 from nki.ir.ordering import named
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.passes.scheduling.engine_assignment import Assignment, Option
+from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 WINDOW = 256
@@ -32,34 +35,49 @@ _ENOUGH = 1.0 + 1e-6
 _NEVER = float("inf")
 
 
-def run(kernel: Program, target: Target, *, reorder: bool = True) -> Program:
-    """``kernel`` with a queue for every instruction, in the order in which they begin; ``reorder``: that may be another
-    than the program's. A kernel whose instructions have queues stays as it is.
-
-    Raises :class:`QueueError` for a queue that cannot run its instruction, or where only some have one.
+@dataclass(frozen=True)
+class Schedule(CoreStage):
+    """Stage ``schedule``. ``reorder``: instructions may begin in another order than the program's (None: unless the
+    environment says OPEN_NKI_REORDER=0).
     """
-    assignment = Assignment(target)
-    without = [inst for inst in kernel.instructions() if not inst.queue]
-    if not any(inst.queue for inst in kernel.instructions()):
-        return kernel.with_body(_Scheduler(kernel, assignment, reorder).body(kernel.body))
-    if without:
-        error = QueueError(
-            f"{named(without[0])} has no queue, and other instructions have one",
-            fix="put every instruction on a queue, or none",
-        )
-        raise error.at(without[0].where.span, without[0].where.stack)
-    for inst in kernel.instructions():
-        assignment.check(inst)
-    return kernel
+
+    name: ClassVar[str] = "schedule"
+    reorder: bool | None = None
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with a queue for every instruction, in the order in which they begin.
+
+        A program whose instructions have queues stays as it is. Raises :class:`QueueError` for a queue that cannot run
+        its instruction, or where only some have one.
+        """
+        assignment = Assignment(target)
+        without = [inst for inst in core.instructions() if not inst.queue]
+        if not any(inst.queue for inst in core.instructions()):
+            reorder = knobs.reorder() if self.reorder is None else self.reorder
+            return core.with_body(_Scheduler(core, assignment, reorder).body(core.body))
+        if without:
+            error = QueueError(
+                f"{named(without[0])} has no queue, and other instructions have one",
+                fix="put every instruction on a queue, or none",
+            )
+            raise error.at(without[0].where.span, without[0].where.stack)
+        for inst in core.instructions():
+            assignment.check(inst)
+        return core
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Every instruction has a queue."""
+        without = [inst for inst in program.instructions() if not inst.queue]
+        assert not without, f"schedule left {len(without)} instructions without a queue"
 
 
 class _Scheduler:
     """Goes through a kernel region by region; instructions are numbered in program order."""
 
-    def __init__(self, kernel: Program, assignment: Assignment, reorder: bool) -> None:
+    def __init__(self, kernel: CoreProgram, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
         self.reorder = reorder
-        self.frontier = Frontier(footprints(kernel, kernel.places)) if reorder else None
+        self.frontier = Frontier(footprints(kernel, kernel.placement)) if reorder else None
         self.queues: dict[str, int] = {}
         self.labels: dict[str, int] = {}
         self.number = 0
@@ -216,9 +234,3 @@ class _Order:
         if time < self.next[queue]:
             self.next[queue] = time
             heappush(self.events, (time, queue))
-
-
-def legal(kernel: Program) -> None:
-    """Every instruction has a queue."""
-    without = [inst for inst in kernel.instructions() if not inst.queue]
-    assert not without, f"schedule left {len(without)} instructions without a queue"

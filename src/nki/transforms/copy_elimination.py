@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from nki.backend.cpu.loop_ir.nodes import merged
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Buffer, Tensor, row_major
 
 
@@ -31,12 +31,12 @@ class _Uses:
     reads: list[int] = field(default_factory=list[int])
 
 
-def forwarded(kernel: Program) -> list[Statement]:
-    """The statements of ``kernel`` without the copies that can go."""
-    body: list[Statement | None] = list(kernel.body)
+def forwarded(core: CoreProgram, signature: Signature) -> list[Statement]:
+    """The statements of ``core`` without the copies that can go."""
+    body: list[Statement | None] = list(core.body)
     uses: dict[Tensor, _Uses] = {}
     fixed: set[Tensor] = set()
-    for position, inst in enumerate(kernel.body):
+    for position, inst in enumerate(core.body):
         if not isinstance(inst, Inst):
             fixed.update(access.tensor for access in touched(inst))
             continue
@@ -46,8 +46,8 @@ def forwarded(kernel: Program) -> list[Statement]:
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
         for access in inst.writes():
             uses.setdefault(access.tensor, _Uses()).writes.append(position)
-    inputs = {*kernel.inputs, *kernel.constants()}.difference(kernel.outputs)
-    outputs = set(kernel.outputs) - fixed - {*kernel.inputs}
+    inputs = {*signature.inputs, *core.constants()}.difference(signature.outputs)
+    outputs = set(signature.outputs) - fixed - {*signature.inputs}
     for tensor, use in uses.items():
         if tensor.buffer is not Buffer.sbuf or tensor in fixed:
             continue

@@ -25,7 +25,7 @@ from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, STATUS, VOID
 from nki.base.dtype import uint8
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -69,19 +69,19 @@ def outboxes(kernel: Program) -> tuple[Tensor, Tensor]:
     return first, second
 
 
-def met(kernel: Program, meetings: Meetings) -> tuple[Statement, ...]:
+def met(core: CoreProgram, meetings: Meetings) -> tuple[Statement, ...]:
     """The body of one core with every exchange as copies, and only those barriers at which another core is met."""
 
     def lowered(inst: Inst) -> Iterable[Inst]:
         if isinstance(inst, CoreBarrier):
             return (
                 []
-                if inst.together() == (kernel.core,)
+                if inst.together() == (core.rank,)
                 else [meetings.barrier(inst, inst.data, "core_barrier", inst.data.name)]
             )
-        if not isinstance(inst, Sendrecv) or inst.send_to_rank == kernel.core:
+        if not isinstance(inst, Sendrecv) or inst.send_to_rank == core.rank:
             return [inst]
-        mine, theirs = meetings.boxes[kernel.core], meetings.boxes[1 - kernel.core]
+        mine, theirs = meetings.boxes[core.rank], meetings.boxes[1 - core.rank]
         shape, dtype = inst.src.shape, inst.src.dtype
         sent, received = (Access(box, 0, shape, row_major(shape), dtype) for box in (mine, theirs))
         subject = ("sendrecv", inst.pipe_id, shape, dtype.name)
@@ -95,7 +95,7 @@ def met(kernel: Program, meetings: Meetings) -> tuple[Statement, ...]:
             meetings.barrier(inst, received, *subject, "received"),
         ]
 
-    return changed(kernel.body, lowered)
+    return changed(core.body, lowered)
 
 
 @cache

@@ -18,7 +18,7 @@ from nki.backend.cpu.runtime.link import Plan, Progress, plan
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.runtime_index import out_of_bounds
 from nki.rendezvous.turns import deadlock
 
@@ -38,13 +38,13 @@ if hasattr(os, "register_at_fork"):
 class _Core:
     """What a launch needs of one core, as plain numbers."""
 
-    def __init__(self, kernel: Program, plan: Plan) -> None:
+    def __init__(self, core: CoreProgram, plan: Plan) -> None:
         self.plan = plan
         self.table = plan.table.ctypes.data
         self.args = plan.args.ctypes.data
         self.status = -(-(plan.arena + plan.scratch) // 64) * 64
         self.bytes = self.status + 64
-        self.constants = tuple(_address(t.data) for t in kernel.constants() if t.data is not None)
+        self.constants = tuple(_address(t.data) for t in core.constants() if t.data is not None)
 
     def fail(self, status: int) -> NoReturn:
         """Raise what the status at this address says."""
@@ -61,10 +61,10 @@ class Executable:
         started = time.perf_counter()
         self.kernel = kernel
         self.name = kernel.name
-        self.inputs = kernel.input_specs()
-        self.outputs = kernel.output_specs()
-        self.returns_sequence = kernel.sequence
-        self.changes = kernel.changed_inputs()
+        self.inputs = kernel.signature.input_specs()
+        self.outputs = kernel.signature.output_specs()
+        self.returns_sequence = kernel.signature.sequence
+        self.changes = kernel.signature.changed_inputs()
         """The inputs that it returns, changed: position among the inputs by that among the outputs."""
         with gc_pause.paused():
             self.layout = plan(kernel, progress)

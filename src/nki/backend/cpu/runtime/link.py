@@ -36,7 +36,7 @@ from nki.backend.cpu.runtime.gather_scatter import Staged, staged
 from nki.base.version import version
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, instructions, touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.rng_state import initial
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Role, Tensor
@@ -101,7 +101,7 @@ class Shared:
     @classmethod
     def of(cls, kernel: Program) -> Shared:
         """Nothing for a kernel on one core."""
-        if not kernel.others:
+        if len(kernel.cores) == 1:
             return cls([], [])
         boxes = outboxes(kernel)
         return cls([*kernel.shared(), *boxes], [Meetings(boxes) for _ in kernel.cores])
@@ -111,9 +111,9 @@ def plan(kernel: Program, progress: Progress | None = None) -> Layout:
     """Lay out ``kernel``, core by core, and compile the routines that no kernel of this process has needed before."""
     shared = Shared.of(kernel)
     cores = list(kernel.cores)
-    if kernel.others:
+    if len(cores) > 1:
         cores = [core.with_body(met(core, meetings)) for core, meetings in zip(cores, shared.meetings, strict=True)]
-    cores = [core.with_body(forwarded(core)) for core in cores]
+    cores = [core.with_body(forwarded(core, kernel.signature)) for core in cores]
     unique: dict[Key, Inst] = {}
     keys: dict[int, Key] = {}
     views: dict[int, Staged] = {}
@@ -130,16 +130,16 @@ def plan(kernel: Program, progress: Progress | None = None) -> Layout:
     for stage in views.values():
         stage.lay_out(max(_routines[keys[id(part)]].scratch for part in stage.parts()))
     scratch = max([scratch, *(stage.size for stage in views.values())])
-    fills = [unwritten(core) for core in cores]
-    common = {*kernel.outputs, *shared.tensors} if kernel.others else set[Tensor]()
+    fills = [unwritten(core, kernel.signature) for core in cores]
+    common = {*kernel.outputs, *shared.tensors} if len(cores) > 1 else set[Tensor]()
     whole = common.intersection(*fills)
     plans: list[Plan] = []
     for number, core in enumerate(cores):
-        places, arena = _places(core, shared.tensors)
-        meetings = shared.meetings[number] if kernel.others else None
+        places, arena = _places(core, kernel.signature, shared.tensors)
+        meetings = shared.meetings[number] if len(cores) > 1 else None
         layout = _Layout(places, keys, fills[number] - common, meetings, views)
         layout.before(sorted(whole, key=lambda t: t.name) if number == 0 else [])
-        layout.main(core)
+        layout.main(core, kernel.outputs)
         table = np.array(layout.rows, np.int64).reshape(-1, 2)
         args = np.array(layout.args, np.int64)
         made = Plan(table, args, layout.begin, layout.first, arena, scratch, len(unique), list(core.body), layout.sites)
@@ -184,11 +184,11 @@ class _Layout:
             self.fill(tensor)
         self.begin = len(self.rows) // 2
 
-    def main(self, kernel: Program) -> None:
+    def main(self, core: CoreProgram, outputs: Sequence[Tensor]) -> None:
         """All rows: those of the kernel's own statements first, then those of loops' bodies."""
-        for tensor in kernel.outputs:
+        for tensor in outputs:
             self.fill(tensor)
-        for statement in kernel.body:
+        for statement in core.body:
             if self.fills:
                 for access in touched(statement):
                     self.fill(access.tensor)
@@ -382,18 +382,20 @@ class _Arena:
         self.free.setdefault(block[1], []).append(block[0])
 
 
-def _places(kernel: Program, shared: Sequence[Tensor]) -> tuple[dict[Tensor, tuple[int, int]], int]:
+def _places(
+    core: CoreProgram, signature: Signature, shared: Sequence[Tensor]
+) -> tuple[dict[Tensor, tuple[int, int]], int]:
     """(base, byte offset) of every tensor that is used, and the size of the arena."""
     places: dict[Tensor, tuple[int, int]] = {}
-    for slot, tensor in enumerate((*kernel.inputs, *kernel.outputs, *kernel.constants(), *shared)):
+    for slot, tensor in enumerate((*signature.inputs, *signature.outputs, *core.constants(), *shared)):
         places.setdefault(tensor, (FIRST_IO + slot, 0))
     last: dict[Tensor, int] = {}
-    for index, statement in enumerate(kernel.body):
+    for index, statement in enumerate(core.body):
         for access in touched(statement):
             last[access.tensor] = index
     arena = _Arena()
     blocks: dict[Tensor, tuple[int, int]] = {}
-    for index, statement in enumerate(kernel.body):
+    for index, statement in enumerate(core.body):
         tensors = {access.tensor: None for access in touched(statement)}
         for tensor in tensors:
             if tensor not in places:
@@ -409,7 +411,7 @@ def listing(kernel: Program, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``kernel`` uses, each once."""
     module = ir.Module("nki_kernel")
     seen: set[Key] = set()
-    for inst in (inst for core in kernel.cores for inst in instructions(forwarded(core))):
+    for inst in (inst for core in kernel.cores for inst in instructions(forwarded(core, kernel.signature))):
         stage = staged(inst)
         for part in (inst,) if stage is None else stage.parts():
             key = (part.key(), aliases(part))
