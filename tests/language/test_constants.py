@@ -35,7 +35,7 @@ from nki.compiler.executable import Executable
 from nki.ir.constant import constant
 from nki.ir.program import Program
 from nki.ir.text import artifact, printer
-from nki.passes import verify
+from nki.passes.verify import Verify
 from nki.target import find
 
 BOTH = pytest.mark.parametrize("how", [lambda k: k, nki.simulate], ids=["native", "eager"])
@@ -207,7 +207,7 @@ def test_a_matrix_is_loaded_transposed(how: How, kind: Any) -> None:
 
 
 def accept(read: Program) -> Program:
-    return verify.run(read, find(read.target))
+    return Verify().run(read, find(read.target))
 
 
 def native(made: Program, a: Any) -> Any:
