@@ -14,13 +14,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nki.analysis.liveness import Life, Place, Region, collision, lives, regions
+from nki.analysis.liveness import LiveRange, Region, interference, live_ranges, regions
 from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Dynamic, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
 from nki.isa.rules.operands import starts
 from nki.isa.tables.enums import engine
@@ -44,8 +44,8 @@ class Allocate(CoreStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
         """``core`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room."""
         _check_known(core)
-        places: dict[Tensor, Place] = {}
-        living = lives(core, target)
+        places: dict[Tensor, TileAddress] = {}
+        living = live_ranges(core, target)
         for region in regions(target):
             places.update(_placed(program.name, core, region, living[region.buffer], target, self.check_overlap))
         wrong = _wrong_starts(core, places, target)
@@ -60,10 +60,10 @@ class Allocate(CoreStage):
 
 
 def _placed(
-    name: str, kernel: CoreProgram, region: Region, living: list[Life], target: Target, apart: bool
-) -> dict[Tensor, Place]:
+    name: str, kernel: CoreProgram, region: Region, living: list[LiveRange], target: Target, apart: bool
+) -> dict[Tensor, TileAddress]:
     """The places of what lives in one memory, in the order in which it begins to live."""
-    given: dict[Tensor, Place] = {}
+    given: dict[Tensor, TileAddress] = {}
     for life in living:
         place = life.tensor.address or kernel.placement.get(life.tensor)
         if place is not None:
@@ -111,17 +111,17 @@ def _check_given(kernel: CoreProgram, region: Region, fixed: Sequence[Fixed], ap
 
 
 def _met(
-    kernel: CoreProgram, living: Sequence[Life], places: Mapping[Tensor, Place]
-) -> overwrites.Loss | tuple[Life, Life] | None:
+    kernel: CoreProgram, living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]
+) -> overwrites.Loss | tuple[LiveRange, LiveRange] | None:
     """What lies on the bytes of another while both are in use; of tiles that the user has placed, what that spoils."""
-    met = collision(living, places)
+    met = interference(living, places)
     if met is None:
         return None
     lost = overwrites.loss(kernel, [life.tensor for life in living if life.tensor.address is not None])
     return lost or next(_pairs(living, places), None)
 
 
-def _pairs(living: Sequence[Life], places: Mapping[Tensor, Place]) -> Iterator[tuple[Life, Life]]:
+def _pairs(living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]) -> Iterator[tuple[LiveRange, LiveRange]]:
     """Two lives, the later one second, that meet in time and in bytes, but for pairs that the user has placed."""
     rows = [(*places[one.tensor], one.tensor.shape[0], one.size, one.first, one.last) for one in living]
     partition, offset, count, size, first, last = np.array(rows, np.int64).T
@@ -134,7 +134,7 @@ def _pairs(living: Sequence[Life], places: Mapping[Tensor, Place]) -> Iterator[t
                 yield living[j], one
 
 
-def _inside(region: Region, life: Life, place: Place) -> bool:
+def _inside(region: Region, life: LiveRange, place: TileAddress) -> bool:
     """Whether the place is one that this stage could have chosen."""
     partition, offset = place
     count = life.tensor.shape[0]
@@ -143,8 +143,8 @@ def _inside(region: Region, life: Life, place: Place) -> bool:
 
 
 def _stacked(
-    kernel: CoreProgram, region: Region, free: Sequence[Life], fixed: Sequence[Fixed], target: Target
-) -> list[Place] | None:
+    kernel: CoreProgram, region: Region, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
+) -> list[TileAddress] | None:
     """Places of which some start at other partitions than 0; None where that does not help."""
     seats = _seats(kernel, free, target)
     given = {f.life.tensor: (f.partition, f.offset) for f in fixed}
@@ -162,7 +162,7 @@ def _stacked(
     return None
 
 
-def _seats(kernel: CoreProgram, free: Sequence[Life], target: Target) -> dict[Tensor, tuple[int, ...]]:
+def _seats(kernel: CoreProgram, free: Sequence[LiveRange], target: Target) -> dict[Tensor, tuple[int, ...]]:
     """The partitions at which each tensor can start, given every instruction that touches it.
 
     What the Tensor engine touches stays at 0, since rows and columns of the array follow from its partitions; so does
@@ -188,7 +188,9 @@ def _has_state(inst: Inst) -> bool:
     return any(a.buffer is Buffer.register and not is_register(a) for a in inst.accesses())
 
 
-def _legal_at(inst: Inst, places: Mapping[Tensor, Place], target: Target, known: dict[tuple[Any, ...], bool]) -> bool:
+def _legal_at(
+    inst: Inst, places: Mapping[Tensor, TileAddress], target: Target, known: dict[tuple[Any, ...], bool]
+) -> bool:
     try:
         verify(_moved(inst, places), target, known)
     except NkiError:
@@ -196,7 +198,7 @@ def _legal_at(inst: Inst, places: Mapping[Tensor, Place], target: Target, known:
     return True
 
 
-def _moved(inst: Inst, places: Mapping[Tensor, Place]) -> Inst:
+def _moved(inst: Inst, places: Mapping[Tensor, TileAddress]) -> Inst:
     """``inst`` as if its tiles began at partition 0 and it saw them from their own first partition on."""
     changes: dict[int, Access] = {}
     for number, access in enumerate(inst.accesses()):
@@ -211,7 +213,7 @@ def _moved(inst: Inst, places: Mapping[Tensor, Place]) -> Inst:
     return inst.with_operands(changes) if changes else inst
 
 
-def _shifted(access: Access, places: Mapping[Tensor, Place]) -> Access:
+def _shifted(access: Access, places: Mapping[Tensor, TileAddress]) -> Access:
     partition = places.get(access.tensor, (0, 0))[0]
     if not partition:
         return access
@@ -219,7 +221,7 @@ def _shifted(access: Access, places: Mapping[Tensor, Place]) -> Access:
     return Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
 
 
-def _illegal(kernel: CoreProgram, places: Mapping[Tensor, Place], target: Target) -> tuple[Inst, NkiError] | None:
+def _illegal(kernel: CoreProgram, places: Mapping[Tensor, TileAddress], target: Target) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the partitions at which its tiles start, and its error."""
     moved = {tensor: place for tensor, place in places.items() if place[0]}
     known: dict[tuple[Any, ...], bool] = {}
@@ -232,13 +234,13 @@ def _illegal(kernel: CoreProgram, places: Mapping[Tensor, Place], target: Target
     return None
 
 
-def _wrong_starts(kernel: CoreProgram, places: Mapping[Tensor, Place], target: Target) -> NkiError | None:
+def _wrong_starts(kernel: CoreProgram, places: Mapping[Tensor, TileAddress], target: Target) -> NkiError | None:
     found = _illegal(kernel, places, target)
     return None if found is None else found[1].at(found[0].where.span, found[0].where.stack)
 
 
 def _check_places(core: CoreProgram, target: Target) -> None:
-    living = lives(core, target)
+    living = live_ranges(core, target)
     for region in regions(target):
         for life in living[region.buffer]:
             place = core.placement.get(life.tensor)
