@@ -17,6 +17,7 @@ from nki.backend.numpy.gather_scatter import gathered
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
+from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
@@ -24,7 +25,7 @@ from nki.ir.gather_offsets import GROUP, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Observer, Program
+from nki.ir.program import Program
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.value_printer import showing
