@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -15,11 +14,10 @@ from nki.backend.numpy.placed_memory import PlacedMemory
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Statement, changed, regions
+from nki.ir.loop import changed
 from nki.ir.program import CoreProgram, Program
 from nki.jit import adapter_for
-from nki.passes.schedule import Schedule
-from nki.passes.scheduling.engine_assignment import Assignment
+from nki.passes.schedule import Schedule, predicted_ns
 from nki.passes.stage import Stage
 from nki.rendezvous.turns import Cores, Link
 from nki.sim.interleaving import Machine
@@ -95,27 +93,9 @@ def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
 
 
 def makespan(kernel: Program) -> float:
-    """Nanoseconds by the costs that stage ``schedule`` has, when every instruction begins as soon as it may."""
-    assignment = Assignment(targets.find(kernel.target))
-    return max(_makespan(core.body, assignment) for core in kernel.cores)
-
-
-def _makespan(body: Sequence[Statement], assignment: Assignment) -> float:
-    total = 0.0
-    for region in regions(body):
-        if not isinstance(region, list):
-            rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
-            total += len(rounds or ()) * _makespan(region.body, assignment)
-            continue
-        seen: dict[str, list[float]] = defaultdict(list)  # by queue: when others see that each is complete
-        free: dict[str, float] = defaultdict(float)
-        for inst in region:
-            cost = next(o for o in assignment.options(inst) if o.queue == inst.queue.partition(".")[0])
-            begin = max([free[inst.queue], *(seen[queue][count - 1] for queue, count in inst.waits)])
-            free[inst.queue] = begin + cost.busy
-            seen[inst.queue].append(begin + cost.busy + cost.after)
-        total += max(free.values())
-    return total
+    """Nanoseconds by the estimates of stage ``schedule``, when every instruction begins as soon as it may."""
+    target = targets.find(kernel.target)
+    return max(predicted_ns(core, target) for core in kernel.cores)
 
 
 def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:

@@ -16,8 +16,8 @@ from nki.base.errors import (
     ShapeError,
 )
 from nki.base.source import Where
-from nki.cost.estimate import Cost
 from nki.ir.algebra import Algebra
+from nki.ir.estimate import Estimate
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
 from nki.target.model import Target
@@ -126,8 +126,8 @@ class Inst(NkiInstruction):
         """The engines on which it means the same, of which the compiler takes one if ``engine`` does not say."""
         return self.engines
 
-    def cost(self, target: Target) -> Cost:
-        """Engine cycles."""
+    def cost(self, target: Target) -> Estimate:
+        """Predicted time on ``target``."""
         raise NotImplementedError
 
     @classmethod
