@@ -19,8 +19,9 @@ from nki.ir.program import CoreProgram, Program
 from nki.jit import adapter_for
 from nki.passes.schedule import Schedule, predicted_ns
 from nki.passes.stage import Stage
-from nki.rendezvous.turns import Cores, Link
-from nki.sim.interleaving import Machine
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.turns import Turns
+from nki.sim.interleaving import QueueSimulator
 
 Array = np.ndarray[Any, Any]
 
@@ -49,15 +50,15 @@ def _stages(name: str, reorder: bool | None = None) -> list[Stage]:
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
     """The outputs, bit for bit, when chance decides which queue of which core goes on."""
-    return run(kernel, inputs, Machine(seed))
+    return run(kernel, inputs, QueueSimulator(seed, len(kernel.cores)))
 
 
-def run(kernel: Program, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
-    """The outputs, bit for bit, that ``machine`` comes to."""
+def run(kernel: Program, inputs: Sequence[Array], simulator: QueueSimulator) -> list[bytes]:
+    """The outputs, bit for bit, that ``simulator`` comes to."""
     memories = _memories(kernel, inputs)
-    links = [machine.link(number) if len(kernel.cores) > 1 else None for number in range(len(memories))]
-    executors = [Reference(memory, link) for memory, link in zip(memories, links, strict=True)]
-    machine.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
+    participants = simulator.rendezvous.participants() if len(kernel.cores) > 1 else [None]
+    executors = [Reference(memory, each) for memory, each in zip(memories, participants, strict=True)]
+    simulator.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
     return _outputs(kernel, memories[0])
 
 
@@ -66,14 +67,14 @@ def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     memories = _memories(kernel, inputs)
     if len(kernel.cores) > 1:
         work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
-        Cores[None](len(work)).run(work)
+        Turns[None](len(work)).run(work)
     else:
         _in_order(memories[0], kernel.core)
     return _outputs(kernel, memories[0])
 
 
-def _in_order(memory: PlacedMemory, core: CoreProgram, link: Link | None = None) -> None:
-    Reference(memory, link).run(core.body)
+def _in_order(memory: PlacedMemory, core: CoreProgram, participant: Participant | None = None) -> None:
+    Reference(memory, participant).run(core.body)
 
 
 def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
