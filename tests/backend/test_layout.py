@@ -12,7 +12,7 @@ from nki.backend.numpy.memory import Memory
 from nki.base.dtype import bfloat16, float32
 from nki.compiler.executable import Executable
 from nki.ir.layout import DENSE, PaddedPartitions
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import TensorCopy
 from nki.target import ENVIRONMENT
@@ -47,9 +47,9 @@ def test_an_address_is_a_base_an_offset_and_steps_in_bytes() -> None:
     access = Access(tile, 13, (2, 3), (10, 2), float32)
     halves = Access(tile, 26, (2, 3), (20, -1), bfloat16)
     copy = TensorCopy(Access.whole(other), Access.whole(tile))
-    core = Program("k", "trn2", (), (), (), False, (tile, other), (copy,))
+    core, signature = CoreProgram(0, (copy,), (tile, other)), Signature((), (), False)
     for layout, pitch in ((DENSE, 40), (PADDED, 96)):
-        storage, memory = Storage(core, (), layout), Memory(layout)
+        storage, memory = Storage(core, signature, (), layout), Memory(layout)
         base = storage.base(tile)[1]
         assert storage.address(access) == (ARENA, base + pitch + 12, (pitch, 8))
         assert storage.address(halves) == (ARENA, base + pitch + 12, (pitch, -2))

@@ -6,7 +6,7 @@ import numpy as np
 
 from nki.base.dtype import float32
 from nki.ir.instruction import Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -23,7 +23,7 @@ def ring(cores: int, rounds: int = 1, without_barrier: int | None = None) -> Pro
     """
     source, out = (Tensor(name, (cores, COLUMNS), float32, Buffer.shared_hbm, role=role) for name, role in ROLES)
     between = Tensor("between", (cores, COLUMNS), float32, Buffer.shared_hbm)
-    programs: list[Program] = []
+    programs: list[CoreProgram] = []
     for rank in range(cores):
         here, there = (Tensor(name, (1, COLUMNS), float32, Buffer.sbuf) for name in ("here", "there"))
         body: list[Inst] = [DmaCopy(Access.whole(here), _row(source, rank))]
@@ -38,10 +38,8 @@ def ring(cores: int, rounds: int = 1, without_barrier: int | None = None) -> Pro
         body.append(DmaCopy(Access.whole(there), _row(between, (rank + 1) % cores)))
         body.append(DmaCopy(_row(out, rank), Access.whole(there)))
         tensors = (source, out, between, here, there)
-        programs.append(Program("ring", "trn2", (cores,), (source,), (out,), False, tensors, tuple(body), core=rank))
-    first, *others = programs
-    first.others = tuple(others)
-    return first
+        programs.append(CoreProgram(rank, tuple(body), tensors))
+    return Program("ring", "trn2", (cores,), Signature((source,), (out,), False), tuple(programs))
 
 
 ROLES = (("source", "input"), ("out", "output"))

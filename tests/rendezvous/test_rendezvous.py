@@ -9,7 +9,6 @@ from nki.backend.numpy import executor
 from nki.backend.numpy.memory import Memory
 from nki.base.errors import DeadlockError, QueueDeadlockError
 from nki.compiler.executable import Executable
-from nki.ir.loop import instructions
 from nki.ir.program import Program
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.rendezvous.protocol import Participant
@@ -67,7 +66,7 @@ def test_an_interleaving_in_which_no_queue_can_run_is_a_deadlock() -> None:
 
 def test_barriers_of_a_part_of_the_cores_leave_the_others_alone() -> None:
     log: list[tuple[str, int]] = []
-    (barrier, *_) = [i for i in instructions(ring(4).body) if isinstance(i, CoreBarrier)]
+    (barrier, *_) = [i for i in ring(4).instructions() if isinstance(i, CoreBarrier)]
 
     def work(each: Participant) -> int:
         log.append(("begins", each.rank))
@@ -83,7 +82,7 @@ def test_barriers_of_a_part_of_the_cores_leave_the_others_alone() -> None:
 
 def test_a_core_that_can_go_on_is_not_taken_for_deadlocked() -> None:
     """Core 1 waits for core 2, which sends only when core 0 has waited for core 1 in vain."""
-    (barrier, *_) = [i for i in instructions(ring(3).body) if isinstance(i, CoreBarrier)]
+    (barrier, *_) = [i for i in ring(3).instructions() if isinstance(i, CoreBarrier)]
 
     def work(each: Participant) -> int:
         if each.rank == 2:

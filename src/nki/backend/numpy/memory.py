@@ -73,5 +73,5 @@ class Memory:
 
     def results(self, program: Program) -> list[Array]:
         """The outputs of ``program``."""
-        specs = zip(program.outputs, program.output_specs(), strict=True)
+        specs = zip(program.outputs, program.signature.output_specs(), strict=True)
         return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
