@@ -17,6 +17,7 @@ from nki.ir.instruction import REGISTRY, Cost, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Role, Tile
 from nki.isa.stub import stub
+from nki.isa.tables.operators import OPS
 
 from . import harness
 
@@ -81,10 +82,10 @@ DEFAULTS = {
     "engine": nisa.engine.unknown, "unique_indices": True,
     "dma_engine": nisa.dma_engine.dma,
     "oob_mode": nisa.oob_mode.error, "dge_mode": nisa.dge_mode.unknown, "tile_position": (), "tile_size": (),
-    "perf_mode": nisa.matmul_perf_mode.none, "cmp_op": nisa.ops.OPS["equal"],
+    "perf_mode": nisa.matmul_perf_mode.none, "cmp_op": OPS["equal"],
 }  # fmt: skip
 
-_RESET, _MAXIMUM = {"reduce_cmd": nisa.reduce_cmd.reset_reduce}, {"reduce_op": nisa.ops.OPS["maximum"]}
+_RESET, _MAXIMUM = {"reduce_cmd": nisa.reduce_cmd.reset_reduce}, {"reduce_op": OPS["maximum"]}
 DEFAULTS_OF = {
     "activate2": {"relu_param": 0.0},
     "core_barrier": {"engine": nisa.engine.gpsimd},

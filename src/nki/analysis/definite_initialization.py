@@ -67,7 +67,7 @@ class _Search:
             for access in statement.reads():
                 self.read(access)
             if isinstance(statement, Inst):
-                for access in () if statement.leaves_some() else statement.writes():
+                for access in () if statement.may_leave_unwritten() else statement.writes():
                     self.write(access)
             else:
                 self.loop(statement)

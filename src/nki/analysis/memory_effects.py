@@ -84,7 +84,7 @@ def footprints(kernel: Program, places: Mapping[Tensor, Place]) -> Atoms:
             if many:
                 found.many_reads = tuple(many[n] for n in reads if n in many)
                 found.many_writes = tuple(many[n] for n in writes if n in many)
-        if inst.effects:
+        if inst.effects.external:
             found = Footprint(owner, found.reads, (0, *found.writes), found.many_reads, found.many_writes)
         inst.footprint = found
     return owner

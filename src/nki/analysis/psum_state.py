@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,26 +68,27 @@ class Written:
         written, as in a convolution whose windows overlap, it adds, and the other places are to be 0. Raises
         :class:`PsumError` when it is not known what was written.
         """
-        if not hasattr(inst, "accumulate"):
+        accumulation = inst.effects.accumulation
+        if accumulation is None:
             return inst, []
-        chosen: Any = inst
-        if chosen.accumulate is True and self._warns:
-            self._check_sum(inst, chosen.dst)
-        if chosen.accumulate is not None:
+        (dst,) = inst.writes()
+        if inst.accumulates and self._warns:
+            self._check_sum(inst, dst)
+        if inst.accumulates is not None:
             return inst, []
-        if getattr(inst, "is_transpose", False):
-            return inst.replace(accumulate=False), []
-        if chosen.dst.dynamic is not None:
-            return inst.replace(accumulate=self._adds_anywhere(inst, chosen.dst)), []
-        missing = self._missing(chosen.dst)
+        if accumulation.moves(inst):
+            return inst.with_accumulation(False), []
+        if dst.dynamic is not None:
+            return inst.with_accumulation(self._adds_anywhere(inst, dst)), []
+        missing = self._missing(dst)
         if missing is not None:
-            self._check_fixed(inst, chosen.dst)
-            self._check_known(inst, chosen.dst)
+            self._check_fixed(inst, dst)
+            self._check_known(inst, dst)
             if missing.all():
-                return inst.replace(accumulate=False), []
+                return inst.with_accumulation(False), []
         if self._warns:
-            self._check_foreign(inst, chosen.dst)
-        return inst.replace(accumulate=True), [] if missing is None else list(_boxes(chosen.dst, missing))
+            self._check_foreign(inst, dst)
+        return inst.with_accumulation(True), [] if missing is None else list(_boxes(dst, missing))
 
     def _adds_anywhere(self, inst: Inst, dst: Access) -> bool:
         """Whether a matmul to a place that run-time indices choose finds all of the tile written; False if none."""
@@ -146,7 +146,7 @@ class Written:
 
     def note(self, inst: Inst) -> None:
         """Remember what ``inst`` writes to PSUM."""
-        own = inst.engines[0].name == "tensor"
+        own = inst.on_tensor_engine
         for access in inst.writes():
             if access.buffer is Buffer.psum and access.dynamic is not None:
                 self._loose.add(access.tensor)
@@ -159,7 +159,7 @@ class Written:
                         byte_window(self._masks[access.tensor], access)[...] = True
                 if not own and access.tensor not in self._foreign:
                     self._foreign[access.tensor] = np.zeros(access.tensor.nbytes, np.bool_)
-                if access.tensor in self._foreign and not (own and getattr(inst, "accumulate", False)):
+                if access.tensor in self._foreign and not (own and inst.accumulates):
                     byte_window(self._foreign[access.tensor], access)[...] = not own
 
     def _missing(self, access: Access) -> NDArray[np.bool_] | None:

@@ -15,7 +15,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import Program
 from nki.ir.types import Buffer
-from nki.isa.instructions.psum_zero import PsumZero
+from nki.isa.build import zero_psum
 from nki.target.model import Target
 
 
@@ -43,7 +43,7 @@ def _decided(body: Sequence[Statement], written: Written) -> tuple[Statement, ..
 def decided(inst: Inst, written: Written) -> list[Inst]:
     """``inst`` with ``accumulate`` decided, behind what clears the places that it adds to although nothing is there."""
     chosen, missing = written.resolve(inst)
-    result = [*(PsumZero(place) for place in missing), chosen]
+    result = [*(zero_psum(place) for place in missing), chosen]
     for made in result:
         made.where = inst.where
         written.note(made)
@@ -52,7 +52,5 @@ def decided(inst: Inst, written: Written) -> list[Inst]:
 
 def legal(kernel: Program) -> None:
     """No matmul is undecided."""
-    undecided = [
-        inst for core in kernel.cores for inst in core.instructions() if getattr(inst, "accumulate", False) is None
-    ]
+    undecided = [inst for core in kernel.cores for inst in core.instructions() if inst.accumulates is None]
     assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"

@@ -33,7 +33,7 @@ def run(kernel: Program, target: Target) -> Program:  # noqa: ARG001  # as all s
     Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that cannot
     be, which only text can draw.
     """
-    if not any(inst.after for inst in kernel.instructions()):
+    if not any(inst.ordered_after for inst in kernel.instructions()):
         return kernel
     levels: Level = {}
     for edge, consumer, producer in edges(kernel.body):
@@ -172,7 +172,7 @@ def legal(kernel: Program) -> None:
     """Every instruction stands behind those that its edges name."""
     seen: set[str] = set()
     for inst in kernel.instructions():
-        assert seen.issuperset(inst.after), f"{inst!r} stands before {set(inst.after) - seen}"
+        assert seen.issuperset(inst.ordered_after), f"{inst!r} stands before {set(inst.ordered_after) - seen}"
         if inst.label:
             seen.add(inst.label)
 

@@ -75,7 +75,7 @@ class _Scheduler:
 
     def region(self, instructions: list[Inst]) -> list[Inst]:
         names, costs = self.assignment.choose(instructions)
-        made = [inst.placed(queue=name) for inst, name in zip(instructions, names, strict=True)]
+        made = [inst.with_schedule(queue=name) for inst, name in zip(instructions, names, strict=True)]
         if self.frontier is None:
             return made
         queues = [self.queues.setdefault(name, len(self.queues)) for name in names]
@@ -125,8 +125,8 @@ class _Order:
             frontier.floor = first + max(0, number - 2 * WINDOW)
             queue = queues[number]
             producers = frontier.all_of(first + number, queue, footprint(inst))
-            if inst.after:
-                producers.update(p for label in inst.after if (p := labels.get(label, -1)) >= first)
+            if inst.ordered_after:
+                producers.update(p for label in inst.ordered_after if (p := labels.get(label, -1)) >= first)
             if inst.label:
                 labels[inst.label] = first + number
             time = free[queue]

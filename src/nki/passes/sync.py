@@ -94,8 +94,8 @@ class _Waiting:
             producers = frontier.step(number, mine, touched)
             if touched.many_reads or touched.many_writes:
                 producers |= self.unknown(frontier.step_many(number, mine, touched), clocks[mine], floor)
-            if inst.after:
-                producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
+            if inst.ordered_after:
+                producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number
             clock = clocks[mine]
@@ -110,7 +110,7 @@ class _Waiting:
                         clock = _later(clock, clock_of[p])
                         clock[its] = count
                 clocks[mine] = clock
-                inst = inst.placed(waits=tuple(waits))
+                inst = inst.with_schedule(waits=tuple(waits))
             counts[mine] += 1
             queue_of.append(mine)
             position_of.append(counts[mine])
@@ -173,7 +173,7 @@ class _Checking(_Waiting):
         for number, inst in enumerate(instructions, floor):
             mine = queues[inst.queue]
             producers = frontier.all_of(number, mine, footprint(inst))
-            producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
+            producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number
             for p in sorted(producers):

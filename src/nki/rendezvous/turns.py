@@ -165,9 +165,6 @@ def deadlock(number: int, inst: Inst, others: Sequence[tuple[int, Inst | None]])
 
 def _words(inst: Inst) -> str:
     span = inst.where.span
-    values = inst.__dict__
-    if "pipe_id" in values:
-        about = f"(send_to_rank={values['send_to_rank']}, pipe_id={values['pipe_id']})"
-    else:
-        about = f"('{values['data'].name}')"
-    return f"{inst.mnemonic}{about}" + (f", line {span.line}" if span is not None else "")
+    meeting = inst.as_exchange() or inst.as_barrier()
+    subject = "" if meeting is None else meeting.subject
+    return f"{inst.mnemonic}({subject})" + (f", line {span.line}" if span is not None else "")

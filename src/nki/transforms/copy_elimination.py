@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from nki.backend.cpu.loop_ir.nodes import merged
+from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import Program
@@ -60,19 +61,23 @@ def forwarded(kernel: Program) -> list[Statement]:
     return [statement for statement in body if statement is not None]
 
 
-def _copy(inst: Statement | None, tile: Tensor, other: str, mine: str) -> Access | None:
-    """The window on the other side of a DMA that moves all of ``tile`` unchanged."""
-    if not isinstance(inst, Inst) or inst.mnemonic != "dma_copy" or inst.indexed_by():
-        return None
-    there, here = getattr(inst, other), getattr(inst, mine)
+def _copy(inst: Statement | None) -> Copy | None:
+    """The copy that a statement is, without run-time indices."""
+    return inst.as_copy() if isinstance(inst, Inst) and not inst.indexed_by() else None
+
+
+def _moves_all(tile: Tensor, here: Access, there: Access) -> bool:
+    """Whether a copy between ``here``, a window of ``tile``, and ``there`` moves all of ``tile`` unchanged."""
     whole = here.tensor is tile and here.size == tile.elements and here.strides == row_major(here.shape)
-    return there if whole and here.dtype is tile.dtype is there.dtype is there.tensor.dtype else None
+    return whole and here.dtype is tile.dtype is there.dtype is there.tensor.dtype
 
 
 def _read_directly(body: list[Statement | None], tile: Tensor, use: _Uses, inputs: set[Tensor]) -> bool:
     """Take out the load of ``tile`` if its readers can do without; whether it went."""
-    source = _copy(body[use.writes[0]], tile, "src", "dst")
-    if source is None or source.tensor not in inputs or not _redirect(body, use.reads, tile, source):
+    copy = _copy(body[use.writes[0]])
+    if copy is None or not _moves_all(tile, copy.dst, copy.src) or copy.src.tensor not in inputs:
+        return False
+    if not _redirect(body, use.reads, tile, copy.src):
         return False
     body[use.writes[0]] = None
     return True
@@ -83,15 +88,15 @@ def _write_directly(
 ) -> None:
     """Take out the store of ``tile`` if its writers can do without."""
     last = use.reads[0]
-    target = _copy(body[last], tile, "dst", "src")
-    if target is None or target.tensor not in outputs:
+    copy = _copy(body[last])
+    if copy is None or not _moves_all(tile, copy.src, copy.dst) or copy.dst.tensor not in outputs:
         return
-    others = uses[target.tensor]
+    others = uses[copy.dst.tensor]
     if any(use.writes[0] <= position < last for position in (*others.writes, *others.reads)):
         return
     if not any(_fills(body[position], tile) for position in use.writes):
         return
-    if _redirect(body, use.writes, tile, target):
+    if _redirect(body, use.writes, tile, copy.dst):
         body[last] = None
 
 
@@ -123,7 +128,7 @@ def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, 
 
 def _suits(inst: Inst, before: Access, after: Access) -> bool:
     """The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy."""
-    return inst.mnemonic != "nc_matmul" or before.strides == after.strides
+    return inst.effects.accumulation is None or before.strides == after.strides
 
 
 def _follower(there: Access) -> Callable[[Access], Access | None]:

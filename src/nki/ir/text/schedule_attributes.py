@@ -29,8 +29,8 @@ def shown(inst: Inst) -> Iterator[str]:
     """The parts that ``inst`` has."""
     if inst.label:
         yield f"label {word(inst.label)}"
-    if inst.after:
-        yield f"after {', '.join(map(word, inst.after))}"
+    if inst.ordered_after:
+        yield f"after {', '.join(map(word, inst.ordered_after))}"
     if inst.queue:
         yield f"on {inst.queue}"
     if inst.waits:

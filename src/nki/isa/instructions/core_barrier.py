@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.base.errors import ArgumentError, EngineError, MemoryRegionError
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Barrier, Effects
 from nki.ir.instruction import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, Ordered, Tensor, Tile
@@ -17,7 +18,10 @@ _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.core_barrier"
 
 
-@instruction(engines=(_E.gpsimd, _E.tensor, _E.vector, _E.scalar, _E.sync), effects=True)
+@instruction(
+    engines=(_E.gpsimd, _E.tensor, _E.vector, _E.scalar, _E.sync),
+    effects=Effects(barrier=lambda i: Barrier(i.together(), i.data, f"cores={i.cores}")),
+)
 class CoreBarrier(Inst):
     """Wait until every one of ``cores`` has come to its barrier for ``data``.
 

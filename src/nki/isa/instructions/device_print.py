@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.base.errors import ArgumentError, MemoryRegionError
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.instruction import Cost, Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Buffer, In, Tile
@@ -16,7 +17,7 @@ from nki.target.model import Target
 _SOURCE = "NKI reference, nki.language.device_print"
 
 
-@instruction(engines=(enums.engine.dma,), public=False, effects=True)
+@instruction(engines=(enums.engine.dma,), public=False, effects=Effects(prints=True, scalar_registers=("src",)))
 class DevicePrint(Inst):
     """Show ``src``, a tensor in SBUF or HBM or a register, behind ``prefix``.
 
@@ -26,7 +27,6 @@ class DevicePrint(Inst):
     prefix: str
     src: In[Tile]
 
-    scalar_registers = ("src",)
     rules = (
         rule(
             "DP01",

@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.dtype import bfloat16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.instruction import Cost, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
@@ -25,7 +26,7 @@ def _snake(access: Access, first: int, columns: int, partitions: int = CORE) -> 
     return Access(access.tensor, access.offset + first * along, shape, strides, access.dtype)
 
 
-@instruction(engines=(enums.engine.gpsimd,))
+@instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: True))
 class Topk(Inst):
     """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
 
@@ -96,9 +97,6 @@ class Topk(Inst):
             fix="make val_dst and idx_dst narrower",
         ),
     )
-
-    def leaves_some(self) -> bool:
-        return True
 
     def semantics(self, m: Algebra[Any]) -> None:
         numbers = m.strided(m.load(_snake(self.src, 0, self.src.free_elements)), 0, 1, self.n)

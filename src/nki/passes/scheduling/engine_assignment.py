@@ -34,9 +34,9 @@ def options(inst: Inst, target: Target) -> tuple[Option, ...]:
     if engine.dma in inst.engines:
         busy = inst.cost(target).cycles / target.vector_clock_ghz
         return (Option("dma", busy, target.dma_trigger_ns + target.dma_start_ns + target.dma_completion_ns),)
-    chosen: Any = getattr(inst, "engine", None)
+    chosen = inst.engine_choice
     if chosen is not engine.unknown:
-        only: Any = inst.engines[0] if chosen is None else chosen
+        only = inst.engines[0] if chosen is None else chosen
         return (Option(only.name, _time(inst, only, target), target.semaphore_ns),)
     found: list[Option] = []
     for one in inst.choices():

@@ -27,9 +27,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
 from nki.ir.program import Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
-from nki.isa.instructions.core_barrier import CoreBarrier
-from nki.isa.instructions.dma_copy import DmaCopy
-from nki.isa.instructions.sendrecv import Sendrecv
+from nki.isa.build import copy_by_dma, core_barrier
 from nki.numerics.jit import engine
 
 LINE: Final = 64
@@ -50,8 +48,8 @@ class Meetings:
     about: dict[int, tuple[int, Inst]] = field(default_factory=dict[int, tuple[int, Inst]])
     """By id of a barrier, which must live as long."""
 
-    def barrier(self, inst: Inst, data: Access, *subject: Any) -> CoreBarrier:
-        made = CoreBarrier(data, (0, 1))
+    def barrier(self, inst: Inst, data: Access, *subject: Any) -> Inst:
+        made = core_barrier(data, (0, 1))
         made.where = inst.where
         self.about[id(made)] = (zlib.crc32(repr(subject).encode()), inst)
         return made
@@ -60,10 +58,10 @@ class Meetings:
 def outboxes(kernel: Program) -> tuple[Tensor, Tensor]:
     """Shared memory in which each core leaves what it sends; as large as the largest exchange."""
     sizes = [
-        inst.src.size * inst.src.dtype.itemsize
+        exchange.src.size * exchange.src.dtype.itemsize
         for core in kernel.cores
         for inst in core.instructions()
-        if isinstance(inst, Sendrecv)
+        if (exchange := inst.as_exchange()) is not None
     ]
     first, second = (Tensor(f"outbox {n}", (max(sizes, default=8),), uint8, Buffer.shared_hbm) for n in (0, 1))
     return first, second
@@ -73,19 +71,17 @@ def met(kernel: Program, meetings: Meetings) -> tuple[Statement, ...]:
     """The body of one core with every exchange as copies, and only those barriers at which another core is met."""
 
     def lowered(inst: Inst) -> Iterable[Inst]:
-        if isinstance(inst, CoreBarrier):
-            return (
-                []
-                if inst.together() == (kernel.core,)
-                else [meetings.barrier(inst, inst.data, "core_barrier", inst.data.name)]
-            )
-        if not isinstance(inst, Sendrecv) or inst.send_to_rank == kernel.core:
+        barrier, exchange = inst.as_barrier(), inst.as_exchange()
+        if barrier is not None:
+            alone = barrier.cores == (kernel.core,)
+            return [] if alone else [meetings.barrier(inst, barrier.data, "barrier", barrier.data.name)]
+        if exchange is None or exchange.to == kernel.core:
             return [inst]
         mine, theirs = meetings.boxes[kernel.core], meetings.boxes[1 - kernel.core]
-        shape, dtype = inst.src.shape, inst.src.dtype
+        shape, dtype = exchange.src.shape, exchange.src.dtype
         sent, received = (Access(box, 0, shape, row_major(shape), dtype) for box in (mine, theirs))
-        subject = ("sendrecv", inst.pipe_id, shape, dtype.name)
-        copies = DmaCopy(sent, inst.src), DmaCopy(inst.dst, received)
+        subject = ("exchange", exchange.pipe, shape, dtype.name)
+        copies = copy_by_dma(sent, exchange.src), copy_by_dma(exchange.dst, received)
         for copy in copies:
             copy.where = inst.where
         return [

@@ -23,8 +23,7 @@ from nki.ir.gather_offsets import chosen, group_of, stand_ins
 from nki.ir.instruction import Inst
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor
-from nki.isa.instructions.tensor_copy import TensorCopy
-from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
+from nki.isa.build import copy_tile
 from nki.numerics.jit import engine
 
 _ALIGN: Final = 64
@@ -114,10 +113,11 @@ class Staged:
     def _scatter(self, view: View, locate: Locate) -> Row:
         if not view.masked:
             return self._move(view, locate, _scattering(_size(view), 0))
-        assert isinstance(self.direct, TensorCopyPredicated)
-        predicate = self.copies[0].writes()[0] if self.copies else self.direct.predicate
-        routine, args = self._move(view, locate, _scattering(_size(view), predicate.dtype.itemsize))
-        return routine, [*args, SCRATCH, self.places[predicate.tensor], int(self.direct.reverse_pred)]
+        predicate = self.direct.write_predicate()
+        assert predicate is not None
+        mask = self.copies[0].writes()[0] if self.copies else predicate.operand
+        routine, args = self._move(view, locate, _scattering(_size(view), mask.dtype.itemsize))
+        return routine, [*args, SCRATCH, self.places[mask.tensor], int(predicate.inverted)]
 
 
 def _size(view: View) -> int:
@@ -126,7 +126,7 @@ def _size(view: View) -> int:
 
 def staged(inst: Inst) -> Staged | None:
     """How ``inst`` runs; None for one without indirect views."""
-    found = chosen(inst) if inst.by_elements and inst.indexed_by() else []
+    found = chosen(inst) if inst.effects.element_indexed and inst.indexed_by() else []
     if not found:
         return None
     direct, stands = stand_ins(inst)
@@ -137,12 +137,13 @@ def staged(inst: Inst) -> Staged | None:
         for n, _, a in found
     ]
     copies: list[Inst] = []
-    if isinstance(direct, TensorCopyPredicated) and views[0].operand is inst.writes()[0]:
+    predicate = direct.write_predicate()
+    if predicate is not None and views[0].operand is inst.writes()[0]:
         views[0].masked = True
-        plain = direct.predicate
+        plain = predicate.operand
         if not any(view.stand is plain for view in views):
-            tile = Access.whole(Tensor(plain.name, direct.dst.shape, plain.dtype, plain.buffer))
-            copies.append(TensorCopy(tile, plain))
+            tile = Access.whole(Tensor(plain.name, predicate.dst.shape, plain.dtype, plain.buffer))
+            copies.append(copy_tile(tile, plain))
     return Staged(inst, direct, views, copies)
 
 
