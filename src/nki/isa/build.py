@@ -22,9 +22,9 @@ def copy_by_dma(dst: Access, src: Access) -> Inst:
     return DmaCopy(dst, src)
 
 
-def core_barrier(data: Access, cores: tuple[int, ...]) -> Inst:
-    """A barrier at which ``cores`` wait for each other before they go on with ``data``."""
-    return CoreBarrier(data, cores)
+def core_barrier(data: Access, cores: tuple[int, ...], tag: str) -> Inst:
+    """A barrier named ``tag`` at which ``cores`` wait for each other before they go on with ``data``."""
+    return CoreBarrier(data, cores, name=tag)
 
 
 def zero_psum(dst: Access) -> Inst:

@@ -11,7 +11,8 @@ from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Copy, Effects
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import FLOATS, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Scalar, Tile
 from nki.isa.rules.indirection import indirection, not_on, scalar_not_in_psum
@@ -62,8 +63,8 @@ class TensorCopy(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.cast(m.load(self.src), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "tensor_copy")
+    def cost(self, target: Target) -> Estimate:
+        return cost.copying(self, target, self.dst.free_elements, "tensor_copy")
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorCopy:
@@ -131,8 +132,8 @@ class Memset(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.const(self.value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "memset")
+    def cost(self, target: Target) -> Estimate:
+        return cost.copying(self, target, self.dst.free_elements, "memset")
 
     @classmethod
     def sample(cls, draw: Draw) -> Memset:
