@@ -15,7 +15,7 @@ from nki.base.dtype import uint8
 from nki.ir.effects import Exchange
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
-from nki.ir.program import Program, joined
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.build import copy_by_dma, core_barrier
 
@@ -28,11 +28,8 @@ def run(program: Program) -> Program:
     if len(program.cores) == 1:
         return program
     mailboxes = _mailboxes(program)
-    return joined(
-        [
-            replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes), others=())
-            for core in program.cores
-        ]
+    return program.with_cores(
+        replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes)) for core in program.cores
     )
 
 
@@ -48,18 +45,18 @@ def _mailboxes(program: Program) -> list[Tensor]:
     return [Tensor(f"mailbox {rank}", (size,), uint8, Buffer.shared_hbm) for rank, _ in enumerate(program.cores)]
 
 
-def lower(core: Program, mailboxes: Sequence[Tensor]) -> tuple[Statement, ...]:
+def lower(core: CoreProgram, mailboxes: Sequence[Tensor]) -> tuple[Statement, ...]:
     """The body of one core with copies and barriers instead of exchanges."""
 
     def lowered(inst: Inst) -> Iterable[Inst]:
         barrier, exchange = inst.as_barrier(), inst.as_exchange()
         if barrier is not None:
-            if barrier.cores == (core.core,):
+            if barrier.cores == (core.rank,):
                 return []
             return [_barrier(inst, barrier.data, barrier.cores, f"barrier {barrier.data.name}")]
-        if exchange is None or exchange.to == core.core:
+        if exchange is None or exchange.to == core.rank:
             return [inst]
-        return _exchange(inst, exchange, core.core, mailboxes)
+        return _exchange(inst, exchange, core.rank, mailboxes)
 
     return changed(core.body, lowered)
 

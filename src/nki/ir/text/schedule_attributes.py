@@ -47,7 +47,7 @@ def read(line: str, at: int) -> tuple[dict[str, Any], int]:
         if found["label"]:
             values["label"] = _name(found["label"])
         if found["after"]:
-            values["after"] = tuple(_name(label) for label in re.findall(_LABEL, found["after"]))
+            values["ordered_after"] = tuple(_name(label) for label in re.findall(_LABEL, found["after"]))
     except ValueError:  # an escape that JSON does not have
         return {}, at
     if found["queue"]:

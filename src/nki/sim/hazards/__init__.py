@@ -20,7 +20,7 @@ from nki.ir.effects import Exchange, Predicate
 from nki.ir.execution_observer import Watcher
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Buffer, Tensor, by_elements
 from nki.sim.hazards.core_races import Races
@@ -115,7 +115,7 @@ class Hazards(Watcher):
     """
 
     def __init__(
-        self, launch: Launch, machine: Machine, program: Program | None = None, *, several: bool = False
+        self, launch: Launch, machine: Machine, program: CoreProgram | None = None, *, several: bool = False
     ) -> None:
         self._core = launch.cores
         self._several = several
