@@ -32,7 +32,6 @@ _QUANTITIES = {
 }
 """Words for the properties of an operand."""
 _PHRASES = (
-    (r"\b(\w+) is \{i\.\1\};", r"\1 is another value;"),
     (r"\b(\w+)=\{i\.\w+(?:\.name)?\}", r"\1"),
     (r"\b(\w+) '?\{[io](?:\.|\[)\1(?:\.name|\.shape)?\]?\}'?", r"\1"),
     (r"\boperand \{i\.\w+\.shape\}", "operand"),
@@ -41,6 +40,15 @@ _PHRASES = (
     (r" \{i\.\w+\.dynamic\.source\.shape\}", ""),
 )
 """Parts of templates that name an argument twice, once with its value."""
+_REPETITIONS = (
+    (r"\b(\w+) is \1, a dtype", r"\1 is of a dtype"),
+    (r"\b(\w+) is \1(?:, neither| and not)", r"\1 is not"),
+    (r"\b(\w+) is \1;", r"\1 is another value;"),
+    (r"\b(\w+) (?:is|are) \1\b", r"\1"),
+    (r"\b(\w+)=\1\b", r"\1"),
+    (r"operand is operand in", "operand is in"),
+)
+"""Values whose word is the argument's name again."""
 _LISTS = {"in psum": "an operand in psum", "by rows": "a row-indexed operand", "by elements": "an indirect operand"}
 _OWN_CHOICE = ("this project", "open")
 
@@ -87,6 +95,8 @@ def _readable(text: str, operand: str) -> str:
         text = re.sub(pattern, words, text)
     text = _VALUE.sub(lambda match: _target(match[2]) if match[1] == "t" else _word(match[2]), text)
     text = _LISTED.sub(lambda match: _LISTS.get(match[1], match[1]), text)
+    for pattern, words in _REPETITIONS:
+        text = re.sub(pattern, words, text)
     text = re.sub(r"another (dtype|memory) to another \1", r"one \1 to another", text)
     return text.replace("dtype another dtype", "another dtype").replace("{{", "{").replace("}}", "}")
 
