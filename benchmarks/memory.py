@@ -15,7 +15,7 @@ from benchmarks.timing import Row
 from examples.minilm import encoder, kernels, main
 from examples.minilm.model import load_model, make_batch
 from nki import target as targets
-from nki.analysis.liveness import Life, largest_sum, lives, regions
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure, regions
 from nki.base import gc_pause
 from nki.ir.program import Program
 from nki.jit import Kernel as Jitted
@@ -56,18 +56,18 @@ def rows(runs: int) -> Iterator[Row]:
 def peaks(kernel: Program) -> Iterator[Row]:
     """Bytes per partition: as placed, and as little as a plan needs, over the most in use at one moment."""
     target = targets.find(kernel.target)
-    found = lives(kernel, target)
+    found = live_ranges(kernel, target)
     for region in regions(target):
         its = found[region.buffer]
         if its:
-            need, _ = largest_sum(its)
+            need, _ = peak_pressure(its)
             placed = max(kernel.places[life.tensor][1] + life.size for life in its)
             tight = tightest(its, need)
             what = f"{region.buffer.value} of {kernel.name}, {len(its)} tiles"
             yield Row(what, f"{placed:,} B placed", f"{tight:,} B tight", f"{tight / need:.3f} x need")
 
 
-def tightest(its: Sequence[Life], need: int) -> int:
+def tightest(its: Sequence[LiveRange], need: int) -> int:
     """The smallest memory, to half a hundredth, for which a plan is found."""
     size = need
     while pack(its, size) is None:

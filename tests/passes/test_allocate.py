@@ -15,7 +15,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.analysis.liveness import Life, collision, largest_sum, lives
+from nki.analysis.liveness import LiveRange, interference, live_ranges, peak_pressure
 from nki.base.dtype import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
 from nki.ir.instruction import Inst
@@ -113,14 +113,14 @@ def test_alignment_and_banks(kernel: Program) -> None:
 
 @given(programs(largest=2000))
 def test_it_fits_into_what_is_in_use_and_a_twentieth(kernel: Program) -> None:
-    need, _ = largest_sum(lives(kernel, TRN2)[Buffer.sbuf])
+    need, _ = peak_pressure(live_ranges(kernel, TRN2)[Buffer.sbuf])
     machine = small(need + need // 20 + 4)
     made = placed_psum_too(kernel, machine)
     check(made, made.places)
 
 
 def placed_psum_too(kernel: Program, machine: Target) -> Program:
-    assume(largest_sum(lives(kernel, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
+    assume(peak_pressure(live_ranges(kernel, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
     return allocate.run(kernel, machine)
 
 
@@ -131,7 +131,7 @@ LIVES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1
 def test_random_lives_in_a_tight_memory(drawn: list[tuple[int, int, int]]) -> None:
     found = [life(i, first, first + more, 4 * size) for i, (first, more, size) in enumerate(drawn)]
     found.sort(key=lambda one: one.first)
-    need, _ = largest_sum(found)
+    need, _ = peak_pressure(found)
     capacity = need + need // 20
     made = pack(found, capacity)
     assert made is not None
@@ -160,18 +160,18 @@ def test_thousands_of_short_lives_of_few_sizes_among_long_ones(seed: int) -> Non
     length = 4200
     shifted = [(first + at * length, last + at * length, size) for at in range(3) for first, last, size in batch]
     found = [life(i, *one) for i, one in enumerate(shifted)]
-    need, _ = largest_sum(found)
+    need, _ = peak_pressure(found)
     capacity = need + need // 40  # less than the first plan takes, which is 1.03 to 1.08 of the need
     offsets = skyline(found, capacity)
     assert len(found) > 5000 and offsets is not None and offsets == skyline(found, capacity)
     places = {one.tensor: (0, offset) for one, offset in zip(found, offsets, strict=True)}
-    assert collision(found, places) is None
+    assert interference(found, places) is None
     assert all(at >= 0 and at % 4 == 0 and at + one.size <= capacity for at, one in zip(offsets, found, strict=True))
     assert offsets[: len(batch)] == offsets[len(batch) : 2 * len(batch)] == offsets[2 * len(batch) :]
 
 
-def life(number: int, first: int, last: int, size: int, partitions: int = 128) -> Life:
-    return Life(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, size, 4)
+def life(number: int, first: int, last: int, size: int, partitions: int = 128) -> LiveRange:
+    return LiveRange(Tensor(f"t{number}", (partitions, size // 4), float32, Buffer.sbuf), first, last, size, 4)
 
 
 def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> Tensor:
@@ -200,7 +200,7 @@ def copy(dst: Tensor, src: Tensor) -> Inst:
 
 
 def spans(kernel: Program) -> dict[str, tuple[int, int]]:
-    found = lives(kernel, TRN2)
+    found = live_ranges(kernel, TRN2)
     return {one.tensor.name: (one.first, one.last) for its in found.values() for one in its}
 
 

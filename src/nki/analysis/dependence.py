@@ -1,8 +1,9 @@
-"""Who has touched each atom of memory last, and thereby what an instruction depends on.
+"""Last writer and readers of every alias class; gives the RAW, WAR and WAW dependences of an instruction.
 
-An instruction that reads an atom depends on its last writer; one that writes it on the last writer and on all that
-have read it since. Of the readers on one queue only the last is kept, and a reader depends on the one before it on its
-queue: readers of one place keep their order there. On a queue of its own every reader is kept.
+An instruction that reads a class depends on the last writer of the class (RAW). An instruction that writes a class
+depends on the last writer (WAW) and on every reader since (WAR). Of the readers on one queue only the last is kept, and
+a reader depends on the reader before it on the same queue: readers of one place keep their order on a queue. A caller
+that gives each instruction a queue of its own keeps every reader.
 """
 
 from __future__ import annotations
@@ -12,91 +13,95 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.memory_effects import Atoms, Footprint, Which
+from nki.analysis.memory_effects import AliasClasses, ClassIndex, MemoryEffects
 
 Ids = NDArray[np.int64]
 
 
 @dataclass(eq=False, slots=True)
-class _Memory:
-    """The same for a memory whose windows have many atoms: an array instead of a number for each."""
+class _LargeMemory:
+    """Last writer and readers of a memory whose accesses have many classes: arrays over its classes."""
 
     size: int
     writer: Ids
     readers: dict[int, Ids] = field(default_factory=dict[int, Ids])
 
-    def read(self, number: int, queue: int, atoms: Which, found: list[Ids]) -> None:
-        found.append(self.writer[atoms].copy())
-        mine = self.readers.get(queue)
-        if mine is None:
-            mine = self.readers[queue] = np.full(self.size, -1)
-        found.append(mine[atoms].copy())
-        mine[atoms] = number
+    def read(self, number: int, queue: int, classes: ClassIndex, producers: list[Ids]) -> None:
+        producers.append(self.writer[classes].copy())
+        last_reader = self.readers.get(queue)
+        if last_reader is None:
+            last_reader = self.readers[queue] = np.full(self.size, -1)
+        producers.append(last_reader[classes].copy())
+        last_reader[classes] = number
 
-    def write(self, number: int, atoms: Which, found: list[Ids]) -> None:
-        found.append(self.writer[atoms].copy())
-        for its in self.readers.values():
-            found.append(its[atoms].copy())
-            its[atoms] = -1
-        self.writer[atoms] = number
+    def write(self, number: int, classes: ClassIndex, producers: list[Ids]) -> None:
+        producers.append(self.writer[classes].copy())
+        for last_reader in self.readers.values():
+            producers.append(last_reader[classes].copy())
+            last_reader[classes] = -1
+        self.writer[classes] = number
 
 
-class Frontier:
-    """The last writer and readers of every atom. Instructions have numbers that grow; those below ``floor`` are left
-    out of what is found.
+class ReachingAccesses:
+    """Last writer and readers of every alias class, while instructions are visited in program order.
+
+    Instructions have increasing numbers. Dependences on numbers below ``floor`` are not reported.
     """
 
-    def __init__(self, atoms: Atoms) -> None:
+    def __init__(self, classes: AliasClasses) -> None:
         self.floor = 0
-        self._writer = [-1] * atoms.single
-        self._readers: list[dict[int, int] | None] = [None] * atoms.single
-        self._many = [_Memory(size, np.full(size, -1)) for size in atoms.many]
+        self._writer = [-1] * classes.count
+        self._readers: list[dict[int, int] | None] = [None] * classes.count
+        self._large = [_LargeMemory(size, np.full(size, -1)) for size in classes.large]
 
     @property
-    def has_many(self) -> bool:
-        """Whether there are windows of very many atoms."""
-        return bool(self._many)
+    def has_large_memories(self) -> bool:
+        """True if some memory's accesses have many classes (:attr:`MemoryEffects.large_reads`)."""
+        return bool(self._large)
 
-    def step(self, number: int, queue: int, footprint: Footprint) -> set[int]:
-        """What instruction ``number``, on ``queue``, depends on; it is the last one to touch its atoms now."""
-        found: set[int] = set()
+    def visit(self, number: int, queue: int, effects: MemoryEffects) -> set[int]:
+        """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes.
+
+        Large memories are left out; :meth:`visit_large` gives their producers.
+        """
+        producers: set[int] = set()
         writers, readers = self._writer, self._readers
-        for atom in footprint.reads:
-            found.add(writers[atom])
-            its = readers[atom]
-            if its is None:
-                readers[atom] = {queue: number}
+        for alias_class in effects.reads:
+            producers.add(writers[alias_class])
+            by_queue = readers[alias_class]
+            if by_queue is None:
+                readers[alias_class] = {queue: number}
             else:
-                if queue in its:
-                    found.add(its[queue])
-                its[queue] = number
-        for atom in footprint.writes:
-            found.add(writers[atom])
-            its = readers[atom]
-            if its:
-                found.update(its.values())
-                readers[atom] = None
-            writers[atom] = number
-        found.discard(number)
+                if queue in by_queue:
+                    producers.add(by_queue[queue])
+                by_queue[queue] = number
+        for alias_class in effects.writes:
+            producers.add(writers[alias_class])
+            by_queue = readers[alias_class]
+            if by_queue:
+                producers.update(by_queue.values())
+                readers[alias_class] = None
+            writers[alias_class] = number
+        producers.discard(number)
         floor = self.floor
-        if found and min(found) < floor:
-            return {other for other in found if other >= floor}
-        return found
+        if producers and min(producers) < floor:
+            return {producer for producer in producers if producer >= floor}
+        return producers
 
-    def step_many(self, number: int, queue: int, footprint: Footprint) -> list[Ids]:
-        """The same for the windows of very many atoms, as it is found: numbers below ``floor`` too, and repeated."""
-        found: list[Ids] = []
-        for memory, atoms in footprint.many_reads:
-            self._many[memory].read(number, queue, atoms, found)
-        for memory, atoms in footprint.many_writes:
-            self._many[memory].write(number, atoms, found)
-        return found
+    def visit_large(self, number: int, queue: int, effects: MemoryEffects) -> list[Ids]:
+        """Producers through large memories, as arrays that may repeat numbers and hold numbers below ``floor``."""
+        producers: list[Ids] = []
+        for memory, classes in effects.large_reads:
+            self._large[memory].read(number, queue, classes, producers)
+        for memory, classes in effects.large_writes:
+            self._large[memory].write(number, classes, producers)
+        return producers
 
-    def all_of(self, number: int, queue: int, footprint: Footprint) -> set[int]:
-        """What :meth:`step` and :meth:`step_many` find, down to ``floor``."""
-        found = self.step(number, queue, footprint)
-        if footprint.many_reads or footprint.many_writes:
-            for ids in self.step_many(number, queue, footprint):
-                found.update(ids[ids >= self.floor].tolist())
-            found.discard(number)
-        return found
+    def visit_all(self, number: int, queue: int, effects: MemoryEffects) -> set[int]:
+        """Producers through all memories, down to ``floor``: :meth:`visit` and :meth:`visit_large`."""
+        producers = self.visit(number, queue, effects)
+        if effects.large_reads or effects.large_writes:
+            for ids in self.visit_large(number, queue, effects):
+                producers.update(ids[ids >= self.floor].tolist())
+            producers.discard(number)
+        return producers

@@ -1,12 +1,14 @@
-"""When each tensor on chip is in use, and how much of its memory it takes.
+"""Live ranges of the tensors on chip, and the bytes per partition that each takes.
 
-A moment is the number of an instruction in the order of :meth:`Kernel.instructions`. A tensor lives from the first
-instruction that touches it to the last, both included: an instruction reads and writes at its own pace, so what it
-reads last and what it writes first cannot share a place. What a run-time loop touches and did not make lives over the
-whole loop, because every round finds it. What a loop's body makes is new in each round and lives within the body;
-unless a round may read bytes of it that it has not written, which then are what the round before left there. A tile
-that the user has placed lives anew from each write to all of it: what it held before is needed up to its last use; then
-others may lie there.
+A program point is the number of an instruction in the order of :meth:`Program.instructions`. A tensor is live from the
+first instruction that accesses it to the last, both included: an instruction reads and writes at its own pace, so the
+last operand that it reads and the first that it writes cannot share an address.
+
+A tensor from outside a run-time loop that the loop accesses is live over the whole loop, because every iteration needs
+it. A tensor that the loop's body makes is loop-local: it is new in each iteration and live within the body, unless an
+iteration may read bytes that it has not written (an upward-exposed read), which the iteration before has left there. A
+tile that the user has placed has one live range from each write to all of it to the last use before the next such
+write; between two of its live ranges other tiles may take its bytes.
 """
 
 from __future__ import annotations
@@ -17,22 +19,19 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import cast
 
-from nki.analysis.definite_initialization import exposed
+from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions, touched
 from nki.ir.program import Program
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Tensor, TileAddress
 from nki.target.model import Target
-
-Place = tuple[int, int]
-"""First partition, and byte offset in the partition."""
 
 
 @dataclass(frozen=True, slots=True)
 class Region:
     """A memory of one core, as one partition sees it, in bytes.
 
-    ``size`` is what it has, ``usable`` what the runtime leaves of that. Tensors start at a multiple of ``align``
+    ``usable`` is the part of ``size`` that the runtime leaves to kernels. Tensors start at a multiple of ``align``
     and take a multiple of it, which in PSUM is a bank (NKI migration guide, Improved allocation API).
     """
 
@@ -44,7 +43,7 @@ class Region:
 
 
 def regions(target: Target) -> tuple[Region, Region]:
-    """The memories that tensors are placed in."""
+    """The memories that tensors are allocated in."""
     sbuf, psum, count = target.sbuf_partition_bytes, target.psum_partition_bytes, target.partitions
     return (
         Region(Buffer.sbuf, sbuf, target.sbuf_usable_partition_bytes, target.sbuf_align_bytes, count),
@@ -53,10 +52,11 @@ def regions(target: Target) -> tuple[Region, Region]:
 
 
 @dataclass(slots=True)
-class Life:
-    """A tensor's first and last moment, the bytes that it takes per partition, and what its offset is a multiple of.
+class LiveRange:
+    """First and last program point of a tensor, its bytes per partition, and the alignment of its byte offset.
 
-    ``align`` begins as the largest element as which the tensor is seen. ``renewed``: it was made in the body of a loop.
+    ``align`` begins as the size of the largest element as which the tensor is accessed. ``loop_local``: the body of a
+    loop makes the tensor.
     """
 
     tensor: Tensor
@@ -64,164 +64,176 @@ class Life:
     last: int
     size: int = 0
     align: int = 1
-    renewed: bool = False
+    loop_local: bool = False
 
 
-_Lives = dict[Tensor, Life]
+_Ranges = dict[Tensor, LiveRange]
 
 
-def _touched(body: tuple[Statement, ...], start: int) -> tuple[_Lives, int]:
-    """The moments from ``start`` on at which ``body`` touches each tensor; and the moment behind it."""
-    found: _Lives = {}
-    moment = start
+def _body_ranges(body: tuple[Statement, ...], start: int) -> tuple[_Ranges, int]:
+    """Live ranges of the tensors that ``body``, which begins at point ``start``, accesses; and the point after it."""
+    ranges: _Ranges = {}
+    point = start
     for statement in body:
         if not isinstance(statement, Inst):
-            moment = _loop(statement, found, moment)
+            point = _extend_over_loop(statement, ranges, point)
             continue
         values = statement.__dict__
         for name in statement.operand_names:
             value = values[name]
             if isinstance(value, Access):
                 tensor = value.tensor
-                life = found.get(tensor)
-                if life is None:
-                    life = found[tensor] = Life(tensor, moment, moment)
+                live = ranges.get(tensor)
+                if live is None:
+                    live = ranges[tensor] = LiveRange(tensor, point, point)
                 else:
-                    life.last = moment
+                    live.last = point
                 if value.dtype is not tensor.dtype:
-                    life.align = max(life.align, value.dtype.itemsize)
+                    live.align = max(live.align, value.dtype.itemsize)
                 if value.dynamic is not None:
-                    _touch(value.dynamic.source, found, moment)
+                    _extend(value.dynamic.source, ranges, point)
             elif isinstance(value, tuple):
                 for access in cast("tuple[Access, ...]", value):
-                    _touch(access, found, moment)
-        moment += 1
-    return found, moment
+                    _extend(access, ranges, point)
+        point += 1
+    return ranges, point
 
 
-def _touch(access: Access, found: _Lives, moment: int) -> None:
-    life = found.get(access.tensor)
-    if life is None:
-        life = found[access.tensor] = Life(access.tensor, moment, moment)
-    life.last = moment
-    life.align = max(life.align, access.dtype.itemsize)
+def _extend(access: Access, ranges: _Ranges, point: int) -> None:
+    """Extend the live range of the tensor of ``access`` to ``point``."""
+    live = ranges.get(access.tensor)
+    if live is None:
+        live = ranges[access.tensor] = LiveRange(access.tensor, point, point)
+    live.last = point
+    live.align = max(live.align, access.dtype.itemsize)
     if access.dynamic is not None:
-        _touch(access.dynamic.source, found, moment)
+        _extend(access.dynamic.source, ranges, point)
 
 
-def _loop(loop: Loop, found: _Lives, start: int) -> int:
-    """Add what a loop touches; the moment behind it."""
-    inner, end = _touched(loop.body, start)
-    carried = exposed(loop)
+def _extend_over_loop(loop: Loop, ranges: _Ranges, start: int) -> int:
+    """Add the live ranges of a loop's body to ``ranges``; the point after the loop."""
+    inner, end = _body_ranges(loop.body, start)
+    carried = upward_exposed_reads(loop)
     for tensor in loop.tensors:
         if tensor in inner:
-            inner[tensor].renewed = True
-    for tensor, life in inner.items():
-        if tensor in carried or not life.renewed:
-            life.first, life.last = start, end - 1
-        before = found.setdefault(tensor, life)
-        before.last = life.last
-        before.align = max(before.align, life.align)
+            inner[tensor].loop_local = True
+    for tensor, live in inner.items():
+        if tensor in carried or not live.loop_local:
+            live.first, live.last = start, end - 1
+        outer = ranges.setdefault(tensor, live)
+        outer.last = live.last
+        outer.align = max(outer.align, live.align)
     return end
 
 
-def lives(kernel: Program, target: Target) -> dict[Buffer, list[Life]]:
-    """The lives of what is placed in each memory, in the order in which they begin. What nothing touches has none."""
-    touched, _ = _touched(kernel.body, 0)
-    result: dict[Buffer, list[Life]] = {region.buffer: [] for region in regions(target)}
-    placed: _Lives = {}
-    for life in touched.values():
-        its = result.get(life.tensor.buffer)
-        if its is not None and life.tensor.address is None:
-            its.append(life)
-        elif its is not None:
-            placed[life.tensor] = life
+def live_ranges(program: Program, target: Target) -> dict[Buffer, list[LiveRange]]:
+    """The live ranges in SBUF and in PSUM, in the order of their first points.
+
+    A tensor that no instruction accesses has no live range. A tile that the user has placed may have several.
+    """
+    ranges, _ = _body_ranges(program.body, 0)
+    result: dict[Buffer, list[LiveRange]] = {region.buffer: [] for region in regions(target)}
+    placed: _Ranges = {}
+    for live in ranges.values():
+        in_region = result.get(live.tensor.buffer)
+        if in_region is None:
+            continue
+        if live.tensor.address is None:
+            in_region.append(live)
+        else:
+            placed[live.tensor] = live
     if placed:
-        for life in _parts(kernel, placed):
-            result[life.tensor.buffer].append(life)
+        for live in _split_at_definitions(program, placed):
+            result[live.tensor.buffer].append(live)
     for region in regions(target):
-        its = result[region.buffer]
-        for life in its:
-            _measure(life, region)
-        its.sort(key=_first)
+        in_region = result[region.buffer]
+        for live in in_region:
+            _set_size(live, region)
+        in_region.sort(key=_first)
     return result
 
 
-def _parts(kernel: Program, placed: _Lives) -> list[Life]:
-    """The lives of tiles that the user has placed: each from a write to all of it to the last use before the next."""
-    found: dict[Tensor, list[Life]] = {}
-    moment = 0
-    for statement in kernel.body:
+def _split_at_definitions(program: Program, placed: _Ranges) -> list[LiveRange]:
+    """Live ranges of placed tiles: from each write to all of a tile to its last use before the next such write."""
+    ranges: dict[Tensor, list[LiveRange]] = {}
+    point = 0
+    for statement in program.body:
         count = sum(1 for _ in instructions([statement]))
-        filled: set[Tensor] = set()
+        defined: set[Tensor] = set()
         if isinstance(statement, Inst):
-            filled = {a.tensor for a in statement.writes() if _fills(a)} - {a.tensor for a in statement.reads()}
+            defined = {a.tensor for a in statement.writes() if _defines(a)} - {a.tensor for a in statement.reads()}
         for tensor in dict.fromkeys(access.tensor for access in touched(statement) if access.tensor in placed):
-            its = found.setdefault(tensor, [])
-            if not its or tensor in filled:
-                its.append(Life(tensor, moment, moment, align=placed[tensor].align))
-            its[-1].last = moment + count - 1
-        moment += count
-    return [life for its in found.values() for life in its]
+            of_tensor = ranges.setdefault(tensor, [])
+            if not of_tensor or tensor in defined:
+                of_tensor.append(LiveRange(tensor, point, point, align=placed[tensor].align))
+            of_tensor[-1].last = point + count - 1
+        point += count
+    return [live for of_tensor in ranges.values() for live in of_tensor]
 
 
-def _fills(access: Access) -> bool:
-    """Whether a write to ``access`` leaves nothing of what its tile held."""
+def _defines(access: Access) -> bool:
+    """True if a write to ``access`` overwrites its whole tensor."""
     return access.dynamic is None and access.size == access.tensor.elements and 0 not in access.strides
 
 
-def _first(life: Life) -> int:
-    return life.first
+def _first(live: LiveRange) -> int:
+    return live.first
 
 
-def _measure(life: Life, region: Region) -> None:
-    size = life.tensor.free_size * life.tensor.dtype.itemsize
+def _set_size(live: LiveRange, region: Region) -> None:
+    size = live.tensor.free_size * live.tensor.dtype.itemsize
     if region.buffer is Buffer.psum:
         size += -size % region.align
-        life.align = region.align
+        live.align = region.align
     else:
-        life.align = max(life.align, life.tensor.dtype.itemsize, region.align)
-    life.size = size
+        live.align = max(live.align, live.tensor.dtype.itemsize, region.align)
+    live.size = size
 
 
-def largest_sum(lives: Sequence[Life]) -> tuple[int, int]:
-    """The most bytes per partition that live at one moment, and the first such moment: no plan needs less."""
-    most = at = now = 0
-    ends = sorted((life.last, life.size) for life in lives)
-    gone = 0
-    for life in sorted(lives, key=_first):
-        while ends[gone][0] < life.first:
-            now -= ends[gone][1]
-            gone += 1
-        now += life.size
-        if now > most:
-            most, at = now, life.first
-    return most, at
+def peak_pressure(ranges: Sequence[LiveRange]) -> tuple[int, int]:
+    """The most bytes per partition that are live at one program point, and the first such point.
 
-
-def collision(lives: Sequence[Life], places: Mapping[Tensor, Place]) -> tuple[Life, Life] | None:
-    """Two lives, in the order of their beginning, whose places overlap while both last; None if there are none.
-
-    Two places that overlap have a partition in common, so also the first partition of one of the two: it is enough to
-    look there, where those in use at one moment are disjoint ranges of bytes, in order.
+    No allocation needs fewer bytes.
     """
-    for lane in sorted({places[life.tensor][0] for life in lives}):
+    peak = peak_point = live_bytes = 0
+    ends = sorted((live.last, live.size) for live in ranges)
+    ended = 0
+    for live in sorted(ranges, key=_first):
+        while ends[ended][0] < live.first:
+            live_bytes -= ends[ended][1]
+            ended += 1
+        live_bytes += live.size
+        if live_bytes > peak:
+            peak, peak_point = live_bytes, live.first
+    return peak, peak_point
+
+
+def interference(
+    ranges: Sequence[LiveRange], addresses: Mapping[Tensor, TileAddress]
+) -> tuple[LiveRange, LiveRange] | None:
+    """Two live ranges that overlap in time and in bytes, the earlier one first; None if no two do.
+
+    ``ranges`` are in the order of their first points. Two tiles that overlap share a partition, so also the first
+    partition of one of the two: it is enough to look at first partitions, where the live tiles of one point are
+    disjoint ranges of bytes, kept in order.
+    """
+    for partition in sorted({addresses[live.tensor][0] for live in ranges}):
         starts: list[int] = []
-        using: list[Life] = []
+        active: list[LiveRange] = []
         ends: list[tuple[int, int]] = []
-        for life in lives:
-            partition, offset = places[life.tensor]
-            if not partition <= lane < partition + life.tensor.shape[0]:
+        for live in ranges:
+            first_partition, offset = addresses[live.tensor]
+            if not first_partition <= partition < first_partition + live.tensor.shape[0]:
                 continue
-            while ends and ends[0][0] < life.first:
-                gone = bisect_left(starts, heappop(ends)[1])
-                del starts[gone], using[gone]
+            while ends and ends[0][0] < live.first:
+                expired = bisect_left(starts, heappop(ends)[1])
+                del starts[expired], active[expired]
             i = bisect_left(starts, offset)
-            if i < len(starts) and starts[i] < offset + life.size:
-                return using[i], life
-            if i and starts[i - 1] + using[i - 1].size > offset:
-                return using[i - 1], life
+            if i < len(starts) and starts[i] < offset + live.size:
+                return active[i], live
+            if i and starts[i - 1] + active[i - 1].size > offset:
+                return active[i - 1], live
             starts.insert(i, offset)
-            using.insert(i, life)
-            heappush(ends, (life.last, offset))
+            active.insert(i, live)
+            heappush(ends, (live.last, offset))
     return None

@@ -1,4 +1,7 @@
-"""What each instruction of a kernel touches, as numbers that meet where its bytes do."""
+"""Memory effects of instructions: the alias classes that each instruction reads and writes.
+
+Two instructions touch a common byte if, and only if, they have a common class (:mod:`nki.analysis.alias_classes`).
+"""
 
 from __future__ import annotations
 
@@ -11,238 +14,258 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.alias_classes import Form, Pattern, Window, atoms, form_of, windows
+from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, conservative_pattern
+from nki.analysis.alias_classes import alias_classes, boxes_of
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
-from nki.ir.types import Access, Tensor
+from nki.ir.types import Access, Tensor, TileAddress
 
-MANY = 12
-"""Atoms that an access to a memory touches on average, from which arrays are quicker than numbers."""
-Place = tuple[int, int]
-"""First partition, first byte in it."""
-Which = NDArray[np.int64] | slice
-Many = tuple[tuple[int, Which], ...]
-
-
-@dataclass(eq=False, slots=True)
-class Atoms:
-    """How many atoms a kernel has: ``single`` numbered from 0, and those of each memory whose windows have many."""
-
-    places: Mapping[Tensor, Place]
-    single: int = 1
-    """Number 0 is the world outside: printing, and other cores."""
-    many: list[int] = field(default_factory=list[int])
+LARGE_CLASS_COUNT = 12
+"""Alias classes of an access, on the average of a memory's accesses, from which arrays are faster than Python ints."""
+ClassIndex = NDArray[np.int64] | slice
+LargeAccesses = tuple[tuple[int, ClassIndex], ...]
+"""Number of the large memory, and the classes in it, of each access."""
 
 
 @dataclass(eq=False, slots=True)
-class Footprint:
-    """The atoms that an instruction reads and writes, as ``owner`` numbers them.
+class AliasClasses:
+    """Numbering of a program's alias classes: ``count`` numbered from 0, and those of each large memory apart.
 
-    ``many_reads`` and ``many_writes``: those of memories whose windows have very many, as (memory, atoms in it).
+    ``addresses`` are the tile addresses that the numbering holds for.
     """
 
-    owner: Atoms
+    addresses: Mapping[Tensor, TileAddress]
+    count: int = 1
+    """Class 0 is the world outside: printing, and other cores."""
+    large: list[int] = field(default_factory=list[int])
+    """Classes of each large memory, in which an access has many classes."""
+
+
+@dataclass(eq=False, slots=True)
+class MemoryEffects:
+    """The alias classes that an instruction reads and writes, in the numbering ``classes``."""
+
+    classes: AliasClasses
     reads: tuple[int, ...]
     writes: tuple[int, ...]
-    many_reads: Many = ()
-    many_writes: Many = ()
+    large_reads: LargeAccesses = ()
+    large_writes: LargeAccesses = ()
 
 
-def footprints(kernel: Program, places: Mapping[Tensor, Place]) -> Atoms:
-    """Give every instruction of ``kernel`` its footprint, unless all have those of one numbering already.
+def annotate_effects(program: Program, addresses: Mapping[Tensor, TileAddress]) -> AliasClasses:
+    """Set the memory effects of every instruction of ``program``, unless all have those of one numbering already.
 
-    ``places`` says where tiles lie in SBUF and PSUM. A tile without a place, or an address that the user gave it, is a
-    memory of its own. A window that a run-time index moves counts as its whole tensor.
+    ``addresses`` are those of tiles in SBUF and PSUM. A tile without an address, the user's included, is a memory of
+    its own. An access that a run-time index moves counts as its whole tensor.
     """
-    instructions = list(kernel.instructions())
-    owner = instructions[0].footprint.owner if instructions and instructions[0].footprint is not None else None
-    if owner is not None and owner.places is places and all(_is_of(inst, owner) for inst in instructions):
-        return owner
-    finder = _Finder(places)
-    touched: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    instructions = list(program.instructions())
+    first = instructions[0].memory_effects if instructions else None
+    if first is not None:
+        classes: AliasClasses = first.classes
+        if classes.addresses is addresses and all(_is_numbered_by(inst, classes) for inst in instructions):
+            return classes
+    numbering = _Numbering(addresses)
+    patterns: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
     for inst in instructions:
         values = inst.__dict__
-        reads, writes = finder.numbers(values, inst.read_names), finder.numbers(values, inst.write_names)
+        reads, writes = numbering.numbers(values, inst.read_names), numbering.numbers(values, inst.write_names)
         if inst.order_names:
-            writes += finder.numbers(values, inst.order_names)
-        if finder.moved and (sources := inst.indexed_by()):
-            reads += tuple(map(finder.number, sources))
-        touched.append((reads, writes))
-    uses = Counter(chain.from_iterable(chain.from_iterable(touched)))
-    owner = finder.finish(uses, {finder.tensors[n] for _, writes in touched for n in writes})
-    single, many = finder.single, finder.many
-    made: dict[tuple[tuple[int, ...], tuple[int, ...]], Footprint] = {}
-    for inst, (reads, writes) in zip(instructions, touched, strict=True):
+            writes += numbering.numbers(values, inst.order_names)
+        if numbering.has_dynamic and (sources := inst.indexed_by()):
+            reads += tuple(map(numbering.number, sources))
+        patterns.append((reads, writes))
+    uses = Counter(chain.from_iterable(chain.from_iterable(patterns)))
+    classes = numbering.finish(uses, {numbering.tensors[n] for _, writes in patterns for n in writes})
+    small, large = numbering.small, numbering.large
+    known: dict[tuple[tuple[int, ...], tuple[int, ...]], MemoryEffects] = {}
+    for inst, (reads, writes) in zip(instructions, patterns, strict=True):
         key = (reads, writes)
-        found = made.get(key)
-        if found is None:
-            found = made[key] = Footprint(
-                owner,
-                single[reads[0]] if len(reads) == 1 else _union(single[n] for n in reads),
-                single[writes[0]] if len(writes) == 1 else _union(single[n] for n in writes),
+        effects = known.get(key)
+        if effects is None:
+            effects = known[key] = MemoryEffects(
+                classes,
+                small[reads[0]] if len(reads) == 1 else _union(small[n] for n in reads),
+                small[writes[0]] if len(writes) == 1 else _union(small[n] for n in writes),
             )
-            if many:
-                found.many_reads = tuple(many[n] for n in reads if n in many)
-                found.many_writes = tuple(many[n] for n in writes if n in many)
+            if large:
+                effects.large_reads = tuple(large[n] for n in reads if n in large)
+                effects.large_writes = tuple(large[n] for n in writes if n in large)
         if inst.effects:
-            found = Footprint(owner, found.reads, (0, *found.writes), found.many_reads, found.many_writes)
-        inst.footprint = found
-    return owner
+            writes_outside = (0, *effects.writes)
+            effects = MemoryEffects(classes, effects.reads, writes_outside, effects.large_reads, effects.large_writes)
+        inst.memory_effects = effects
+    return classes
 
 
-def _is_of(inst: Inst, owner: Atoms) -> bool:
-    return inst.footprint is not None and inst.footprint.owner is owner
+def _is_numbered_by(inst: Inst, classes: AliasClasses) -> bool:
+    return inst.memory_effects is not None and inst.memory_effects.classes is classes
 
 
 def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    found = [part for part in parts if part]
-    return found[0] if len(found) == 1 else tuple(dict.fromkeys(atom for part in found for atom in part))
+    nonempty = [part for part in parts if part]
+    if len(nonempty) == 1:
+        return nonempty[0]
+    return tuple(dict.fromkeys(alias_class for part in nonempty for alias_class in part))
 
 
-class _Finder:
-    """Collects windows, then finds the atoms of each."""
+class _Numbering:
+    """Numbers the distinct (tensor, access pattern) pairs of a program, then finds the alias classes of each pair."""
 
-    def __init__(self, places: Mapping[Tensor, Place]) -> None:
-        self.places = places
+    def __init__(self, addresses: Mapping[Tensor, TileAddress]) -> None:
+        self.addresses = addresses
         self.by_object: dict[int, int] = {}
-        self.forms: dict[Tensor, dict[Form, int]] = {}
-        """The windows of each tensor, by form. Tiles of one place with rows of one length have them together."""
-        self.by_form: dict[Tensor, dict[Form, int]] = {}
-        """The same, once for those that are together."""
-        self.at_place: dict[object, Tensor] = {}
+        """Number of an access by its id; the instructions keep every access alive."""
+        self.patterns: dict[Tensor, dict[AccessPattern, int]] = {}
+        """Numbers of the access patterns of each tensor; tiles with one address and row length share one dict."""
+        self.by_pattern: dict[Tensor, dict[AccessPattern, int]] = {}
+        """The same, once for tensors that share."""
+        self.at_address: dict[object, Tensor] = {}
         self.tensors: list[Tensor] = []
-        """By number of a window: the tensor in ``by_form``."""
-        self.moved = False
-        """Whether run-time indices were seen."""
-        self.single: list[tuple[int, ...]] = []
-        self.many: dict[int, tuple[int, Which]] = {}
-        self.tiles: dict[object, list[Window]] = {}
-        self.alike: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
+        """By number: the tensor in ``by_pattern``."""
+        self.has_dynamic = False
+        """True once an access with a run-time index has been numbered."""
+        self.small: list[tuple[int, ...]] = []
+        self.large: dict[int, tuple[int, ClassIndex]] = {}
+        self.boxes: dict[object, list[Box]] = {}
+        self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
 
     def numbers(self, values: Mapping[str, object], names: tuple[str, ...]) -> tuple[int, ...]:
-        """The number of each window among the arguments of these names."""
-        known = self.by_object  # the instructions keep all of them, so an id is one window's
-        found: list[int] = []
+        """The number of each access among the arguments of these names."""
+        by_object = self.by_object
+        numbers: list[int] = []
         for name in names:
             value = values[name]
-            number = known.get(id(value))
+            number = by_object.get(id(value))
             if number is not None:
-                found.append(number)
+                numbers.append(number)
             elif isinstance(value, Access):
-                found.append(self.number(value))
+                numbers.append(self.number(value))
             elif isinstance(value, tuple):
-                found.extend(map(self.number, cast("tuple[Access, ...]", value)))
-        return tuple(found)
+                numbers.extend(map(self.number, cast("tuple[Access, ...]", value)))
+        return tuple(numbers)
 
     def number(self, access: Access) -> int:
-        """The number of a window; windows of one form have one number."""
+        """The number of an access; accesses to one tensor with one pattern have one number."""
         tensor = access.tensor
-        forms = self.forms.get(tensor)
-        if forms is None:
-            forms = self.forms[tensor] = self.by_form.setdefault(self._same(tensor), {})
+        patterns = self.patterns.get(tensor)
+        if patterns is None:
+            patterns = self.patterns[tensor] = self.by_pattern.setdefault(self._representative(tensor), {})
         if access.dynamic is not None:
-            self.moved = True
+            self.has_dynamic = True
         count = len(self.tensors)
-        number = self.by_object[id(access)] = forms.setdefault(form_of(access), count)
+        number = self.by_object[id(access)] = patterns.setdefault(conservative_pattern(access), count)
         if number == count:
-            self.tensors.append(self._same(tensor))
+            self.tensors.append(self._representative(tensor))
         return number
 
-    def _same(self, tensor: Tensor) -> Tensor:
-        """The first tile that lies where ``tensor`` does, if its rows have the same length."""
-        place = self._place(tensor) if tensor.buffer.on_chip else None
-        if place is None:
+    def _representative(self, tensor: Tensor) -> Tensor:
+        """The first tile with the address and the row length of ``tensor``."""
+        address = self._address(tensor) if tensor.buffer.on_chip else None
+        if address is None:
             return tensor
-        return self.at_place.setdefault((tensor.buffer.word, place, tensor.free_size * tensor.dtype.itemsize), tensor)
+        row_bytes = tensor.free_size * tensor.dtype.itemsize
+        return self.at_address.setdefault((tensor.buffer.word, address, row_bytes), tensor)
 
-    def finish(self, uses: Mapping[int, int], written: set[Tensor]) -> Atoms:
-        """Find the atoms of every window; ``uses`` counts the accesses through each, and of the tensors
-        only those in ``written`` have any.
+    def finish(self, uses: Mapping[int, int], written: set[Tensor]) -> AliasClasses:
+        """Find the classes of every number. ``uses`` counts the accesses per number.
+
+        Only tensors in ``written``, and tensors that share memory with one, have classes.
         """
-        owner = Atoms(self.places)
-        self.single = [()] * len(self.tensors)
+        classes = AliasClasses(self.addresses)
+        self.small = [()] * len(self.tensors)
         for memory in self._memories(written):
             if len(memory) == 1:
-                forms = self.by_form[memory[0]]
-                self._enter(owner, uses, list(forms.values()), *self._alone(memory[0], tuple(forms)))
+                patterns = self.by_pattern[memory[0]]
+                self._assign(classes, uses, list(patterns.values()), *self._single(memory[0], tuple(patterns)))
                 continue
             numbers: list[int] = []
-            seen: list[Window] = []
+            boxes: list[Box] = []
             for tensor in memory:
-                forms = self.by_form[tensor]
-                numbers += forms.values()
-                seen += self._placed(tensor, tuple(forms))
-            self._enter(owner, uses, numbers, *atoms(seen))
-        return owner
+                patterns = self.by_pattern[tensor]
+                numbers += patterns.values()
+                boxes += self._boxes_at_address(tensor, tuple(patterns))
+            self._assign(classes, uses, numbers, *alias_classes(boxes))
+        return classes
 
-    def _alone(self, tensor: Tensor, forms: tuple[Form, ...]) -> tuple[int, list[NDArray[np.int64]]]:
-        """How many atoms a tensor needs and those of each window: the same for all tensors that are used alike."""
-        if len(forms) == 1:
+    def _single(self, tensor: Tensor, patterns: tuple[AccessPattern, ...]) -> tuple[int, list[NDArray[np.int64]]]:
+        """Class count and classes of each pattern of a tensor that shares no memory; one result for equal tensors."""
+        if len(patterns) == 1:
             return 1, [np.zeros(1, np.int64)]
-        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, forms)
-        found = self.alike.get(key)
-        if found is None:
-            found = self.alike[key] = atoms(windows(tensor, forms))
-        return found
+        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, patterns)
+        classes = self.classes_of.get(key)
+        if classes is None:
+            classes = self.classes_of[key] = alias_classes(boxes_of(tensor, patterns))
+        return classes
 
-    def _enter(
-        self, owner: Atoms, uses: Mapping[int, int], numbers: list[int], count: int, found: list[NDArray[np.int64]]
+    def _assign(
+        self,
+        classes: AliasClasses,
+        uses: Mapping[int, int],
+        numbers: list[int],
+        count: int,
+        members: list[NDArray[np.int64]],
     ) -> None:
-        """Give the windows their atoms, in numbers that no other memory has."""
-        if count >= MANY and sum(uses[n] * (len(its) - MANY) for n, its in zip(numbers, found, strict=True)) > 0:
-            memory = len(owner.many)
-            owner.many.append(count)
-            for number, its in zip(numbers, found, strict=True):
-                self.many[number] = (memory, _compact(its))
+        """Give each number its classes, ``members``, out of the ``count`` new classes of one memory."""
+        if count >= LARGE_CLASS_COUNT and self._prefers_arrays(uses, numbers, members):
+            memory = len(classes.large)
+            classes.large.append(count)
+            for number, own in zip(numbers, members, strict=True):
+                self.large[number] = (memory, _compact(own))
             return
-        first = owner.single
-        for number, its in zip(numbers, found, strict=True):
-            self.single[number] = (first + int(its[0]),) if len(its) == 1 else tuple((its + first).tolist())
-        owner.single += count
+        first = classes.count
+        for number, own in zip(numbers, members, strict=True):
+            self.small[number] = (first + int(own[0]),) if len(own) == 1 else tuple((own + first).tolist())
+        classes.count += count
 
-    def _placed(self, tensor: Tensor, forms: tuple[Form, ...]) -> list[Window]:
-        """The windows where the tile lies."""
-        key = (tensor.free_size * tensor.dtype.itemsize, forms)
-        seen = self.tiles.get(key)
-        if seen is None:
-            seen = self.tiles[key] = windows(tensor, forms)
-        down, right = self._place(tensor) or (0, 0)
-        return [(Pattern(r[0] + down, r[1], r[2]), Pattern(c[0] + right, c[1], c[2])) for r, c in seen]
+    @staticmethod
+    def _prefers_arrays(uses: Mapping[int, int], numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
+        return sum(uses[n] * (len(own) - LARGE_CLASS_COUNT) for n, own in zip(numbers, members, strict=True)) > 0
 
-    def _place(self, tensor: Tensor) -> Place | None:
-        return self.places.get(tensor) or tensor.address
+    def _boxes_at_address(self, tensor: Tensor, patterns: tuple[AccessPattern, ...]) -> list[Box]:
+        """The boxes of the patterns, moved to the address of the tile."""
+        key = (tensor.free_size * tensor.dtype.itemsize, patterns)
+        boxes = self.boxes.get(key)
+        if boxes is None:
+            boxes = self.boxes[key] = boxes_of(tensor, patterns)
+        down, right = self._address(tensor) or (0, 0)
+        return [(AxisPattern(r[0] + down, r[1], r[2]), AxisPattern(c[0] + right, c[1], c[2])) for r, c in boxes]
+
+    def _address(self, tensor: Tensor) -> TileAddress | None:
+        return self.addresses.get(tensor) or tensor.address
 
     def _memories(self, written: set[Tensor]) -> list[list[Tensor]]:
-        """Groups of tensors that overlap, directly or through others. What nobody writes is in none."""
-        alone: list[list[Tensor]] = []
-        placed: dict[str, list[tuple[int, int, Tensor]]] = {}
-        for tensor in self.by_form:
-            place = self._place(tensor) if tensor.buffer.on_chip else None
-            if place is None:
-                alone.append([tensor])
+        """Groups of tensors that overlap, directly or through others, with a tensor in ``written`` among them."""
+        groups: list[list[Tensor]] = []
+        tiles: dict[str, list[tuple[int, int, Tensor]]] = {}
+        for tensor in self.by_pattern:
+            address = self._address(tensor) if tensor.buffer.on_chip else None
+            if address is None:
+                groups.append([tensor])
             else:
                 length = tensor.free_size * tensor.dtype.itemsize
-                placed.setdefault(tensor.buffer.word, []).append((place[1], place[1] + length, tensor))
-        for tiles in placed.values():
+                tiles.setdefault(tensor.buffer.word, []).append((address[1], address[1] + length, tensor))
+        for in_buffer in tiles.values():
             end = -1
-            for first, last, tensor in sorted(tiles, key=_start):
+            for first, last, tensor in sorted(in_buffer, key=_start):
                 if first >= end:
-                    alone.append([])
-                alone[-1].append(tensor)
+                    groups.append([])
+                groups[-1].append(tensor)
                 end = max(end, last)
-        return [group for group in alone if not written.isdisjoint(group)]
+        return [group for group in groups if not written.isdisjoint(group)]
 
 
-def _compact(atoms: NDArray[np.int64]) -> Which:
-    """A slice where the atoms are neighbours, which is quicker."""
-    first, last = int(atoms[0]), int(atoms[-1])
-    return slice(first, last + 1) if last - first + 1 == len(atoms) and bool((np.diff(atoms) == 1).all()) else atoms
+def _compact(classes: NDArray[np.int64]) -> ClassIndex:
+    """The classes as a slice, which is faster, where the classes are neighbours."""
+    first, last = int(classes[0]), int(classes[-1])
+    if last - first + 1 == len(classes) and bool((np.diff(classes) == 1).all()):
+        return slice(first, last + 1)
+    return classes
 
 
 def _start(tile: tuple[int, int, Tensor]) -> int:
     return tile[0]
 
 
-def footprint(inst: Inst) -> Footprint:
-    """The footprint that :func:`footprints` has found."""
-    return cast(Footprint, inst.footprint)
+def effects_of(inst: Inst) -> MemoryEffects:
+    """The memory effects that :func:`annotate_effects` has set."""
+    return cast(MemoryEffects, inst.memory_effects)

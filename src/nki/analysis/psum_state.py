@@ -1,4 +1,9 @@
-"""Which parts of PSUM have been written, which decides what ``accumulate=None`` means."""
+"""PSUM state: the bytes that matmuls and other engines have written; resolves ``accumulate=None``.
+
+This is the static check of a PSUM accumulation: stage ``accumulate`` (:mod:`nki.passes.accumulate`) asks it for every
+matmul, before the kernel runs. The dynamic check, which sees run-time indices and counts, is
+:mod:`nki.sim.hazards.psum_groups`.
+"""
 
 from __future__ import annotations
 
@@ -8,197 +13,188 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.byte_sets import ByteSet, Mask
 from nki.base.errors import NkiError, PsumError
 from nki.base.warning import warn_at
-from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop
 from nki.ir.types import Access, Buffer, Tensor
 from nki.target.model import Target
 
-Window = tuple[int, tuple[int, ...], tuple[int, ...], int]
 
+class PsumState:
+    """Bytes of PSUM that a program has written so far, in program order.
 
-class Written:
-    """What a program has written to PSUM so far.
+    ``warns``: warn of sums that the hardware does not add up, as far as that is known before the kernel runs.
 
-    ``warns``: of sums that the hardware does not add up, as far as that is known before the kernel runs.
-
-    The body of a run-time loop is decided once for all its rounds. So a matmul in it may overwrite only what is made in
-    that body, and may add only to what was written on every way that leads to it.
+    The body of a run-time loop is resolved once for all its iterations. So a matmul in the body may overwrite only a
+    tensor that the body makes, and may add only to bytes that are written on every path to the matmul.
     """
 
     def __init__(self, target: Target, *, warns: bool = True) -> None:
         self._target = target
         self._warns = warns
-        self._windows: dict[Tensor, dict[Window, Access]] = {}
-        self._masks: dict[Tensor, NDArray[np.bool_]] = {}
-        self._made: list[set[Tensor]] = []
-        self._before: list[dict[Tensor, dict[Window, Access]]] = []
-        self._unsure: set[Tensor] = set()
-        self._loose: set[Tensor] = set()
-        """Written at places that are known only when the program runs."""
-        self._foreign: dict[Tensor, NDArray[np.bool_]] = {}
-        """For tensors that other engines wrote to: the bytes of which what they wrote is left."""
+        self._written: dict[Tensor, ByteSet] = {}
+        self._loop_local: list[set[Tensor]] = []
+        """For each open loop, the tensors that its body has made."""
+        self._before_loop: list[dict[Tensor, ByteSet]] = []
+        self._in_skippable_loop: set[Tensor] = set()
+        """Written in a loop that may run no iteration."""
+        self._dynamically_written: set[Tensor] = set()
+        """Written at run-time indices."""
+        self._foreign: dict[Tensor, ByteSet] = {}
+        """The bytes of a tensor whose last writer is not the Tensor engine."""
 
-    def made(self, tensor: Tensor) -> None:
-        """``tensor`` was made where the program is now."""
-        if self._made:
-            self._made[-1].add(tensor)
+    def declare(self, tensor: Tensor) -> None:
+        """The program makes ``tensor`` at this point."""
+        if self._loop_local:
+            self._loop_local[-1].add(tensor)
 
-    def enter(self) -> None:
+    def enter_loop(self) -> None:
         """The body of a loop begins."""
-        self._made.append(set())
-        self._before.append({tensor: dict(windows) for tensor, windows in self._windows.items()})
+        self._loop_local.append(set())
+        self._before_loop.append({tensor: written.copy() for tensor, written in self._written.items()})
 
-    def leave(self, loop: Loop) -> None:
-        """The body of ``loop`` is done. Unless it is known to have run, what it wrote may not have been written."""
-        self._made.pop()
-        before = self._before.pop()
+    def leave_loop(self, loop: Loop) -> None:
+        """The body of ``loop`` ends. Its writes are dropped unless the loop is known to run at least once."""
+        self._loop_local.pop()
+        before = self._before_loop.pop()
         if not loop.runs():
-            for tensor, windows in self._windows.items():
-                if len(windows) > len(before.get(tensor, ())):
-                    self._unsure.add(tensor)
-            self._windows = before
-            self._masks = {}
+            for tensor, written in self._written.items():
+                if tensor not in before or len(written.patterns) > len(before[tensor].patterns):
+                    self._in_skippable_loop.add(tensor)
+            self._written = before
 
     def resolve(self, inst: Inst) -> tuple[Inst, list[Access]]:
-        """``inst`` with ``accumulate=None`` decided, and the places that must count as 0 before it runs.
+        """``inst`` with ``accumulate=None`` resolved, and the accesses to fill with 0 before the instruction.
 
-        It overwrites where nothing was written yet, and adds to what was. Where only a part of its destination was
-        written, as in a convolution whose windows overlap, it adds, and the other places are to be 0. Raises
-        :class:`PsumError` when it is not known what was written.
+        The instruction overwrites a destination of which no byte is written, and adds to one of which every byte is.
+        To a destination that is written in part, as in a convolution whose windows overlap, the instruction adds, and
+        the other bytes are to be 0. Raises :class:`PsumError` where the written bytes are not known.
         """
         if not hasattr(inst, "accumulate"):
             return inst, []
-        chosen: Any = inst
-        if chosen.accumulate is True and self._warns:
-            self._check_sum(inst, chosen.dst)
-        if chosen.accumulate is not None:
+        matmul: Any = inst
+        if matmul.accumulate is True and self._warns:
+            self._warn_undefined(inst, matmul.dst)
+        if matmul.accumulate is not None:
             return inst, []
         if getattr(inst, "is_transpose", False):
             return inst.replace(accumulate=False), []
-        if chosen.dst.dynamic is not None:
-            return inst.replace(accumulate=self._adds_anywhere(inst, chosen.dst)), []
-        missing = self._missing(chosen.dst)
+        if matmul.dst.dynamic is not None:
+            return inst.replace(accumulate=self._accumulates_at_dynamic_index(inst, matmul.dst)), []
+        missing = self._missing(matmul.dst)
         if missing is not None:
-            self._check_fixed(inst, chosen.dst)
-            self._check_known(inst, chosen.dst)
+            self._check_static_writes(inst, matmul.dst)
+            self._check_paths(inst, matmul.dst)
             if missing.all():
                 return inst.replace(accumulate=False), []
         if self._warns:
-            self._check_foreign(inst, chosen.dst)
-        return inst.replace(accumulate=True), [] if missing is None else list(_boxes(chosen.dst, missing))
+            self._warn_foreign(inst, matmul.dst)
+        return inst.replace(accumulate=True), [] if missing is None else list(_boxes(matmul.dst, missing))
 
-    def _adds_anywhere(self, inst: Inst, dst: Access) -> bool:
-        """Whether a matmul to a place that run-time indices choose finds all of the tile written; False if none."""
+    def _accumulates_at_dynamic_index(self, inst: Inst, dst: Access) -> bool:
+        """``accumulate`` of a matmul to a run-time index: True if all of the tile is written, False if nothing is."""
         missing = self._missing(Access.whole(dst.tensor))
         if missing is None:
             return True
-        self._check_fixed(inst, dst)
+        self._check_static_writes(inst, dst)
         if not missing.all():
-            raise self._unknown(inst, dst, "is written in part, and its place in it is known only when the kernel runs")
-        self._check_known(inst, dst)
+            raise _unknown(inst, dst, "is written in part, and its place in it is known only when the kernel runs")
+        self._check_paths(inst, dst)
         return False
 
-    def _check_sum(self, inst: Inst, dst: Access) -> None:
-        """Warn when ``accumulate=True`` adds to what does not add up on the hardware."""
-        known = dst.dynamic is None and not self._made and dst.tensor not in self._loose
-        missing = self._missing(dst) if known else None
+    def _warn_undefined(self, inst: Inst, dst: Access) -> None:
+        """Warn when ``accumulate=True`` adds to bytes that are undefined on the hardware."""
+        static = dst.dynamic is None and not self._loop_local and dst.tensor not in self._dynamically_written
+        missing = self._missing(dst) if static else None
         if missing is not None:
             _warn(
                 inst,
                 f"{inst.mnemonic}: accumulate=True adds to dst '{dst.name}' {dst.shape}, of which {missing.mean():.0%} "
                 "was never written: what is there is undefined",
             )
-        self._check_foreign(inst, dst)
+        self._warn_foreign(inst, dst)
 
-    def _check_foreign(self, inst: Inst, dst: Access) -> None:
+    def _warn_foreign(self, inst: Inst, dst: Access) -> None:
+        """Warn when a matmul adds to what another engine wrote, where the target does not define that."""
         if self._target.matmul_accumulates_foreign_psum or dst.tensor not in self._foreign or dst.dynamic is not None:
             return
-        if byte_window(self._foreign[dst.tensor], dst).any():
+        if self._foreign[dst.tensor].intersects(dst):
             _warn(
                 inst,
                 f"{inst.mnemonic}: adds to dst '{dst.name}' {dst.shape}, which another engine wrote; on "
                 f"{self._target.name} that is undefined, only what matmuls wrote can be added to",
             )
 
-    def _check_known(self, inst: Inst, dst: Access) -> None:
-        if self._made and dst.tensor not in self._made[-1]:
+    def _check_paths(self, inst: Inst, dst: Access) -> None:
+        """Raise if ``dst`` is written on some paths to ``inst`` only."""
+        if self._loop_local and dst.tensor not in self._loop_local[-1]:
             why = "was made outside this run-time loop: the first round would overwrite it, the others add to it"
-        elif dst.tensor in self._unsure:
+        elif dst.tensor in self._in_skippable_loop:
             why = "was written in a run-time loop that may not have run"
         else:
             return
-        raise self._unknown(inst, dst, why, ", make the tile inside the loop, or write it before the loop")
+        raise _unknown(inst, dst, why, ", make the tile inside the loop, or write it before the loop")
 
-    def _check_fixed(self, inst: Inst, dst: Access) -> None:
-        if dst.tensor in self._loose:
-            raise self._unknown(inst, dst, "was written at places that are known only when the kernel runs")
+    def _check_static_writes(self, inst: Inst, dst: Access) -> None:
+        """Raise if the tensor of ``dst`` has been written at run-time indices."""
+        if dst.tensor in self._dynamically_written:
+            raise _unknown(inst, dst, "was written at places that are known only when the kernel runs")
 
-    def _unknown(self, inst: Inst, dst: Access, why: str, more: str = "") -> NkiError:
-        error = PsumError(
-            f"{inst.mnemonic}: dst '{dst.name}' {dst.shape} {why}; the compiler cannot choose between overwriting and "
-            "accumulating",
-            fix=f"pass accumulate=True or False{more}",
-        )
-        return error.at(inst.where.span, inst.where.stack)
-
-    def note(self, inst: Inst) -> None:
-        """Remember what ``inst`` writes to PSUM."""
-        own = inst.engines[0].name == "tensor"
+    def record(self, inst: Inst) -> None:
+        """Record the writes of ``inst`` to PSUM."""
+        is_matmul = inst.engines[0].name == "tensor"
         for access in inst.writes():
-            if access.buffer is Buffer.psum and access.dynamic is not None:
-                self._loose.add(access.tensor)
-            if access.buffer is Buffer.psum and access.dynamic is None:
-                windows = self._windows.setdefault(access.tensor, {})
-                key = _window(access)
-                if key not in windows:
-                    windows[key] = access
-                    if access.tensor in self._masks:
-                        byte_window(self._masks[access.tensor], access)[...] = True
-                if not own and access.tensor not in self._foreign:
-                    self._foreign[access.tensor] = np.zeros(access.tensor.nbytes, np.bool_)
-                if access.tensor in self._foreign and not (own and getattr(inst, "accumulate", False)):
-                    byte_window(self._foreign[access.tensor], access)[...] = not own
+            if access.buffer is not Buffer.psum:
+                continue
+            tensor = access.tensor
+            if access.dynamic is not None:
+                self._dynamically_written.add(tensor)
+                continue
+            written = self._written.get(tensor)
+            if written is None:
+                written = self._written[tensor] = ByteSet(tensor)
+            written.add(access)
+            if not is_matmul:
+                if tensor not in self._foreign:
+                    self._foreign[tensor] = ByteSet(tensor)
+                self._foreign[tensor].add(access)
+            elif tensor in self._foreign and not getattr(inst, "accumulate", False):
+                self._foreign[tensor].subtract(access)
 
-    def _missing(self, access: Access) -> NDArray[np.bool_] | None:
-        """The elements of ``access``, in its shape, that were not written; None where all of them were."""
-        windows = self._windows.get(access.tensor)
-        if not windows:
-            return np.ones(access.shape, np.bool_)
-        if _window(access) in windows:
-            return None
-        if access.tensor not in self._masks:
-            mask = np.zeros(access.tensor.nbytes, np.bool_)
-            for written in windows.values():
-                byte_window(mask, written)[...] = True
-            self._masks[access.tensor] = mask
-        missing = np.logical_not(byte_window(self._masks[access.tensor], access)).any(axis=-1)
-        return np.asarray(missing) if missing.any() else None
+    def _missing(self, access: Access) -> Mask | None:
+        """The elements of ``access``, in its shape, that are not written; None if all are."""
+        written = self._written.get(access.tensor)
+        return np.ones(access.shape, np.bool_) if written is None else written.missing(access)
 
 
-def _window(access: Access) -> Window:
-    return access.offset, access.shape, access.strides, access.dtype.itemsize
+def _unknown(inst: Inst, dst: Access, why: str, remedy: str = "") -> NkiError:
+    error = PsumError(
+        f"{inst.mnemonic}: dst '{dst.name}' {dst.shape} {why}; the compiler cannot choose between overwriting and "
+        "accumulating",
+        fix=f"pass accumulate=True or False{remedy}",
+    )
+    return error.at(inst.where.span, inst.where.stack)
 
 
-def _boxes(access: Access, chosen: NDArray[np.bool_]) -> Iterator[Access]:
-    """Windows that together are the ``chosen`` elements of ``access``."""
-    for box in _runs(chosen):
+def _boxes(access: Access, elements: NDArray[np.bool_]) -> Iterator[Access]:
+    """Accesses that together are those ``elements`` of ``access``."""
+    for box in _runs(elements):
         offset = access.offset + sum(start * step for (start, _), step in zip(box, access.strides, strict=True))
         yield Access(access.tensor, offset, tuple(n for _, n in box), access.strides, access.dtype)
 
 
-def _runs(chosen: NDArray[np.bool_]) -> Iterator[tuple[tuple[int, int], ...]]:
-    """Start and size in each dimension of boxes that together are the chosen places."""
-    if not chosen.ndim:
-        if chosen:
+def _runs(elements: NDArray[np.bool_]) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Start and size in each dimension of boxes that together are the true ``elements``."""
+    if not elements.ndim:
+        if elements:
             yield ()
         return
     start = 0
-    for end in range(1, len(chosen) + 1):
-        if end == len(chosen) or not np.array_equal(chosen[end], chosen[start]):
-            for rest in _runs(chosen[start]):
+    for end in range(1, len(elements) + 1):
+        if end == len(elements) or not np.array_equal(elements[end], elements[start]):
+            for rest in _runs(elements[start]):
                 yield ((start, end - start), *rest)
             start = end
 

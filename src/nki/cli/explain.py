@@ -11,6 +11,7 @@ from typing import Any
 
 from nki import isa, language, target
 from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
 from nki.cli.usage import UsageError, nearest
 from nki.describe import instructions as facts
 from nki.describe.rules import Grouped, grouped
@@ -195,7 +196,7 @@ def _public() -> list[tuple[str, type[Inst]]]:
 def _functions() -> dict[str, Any]:
     """What ``nki.language`` has besides operators, types and buffers."""
     own = {n: v for n, v in sorted(vars(language).items()) if n[0] != "_" and n not in OPS}
-    return {n: v for n, v in own.items() if callable(v) and getattr(v, "__module__", "").startswith("nki.")}
+    return {n: v for n, v in own.items() if callable(v) and is_toolchain(v)}
 
 
 def _rules() -> list[str]:

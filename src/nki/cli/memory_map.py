@@ -11,11 +11,11 @@ from typing import Final
 
 import numpy as np
 
-from nki.analysis.liveness import Life, Place, Region, largest_sum, lives, regions
+from nki.analysis.liveness import LiveRange, Region, live_ranges, peak_pressure, regions
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
-from nki.ir.types import Buffer
+from nki.ir.types import Buffer, TileAddress
 from nki.target.model import Target
 
 _ROWS: Final = 24
@@ -37,13 +37,13 @@ class MemoryMap:
     kernel: Program
     region: Region
     partitions: range | None
-    lives: list[Life]
+    lives: list[LiveRange]
     instructions: list[Inst]
     need: int
     moment: int
     top: int
 
-    def place(self, life: Life) -> Place:
+    def place(self, life: LiveRange) -> TileAddress:
         return self.kernel.places[life.tensor]
 
     def line(self, moment: int) -> str:
@@ -74,17 +74,17 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
     """
     result: list[MemoryMap] = []
     for core in kernel.cores:
-        found = lives(core, target)
+        found = live_ranges(core, target)
         insts = list(core.instructions())
         for region in regions(target):
             for part, its in _parts(core, region, found[region.buffer]):
-                need, moment = largest_sum(its)
+                need, moment = peak_pressure(its)
                 top = max(core.places[life.tensor][1] + life.size for life in its)
                 result.append(MemoryMap(core, region, part, its, insts, need, moment, top))
     return result
 
 
-def _parts(kernel: Program, region: Region, its: list[Life]) -> Iterator[tuple[range | None, list[Life]]]:
+def _parts(kernel: Program, region: Region, its: list[LiveRange]) -> Iterator[tuple[range | None, list[LiveRange]]]:
     """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
     starts = sorted({0, *(kernel.places[life.tensor][0] for life in its)})
     if len(starts) == 1:
@@ -157,7 +157,7 @@ def _axis(memory: MemoryMap, columns: int) -> list[str]:
     return [f"{edge}+{ticks.ljust(columns, '-')}+", f"{edge} {labels.rstrip()}"]
 
 
-def described(memory: MemoryMap, life: Life, room: int | None = None) -> str:
+def described(memory: MemoryMap, life: LiveRange, room: int | None = None) -> str:
     """A tensor in words: what it is, where it lies, and when it is in use; its name is cut short if that helps."""
     tensor, (partition, offset) = life.tensor, memory.place(life)
     where = f"partition {partition}, byte " if partition else ""

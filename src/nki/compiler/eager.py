@@ -11,12 +11,13 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from nki.analysis.psum_state import Written
+from nki.analysis.psum_state import PsumState
 from nki.backend.numpy.executor import Memory, Reference
 from nki.backend.numpy.gather_scatter import gathered
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
+from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
@@ -24,7 +25,7 @@ from nki.ir.gather_offsets import GROUP, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Observer, Program, joined
+from nki.ir.program import Program, joined
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.value_printer import showing
@@ -65,7 +66,7 @@ class _Execution(Observer):
         self.executor = Reference(memory, link)
         self.hazards = None if launch is None else Hazards(launch, self.executor, several=link is not None)
         self.executor.watcher = self.hazards
-        self.written = Written(target, warns=launch is None)  # they know more, and stop the kernel
+        self.psum = PsumState(target, warns=launch is None)  # they know more, and stop the kernel
         self.wide = wide
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
@@ -73,7 +74,7 @@ class _Execution(Observer):
         """By id of an instruction in a loop: those that later rounds run."""
 
     def made(self, tensor: Tensor) -> None:
-        self.written.made(tensor)
+        self.psum.declare(tensor)
         if self.hazards is not None:
             self.hazards.made(tensor)
         if tensor.role == "input" and self.core == 0:
@@ -109,7 +110,7 @@ class _Execution(Observer):
             if access.tensor.role == "input":
                 self.memory.own(access.tensor)  # until its end nobody knows whether the kernel returns it
         verify.check_cores(inst, self.core, self.grid)
-        decided = accumulate.decided(inst, self.written)
+        decided = accumulate.decided(inst, self.psum)
         if self.wide is not None:
             decided = [self.wide.inst(made) for made in decided]
         if self.loops:
@@ -118,13 +119,13 @@ class _Execution(Observer):
             self.executor.run(decided)
 
     def entered(self, loop: Loop) -> None:
-        self.written.enter()
+        self.psum.enter_loop()
         rounds = self.executor.rounds(loop)
         runs = (not self.loops or self.loops[-1].runs) and next(rounds, _NO_MORE) is not _NO_MORE
         self.loops.append(_Rounds(rounds, runs))
 
     def left(self, loop: Loop) -> None:
-        self.written.leave(loop)
+        self.psum.leave_loop(loop)
         rounds = self.loops.pop()
         if rounds.runs:
             body = changed(loop.body, lambda inst: self.decided[id(inst)])

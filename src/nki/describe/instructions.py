@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any
 
 from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import Show
+from nki.backend.cpu.loop_ir.nodes import Print
 from nki.backend.numpy.executor import Memory, Reference
 from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
@@ -177,7 +177,7 @@ def simulated(cls: type[Inst]) -> bool:
 def calls_python(cls: type[Inst]) -> bool:
     """Whether native code for some sample calls back into Python; raises where there is no native code at all."""
     lowered = (lower(next(by_rows(inst)), ()) for inst in _asked(cls))
-    return any(isinstance(statement, Show) for lowering in lowered for statement in lowering.statements)
+    return any(isinstance(statement, Print) for lowering in lowered for statement in lowering.statements)
 
 
 def _asked(cls: type[Inst]) -> list[Inst]:

@@ -116,7 +116,7 @@ class Inst(NkiInstruction):
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
-    footprint: Any = None  # what it touches, found once for a kernel (ir.footprint)
+    memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The meaning, in primitives."""

@@ -45,11 +45,15 @@ class Buffer(Enum):
         return f"nl.{self.value}"
 
 
+TileAddress = tuple[int, int]
+"""First partition of a tile on chip, and its byte offset in the partition."""
+
+
 @dataclass(eq=False, slots=True)
 class Tensor:
     """One allocation. Two tensors are the same only if they are one object; names are unique within a kernel.
 
-    ``address`` is ``(first partition, byte offset in the partition)`` when the user placed it. ``role`` says how the
+    ``address`` is set when the user placed it. ``role`` says how the
     kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal). ``"constant"`` is the role of a tensor that
     holds ``data`` from the beginning, and that nothing writes.
     """
@@ -58,7 +62,7 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: DType
     buffer: Buffer
-    address: tuple[int, int] | None = None
+    address: TileAddress | None = None
     role: str = ""
     span: Span | None = None
     data: Constant | None = None

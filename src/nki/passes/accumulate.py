@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from nki.analysis.psum_state import Written
+from nki.analysis.psum_state import PsumState
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import Program
@@ -23,30 +23,30 @@ def run(kernel: Program, target: Target) -> Program:
     """``kernel`` with every matmul's ``accumulate`` decided. Raises PsumError where that is not known."""
     if not any(tensor.buffer is Buffer.psum for tensor in kernel.tensors):
         return kernel
-    return kernel.with_body(_decided(kernel.body, Written(target)))
+    return kernel.with_body(_decided(kernel.body, PsumState(target)))
 
 
-def _decided(body: Sequence[Statement], written: Written) -> tuple[Statement, ...]:
+def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...]:
     result: list[Statement] = []
     for statement in body:
         if isinstance(statement, Inst):
-            result.extend(decided(statement, written))
+            result.extend(decided(statement, psum))
         else:
-            written.enter()
+            psum.enter_loop()
             for tensor in statement.tensors:
-                written.made(tensor)
-            result.append(replace(statement, body=_decided(statement.body, written)))
-            written.leave(statement)
+                psum.declare(tensor)
+            result.append(replace(statement, body=_decided(statement.body, psum)))
+            psum.leave_loop(statement)
     return tuple(result)
 
 
-def decided(inst: Inst, written: Written) -> list[Inst]:
+def decided(inst: Inst, psum: PsumState) -> list[Inst]:
     """``inst`` with ``accumulate`` decided, behind what clears the places that it adds to although nothing is there."""
-    chosen, missing = written.resolve(inst)
+    chosen, missing = psum.resolve(inst)
     result = [*(PsumZero(place) for place in missing), chosen]
     for made in result:
         made.where = inst.where
-        written.note(made)
+        psum.record(made)
     return result
 
 

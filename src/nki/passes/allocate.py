@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 from nki import target as targets
-from nki.analysis.liveness import Life, Place, Region, collision, lives, regions
+from nki.analysis.liveness import LiveRange, Region, interference, live_ranges, regions
 from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import Program
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Dynamic, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
 from nki.isa.rules.operands import starts
 from nki.isa.tables.enums import engine
@@ -39,8 +39,8 @@ def run(kernel: Program, target: Target, *, apart: bool = True) -> Program:
     every byte (the simulator) knows better than their lives tell.
     """
     _check_known(kernel)
-    places: dict[Tensor, Place] = {}
-    living = lives(kernel, target)
+    places: dict[Tensor, TileAddress] = {}
+    living = live_ranges(kernel, target)
     for region in regions(target):
         places.update(_placed(kernel, region, living[region.buffer], target, apart))
     wrong = _wrong_starts(kernel, places, target)
@@ -49,9 +49,11 @@ def run(kernel: Program, target: Target, *, apart: bool = True) -> Program:
     return replace(kernel, places=places)
 
 
-def _placed(kernel: Program, region: Region, living: list[Life], target: Target, apart: bool) -> dict[Tensor, Place]:
+def _placed(
+    kernel: Program, region: Region, living: list[LiveRange], target: Target, apart: bool
+) -> dict[Tensor, TileAddress]:
     """The places of what lives in one memory, in the order in which it begins to live."""
-    given: dict[Tensor, Place] = {}
+    given: dict[Tensor, TileAddress] = {}
     for life in living:
         place = life.tensor.address or kernel.places.get(life.tensor)
         if place is not None:
@@ -99,17 +101,17 @@ def _check_given(kernel: Program, region: Region, fixed: Sequence[Fixed], apart:
 
 
 def _met(
-    kernel: Program, living: Sequence[Life], places: Mapping[Tensor, Place]
-) -> overwrites.Loss | tuple[Life, Life] | None:
+    kernel: Program, living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]
+) -> overwrites.Loss | tuple[LiveRange, LiveRange] | None:
     """What lies on the bytes of another while both are in use; of tiles that the user has placed, what that spoils."""
-    met = collision(living, places)
+    met = interference(living, places)
     if met is None:
         return None
     lost = overwrites.loss(kernel, [life.tensor for life in living if life.tensor.address is not None])
     return lost or next(_pairs(living, places), None)
 
 
-def _pairs(living: Sequence[Life], places: Mapping[Tensor, Place]) -> Iterator[tuple[Life, Life]]:
+def _pairs(living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]) -> Iterator[tuple[LiveRange, LiveRange]]:
     """Two lives, the later one second, that meet in time and in bytes, but for pairs that the user has placed."""
     rows = [(*places[one.tensor], one.tensor.shape[0], one.size, one.first, one.last) for one in living]
     partition, offset, count, size, first, last = np.array(rows, np.int64).T
@@ -122,7 +124,7 @@ def _pairs(living: Sequence[Life], places: Mapping[Tensor, Place]) -> Iterator[t
                 yield living[j], one
 
 
-def _inside(region: Region, life: Life, place: Place) -> bool:
+def _inside(region: Region, life: LiveRange, place: TileAddress) -> bool:
     """Whether the place is one that this stage could have chosen."""
     partition, offset = place
     count = life.tensor.shape[0]
@@ -131,8 +133,8 @@ def _inside(region: Region, life: Life, place: Place) -> bool:
 
 
 def _stacked(
-    kernel: Program, region: Region, free: Sequence[Life], fixed: Sequence[Fixed], target: Target
-) -> list[Place] | None:
+    kernel: Program, region: Region, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
+) -> list[TileAddress] | None:
     """Places of which some start at other partitions than 0; None where that does not help."""
     seats = _seats(kernel, free, target)
     given = {f.life.tensor: (f.partition, f.offset) for f in fixed}
@@ -150,7 +152,7 @@ def _stacked(
     return None
 
 
-def _seats(kernel: Program, free: Sequence[Life], target: Target) -> dict[Tensor, tuple[int, ...]]:
+def _seats(kernel: Program, free: Sequence[LiveRange], target: Target) -> dict[Tensor, tuple[int, ...]]:
     """The partitions at which each tensor can start, given every instruction that touches it.
 
     What the Tensor engine touches stays at 0, since rows and columns of the array follow from its partitions; so does
@@ -176,7 +178,9 @@ def _has_state(inst: Inst) -> bool:
     return any(a.buffer is Buffer.register and not is_register(a) for a in inst.accesses())
 
 
-def _legal_at(inst: Inst, places: Mapping[Tensor, Place], target: Target, known: dict[tuple[Any, ...], bool]) -> bool:
+def _legal_at(
+    inst: Inst, places: Mapping[Tensor, TileAddress], target: Target, known: dict[tuple[Any, ...], bool]
+) -> bool:
     try:
         verify(_moved(inst, places), target, known)
     except NkiError:
@@ -184,7 +188,7 @@ def _legal_at(inst: Inst, places: Mapping[Tensor, Place], target: Target, known:
     return True
 
 
-def _moved(inst: Inst, places: Mapping[Tensor, Place]) -> Inst:
+def _moved(inst: Inst, places: Mapping[Tensor, TileAddress]) -> Inst:
     """``inst`` as if its tiles began at partition 0 and it saw them from their own first partition on."""
     changes: dict[int, Access] = {}
     for number, access in enumerate(inst.accesses()):
@@ -199,7 +203,7 @@ def _moved(inst: Inst, places: Mapping[Tensor, Place]) -> Inst:
     return inst.with_operands(changes) if changes else inst
 
 
-def _shifted(access: Access, places: Mapping[Tensor, Place]) -> Access:
+def _shifted(access: Access, places: Mapping[Tensor, TileAddress]) -> Access:
     partition = places.get(access.tensor, (0, 0))[0]
     if not partition:
         return access
@@ -207,7 +211,7 @@ def _shifted(access: Access, places: Mapping[Tensor, Place]) -> Access:
     return Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
 
 
-def _illegal(kernel: Program, places: Mapping[Tensor, Place], target: Target) -> tuple[Inst, NkiError] | None:
+def _illegal(kernel: Program, places: Mapping[Tensor, TileAddress], target: Target) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the partitions at which its tiles start, and its error."""
     moved = {tensor: place for tensor, place in places.items() if place[0]}
     known: dict[tuple[Any, ...], bool] = {}
@@ -220,7 +224,7 @@ def _illegal(kernel: Program, places: Mapping[Tensor, Place], target: Target) ->
     return None
 
 
-def _wrong_starts(kernel: Program, places: Mapping[Tensor, Place], target: Target) -> NkiError | None:
+def _wrong_starts(kernel: Program, places: Mapping[Tensor, TileAddress], target: Target) -> NkiError | None:
     found = _illegal(kernel, places, target)
     return None if found is None else found[1].at(found[0].where.span, found[0].where.stack)
 
@@ -229,7 +233,7 @@ def legal(kernel: Program) -> None:
     """On each core, every tensor on chip that is touched has a place inside its memory, and no two in use overlap."""
     target = targets.find(kernel.target)
     for core in kernel.cores:
-        living = lives(core, target)
+        living = live_ranges(core, target)
         for region in regions(target):
             for life in living[region.buffer]:
                 place = core.places.get(life.tensor)

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from nki.analysis.dependence import Frontier
-from nki.analysis.memory_effects import footprint, footprints
+from nki.analysis.dependence import ReachingAccesses
+from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
@@ -58,22 +58,22 @@ def dependences(kernel: Program, body: Sequence[Statement]) -> list[set[int]]:
 
     A loop is one statement, which touches what its body touches and the registers that it counts in and asks.
     """
-    frontier = Frontier(footprints(kernel, kernel.places))
+    reaching = ReachingAccesses(annotate_effects(kernel, kernel.places))
     registers = _Registers()
     result: list[set[int]] = []
     for number, statement in enumerate(body):
         if isinstance(statement, Inst):
-            result.append(frontier.all_of(number, number, footprint(statement)) | registers.step(number, statement))
+            result.append(reaching.visit_all(number, number, effects_of(statement)) | registers.step(number, statement))
             continue
         found: set[int] = set()
         for inst in instructions(statement.body):
-            found |= frontier.all_of(number, number, footprint(inst))
+            found |= reaching.visit_all(number, number, effects_of(inst))
         result.append((found | registers.step(number, statement)) - {number})
     return result
 
 
 class _Registers:
-    """Dependences through the registers that loops use themselves, which no instruction's footprint shows."""
+    """Dependences through the registers that loops use themselves, which no instruction's memory effects show."""
 
     def __init__(self) -> None:
         self.writer: dict[int, int] = {}

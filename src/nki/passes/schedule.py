@@ -15,8 +15,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
 
-from nki.analysis.dependence import Frontier
-from nki.analysis.memory_effects import footprint, footprints
+from nki.analysis.dependence import ReachingAccesses
+from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
@@ -59,7 +59,7 @@ class _Scheduler:
     def __init__(self, kernel: Program, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
         self.reorder = reorder
-        self.frontier = Frontier(footprints(kernel, kernel.places)) if reorder else None
+        self.reaching = ReachingAccesses(annotate_effects(kernel, kernel.places)) if reorder else None
         self.queues: dict[str, int] = {}
         self.labels: dict[str, int] = {}
         self.number = 0
@@ -76,11 +76,11 @@ class _Scheduler:
     def region(self, instructions: list[Inst]) -> list[Inst]:
         names, costs = self.assignment.choose(instructions)
         made = [inst.placed(queue=name) for inst, name in zip(instructions, names, strict=True)]
-        if self.frontier is None:
+        if self.reaching is None:
             return made
         queues = [self.queues.setdefault(name, len(self.queues)) for name in names]
         order = _Order(queues, costs)
-        order.connect(made, self.frontier, self.labels, self.number)
+        order.connect(made, self.reaching, self.labels, self.number)
         self.number += len(made)
         order = order.found()
         return made if order is None else [made[i] for i in order]
@@ -115,16 +115,16 @@ class _Order:
         self.plain = 0.0
         """When program order would end."""
 
-    def connect(self, instructions: list[Inst], frontier: Frontier, labels: dict[str, int], first: int) -> None:
+    def connect(self, instructions: list[Inst], reaching: ReachingAccesses, labels: dict[str, int], first: int) -> None:
         """Find what depends on what, and when program order would end."""
         queues, costs, needs = self.queues, self.costs, self.needs
         free = [0.0] * len(self.free)
         ends: list[float] = []
         for number, inst in enumerate(instructions):
             # What is further back than the window has begun when this instruction can be chosen.
-            frontier.floor = first + max(0, number - 2 * WINDOW)
+            reaching.floor = first + max(0, number - 2 * WINDOW)
             queue = queues[number]
-            producers = frontier.all_of(first + number, queue, footprint(inst))
+            producers = reaching.visit_all(first + number, queue, effects_of(inst))
             if inst.after:
                 producers.update(p for label in inst.after if (p := labels.get(label, -1)) >= first)
             if inst.label:

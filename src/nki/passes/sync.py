@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from nki.analysis.dependence import Frontier, Ids
-from nki.analysis.memory_effects import footprint, footprints
+from nki.analysis.dependence import Ids, ReachingAccesses
+from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
@@ -61,13 +61,15 @@ class _Waiting:
     """Finds the waits of a kernel, region by region."""
 
     def __init__(self, kernel: Program) -> None:
-        self.frontier = Frontier(footprints(kernel, kernel.places))
+        self.reaching = ReachingAccesses(annotate_effects(kernel, kernel.places))
         self.queues: dict[str, int] = {}
         for inst in kernel.instructions():
             self.queues.setdefault(inst.queue, len(self.queues))
         self.names = list(self.queues)
         self.before = _Progress()
-        self.arrays = np.zeros((2, sum(1 for _ in kernel.instructions())), np.int64) if self.frontier.has_many else None
+        self.arrays = (
+            np.zeros((2, sum(1 for _ in kernel.instructions())), np.int64) if self.reaching.has_large_memories else None
+        )
         """Queues and positions once more, for windows of very many atoms."""
         self.labels: dict[str, int] = {}
 
@@ -82,18 +84,18 @@ class _Waiting:
 
     def region(self, instructions: list[Inst]) -> list[Inst]:
         """The instructions with their waits; what other regions do is complete, or has not begun."""
-        frontier, before, queues, names = self.frontier, self.before, self.queues, self.names
+        reaching, before, queues, names = self.reaching, self.before, self.queues, self.names
         queue_of, position_of, clock_of = before.queue, before.position, before.clock
-        floor = frontier.floor = number = len(queue_of)
+        floor = reaching.floor = number = len(queue_of)
         counts = [0] * len(queues)
         clocks: list[Clock] = [[0] * len(queues)] * len(queues)
         result: list[Inst] = []
         for inst in instructions:
             mine = queues[inst.queue]
-            touched = footprint(inst)
-            producers = frontier.step(number, mine, touched)
-            if touched.many_reads or touched.many_writes:
-                producers |= self.unknown(frontier.step_many(number, mine, touched), clocks[mine], floor)
+            touched = effects_of(inst)
+            producers = reaching.visit(number, mine, touched)
+            if touched.large_reads or touched.large_writes:
+                producers |= self.unknown(reaching.visit_large(number, mine, touched), clocks[mine], floor)
             if inst.after:
                 producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
@@ -147,8 +149,8 @@ class _Checking(_Waiting):
     """Compares what an instruction needs with what it knows to be complete."""
 
     def region(self, instructions: list[Inst]) -> list[Inst]:
-        frontier, before, queues = self.frontier, self.before, self.queues
-        floor = frontier.floor = len(before.queue)
+        reaching, before, queues = self.reaching, self.before, self.queues
+        floor = reaching.floor = len(before.queue)
         order = _executable(instructions, queues)
         clocks: list[Clock] = [[0] * len(queues)] * len(queues)
         counts = [0] * len(queues)
@@ -172,7 +174,7 @@ class _Checking(_Waiting):
         before.clock.extend(known)
         for number, inst in enumerate(instructions, floor):
             mine = queues[inst.queue]
-            producers = frontier.all_of(number, mine, footprint(inst))
+            producers = reaching.visit_all(number, mine, effects_of(inst))
             producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number

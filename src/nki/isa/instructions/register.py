@@ -10,7 +10,7 @@ from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError, Memo
 from nki.base.source import here
 from nki.ir.algebra import Algebra, reinterpreted
 from nki.ir.instruction import Cost, Inst, Rule, instruction
-from nki.ir.program import current
+from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
@@ -183,7 +183,7 @@ def register_alloc(x: Any = None) -> VirtualRegister:
 
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
     """
-    where = here("specialise.py")
+    where = here()
     made = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
     if isinstance(x, Access) and not is_register(x):
         _record(RegisterLoad(made, x))

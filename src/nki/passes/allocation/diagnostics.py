@@ -6,12 +6,12 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from nki.analysis.liveness import Life, Place, Region, largest_sum
+from nki.analysis.liveness import LiveRange, Region, peak_pressure
 from nki.base.errors import AddressOverlapError, MemoryFullError, NkiError, PlaceError
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
-from nki.ir.types import Buffer, Tensor
+from nki.ir.types import Buffer, Tensor, TileAddress
 from nki.passes.allocation.overwrites import Loss
 from nki.target.model import Target
 
@@ -19,9 +19,9 @@ _SHOWN = 8
 """Tensors that an error lists; the others are counted."""
 
 
-def full(kernel: Program, region: Region, living: Sequence[Life], target: Target) -> NkiError:
+def full(kernel: Program, region: Region, living: Sequence[LiveRange], target: Target) -> NkiError:
     """The error for a memory that is too small: what is in use at the moment when most is, and what would help."""
-    need, moment = largest_sum(living)
+    need, moment = peak_pressure(living)
     inst = instruction(kernel, moment)
     span = inst.where.span
     using = sorted((life for life in living if life.first <= moment <= life.last), key=lambda life: -life.size)
@@ -39,7 +39,7 @@ def full(kernel: Program, region: Region, living: Sequence[Life], target: Target
     return MemoryFullError(message, fix=fix).at(span, inst.where.stack)
 
 
-def overlap(kernel: Program, one: Life, two: Life) -> NkiError:
+def overlap(kernel: Program, one: LiveRange, two: LiveRange) -> NkiError:
     """The error for two tensors that a text places on the same bytes while both are in use; ``two`` begins later."""
     inst = instruction(kernel, two.first)
     return PlaceError(
@@ -49,7 +49,7 @@ def overlap(kernel: Program, one: Life, two: Life) -> NkiError:
     ).at(inst.where.span, inst.where.stack)
 
 
-def lost(kernel: Program, region: Region, living: Sequence[Life], found: Loss) -> NkiError:
+def lost(kernel: Program, region: Region, living: Sequence[LiveRange], found: Loss) -> NkiError:
     """The error for a tile that loses what is still read of it, because another one was placed on the same bytes."""
     victim, over, writer, reader = found.victim, found.over, found.writer, found.reader
     near = writer.where.span
@@ -65,7 +65,7 @@ def lost(kernel: Program, region: Region, living: Sequence[Life], found: Loss) -
     ).at(near, writer.where.stack)
 
 
-def _shared(one: Tensor, two: Tensor) -> tuple[Place, Place]:
+def _shared(one: Tensor, two: Tensor) -> tuple[TileAddress, TileAddress]:
     """The first and the last partition and byte on which both lie."""
     assert one.address is not None and two.address is not None, "both were placed"
     ends = [(t.shape[0], t.free_size * t.dtype.itemsize) for t in (one, two)]
@@ -93,16 +93,16 @@ def _banks(count: int) -> str:
     return f"{count} bank" + "s" * (count != 1)
 
 
-def _line(life: Life, kernel: Program, region: Region, near: Span | None) -> str:
+def _line(life: LiveRange, kernel: Program, region: Region, near: Span | None) -> str:
     tensor = life.tensor
     return f"'{tensor.name}' {tensor.shape} {tensor.dtype}: {_amount(life.size, region)}{_history(life, kernel, near)}"
 
 
-def _placed(life: Life, kernel: Program, region: Region, near: Span | None) -> str:
+def _placed(life: LiveRange, kernel: Program, region: Region, near: Span | None) -> str:
     return f"{_line(life, kernel, region, near)}, address={life.tensor.address}"
 
 
-def _history(life: Life, kernel: Program, near: Span | None) -> str:
+def _history(life: LiveRange, kernel: Program, near: Span | None) -> str:
     """Where the tensor was made and is in use, as far as that is known."""
     first, last = (instruction(kernel, moment).where.span for moment in (life.first, life.last))
     made = f", made at {_place(life.tensor.span, near)}" if life.tensor.span is not None else ""
@@ -118,7 +118,7 @@ def _place(span: Span, near: Span | None) -> str:
     return f"{Path(span.file).name}:{span.line}"
 
 
-def _remedy(kernel: Program, region: Region, using: Sequence[Life], need: int, moment: int) -> str:
+def _remedy(kernel: Program, region: Region, using: Sequence[LiveRange], need: int, moment: int) -> str:
     """What would make it fit, with names and numbers."""
     addressed = [life.tensor.name for life in using if life.tensor.address is not None]
     if need <= region.usable:
@@ -129,7 +129,7 @@ def _remedy(kernel: Program, region: Region, using: Sequence[Life], need: int, m
     return "; or ".join(part for part in parts if part) + " (docs/memory.md)"
 
 
-def _smaller(region: Region, using: Sequence[Life], excess: int) -> str:
+def _smaller(region: Region, using: Sequence[LiveRange], excess: int) -> str:
     """How far the largest tile would have to shrink, or how many of the largest would have to be halved."""
     largest = using[0]
     if largest.size > excess:
@@ -145,7 +145,7 @@ def _smaller(region: Region, using: Sequence[Life], excess: int) -> str:
     return f"work in smaller tiles: together they must take {excess} bytes less"
 
 
-def _idle(kernel: Program, region: Region, using: Sequence[Life], moment: int, excess: int) -> str:
+def _idle(kernel: Program, region: Region, using: Sequence[LiveRange], moment: int, excess: int) -> str:
     """The smallest tensor that is large enough and that nothing touches at this moment, between two others."""
     waiting = {life.tensor: life for life in using if life.size >= excess and life.first < moment < life.last}
     before: dict[Tensor, Inst] = {}

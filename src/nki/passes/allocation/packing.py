@@ -22,7 +22,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.liveness import Life, Place, largest_sum
+from nki.analysis.liveness import LiveRange, peak_pressure
+from nki.ir.types import TileAddress
 from nki.passes.allocation.skyline import skyline
 
 Range = tuple[int, int]
@@ -45,7 +46,7 @@ _WORK: Final = 40_000
 class Fixed:
     """A block whose place is given: its first partition, and its byte offset there."""
 
-    life: Life
+    life: LiveRange
     partition: int
     offset: int
 
@@ -55,9 +56,9 @@ def lanes(first: int, count: int) -> int:
     return (1 << -(-(first + count) // QUADRANT)) - (1 << first // QUADRANT)
 
 
-def pack(lives: Sequence[Life], capacity: int, fixed: Sequence[Fixed] = ()) -> list[Place] | None:
+def pack(lives: Sequence[LiveRange], capacity: int, fixed: Sequence[Fixed] = ()) -> list[TileAddress] | None:
     """A place at partition 0 for each of ``lives``, which are in the order of their beginning; None: no plan found."""
-    if sum(life.size for life in lives) > capacity and largest_sum(lives)[0] > capacity:
+    if sum(life.size for life in lives) > capacity and peak_pressure(lives)[0] > capacity:
         return None
     blocked = _joined((f.offset, f.offset + f.life.size) for f in fixed)
     for share in _SHARES:
@@ -71,8 +72,8 @@ def pack(lives: Sequence[Life], capacity: int, fixed: Sequence[Fixed] = ()) -> l
 
 
 def stack(
-    lives: Sequence[Life], capacity: int, fixed: Sequence[Fixed], seats: Sequence[Sequence[int]]
-) -> list[Place] | None:
+    lives: Sequence[LiveRange], capacity: int, fixed: Sequence[Fixed], seats: Sequence[Sequence[int]]
+) -> list[TileAddress] | None:
     """A place for each of ``lives``, starting at one of the partitions in its ``seats``; None: no plan found.
 
     Orders by size, by size and time, and by time are tried; in each, a block that finds no room moves to the front.
@@ -119,7 +120,7 @@ def _free(low: int, high: int, blocked: Sequence[Range]) -> list[Range]:
     return [(start, end) for start, end in result if start < end]
 
 
-def _spread(lives: Sequence[Life], capacity: int, blocked: Sequence[Range], share: float) -> list[int] | None:
+def _spread(lives: Sequence[LiveRange], capacity: int, blocked: Sequence[Range], share: float) -> list[int] | None:
     """Blocks that live long at the bottom, close together; the others above, each where it was free for longest."""
     long = _long(lives, capacity * share)
     offsets = [0] * len(lives)
@@ -135,7 +136,7 @@ def _spread(lives: Sequence[Life], capacity: int, blocked: Sequence[Range], shar
     return offsets if _walk(lives, others, _Oldest(room, capacity // _GRAIN), offsets) is not None else None
 
 
-def _long(lives: Sequence[Life], turn: float) -> list[bool]:
+def _long(lives: Sequence[LiveRange], turn: float) -> list[bool]:
     """Whether, within each life, blocks of at least ``turn`` bytes together are made after it."""
     if not turn:
         return [True] * len(lives)
@@ -148,7 +149,7 @@ def _long(lives: Sequence[Life], turn: float) -> list[bool]:
     return [made[bisect_left(starts, life.last + 1)] - made[i + 1] >= turn for i, life in enumerate(lives)]
 
 
-def _walk(lives: Sequence[Life], chosen: Sequence[int], memory: _Gaps | _Oldest, offsets: list[int]) -> int | None:
+def _walk(lives: Sequence[LiveRange], chosen: Sequence[int], memory: _Gaps | _Oldest, offsets: list[int]) -> int | None:
     """Take a place for each of the chosen when it begins and give it back when it ends; the highest end of all."""
     ends: list[tuple[int, int, int]] = []
     top = 0
@@ -256,7 +257,7 @@ class _Oldest:
 class _Table:
     """All blocks side by side, the given ones first, for looking up which of them are in use together."""
 
-    def __init__(self, lives: Sequence[Life], fixed: Sequence[Fixed], seats: Sequence[Sequence[int]]) -> None:
+    def __init__(self, lives: Sequence[LiveRange], fixed: Sequence[Fixed], seats: Sequence[Sequence[int]]) -> None:
         every = [*(f.life for f in fixed), *lives]
         self.lives, self.given = lives, len(fixed)
         counts = [life.tensor.shape[0] for life in lives]
@@ -271,7 +272,7 @@ class _Table:
         self.lanes[: self.given] = [lanes(f.partition, f.life.tensor.shape[0]) for f in fixed]
         self.partition = [0] * len(lives)
 
-    def places(self) -> list[Place]:
+    def places(self) -> list[TileAddress]:
         return list(zip(self.partition, self.offset[self.given :].tolist(), strict=True))
 
     def place(self, order: Sequence[int], capacity: int) -> int | None:
@@ -287,7 +288,7 @@ class _Table:
             self.offset[row], self.lanes[row], self.partition[i] = offset, its, partition
         return None
 
-    def _lowest(self, life: Life, meets: NDArray[np.bool_]) -> int:
+    def _lowest(self, life: LiveRange, meets: NDArray[np.bool_]) -> int:
         rows = np.flatnonzero(meets)
         starts = self.offset[rows]
         at = 0

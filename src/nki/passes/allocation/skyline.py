@@ -20,7 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.liveness import Life
+from nki.analysis.liveness import LiveRange
 
 _MIXTURES: Final = (0.25, 0.0)
 """Weight is duration times this power of size."""
@@ -40,7 +40,7 @@ _HIGHEST: Final = 1 << 62
 Array = NDArray[Any]
 
 
-def skyline(lives: Sequence[Life], capacity: int) -> list[int] | None:
+def skyline(lives: Sequence[LiveRange], capacity: int) -> list[int] | None:
     """An offset for each of ``lives``, which are in the order of their beginning; None if no plan was found."""
     parts = list(_parts(lives))
     shapes = [
@@ -58,7 +58,7 @@ def skyline(lives: Sequence[Life], capacity: int) -> list[int] | None:
     return [offset for shape in shapes for offset in plans[shape]]
 
 
-def _parts(lives: Sequence[Life]) -> Iterator[Sequence[Life]]:
+def _parts(lives: Sequence[LiveRange]) -> Iterator[Sequence[LiveRange]]:
     """The lives in groups; each begins after all of the group before have ended."""
     start, end = 0, -1
     for i, life in enumerate(lives):

@@ -17,7 +17,7 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from nki.analysis.definite_initialization import unwritten
+from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.codegen.routine import emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases
 from nki.backend.cpu.runtime.barrier import LINE, Meetings, met, outboxes
@@ -130,7 +130,7 @@ def plan(kernel: Program, progress: Progress | None = None) -> Layout:
     for stage in views.values():
         stage.lay_out(max(_routines[keys[id(part)]].scratch for part in stage.parts()))
     scratch = max([scratch, *(stage.size for stage in views.values())])
-    fills = [unwritten(core) for core in cores]
+    fills = [maybe_uninitialized(core) for core in cores]
     common = {*kernel.outputs, *shared.tensors} if kernel.others else set[Tensor]()
     whole = common.intersection(*fills)
     plans: list[Plan] = []

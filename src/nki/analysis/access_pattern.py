@@ -1,0 +1,101 @@
+"""Access patterns of tensors, their byte ranges, and the one exact test for two accesses that overlap."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.ir.types import Access
+
+Ints = NDArray[np.int64]
+AccessPattern = tuple[int, tuple[int, ...], tuple[int, ...], int]
+"""Offset, shape and strides of an access in elements, and the bytes of an element; a key without the tensor."""
+MAX_RUNS = 1 << 14
+"""Runs of one axis pattern; a pattern with more counts as everything from its first to its last byte."""
+
+
+class AxisPattern(NamedTuple):
+    """``run`` neighbours at ``start``, repeated ``count`` times every ``step`` for each of ``dims``."""
+
+    start: int
+    run: int
+    dims: tuple[tuple[int, int], ...] = ()
+
+    def run_starts(self) -> Ints:
+        """Start of each run."""
+        starts = np.array([self.start], np.int64)
+        for count, step in self.dims:
+            starts = (starts[:, None] + np.arange(count, dtype=np.int64) * step).reshape(-1)
+        return starts
+
+    def bounded(self) -> AxisPattern:
+        """The same pattern, or its hull where the pattern has more than :data:`MAX_RUNS` runs."""
+        if math.prod(count for count, _ in self.dims) <= MAX_RUNS:
+            return self
+        return AxisPattern(self.start, self.run + sum((count - 1) * step for count, step in self.dims))
+
+
+Box = tuple[AxisPattern, AxisPattern]
+"""Rows and columns (bytes of a row) of an access: every row of the first pattern has every column of the second."""
+
+
+class ByteRanges(NamedTuple):
+    """An access as bytes of its tensor: ``size`` at ``start``, repeated for each of ``dims``, longest step first."""
+
+    start: int
+    size: int
+    dims: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, pattern: AccessPattern) -> ByteRanges:
+        """The bytes of an access with that pattern."""
+        offset, shape, strides, size = pattern
+        start, dims = offset * size, list[tuple[int, int]]()
+        for count, step in zip(shape, strides, strict=True):
+            if count > 1 and step:
+                if step < 0:
+                    start += step * (count - 1) * size
+                dims.append((count, abs(step) * size))
+        dims.sort(key=_step, reverse=True)
+        while dims and dims[-1][1] <= size:
+            count, step = dims.pop()
+            size += (count - 1) * step
+        return cls(start, size, tuple(dims))
+
+    def box(self, row_bytes: int) -> Box | None:
+        """The same bytes as rows by columns; None if the access does not keep to rows of ``row_bytes``."""
+        first, column = divmod(self.start, row_bytes)
+        outer = [(count, step // row_bytes) for count, step in self.dims if step >= row_bytes]
+        inner = tuple((count, step) for count, step in self.dims if step < row_bytes)
+        if any(step % row_bytes for _, step in self.dims if step >= row_bytes):
+            return None
+        run = self.size
+        if run > row_bytes and not inner and column == 0 and run % row_bytes == 0:
+            outer.append((run // row_bytes, 1))
+            run = row_bytes
+        if column + run + sum((count - 1) * step for count, step in inner) > row_bytes:
+            return None
+        rows = 1
+        while outer and outer[-1][1] <= rows:
+            count, step = outer.pop()
+            rows += (count - 1) * step
+        return AxisPattern(first, rows, tuple(outer)), AxisPattern(column, run, inner)
+
+
+def _step(dim: tuple[int, int]) -> int:
+    return dim[1]
+
+
+def pattern_of(access: Access) -> AccessPattern:
+    """The pattern of ``access``, without its run-time index."""
+    return (access.offset, access.shape, access.strides, access.dtype.itemsize)
+
+
+def conservative_pattern(access: Access) -> AccessPattern:
+    """The pattern of ``access``; the whole tensor where a run-time index moves the access."""
+    if access.dynamic is not None:
+        return (0, (access.tensor.nbytes,), (1,), 1)
+    return (access.offset, access.shape, access.strides, access.dtype.itemsize)
