@@ -1,4 +1,4 @@
-"""``nki explain``: what an error code, a rule, an instruction or an operator means, as declared."""
+"""``nki explain``: describes an error code, a rule, an instruction or an operator from its declaration."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.operators import OPS, Op
 
 MARK = "=== "
-"""What each entry of ``examples.txt`` begins with."""
+"""First characters of each entry of ``examples.txt``."""
 
 
 def command(options: argparse.Namespace) -> int:
@@ -112,7 +112,7 @@ def instruction(cls: type[Inst]) -> str:
 
 
 def runs(cls: type[Inst]) -> str:
-    """What executes the instruction."""
+    """Executors of the instruction."""
     native = "native code that calls Python" if facts.calls_python(cls) else "native code"
     return f"NumPy (nki.simulate), {native}"
 
@@ -158,7 +158,7 @@ def function(name: str, value: Any) -> str:
 
 
 def _called(name: str, value: Any) -> str:
-    """How a function is called, without annotations."""
+    """Signature of a function without annotations."""
     signature = inspect.signature(value)
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
@@ -194,7 +194,7 @@ def _public() -> list[tuple[str, type[Inst]]]:
 
 
 def _functions() -> dict[str, Any]:
-    """What ``nki.language`` has besides operators, types and buffers."""
+    """Functions and classes of ``nki.language`` besides operators, types and buffers."""
     own = {n: v for n, v in sorted(vars(language).items()) if n[0] != "_" and n not in OPS}
     return {n: v for n, v in own.items() if callable(v) and is_toolchain(v)}
 

@@ -65,7 +65,7 @@ class Grouped:
 
     @property
     def ours(self) -> bool:
-        """Whether it is a choice of this project, where NKI's documents say nothing."""
+        """True for a choice of this project on which NKI's documents are silent."""
         return self.rule.source.startswith(_OWN_CHOICE)
 
 
