@@ -103,7 +103,7 @@ def instruction(cls: type[Inst]) -> str:
     parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
     parts += [f"runs as: {runs(cls)}", "", "operands"]
     parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
-    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in cycles of its engine"]
+    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in nanoseconds"]
     parts += [_wrapped(line) for line in costs(cls)]
     parts += ["", "cost of any, as declared", *_indented(facts.formula(cls)), "", "rules"]
     for r in grouped([cls]):
@@ -124,10 +124,11 @@ def operand(o: facts.Operand) -> str:
 
 
 def costs(cls: type[Inst]) -> list[str]:
-    """The cycles of the example, a line for the targets that agree."""
+    """Estimates of the example, a line for the targets that agree."""
     agreeing: dict[tuple[str, str, str], list[str]] = {}
     for on, cost in facts.costs(cls):
-        agreeing.setdefault((f"{cost.cycles:.4g}", cost.kind, cost.source), []).append(on.name)
+        times = f"{cost.occupancy:.4g} of {cost.resource}, complete after {cost.latency:.4g},"
+        agreeing.setdefault((times, cost.kind, cost.source), []).append(on.name)
     return [f"{n} on {', '.join(on)} [{kind}: {source}]" for (n, kind, source), on in agreeing.items()]
 
 

@@ -16,7 +16,8 @@ from nki.backend.numpy.executor import Memory, Reference
 from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
 from nki.describe.samples import example, generations, samples
-from nki.ir.instruction import REGISTRY, Cost, Field, Inst
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.runtime_index import by_rows
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, Role, Tensor
@@ -128,14 +129,14 @@ def named(kinds: Sequence[DType]) -> str:
 # Cost
 
 
-def costs(cls: type[Inst]) -> list[tuple[Target, Cost]]:
-    """What the example costs on every target that has the instruction."""
+def costs(cls: type[Inst]) -> list[tuple[Target, Estimate]]:
+    """Estimate of the example on every target that has the instruction."""
     inst = example(cls).inst
     return [(t, inst.cost(t)) for t in generations(cls)]
 
 
 def formula(cls: type[Inst]) -> str:
-    """How the declaration computes its cycles, as Python."""
+    """Python text with which the declaration computes its estimate."""
     body = inspect.getsource(cls.cost).partition(":\n")[2]
     return textwrap.dedent(body).strip()
 
