@@ -104,7 +104,7 @@ def _alone(path: Path) -> Generator[None]:
 
 
 def _is_of(failure: BaseException, path: Path) -> bool:
-    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else the mistake is ours."""
+    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else it is ours."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)]
     return str(path.resolve()) in files or isinstance(failure, SyntaxError | UnicodeDecodeError)
 

@@ -14,8 +14,9 @@ from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.cli.usage import UsageError, nearest
 from nki.describe import instructions as facts
+from nki.describe.example_kernels import example_kernels
 from nki.describe.rules import Grouped, grouped
-from nki.describe.samples import example, generations
+from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.operators import OPS, Op
 
@@ -103,9 +104,10 @@ def instruction(cls: type[Inst]) -> str:
     parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
     parts += [f"runs as: {runs(cls)}", "", "operands"]
     parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
-    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in nanoseconds"]
-    parts += [_wrapped(line) for line in costs(cls)]
-    parts += ["", "cost of any, as declared", *_indented(facts.formula(cls)), "", "rules"]
+    kernel = example_kernels()[cls.mnemonic]
+    parts += ["", "example", *_indented(kernel.program), "", "cost", _wrapped(facts.formula(cls).replace("``", ""))]
+    parts += [_wrapped(f"in the example: {line}") for line in kernel.costs]
+    parts += ["", "rules"]
     for r in grouped([cls]):
         parts += _shown(r)
     return "\n".join(parts)
@@ -121,15 +123,6 @@ def operand(o: facts.Operand) -> str:
     """An operand in a line."""
     otherwise = f"; or {o.otherwise}" if o.otherwise else ""
     return f"{o.name} ({o.role.value}): in {o.buffers}; {o.dtypes}{otherwise}"
-
-
-def costs(cls: type[Inst]) -> list[str]:
-    """Estimates of the example, a line for the targets that agree."""
-    agreeing: dict[tuple[str, str, str], list[str]] = {}
-    for on, cost in facts.costs(cls):
-        times = f"{cost.occupancy:.4g} of {cost.resource}, complete after {cost.latency:.4g},"
-        agreeing.setdefault((times, cost.kind, cost.source), []).append(on.name)
-    return [f"{n} on {', '.join(on)} [{kind}: {source}]" for (n, kind, source), on in agreeing.items()]
 
 
 def operator(op: Op) -> str:

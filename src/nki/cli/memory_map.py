@@ -30,7 +30,7 @@ _LABEL: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class MemoryMap:
-    """Tiles of one memory, or of those ``partitions`` of it, over time. ``lives`` are in the order of their first point;
+    """Tiles of one memory, or of those ``partitions`` of it, over time. ``lives`` are ordered by their first point;
     ``need`` is the peak pressure, at point ``moment``; ``top`` is the highest byte in use.
     """
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import random
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +14,7 @@ from nki.backend.cpu.loop_ir.nodes import Print
 from nki.backend.numpy.executor import Memory, Reference
 from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
-from nki.describe.samples import example, generations, samples
+from nki.describe.samples import generations, samples
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.runtime_index import by_rows
@@ -129,16 +128,18 @@ def named(kinds: Sequence[DType]) -> str:
 # Cost
 
 
-def costs(cls: type[Inst]) -> list[tuple[Target, Estimate]]:
-    """Estimate of the example on every target that has the instruction."""
-    inst = example(cls).inst
-    return [(t, inst.cost(t)) for t in generations(cls)]
+def costs(estimates: Sequence[tuple[Target, Estimate]]) -> list[str]:
+    """Estimates of one instruction in words, a line for the targets that agree."""
+    agreeing: dict[tuple[str, str, str], list[str]] = {}
+    for on, cost in estimates:
+        times = f"{cost.occupancy:.4g} ns of {cost.resource}, complete after {cost.latency:.4g} ns"
+        agreeing.setdefault((times, cost.kind, cost.source), []).append(on.name)
+    return [f"{times}, on {', '.join(on)} [{kind}: {source}]" for (times, kind, source), on in agreeing.items()]
 
 
 def formula(cls: type[Inst]) -> str:
-    """Python text with which the declaration computes its estimate."""
-    body = inspect.getsource(cls.cost).partition(":\n")[2]
-    return textwrap.dedent(body).strip()
+    """Formula of the occupancy, from the declaration."""
+    return inspect.getdoc(cls.cost) or ""
 
 
 # Operators
