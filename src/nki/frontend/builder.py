@@ -15,7 +15,7 @@ from nki.ir.constant import Constant
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.ordering import connect_wanted
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access, Buffer, Tensor
@@ -235,13 +235,13 @@ class Builder:
             self.name,
             self.target.name,
             self.grid,
-            tuple(inputs),
-            tuple(outputs),
-            sequence,
-            (*self.tensors, *declared(self.body)),
-            tuple(self.body),
-            core=self.program,
-            shapes=shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
+            Signature(
+                tuple(inputs),
+                tuple(outputs),
+                sequence,
+                shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
+            ),
+            (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
         )
 
 
