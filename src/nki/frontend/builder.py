@@ -10,6 +10,7 @@ from typing import Any, cast
 from nki.base.dtype import DType, int32
 from nki.base.errors import LoopScopeError, NkiError, SharedTensorError
 from nki.base.source import Where, here
+from nki.frontend.dialect import Dialect, default_dialect
 from nki.ir import recorder
 from nki.ir.constant import Constant
 from nki.ir.instruction import Inst
@@ -75,6 +76,7 @@ class Builder:
     tensors: list[Tensor] = field(default_factory=list[Tensor])
     body: list[Statement] = field(default_factory=list[Statement])
     failed: NkiError | None = None
+    dialect: Dialect = field(default_factory=default_dialect)
     ordered: int = 0
     """How many ``nl.no_reorder`` blocks are open."""
     _ordered_from: int = 0
