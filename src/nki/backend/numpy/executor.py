@@ -30,7 +30,6 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
 from nki.ir.types import Access, by_elements
 from nki.isa.tables.alu import BITS
-from nki.isa.tables.enums import oob_mode
 from nki.numerics import matmul_entry, numpy_entry
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
@@ -128,7 +127,7 @@ class Reference:
             return inst
         resolved = {i: self.followed(a) for i, (_, a) in indexed.items()}
         for i, (f, access) in indexed.items():
-            if resolved[i] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
+            if resolved[i] is None and not inst.skips_out_of_bounds:
                 raise out_of_bounds(inst, f.name, access, self.index(access))
         complete = {i: access for i, access in resolved.items() if access is not None}
         return inst.with_operands(complete) if len(complete) == len(resolved) else None

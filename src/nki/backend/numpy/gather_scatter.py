@@ -13,7 +13,6 @@ from nki.ir.execution_observer import Watcher
 from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -129,7 +128,5 @@ def execute_indirect(inst: Inst, executor: Any) -> None:
 
 def _masks(memory: Contents, compute: Inst) -> dict[Tensor, Mask]:
     """The elements of a dense tile to scatter, where that is not all: a predicate leaves the others as they are."""
-    if not isinstance(compute, TensorCopyPredicated):
-        return {}
-    predicate = memory.window(compute.predicate).reshape(compute.dst.shape)
-    return {compute.dst.tensor: (predicate == 0) if compute.reverse_pred else (predicate != 0)}
+    predicate = compute.write_predicate()
+    return {} if predicate is None else {predicate.dst.tensor: predicate.mask(memory.window(predicate.operand))}
