@@ -20,8 +20,9 @@ from nki.ir.loop import changed
 from nki.ir.program import Program
 from nki.jit import adapter_for
 from nki.passes import schedule
-from nki.rendezvous.turns import Cores, Link
-from nki.sim.interleaving import Machine
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.turns import Turns
+from nki.sim.interleaving import QueueSimulator
 
 Array = np.ndarray[Any, Any]
 
@@ -51,15 +52,15 @@ def _stages(name: str) -> Any:
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
     """The outputs, bit for bit, when chance decides which queue of which core goes on."""
-    return run(kernel, inputs, Machine(seed))
+    return run(kernel, inputs, QueueSimulator(seed, len(kernel.cores)))
 
 
-def run(kernel: Program, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
-    """The outputs, bit for bit, that ``machine`` comes to."""
+def run(kernel: Program, inputs: Sequence[Array], simulator: QueueSimulator) -> list[bytes]:
+    """The outputs, bit for bit, that ``simulator`` comes to."""
     memories = _memories(kernel, inputs)
-    links = [machine.link(number) if kernel.others else None for number in range(len(memories))]
-    executors = [Reference(memory, link) for memory, link in zip(memories, links, strict=True)]
-    machine.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
+    participants = simulator.rendezvous.participants() if kernel.others else [None]
+    executors = [Reference(memory, each) for memory, each in zip(memories, participants, strict=True)]
+    simulator.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
     return _outputs(kernel, memories[0])
 
 
@@ -68,14 +69,14 @@ def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     memories = _memories(kernel, inputs)
     if kernel.others:
         work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
-        Cores[None](len(work)).run(work)
+        Turns[None](len(work)).run(work)
     else:
         _in_order(memories[0], kernel)
     return _outputs(kernel, memories[0])
 
 
-def _in_order(memory: PlacedMemory, core: Program, link: Link | None = None) -> None:
-    Reference(memory, link).run(core.body)
+def _in_order(memory: PlacedMemory, core: Program, participant: Participant | None = None) -> None:
+    Reference(memory, participant).run(core.body)
 
 
 def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:

@@ -116,6 +116,10 @@ class Inst(NkiInstruction):
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
+    origin: Inst | None = None
+    """The user's instruction that a transform lowered to this one, among others."""
+    expansion: Any = None
+    """The parts of an instruction on indirect views (ir.gather_compute_scatter), after transforms.gather_scatter."""
     memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
