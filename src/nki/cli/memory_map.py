@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from nki.analysis.liveness import LiveRange, Region, live_ranges, peak_pressure, regions
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
 from nki.ir.types import Buffer, TileAddress
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
 _ROWS: Final = 24
@@ -35,7 +36,7 @@ class MemoryMap:
     """
 
     kernel: Program
-    region: Region
+    space: MemorySpace
     partitions: range | None
     lives: list[LiveRange]
     instructions: list[Inst]
@@ -53,12 +54,12 @@ class MemoryMap:
 
     def summary(self) -> str:
         """The numbers of this memory, in two lines."""
-        region, kernel, part = self.region, self.kernel, self.partitions
+        space, kernel, part = self.space, self.kernel, self.partitions
         core = f", core {kernel.core}" if kernel.grid > (1,) else ""
         core += f", partitions {part.start} to {part.stop - 1}" if part is not None else ""
         count = f"{len(self.lives)} tensor{'s' if len(self.lives) > 1 else ''}"
         return (
-            f"{region.buffer.value} of {kernel.target}{core}: {count}, {self.top} of {region.usable} "
+            f"{space.name} of {kernel.target}{core}: {count}, {self.top} of {space.usable} "
             f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
         )
 
@@ -76,20 +77,20 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
     for core in kernel.cores:
         found = live_ranges(core, target)
         insts = list(core.instructions())
-        for region in regions(target):
-            for part, its in _parts(core, region, found[region.buffer]):
+        for space in memory_spaces(target):
+            for part, its in _parts(core, space, found[Buffer[space.name]]):
                 need, moment = peak_pressure(its)
                 top = max(core.places[life.tensor][1] + life.size for life in its)
-                result.append(MemoryMap(core, region, part, its, insts, need, moment, top))
+                result.append(MemoryMap(core, space, part, its, insts, need, moment, top))
     return result
 
 
-def _parts(kernel: Program, region: Region, its: list[LiveRange]) -> Iterator[tuple[range | None, list[LiveRange]]]:
+def _parts(kernel: Program, space: MemorySpace, its: list[LiveRange]) -> Iterator[tuple[range | None, list[LiveRange]]]:
     """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
     starts = sorted({0, *(kernel.places[life.tensor][0] for life in its)})
     if len(starts) == 1:
         starts = []
-    for first, end in pairwise([*starts, region.partitions]):
+    for first, end in pairwise([*starts, space.partitions]):
         here = [
             life
             for life in its
@@ -121,9 +122,9 @@ def _grid(memory: MemoryMap, width: int) -> list[str]:
     columns = max(1, width - _LABEL - 3)
     if count <= columns:  # as many for each instruction
         columns = columns // count * count
-    banks = memory.region.buffer is Buffer.psum
-    step = memory.region.align if banks else max(1, math.ceil(memory.top / _ROWS))
-    rows = memory.region.usable // step if banks else math.ceil(memory.top / step)
+    banks = memory.space.name == "psum"
+    step = memory.space.align if banks else max(1, math.ceil(memory.top / _ROWS))
+    rows = memory.space.usable // step if banks else math.ceil(memory.top / step)
     most = np.zeros((rows, columns))
     shown = np.full((rows, columns), _EMPTY)
     letters = _symbols(memory)
