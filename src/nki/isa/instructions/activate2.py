@@ -142,6 +142,7 @@ class Activate2(Inst):
             accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Scalar cycles for N elements per partition; a reduction adds a readout."""
         return cost.activation(
             target, self.dst.free_elements, "guess", "like nisa.activation", reduces=self.reduce_res is not None
         )

@@ -171,6 +171,7 @@ class Activation(Inst):
             accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Scalar cycles for N elements per partition; a reduction adds a readout."""
         return cost.activation(
             target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation", reduces=self.reduce_res is not None
         )
@@ -231,6 +232,7 @@ class ActivationReduce(Inst):
             m.store(self.reduce_res, m.cast(total, self.reduce_res.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + readout + issue`` Scalar cycles for N elements per partition."""
         return cost.activation(
             target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation_reduce", reduces=True
         )

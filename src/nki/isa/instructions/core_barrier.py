@@ -70,6 +70,7 @@ class CoreBarrier(Inst):
         m.meet(self.together(), self.data.name)
 
     def cost(self, target: Target) -> Estimate:
+        """One instruction of the sequencer; the time of waiting depends on the other core."""
         why = "one instruction; the time of waiting is the other core's"
         return cost.fixed(self, target, target.sequencer_ns, "guess", why)
 

@@ -52,6 +52,7 @@ class DevicePrint(Inst):
         m.show(self.prefix, m.flat(self.src), self.src.shape)
 
     def cost(self, target: Target) -> Estimate:
+        """One transfer of ``src``."""
         why = "a copy to the host, whose time is not the kernel's"
         return dma.transfer(self.src, (self.src,), target, kind="guess", source=why)
 

@@ -166,6 +166,7 @@ class DmaCompute(Inst):
         m.store(self.dst, m.cast(total, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``bytes / (efficiency * bandwidth)`` for each source; the DMA engines of the core share the bandwidth."""
         return dma.transfer(self.dst, self.srcs, target, efficiency=target.dma_accumulate_efficiency)
 
     @classmethod

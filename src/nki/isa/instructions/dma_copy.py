@@ -112,6 +112,7 @@ class DmaCopy(Inst):
         m.store(self.dst, m.cast(m.flat(self.src), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
         return dma.transfer(self.dst, (self.src,), target)
 
     @classmethod

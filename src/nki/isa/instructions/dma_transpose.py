@@ -212,6 +212,7 @@ class DmaTranspose(Inst):
         m.store(self.dst, m.load(permuted(self.src, _AXES[self.src.ndim])))
 
     def cost(self, target: Target) -> Estimate:
+        """``bytes / (efficiency * bandwidth)``; a transpose uses a documented part of the bandwidth."""
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
         return dma.transposed(self.dst, target, efficiency)

@@ -116,6 +116,7 @@ class Iota(Inst):
         m.store(self.dst, m.narrow(_positions(m, self), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``150 + N`` GpSimd cycles for N elements per partition."""
         return cost.generated(self, target, self.dst.free_elements, "iota")
 
     @classmethod
@@ -173,6 +174,7 @@ class AffineSelect(Inst):
         m.store(self.dst, m.select(chosen, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
 
     def cost(self, target: Target) -> Estimate:
+        """``150 + N`` GpSimd cycles for N elements per partition."""
         return cost.generated(self, target, self.dst.free_elements, "affine_select")
 
     @classmethod

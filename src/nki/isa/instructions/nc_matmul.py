@@ -274,6 +274,9 @@ class NcMatmul(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(p M / 4, p max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
+        p = 1, for float32 several passes.
+        """
         double = self.perf_mode is _PERF.double_row
         columns = _free(self.moving, double)
         factor = target.matmul_fp32_factor if self.moving.dtype is float32 else 1

@@ -170,6 +170,7 @@ class NcMatmulMx(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(M / 4, max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``."""
         why = "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there"
         return cost.matmul(target, self.moving.free_elements, self.stationary.free_elements, 1, "docs", why)
 

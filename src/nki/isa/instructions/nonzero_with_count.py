@@ -82,6 +82,7 @@ class NonzeroWithCount(Inst):
         m.store(_first(self.dst), m.select(last, found, listed))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` GpSimd cycles for N elements per partition."""
         why = "as other GpSimd instructions that look at every element"
         return cost.guessed(self, target, self.dst.free_elements, why)
 

@@ -119,6 +119,7 @@ class RegisterMove(Inst):
             m.store(self.dst, m.iota(((0, 1),), self.src, 0, 1))
 
     def cost(self, target: Target) -> Estimate:
+        """One instruction of the sequencer."""
         return cost.fixed(self, target, target.sequencer_ns, *target.origin("sequencer_ns"))
 
     @classmethod
@@ -147,6 +148,7 @@ class RegisterLoad(Inst):
             m.store(self.dst, m.integer("add", m.flat(self.src), m.const(0, dt.int32), dt.int32))
 
     def cost(self, target: Target) -> Estimate:
+        """One read of a register from memory."""
         return cost.fixed(self, target, target.register_load_ns, *target.origin("register_load_ns"))
 
     @classmethod
@@ -171,6 +173,7 @@ class RegisterStore(Inst):
         m.store(reinterpreted(self.dst, kind), m.flat(low))
 
     def cost(self, target: Target) -> Estimate:
+        """One write of a register to memory."""
         return cost.fixed(self, target, target.register_store_ns, *target.origin("register_store_ns"))
 
     @classmethod

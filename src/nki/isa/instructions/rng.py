@@ -171,6 +171,7 @@ class Rng(Inst):
         m.store(reinterpreted(self.dst, _UNSIGNED[size]), bits)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / r) + issue`` cycles for N elements per partition; r numbers per cycle, 1 on GpSimd."""
         rate = 1 if _gpsimd(self) else target.vector_random_per_cycle
         return cost.guessed(self, target, self.dst.free_elements / rate, target.source("vector_random_per_cycle"))
 
@@ -229,6 +230,7 @@ class Rand2(Inst):
         m.store(self.dst, m.cast(m.alu("minimum", value, high), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / r) + issue`` Vector cycles for N elements per partition, r numbers per cycle."""
         cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_random_per_cycle)
         return cost.pipelined(self, target, cycles, *target.origin("vector_random_per_cycle"))
 
@@ -289,6 +291,7 @@ class Dropout(Inst):
         m.store(self.dst, m.select(kept, data, m.const(0, self.data.dtype)))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements per partition."""
         return cost.streaming(self, target, self.dst.free_elements, "dropout")
 
     @classmethod
@@ -340,6 +343,7 @@ class SetRngSeed(Inst):
         m.store(states, _mixed(m, m.integer("add", spread, seed, uint32)))
 
     def cost(self, target: Target) -> Estimate:
+        """``64 + issue`` cycles."""
         return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
@@ -411,6 +415,7 @@ class RandSetState(Inst):
         m.store(self.states, m.load(self.src_seeds))
 
     def cost(self, target: Target) -> Estimate:
+        """``64 + issue`` cycles."""
         return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
@@ -442,6 +447,7 @@ class RandGetState(Inst):
         m.store(self.dst, m.load(self.states))
 
     def cost(self, target: Target) -> Estimate:
+        """``64 + issue`` cycles."""
         return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod

@@ -107,6 +107,7 @@ class SelectReduce(Inst):
         accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, 2 N) + issue`` Vector cycles for N elements per partition."""
         why = "like tensor_copy_predicated, which reads as much"
         return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
 
@@ -219,6 +220,7 @@ class RangeSelect(Inst):
             accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements per partition."""
         return cost.streaming(self, target, self.dst.free_elements, "range_select")
 
     @classmethod

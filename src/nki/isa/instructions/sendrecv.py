@@ -112,6 +112,7 @@ class Sendrecv(Inst):
         m.store(self.dst, m.exchange(m.load(self.src), self.send_to_rank, self.recv_from_rank, self.pipe_id))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(packets, bytes / bandwidth)``, as ``nisa.dma_copy``."""
         return dma.transfer(self.dst, (self.src,), target)
 
     @classmethod

@@ -60,6 +60,7 @@ class TensorCopy(Inst):
         m.store(self.dst, m.cast(m.load(self.src), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory."""
         return cost.copying(self, target, self.dst.free_elements, "tensor_copy")
 
     @classmethod
@@ -128,6 +129,7 @@ class Memset(Inst):
         m.store(self.dst, m.const(self.value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory."""
         return cost.copying(self, target, self.dst.free_elements, "memset")
 
     @classmethod

@@ -76,6 +76,9 @@ class TensorCopyPredicated(Inst):
         m.store(as_moved(self.dst), m.select(chosen, new, m.load(as_moved(self.dst))))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 2, or 1 if one
+        source is in PSUM.
+        """
         psum = isinstance(self.src, Tile) and (self.src.buffer is Buffer.psum) != (self.predicate.buffer is Buffer.psum)
         cycles = 1.0 if psum else 2.0
         return cost.streaming(self, target, self.dst.free_elements, "tensor_copy_predicated", cycles)

@@ -118,6 +118,9 @@ class TensorReduce(Inst):
         _store(m, self.op, self.dst, value)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` Vector cycles for N elements of ``data`` per partition; f = 1, or 1/2 for add and
+        maximum of 16-bit tiles.
+        """
         fast = self.data.dtype.itemsize == 2 and self.dst.dtype.itemsize == 2 and self.op.name in ("add", "maximum")
         return cost.streaming(self, target, self.data.free_elements, "tensor_reduce", 0.5 if fast else 1.0)
 
@@ -182,6 +185,7 @@ class TensorPartitionReduce(Inst):
         _store(m, self.op, self.dst, value)
 
     def cost(self, target: Target) -> Estimate:
+        """``c N`` GpSimd cycles for N elements of ``data`` per partition; c cycles per element depend on the target."""
         cycles = target.gpsimd_partition_reduce_cycles * self.data.free_elements
         return cost.guessed(self, target, cycles, "GpSimd reads 16 partitions per processor")
 

@@ -158,6 +158,7 @@ class TensorScalar(Inst):
             m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory."""
         return cost.copying(self, target, self.dst.free_elements, "tensor_scalar")
 
     @classmethod
@@ -227,6 +228,7 @@ class ScalarTensorTensor(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 1 for 16-bit tiles, else 2."""
         narrow = all(a.dtype.itemsize == 2 for a in (self.data, self.operand1))
         cycles = 1.0 if narrow else 2.0
         return cost.streaming(self, target, self.dst.free_elements, "scalar_tensor_tensor", cycles)

@@ -126,6 +126,7 @@ class TensorScalarReduce(Inst):
         accumulators.keep(self, m, held, negate=self.reduce_res_negate)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + 64 + issue`` Vector cycles for N elements per partition."""
         extra = target.min_interval_cycles
         return cost.streaming(self, target, self.dst.free_elements, "tensor_scalar_reduce", extra=extra)
 
@@ -209,6 +210,7 @@ class TensorScalarCumulative(Inst):
         m.store(self.registers, m.strided(states, self.src.free_elements - 1, self.src.free_elements))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, 2 N) + issue`` Vector cycles for N elements per partition."""
         why = "like tensor_tensor_scan: a result needs the last one"
         return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
 

@@ -114,6 +114,7 @@ class Topk(Inst):
                 m.store(_snake(target, whole, 1, rest), m.strided(found, whole * CORE, 1))
 
     def cost(self, target: Target) -> Estimate:
+        """``4 n + K + issue`` GpSimd cycles: K results per partition of ``val_dst``."""
         cycles = 4.0 * self.n + self.val_dst.free_elements
         return cost.pipelined(self, target, cycles, "docs", _SOURCE)
 

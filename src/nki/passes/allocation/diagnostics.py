@@ -10,7 +10,7 @@ from nki.analysis.liveness import LiveRange, peak_pressure
 from nki.base.errors import AddressOverlapError, MemoryFullError, NkiError, PlaceError
 from nki.base.source import Span
 from nki.ir.instruction import Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Tensor, TileAddress
 from nki.passes.allocation.overwrites import Loss
 from nki.target.memory_spaces import MemorySpace
@@ -20,7 +20,7 @@ _SHOWN = 8
 """Tensors that an error lists; the others are counted."""
 
 
-def full(kernel: Program, space: MemorySpace, living: Sequence[LiveRange], target: Target) -> NkiError:
+def full(name: str, kernel: CoreProgram, space: MemorySpace, living: Sequence[LiveRange], target: Target) -> NkiError:
     """The error for a memory that is too small: what is in use at the moment when most is, and what would help."""
     need, moment = peak_pressure(living)
     inst = instruction(kernel, moment)
@@ -35,12 +35,12 @@ def full(kernel: Program, space: MemorySpace, living: Sequence[LiveRange], targe
     what = f"{those} in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, space)}"
     if need <= space.usable:
         what += ", but no arrangement of all tensors was found that lets each keep its place while it is in use"
-    message = f"{kernel.name} does not fit into {memory}: {what}\n" + "\n".join("    " + line for line in lines)
+    message = f"{name} does not fit into {memory}: {what}\n" + "\n".join("    " + line for line in lines)
     fix = _remedy(kernel, space, using, need, moment)
     return MemoryFullError(message, fix=fix).at(span, inst.where.stack)
 
 
-def overlap(kernel: Program, one: LiveRange, two: LiveRange) -> NkiError:
+def overlap(kernel: CoreProgram, one: LiveRange, two: LiveRange) -> NkiError:
     """The error for two tensors that a text places on the same bytes while both are in use; ``two`` begins later."""
     inst = instruction(kernel, two.first)
     return PlaceError(
@@ -50,7 +50,7 @@ def overlap(kernel: Program, one: LiveRange, two: LiveRange) -> NkiError:
     ).at(inst.where.span, inst.where.stack)
 
 
-def lost(kernel: Program, space: MemorySpace, living: Sequence[LiveRange], found: Loss) -> NkiError:
+def lost(kernel: CoreProgram, space: MemorySpace, living: Sequence[LiveRange], found: Loss) -> NkiError:
     """The error for a tile that loses what is still read of it, because another one was placed on the same bytes."""
     victim, over, writer, reader = found.victim, found.over, found.writer, found.reader
     near = writer.where.span
@@ -75,8 +75,8 @@ def _shared(one: Tensor, two: Tensor) -> tuple[TileAddress, TileAddress]:
     return (max(p, q), max(b, c)), last
 
 
-def instruction(kernel: Program, moment: int) -> Inst:
-    """The instruction of that number, in the order of :meth:`Kernel.instructions`."""
+def instruction(kernel: CoreProgram, moment: int) -> Inst:
+    """The instruction of that number, in the order of :meth:`CoreProgram.instructions`."""
     return next(itertools.islice(kernel.instructions(), moment, None))
 
 
@@ -94,16 +94,16 @@ def _banks(count: int) -> str:
     return f"{count} bank" + "s" * (count != 1)
 
 
-def _line(life: LiveRange, kernel: Program, space: MemorySpace, near: Span | None) -> str:
+def _line(life: LiveRange, kernel: CoreProgram, space: MemorySpace, near: Span | None) -> str:
     tensor = life.tensor
     return f"'{tensor.name}' {tensor.shape} {tensor.dtype}: {_amount(life.size, space)}{_history(life, kernel, near)}"
 
 
-def _placed(life: LiveRange, kernel: Program, space: MemorySpace, near: Span | None) -> str:
+def _placed(life: LiveRange, kernel: CoreProgram, space: MemorySpace, near: Span | None) -> str:
     return f"{_line(life, kernel, space, near)}, address={life.tensor.address}"
 
 
-def _history(life: LiveRange, kernel: Program, near: Span | None) -> str:
+def _history(life: LiveRange, kernel: CoreProgram, near: Span | None) -> str:
     """Where the tensor was made and is in use, as far as that is known."""
     first, last = (instruction(kernel, moment).where.span for moment in (life.first, life.last))
     made = f", made at {_place(life.tensor.span, near)}" if life.tensor.span is not None else ""
@@ -119,7 +119,7 @@ def _place(span: Span, near: Span | None) -> str:
     return f"{Path(span.file).name}:{span.line}"
 
 
-def _remedy(kernel: Program, space: MemorySpace, using: Sequence[LiveRange], need: int, moment: int) -> str:
+def _remedy(kernel: CoreProgram, space: MemorySpace, using: Sequence[LiveRange], need: int, moment: int) -> str:
     """What would make it fit, with names and numbers."""
     addressed = [life.tensor.name for life in using if life.tensor.address is not None]
     if need <= space.usable:
@@ -146,7 +146,7 @@ def _smaller(space: MemorySpace, using: Sequence[LiveRange], excess: int) -> str
     return f"work in smaller tiles: together they must take {excess} bytes less"
 
 
-def _idle(kernel: Program, space: MemorySpace, using: Sequence[LiveRange], moment: int, excess: int) -> str:
+def _idle(kernel: CoreProgram, space: MemorySpace, using: Sequence[LiveRange], moment: int, excess: int) -> str:
     """The smallest tensor that is large enough and that nothing touches at this moment, between two others."""
     waiting = {life.tensor: life for life in using if life.size >= excess and life.first < moment < life.last}
     before: dict[Tensor, Inst] = {}

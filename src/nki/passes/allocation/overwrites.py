@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
 _NOBODY = -1
@@ -35,7 +35,7 @@ class Loss:
     writer: Inst
 
 
-def loss(kernel: Program, placed: Iterable[Tensor]) -> Loss | None:
+def loss(kernel: CoreProgram, placed: Iterable[Tensor]) -> Loss | None:
     """The first of these tiles, which the user has placed in one memory, that loses what is read of it."""
     tiles = list(dict.fromkeys(placed))
     tiles = [tensor for tensor in tiles if any(_meet(tensor, other) for other in tiles if other is not tensor)]
