@@ -198,7 +198,7 @@ def _applies(r: Grouped) -> str:
 
 def _since(row: AluRow) -> str:
     """The first generation that has the operator, or that NKI's own instructions do not take it."""
-    return "not in NKI: runs here, with a warning" if OPS[row.name].unlisted else f"gen{row.since}"
+    return "not in NKI: runs here, with a warning" if OPS[row.name].portability_note else f"gen{row.since}"
 
 
 def operators() -> str:

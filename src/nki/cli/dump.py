@@ -125,7 +125,7 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
 
 def _short(inst: Inst) -> str:
     written, read = (", ".join(dict.fromkeys(a.name for a in its)) for its in (inst.writes(), inst.reads()))
-    name = getattr(inst, "name", None)
+    name = inst.user_name
     return inst.mnemonic + (f" '{name}'" if name else "") + (f" {written} <- {read}" if read else f" {written}")
 
 

@@ -8,6 +8,7 @@ from nki.base.dtype import bfloat16, float4_e2m1fn_x4, float8_e4m3fn_x4, float8_
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, PsumError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Accumulation, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import PACKED, Draw
@@ -44,7 +45,10 @@ def _panel(m: Algebra[Any], data: Access, scale: Access) -> Any:
     return m.stack(parts, 4 * partitions)
 
 
-@instruction(engines=(enums.engine.tensor,))
+@instruction(
+    engines=(enums.engine.tensor,),
+    effects=Effects(accumulation=Accumulation("accumulate"), element_indexed=("dst", "stationary", "moving", *_SCALES)),
+)
 class NcMatmulMx(Inst):
     """``dst = stationary.T @ moving`` of MXFP8 and MXFP4 tiles, with their scales, into PSUM; gen4.
 
@@ -73,7 +77,6 @@ class NcMatmulMx(Inst):
     accumulate: bool | None = None
     name: str | None = None
 
-    by_elements = ("dst", "stationary", "moving", *_SCALES)
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst"),

@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, PartitionError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
@@ -53,7 +54,9 @@ def _rows(access: Access, start: int, step: int, count: int, quadrants: int) -> 
     return Access(access.tensor, access.offset + start * over, shape, strides, access.dtype)
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(
+    engines=(enums.engine.vector,), effects=Effects(partial=lambda i: LEAVE in i.shuffle_mask[: i.dst.partitions])
+)
 class NcStreamShuffle(Inst):
     """Partition p of ``dst`` receives partition ``shuffle_mask[p % 32]`` of the same quadrant of ``src``.
 
@@ -105,9 +108,6 @@ class NcStreamShuffle(Inst):
         """The last partition of ``src`` that one of ``dst`` asks for, counted from the first; -1 if none."""
         asked = [(p - p % QUADRANT, self.shuffle_mask[p % QUADRANT]) for p in range(self.dst.partitions)]
         return max((first + number for first, number in asked if number != LEAVE), default=-1)
-
-    def leaves_some(self) -> bool:
-        return LEAVE in self.shuffle_mask[: self.dst.partitions]
 
     def semantics(self, m: Algebra[Any]) -> None:
         whole, rest = divmod(self.dst.partitions, QUADRANT)

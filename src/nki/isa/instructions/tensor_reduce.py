@@ -9,6 +9,7 @@ from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
@@ -52,7 +53,7 @@ def _store(m: Algebra[Any], op: Op, dst: Tile, value: Any) -> None:
         m.store(dst, m.cast(value, dst.dtype))
 
 
-@instruction(engines=(_E.vector,))
+@instruction(engines=(_E.vector,), effects=Effects(element_indexed=("dst", "data")))
 class TensorReduce(Inst):
     """Fold the last dimensions of ``data`` with ``op``, partition by partition.
 
@@ -70,7 +71,6 @@ class TensorReduce(Inst):
     keepdims: bool = False
     name: str | None = None
 
-    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data"),
         rule(

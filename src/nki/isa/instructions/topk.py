@@ -8,6 +8,7 @@ from nki.base.dtype import bfloat16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
@@ -27,7 +28,7 @@ def _snake(access: Access, first: int, columns: int, partitions: int = CORE) -> 
     return Access(access.tensor, access.offset + first * along, shape, strides, access.dtype)
 
 
-@instruction(engines=(enums.engine.gpsimd,))
+@instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: True))
 class Topk(Inst):
     """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
 
@@ -98,9 +99,6 @@ class Topk(Inst):
             fix="make val_dst and idx_dst narrower",
         ),
     )
-
-    def leaves_some(self) -> bool:
-        return True
 
     def semantics(self, m: Algebra[Any]) -> None:
         numbers = m.strided(m.load(_snake(self.src, 0, self.src.free_elements)), 0, 1, self.n)
