@@ -22,11 +22,11 @@ from examples import instructions as instruction_kernels
 from nki import target
 from nki.base.errors import NkiError
 from nki.cli.arguments import parse
-from nki.cli.explain import MARK, runs
 from nki.compiler import pipeline
 from nki.describe import instructions
 from nki.describe.example_kernels import COSTS, ExampleKernel
 from nki.describe.example_kernels import MARK as EXAMPLE
+from nki.describe.explain import MARK, runs
 from nki.describe.rules import Grouped, grouped
 from nki.describe.samples import generations
 from nki.ir.estimate import Estimate

@@ -6,12 +6,15 @@ from nki import collectives, dtype, typing
 from nki.base.errors import NkiError
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
+from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks.kernel import FrameworkKernel
 from nki.frontend.dialect import register as _register
 from nki.jit import Kernel, jit, simulate
+from nki.jit import register_bridges as _register_bridges
 from nki.language.dialect import NKI as _NKI
 
 _register(_NKI)
+_register_bridges(_BRIDGES)
 
 __version__: str
 

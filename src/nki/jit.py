@@ -9,6 +9,7 @@ import os
 import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 class TensorMap(Protocol):
-    """How a framework's tensors look to a kernel; see ``nki.frameworks.kernel.TensorMap``."""
+    """Mapping of a framework's tensors to kernel arguments; see ``nki.frameworks.kernel.TensorMap``."""
 
     def is_framework_tensor(self, t: Any) -> bool: ...
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...
@@ -45,7 +46,7 @@ class TensorMap(Protocol):
 
 
 class Adapter(TensorMap, Protocol):
-    """What a framework's bridge provides; see ``nki.frameworks.kernel.Adapter``."""
+    """Interface of a framework's bridge; see ``nki.frameworks.kernel.Adapter``."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
@@ -53,10 +54,26 @@ class Adapter(TensorMap, Protocol):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
 
 
-BRIDGES = {"jax": "nki.frameworks.jax", "jaxlib": "nki.frameworks.jax", "torch": "nki.frameworks.torch"}
-"""Framework by the root module of its tensors' type; everything else is NumPy's. Imported when first met."""
-_NUMPY = "nki.frameworks.numpy"
-_RANK = {"nki.frameworks.jax": 2, "nki.frameworks.torch": 1}
+@dataclass(frozen=True, slots=True)
+class Bridge:
+    """A module with an ``ADAPTER``, imported when a tensor of its framework is met first.
+
+    ``roots`` are the root modules of the framework's tensor types; none: the bridge for everything else. Of several
+    frameworks in one call, the bridge with the highest ``rank`` takes it.
+    """
+
+    module: str
+    roots: tuple[str, ...]
+    rank: int
+
+
+_by_root: dict[str, Bridge] = {}
+
+
+def register_bridges(bridges: Iterable[Bridge]) -> None:
+    """Make bridges known; ``nki`` does so for those of ``nki.frameworks``."""
+    for bridge in bridges:
+        _by_root.update(dict.fromkeys(bridge.roots or ("",), bridge))
 
 
 class Kernel:
@@ -293,8 +310,9 @@ def _bridge_of(*kinds: type[Any]) -> str:
     """The bridge for arguments of these types, imported."""
     module = _bridges.get(kinds)
     if module is None:
-        found = (BRIDGES.get(base.__module__.partition(".")[0]) for kind in kinds for base in kind.__mro__)
-        module = max((m for m in found if m is not None), key=_RANK.__getitem__, default=_NUMPY)
+        roots = (base.__module__.partition(".")[0] for kind in kinds for base in kind.__mro__)
+        candidates = [_by_root[root] for root in roots if root in _by_root]
+        module = max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
         _adapters[module] = importlib.import_module(module).ADAPTER
         _bridges[kinds] = module
     return module

@@ -16,10 +16,10 @@ from typing import Any, NoReturn
 
 from nki import target as targets
 from nki.base.errors import NkiError
+from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
 from nki.cli import cache, check, dump, explain, load_kernel, run
-from nki.cli.usage import UsageError
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 

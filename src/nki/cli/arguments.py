@@ -19,7 +19,7 @@ from nki.base import dtype as dtypes
 from nki.base.convert import from_float32
 from nki.base.dtype import DType
 from nki.base.errors import UnknownDTypeError
-from nki.cli.usage import UsageError, nearest
+from nki.base.usage import UsageError, nearest
 from nki.ir.types import TensorSpec
 
 Array = NDArray[Any]

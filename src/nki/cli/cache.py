@@ -6,8 +6,8 @@ import argparse
 import json
 from typing import Any
 
+from nki.base.usage import UsageError, nearest
 from nki.cli.run import plural
-from nki.cli.usage import UsageError, nearest
 from nki.compiler.cache import store
 from nki.compiler.cache.store import Entry
 

@@ -15,12 +15,12 @@ from typing import Any, Final
 from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, caret, code_span
 from nki.base.toolchain import is_toolchain
+from nki.base.usage import UsageError, nearest
 from nki.base.version import version
 from nki.base.warning import Warned, collecting
 from nki.cli.job import prepared
 from nki.cli.load_kernel import code_of, imported, root_of, split
 from nki.cli.run import plural
-from nki.cli.usage import UsageError, nearest
 from nki.frontend.lint import Survey
 
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})

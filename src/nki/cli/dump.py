@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Final
 
 from nki.backend.cpu.runtime.link import listing
+from nki.base.usage import UsageError
 from nki.cli.job import prepared
 from nki.cli.memory_map import drawn
 from nki.cli.memory_svg import html, svg
-from nki.cli.usage import UsageError
 from nki.compiler.executable import lower
 from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst

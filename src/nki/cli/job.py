@@ -10,10 +10,10 @@ from typing import Any
 
 from nki import target as targets
 from nki.base.errors import GridError, KernelArgumentError, UnknownTargetError
+from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
-from nki.cli.usage import UsageError, nearest
 from nki.compiler import eager, pipeline, simulated_run
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec

@@ -12,7 +12,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any, Final, cast
 
 from nki.base.errors import TextError
-from nki.cli.usage import UsageError, nearest
+from nki.base.usage import UsageError, nearest
 from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.jit import Kernel

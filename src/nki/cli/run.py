@@ -17,12 +17,12 @@ from typing import Any, Final
 import numpy as np
 
 from nki.base import knobs
+from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
 from nki.cli.arguments import Array
 from nki.cli.job import Work, prepared
 from nki.cli.progress import bar
-from nki.cli.usage import UsageError
 from nki.compiler import simulated_run
 from nki.compiler.executable import Executable
 from nki.compiler.pipeline import NATIVE_STOP

@@ -1,4 +1,4 @@
-"""A command that cannot be carried out as it was written."""
+"""Errors of a command line, and the nearest known names."""
 
 from __future__ import annotations
 

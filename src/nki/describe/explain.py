@@ -1,0 +1,189 @@
+"""Descriptions of error codes, rules, instructions, operators and functions as text, for ``nki explain``."""
+
+from __future__ import annotations
+
+import inspect
+import textwrap
+from collections.abc import Container, Iterator
+from importlib import resources
+from typing import Any
+
+from nki import isa, language, target
+from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
+from nki.base.usage import UsageError, nearest
+from nki.describe import instructions as facts
+from nki.describe.example_kernels import example_kernels
+from nki.describe.rules import Grouped, grouped
+from nki.describe.samples import generations
+from nki.ir.instruction import REGISTRY, Inst
+from nki.isa.tables.operators import OPS, Op
+
+MARK = "=== "
+"""First characters of each entry of ``examples.txt``."""
+
+
+def topics() -> str:
+    """Everything that can be explained, a line each."""
+    errors = [f"  {code}  {_first_line(cls)}" for code, cls in sorted(NkiError.registry.items())]
+    width = max(map(len, REGISTRY))
+    instructions = [f"  {name:<{width}}  {_first_line(cls)}" for name, cls in _public()]
+    operators = _wrapped(", ".join(f"nl.{name}" for name in OPS))
+    functions = _wrapped(", ".join(f"nl.{name}" for name in _functions() if name not in OPS))
+    codes = _wrapped(", ".join(_rules()))
+    parts = ["errors", *errors, "", "instructions", *instructions, "", "operators", operators]
+    return "\n".join([*parts, "", "functions", functions, "", "rules", codes])
+
+
+def about(topic: str) -> str:
+    """The explanation of an error code, a rule's code, an instruction, an operator or a function of ``nki.language``.
+
+    ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the operator, ``reciprocal`` the instruction.
+    """
+    name = topic.strip("[]")
+    code, _, rule = name.upper().partition("/")
+    if not rule and code in NkiError.registry:
+        return error(NkiError.registry[code])
+    if rule or code in _rules():
+        return rules(rule or code)
+    space, _, word = name.rpartition(".")
+    cls = REGISTRY.get(word.lower())
+    if space in ("", "nisa", "nki.isa") and cls is not None and cls.public:
+        return instruction(cls)
+    if space in ("", "nl", "nki.language") and word in OPS:
+        return operator(OPS[word])
+    if space in ("", "nl", "nki.language") and word in _functions():
+        return function(word, _functions()[word])
+    known = [*NkiError.registry, *_rules(), *(n for n, _ in _public()), *OPS, *_functions()]
+    near = nearest(code if "-" in name else word, known, "topics") if word else ""
+    raise UsageError(f"nothing is known about {topic!r}", near if near.startswith("did") else "list all: nki explain")
+
+
+def error(cls: type[NkiError]) -> str:
+    """An error class: what it means, the rules that raise it, and a program that makes the mistake."""
+    lines = [f"{cls.code}: {cls.__name__}", "", inspect.getdoc(cls) or ""]
+    raised = [r for r in grouped(c for _, c in _public()) if r.rule.error is cls]
+    if raised:
+        lines += ["", "rules that report it (nki explain RULE says more)"]
+        lines += [_wrapped(f"{r.rule.code}  {r.text}") for r in sorted(raised, key=lambda r: r.rule.code)]
+    if example := examples().get(cls.code):
+        lines += ["", "example", *(f"  {line}".rstrip() for line in example.splitlines())]
+    return "\n".join(lines)
+
+
+def examples() -> dict[str, str]:
+    """For each error code a program and the report on it."""
+    written = resources.files("nki.describe").joinpath("examples.txt").read_text(encoding="utf-8")
+    entries = (entry.partition("\n") for entry in written.split(MARK)[1:])
+    return {code: example for code, _, example in entries}
+
+
+def rules(code: str) -> str:
+    """Every rule with this code, and the instructions that it limits."""
+    found = [r for r in grouped(c for _, c in _public()) if r.rule.code == code]
+    if not found:
+        raise UsageError(f"there is no rule {code!r}", nearest(code, _rules(), "rules"))
+    parts = [f"rule {code}"]
+    for r in found:
+        parts += ["", *_shown(r), _wrapped(f"instructions: {', '.join(r.instructions)}", "      ")]
+    return "\n".join(parts)
+
+
+def instruction(cls: type[Inst]) -> str:
+    """An instruction: signature, meaning, engines, targets, operands, cost, an example, rules."""
+    parts = [facts.signature(cls), "", inspect.getdoc(cls) or "", ""]
+    parts += [f"engines: {', '.join(e.name for e in cls.engines)}"]
+    parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
+    parts += [f"runs as: {runs(cls)}", "", "operands"]
+    parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
+    kernel = example_kernels()[cls.mnemonic]
+    parts += ["", "example", *_indented(kernel.program), "", "cost", _wrapped(facts.formula(cls).replace("``", ""))]
+    parts += [_wrapped(f"in the example: {line}") for line in kernel.costs]
+    parts += ["", "rules"]
+    for r in grouped([cls]):
+        parts += _shown(r)
+    return "\n".join(parts)
+
+
+def runs(cls: type[Inst]) -> str:
+    """Executors of the instruction."""
+    native = "native code that calls Python" if facts.calls_python(cls) else "native code"
+    return f"NumPy (nki.simulate), {native}"
+
+
+def operand(o: facts.Operand) -> str:
+    """An operand in a line."""
+    otherwise = f"; or {o.otherwise}" if o.otherwise else ""
+    return f"{o.name} ({o.role.value}): in {o.buffers}; {o.dtypes}{otherwise}"
+
+
+def operator(op: Op) -> str:
+    """An operator: what its rows in the tables of operators and activation functions say, and what takes it."""
+    parts = [_called(repr(op), op.function) if op.function is not None else repr(op)]
+    if op.function is not None:
+        parts += ["", inspect.getdoc(op.function) or ""]
+    if (row := op.alu) is not None:
+        parts += ["", "ALU operator", f"  meaning: {row.meaning}", f"  operands: {row.arity}"]
+        parts += [f"  computes on: {'bits' if row.bits else 'float32'}", f"  NaN: {row.nan}"]
+        parts += [f"  reduces: {'yes' if row.reduces else 'no'}", f"  targets: {_targets(range(row.since, 99))}"]
+    if (act := op.act) is not None:
+        parts += ["", "activation function", f"  formula: {act.formula}", f"  error: {act.ulp:g} ulp of float32"]
+        valid = ", ".join(f"[{low:g}, {high:g}]" for low, high in act.valid)
+        parts += [f"  valid input on hardware: {valid}", f"  special values: {act.special}"]
+        parts += [f"  targets: {_targets(act.cores)}", f"  source: {act.source}"]
+    return "\n".join([*parts, "", "taken by", _wrapped(", ".join(facts.accepting(op)) or "nothing")])
+
+
+def _targets(numbers: Container[int]) -> str:
+    return ", ".join(t.name for t in target.GENERATIONS if t.generation in numbers)
+
+
+def function(name: str, value: Any) -> str:
+    """Another function or class of ``nki.language``: signature and documentation."""
+    return f"{_called(f'nl.{name}', value)}\n\n{inspect.getdoc(value) or ''}"
+
+
+def _called(name: str, value: Any) -> str:
+    """Signature of a function without annotations."""
+    signature = inspect.signature(value)
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+
+
+def _shown(r: Grouped) -> Iterator[str]:
+    rule = r.rule
+    limited = (rule.since, rule.until) != (2, 99)
+    on = f", on {_targets(range(rule.since, rule.until + 1))}" if limited else ""
+    yield _wrapped(f"{rule.code}  {r.text} [{rule.error.code}{on}]")
+    if r.operands:
+        yield _wrapped(f"operand: {', '.join(r.operands)}", "      ")
+    if rule.fix:
+        yield _wrapped(f"fix: {r.fix}", "      ")
+    yield _wrapped(f"source: {rule.source}", "      ")
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def _wrapped(text: str, indent: str = "  ") -> str:
+    return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)
+
+
+def _first_line(cls: type[NkiError | Inst]) -> str:
+    return (inspect.getdoc(cls) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def _public() -> list[tuple[str, type[Inst]]]:
+    """The instructions of ``nki.isa``."""
+    return [(name, REGISTRY[name]) for name in REGISTRY if name in isa.__all__]
+
+
+def _functions() -> dict[str, Any]:
+    """Functions and classes of ``nki.language`` besides operators, types and buffers."""
+    own = {n: v for n, v in sorted(vars(language).items()) if n[0] != "_" and n not in OPS}
+    return {n: v for n, v in own.items() if callable(v) and is_toolchain(v)}
+
+
+def _rules() -> list[str]:
+    return sorted({r.code for _, cls in _public() for r in cls.rules})
