@@ -115,8 +115,8 @@ class Builder:
         existing = self.common.setdefault(tensor.name, tensor)
         if (existing.shape, existing.dtype, existing.data) != (tensor.shape, tensor.dtype, tensor.data):
             raise SharedTensorError(
-                f"core {self.program} makes the shared tensor '{tensor.name}' as {tensor.shape} {tensor.dtype}; another "
-                f"core has made it as {existing.shape} {existing.dtype}",
+                f"core {self.program} makes the shared tensor '{tensor.name}' as {tensor.shape} {tensor.dtype}; "
+                f"another core has made it as {existing.shape} {existing.dtype}",
                 fix="make what cores share in code that does not depend on nl.program_id, or name tensors apart",
                 span=tensor.span,
             )
