@@ -30,8 +30,8 @@ _LABEL: Final = 9
 
 @dataclass(frozen=True, slots=True)
 class MemoryMap:
-    """What lies where in one memory, or in those ``partitions`` of it. ``lives`` are in the order in which they begin;
-    ``need`` is the most that is in use at one moment, which is ``moment``; ``top`` is the highest byte in use.
+    """Tiles of one memory, or of those ``partitions`` of it, over time. ``lives`` are ordered by their first point;
+    ``need`` is the peak pressure, at point ``moment``; ``top`` is the highest byte in use.
     """
 
     program: Program
@@ -48,7 +48,7 @@ class MemoryMap:
         return self.core.placement[life.tensor]
 
     def line(self, moment: int) -> str:
-        """Where the instruction of that number stands in the source, or its number."""
+        """Source line of the instruction of that number, or the number."""
         span = self.instructions[moment].where.span
         return f"#{moment}" if span is None else _short(span)
 
@@ -140,7 +140,7 @@ def _grid(memory: MemoryMap, width: int) -> list[str]:
 
 
 def _shares(low: float, high: float, step: float, count: int) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-    """How much of each of ``count`` cells of ``step`` the range covers."""
+    """Covered part of each of ``count`` cells of ``step``."""
     edges = np.arange(count) * step
     return np.clip(np.minimum(high, edges + step) - np.maximum(low, edges), 0, None) / step
 

@@ -132,8 +132,8 @@ class _WaitInserter(_BlockVisitor):
             producers = reaching.visit(number, queue, effects)
             if effects.large_reads or effects.large_writes:
                 producers |= self.incomplete(reaching.visit_large(number, queue, effects), clocks[queue], floor)
-            if inst.after:
-                producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
+            if inst.ordered_after:
+                producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number
             clock = clocks[queue]
@@ -148,7 +148,7 @@ class _WaitInserter(_BlockVisitor):
                         clock = _join(clock, clock_of[p])
                         clock[producer_queue] = position
                 clocks[queue] = clock
-                inst = inst.placed(waits=tuple(waits))
+                inst = inst.with_schedule(waits=tuple(waits))
             counts[queue] += 1
             queue_of.append(queue)
             position_of.append(counts[queue])
@@ -188,7 +188,7 @@ class _WaitChecker(_BlockVisitor):
         for number, inst in enumerate(instructions, first):
             queue, clock = history.queue[number], history.clock[number]
             producers = self.reaching.visit_all(number, queue, effects_of(inst))
-            producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= first)
+            producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= first)
             if inst.label:
                 self.labels[inst.label] = number
             missing = [p for p in producers if history.position[p] > clock[history.queue[p]]]

@@ -84,7 +84,7 @@ class _Bytes:
         writes = [access for access in inst.writes() if access.tensor in self.numbers]
         found = self._lost(inst, reads)
         if found is None and writes:
-            certain = not inst.leaves_some()
+            certain = not inst.may_leave_unwritten()
             for access in writes:
                 self._write(inst, access, certain)
             found = self._lost(inst, reads)

@@ -43,7 +43,7 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
     if engine.dma in inst.engines:
         estimate = inst.cost(target)
         return (Candidate(DMA, estimate.issue, estimate.latency, estimate.latency, estimate.occupancy),)
-    requested: Any = getattr(inst, "engine", None)
+    requested = inst.engine_choice
     if requested is not engine.unknown:
         return (_candidate(inst, inst.engines[0] if requested is None else requested, target),)
     assigned = ((inst.replace(engine=one), one) for one in inst.choices())

@@ -46,12 +46,13 @@ class Log:
 
     def by_matmul(self, time: int) -> bool:
         """Whether a matrix product ran then."""
-        return time > 0 and hasattr(self._kinds[time - 1], "accumulate")
+        kind = self._kinds[time - 1] if time > 0 else None
+        return kind is not None and kind.effects.accumulation is not None
 
     def by_tensor_engine(self, time: int) -> bool:
         """Whether it was the Tensor engine that ran then."""
         kind = self._kinds[time - 1]
-        return kind is not None and kind.engines[0].name == "tensor"
+        return kind is not None and kind.on_tensor_engine
 
     def mnemonic(self, time: int) -> str:
         """The name of the instruction that ran then."""
