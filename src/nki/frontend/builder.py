@@ -15,7 +15,7 @@ from nki.ir import recorder
 from nki.ir.constant import Constant
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions
-from nki.ir.ordering import connect_wanted
+from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
@@ -179,7 +179,7 @@ class Builder:
         if not self.ordered:
             block = [s for s in self.body[self._ordered_from :] if isinstance(s, Inst)]
             for earlier, later in pairwise(block):
-                later.wants(earlier, later.where)
+                later.request_edge(earlier, later.where)
 
     @property
     def in_loop(self) -> bool:
@@ -231,8 +231,8 @@ class Builder:
             raise self.failed
         for tensor in outputs:
             self._check_scope([Access.whole(tensor)])
-        if any(inst.wanted for inst in instructions(self.body)):
-            connect_wanted(self.body)
+        if any(inst.requested for inst in instructions(self.body)):
+            connect_requested(self.body)
         return Program(
             self.name,
             self.target.name,
