@@ -77,7 +77,7 @@ class _Execution(Observer):
         self.decided: dict[int, list[Inst]] = {}
         """By id of an instruction in a loop: those that later rounds run."""
 
-    def made(self, tensor: Tensor) -> None:
+    def allocated(self, tensor: Tensor) -> None:
         self.psum.declare(tensor)
         if self.hazards is not None:
             self.hazards.made(tensor)
