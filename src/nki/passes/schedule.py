@@ -21,9 +21,9 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, basic_blocks
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
-from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 
