@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, STATUS, VOID, element
+from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, ROUTINE, STATUS, element
 from nki.base.dtype import uint8
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
@@ -134,8 +134,8 @@ def _at(b: Any, line: Any, offset: Any) -> Any:
 
 
 def _add_meet(module: ir.Module) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_meet")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_meet")
+    bases, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     blocks = {name: function.append_basic_block(name) for name in ("come", "there", "other", "gone", "fail", "done")}
     mine, theirs = (element(b, bases, element(b, args, _word(i), I64), POINTER) for i in range(2))

@@ -18,7 +18,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.codegen.routine import emit_routine
+from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases
 from nki.backend.cpu.runtime.barrier import LINE, Meetings, met, outboxes
 from nki.backend.cpu.runtime.barrier import address as meeting_address
@@ -50,10 +50,14 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """A routine in memory: its address and the scratch bytes that it needs."""
+    """A routine in memory: its address, the scratch bytes that it needs, and the partitions that it may be split over.
+
+    ``partitions`` is 0 if the routine must run whole; see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine`.
+    """
 
     address: int
     scratch: int
+    partitions: int
 
 
 _routines: dict[Key, Compiled] = {}
@@ -341,8 +345,8 @@ def _meets(one: tuple[int, int], two: tuple[int, int]) -> bool:
     return one[0] <= two[1] and two[0] <= one[1]
 
 
-def build(module: ir.Module, name: str, inst: Inst) -> int:
-    """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
+def build(module: ir.Module, name: str, inst: Inst) -> EmittedRoutine:
+    """Emit the routine of ``inst`` into ``module``."""
     return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
 
 
@@ -353,11 +357,12 @@ def _compile(missing: dict[Key, Inst], progress: Progress | None) -> None:
     for first in range(0, len(items), BATCH):
         batch = items[first : first + BATCH]
         module = ir.Module("nki_kernel")
-        scratch = [build(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
+        emitted = [build(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
         addresses = engine().compile(module)
         with _lock:
             for n, (key, inst) in enumerate(batch):
-                _routines[key] = Compiled(addresses[f"r{n}_{inst.mnemonic}"], scratch[n])
+                address = addresses[f"r{n}_{inst.mnemonic}"]
+                _routines[key] = Compiled(address, emitted[n].scratch, emitted[n].partitions)
         if progress is not None:
             progress(first + len(batch), len(items))
 
