@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.routine import EmittedRoutine
+from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.partitions import GRANULE
 from nki.backend.cpu.runtime.dispatch import FIRST_IO, SCRATCH, STATUS
-from nki.backend.cpu.runtime.link import build
+from nki.backend.cpu.runtime.routines import aliases
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
 from nki.ir.types import Tensor
@@ -51,13 +51,17 @@ def instructions(mnemonic: str) -> Iterator[Inst]:
         inst: Inst | None = harness.sample(REGISTRY[mnemonic], draw)
         if number % 3:
             inst = (harness.in_place, harness.crowded)[number % 3 - 1](inst, draw)
-        if inst is None or (inst.by_elements and inst.indexed_by()):
+        if inst is None or inst.indexed_by():
             continue
-        if build(ir.Module("sample"), "r", inst).partitions:
+        if emit(ir.Module("sample"), "r", inst).partitions:
             yield inst
             chosen += 1
             if chosen == SAMPLES:
                 return
+
+
+def emit(module: ir.Module, name: str, inst: Inst) -> EmittedRoutine:
+    return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
 
 
 class Call:
@@ -92,7 +96,7 @@ class Call:
 
 def calls(insts: list[Inst]) -> list[Call]:
     module = ir.Module("partitions")
-    emitted = [build(module, f"r{number}", inst) for number, inst in enumerate(insts)]
+    emitted = [emit(module, f"r{number}", inst) for number, inst in enumerate(insts)]
     addresses = engine().compile(module)
     return [Call(inst, e, addresses[f"r{n}"]) for n, (inst, e) in enumerate(zip(insts, emitted, strict=True))]
 

@@ -8,8 +8,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.ir.program import Program
-from nki.ir.text import printer
-from nki.passes import verify
+from nki.ir.text import parser, printer
+from nki.passes.verify import Verify
 from nki.target import find
 
 
@@ -44,10 +44,10 @@ TEXT = printer.show(KERNEL)
 def accept(kernel: Program) -> Program:
     """What happens to every kernel that did not come from source, before native code trusts it."""
     target = find(kernel.target)
-    return verify.run(kernel, target)
+    return Verify().run(kernel, target)
 
 
 def edited(old: str, new: str) -> Program:
     """KERNEL with one part of its text replaced."""
     assert TEXT.count(old) >= 1, old
-    return printer.parse(TEXT.replace(old, new, 1))
+    return parser.parse(TEXT.replace(old, new, 1))

@@ -18,10 +18,11 @@ from nki.base.dtype import DType
 from nki.base.errors import WindowError
 from nki.compiler import pipeline
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import PACKED, Draw
 from nki.ir.text.artifact import dumps, loads
-from nki.ir.text.printer import parse, show
+from nki.ir.text.parser import parse
+from nki.ir.text.printer import show
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
 from nki.ir.verifier import verify
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -32,7 +33,7 @@ from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from . import harness
 
 Array = np.ndarray[Any, Any]
-MNEMONICS = sorted(name for name, cls in REGISTRY.items() if cls.by_elements)
+MNEMONICS = sorted(name for name, cls in REGISTRY.items() if cls.effects.element_indexed)
 KINDS = (dt.uint16, dt.uint32, dt.int32)
 COUNT = max(6, harness.EXAMPLES // 4)
 NARROW = (dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2)
@@ -40,7 +41,7 @@ NARROW = (dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2)
 
 def test_which_instructions_take_indirect_views() -> None:
     """Those whose entry in the reference has a section "Tensor indirection", and the operands that it names."""
-    assert {name: REGISTRY[name].by_elements for name in MNEMONICS} == {
+    assert {name: REGISTRY[name].effects.element_indexed for name in MNEMONICS} == {
         "activate2": ("dst", "data"),
         "activation": ("dst", "data"),
         "activation_reduce": ("dst", "data"),
@@ -125,7 +126,7 @@ def plain(mnemonic: str, draw: Draw) -> Inst:
     cls = REGISTRY[mnemonic]
     for _ in range(1000):
         made = harness.sample(cls, draw)
-        tiles = {n: a for n, (f, a) in enumerate(made.operands()) if f.name in cls.by_elements}
+        tiles = {n: a for n, (f, a) in enumerate(made.operands()) if f.name in cls.effects.element_indexed}
         if any(a.shape[0] % 16 or (mnemonic == "tensor_reduce" and a.ndim > 2) for a in tiles.values()):
             continue
         return made.with_operands(
@@ -141,7 +142,7 @@ def pick(inst: Inst, draw: Draw, number: int) -> list[str]:
     if inst.mnemonic == "nc_matmul_mx":
         groups = [["dst"], ["stationary", "stationary_scale"], ["moving", "moving_scale"]]
     else:
-        groups = [[name] for name in inst.by_elements]
+        groups = [[name] for name in inst.effects.element_indexed]
     if getattr(inst, "is_transpose", False):
         groups = groups[:2]
     some = [group for group in groups if draw.flag()] or [draw.choice(groups)]
@@ -238,7 +239,7 @@ def test_a_malformed_view_is_refused(what: str) -> None:
     output = Tensor("out", wrong.shape, dt.float32, Buffer.shared_hbm, role="output")
     tensors = (wrong.tensor, wrong.dynamic.source.tensor, copied.tensor, output)
     statements = (body, DmaCopy(Access.whole(output), copied))
-    kernel = Program("malformed", "trn3", (), (), (output,), False, tensors, statements)
+    kernel = Program("malformed", "trn3", (), Signature((), (output,), False), (CoreProgram(0, statements, tensors),))
     with pytest.raises(WindowError, match=says):
         pipeline.compile(None, {}, target.GEN4, start=parse(show(kernel)))
 
@@ -260,7 +261,13 @@ def test_unwritten_elements_are_the_same_in_every_run() -> None:
         DmaCopy(output, copied),
     )
     tensors = (source, numbers, *outputs, *(a.tensor for a in (loaded, tile, index, copied)))
-    kernel = Program("unwritten", "trn3", (), (source, numbers), tuple(outputs), True, tensors, body)
+    kernel = Program(
+        "unwritten",
+        "trn3",
+        (),
+        Signature((source, numbers), tuple(outputs), True),
+        (CoreProgram(0, body, tensors),),
+    )
     kernel = pipeline.compile(None, {}, target.GEN4, start=kernel)
     rng = np.random.default_rng(2)
     inputs = [rng.standard_normal((32, 24)).astype(np.float32), rng.integers(0, 24, (32, 2)).astype(np.uint16)]

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, regions
-from nki.ir.program import Program
+from nki.ir.loop import Statement, basic_blocks
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
 Wait = tuple[str, int]
@@ -23,15 +23,15 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
-    """The regions between loops, those in loops too."""
-    for region in regions(body):
+    """The basic_blocks between loops, those in loops too."""
+    for region in basic_blocks(body):
         if isinstance(region, list):
             yield region
         else:
             yield from straight(region.body)
 
 
-def dependences(kernel: Program, region: Sequence[Inst]) -> list[int]:
+def dependences(kernel: CoreProgram, region: Sequence[Inst]) -> list[int]:
     """For each instruction the earlier ones of the region that it depends on, as the bits of a number."""
     touched = [(_bytes(kernel, inst.reads()), _bytes(kernel, [*inst.writes(), *inst.orders()])) for inst in region]
     masks = _numbered([each for pair in touched for each in pair])
@@ -41,14 +41,14 @@ def dependences(kernel: Program, region: Sequence[Inst]) -> list[int]:
         mine = 0
         for p, other in enumerate(region[:i]):
             meets = writes[p] & (reads[i] | writes[i]) or writes[i] & reads[p]
-            drawn = other.label and other.label in inst.after
-            if meets or drawn or (inst.effects and other.effects):
+            drawn = other.label and other.label in inst.ordered_after
+            if meets or drawn or (inst.effects.external and other.effects.external):
                 mine |= 1 << p
         found.append(mine)
     return found
 
 
-def _bytes(kernel: Program, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
+def _bytes(kernel: CoreProgram, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
     """The bytes of the windows, by memory: tiles with a place are in one, every other tensor is one."""
     found: dict[object, list[Ints]] = defaultdict(list)
     for access in accesses:
@@ -65,8 +65,8 @@ def _bytes(kernel: Program, accesses: Sequence[Access]) -> dict[object, list[Int
     return found
 
 
-def _placed(kernel: Program, tensor: Tensor, numbers: Ints) -> tuple[object, Ints]:
-    place = kernel.places.get(tensor) or tensor.address
+def _placed(kernel: CoreProgram, tensor: Tensor, numbers: Ints) -> tuple[object, Ints]:
+    place = kernel.placement.get(tensor) or tensor.address
     if place is None or not tensor.buffer.on_chip:
         return tensor, numbers
     rows, columns = np.divmod(numbers, tensor.free_size * tensor.dtype.itemsize)

@@ -24,9 +24,9 @@ from nki.base.errors import (
     TextError,
 )
 from nki.ir.program import Program
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.passes import sync
-from nki.passes.schedule import WINDOW
+from nki.passes.scheduling.list_scheduler import WINDOW
 
 from . import programs
 from .playing import by_name, compiled, in_order, makespan, onward
@@ -50,7 +50,7 @@ def two_steps(x):
 def edges(kernel: Program) -> set[tuple[str, str]]:
     """(consumer, producer) by name."""
     names = {inst.label: inst.name for inst in kernel.instructions() if inst.label}
-    return {(inst.name, names[label]) for inst in kernel.instructions() for label in inst.after}
+    return {(inst.name, names[label]) for inst in kernel.instructions() for label in inst.ordered_after}
 
 
 @pytest.mark.parametrize("producers", ["recip", ["recip"], ("recip",)])
@@ -62,18 +62,20 @@ def test_an_edge_by_name(producers):
 
 
 def test_an_edge_against_program_order_puts_its_consumer_off():
-    plain, turned = compiled(two_steps, X, stop="depend"), two_steps.with_schedule([("recip", "plus1")])
+    plain, turned = compiled(two_steps, X, stop="order"), two_steps.with_schedule([("recip", "plus1")])
     assert by_name(plain)["recip"] < by_name(plain)["plus1"]
-    kernel = compiled(turned, X, stop="depend")
+    kernel = compiled(turned, X, stop="order")
     assert by_name(kernel)["plus1"] < by_name(kernel)["recip"] < by_name(kernel)["sum"]
     assert np.array_equal(turned(X), two_steps(X))
     scheduled = compiled(turned, X)
     recip = next(i for i in scheduled.instructions() if i.name == "recip")
     plus1 = next(i for i in scheduled.instructions() if i.name == "plus1")
-    less = scheduled.with_body([i.placed(waits=()) if i is recip else i for i in scheduled.instructions()])
+    less = scheduled.with_cores(
+        [scheduled.core.with_body([i.with_schedule(waits=()) if i is recip else i for i in scheduled.instructions()])]
+    )
     assert plus1.queue != recip.queue
     with pytest.raises(MissingWaitError):
-        sync.check(less)
+        sync.check_waits(less)
 
 
 def test_edges_add_up_and_reach_launches_on_a_grid():
@@ -191,12 +193,12 @@ def test_no_name_leads_into_a_loop():
 
 
 def test_edges_live_in_text_and_artifacts():
-    kernel = compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend")
+    kernel = compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="order")
     shown = printer.show(kernel)
     assert 'name="recip" after plus1' in shown
     assert 'name="plus1" label plus1' in shown
-    assert printer.parse(shown) == artifact.loads(artifact.dumps(kernel)) == kernel
-    assert onward(printer.parse(shown)) == onward(kernel)
+    assert parser.parse(shown) == artifact.loads(artifact.dumps(kernel)) == kernel
+    assert onward(parser.parse(shown)) == onward(kernel)
 
 
 @pytest.mark.parametrize(
@@ -211,17 +213,17 @@ def test_edges_live_in_text_and_artifacts():
     ],
 )
 def test_edges_in_text_that_cannot_be(old, new, error):
-    shown = printer.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend"))
+    shown = printer.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="order"))
     assert old in shown
     with pytest.raises(error):
-        onward(printer.parse(shown.replace(old, new)))
+        onward(parser.parse(shown.replace(old, new)))
 
 
 def test_two_labels_of_one_name():
-    shown = printer.show(compiled(two_steps, X, stop="depend"))
+    shown = printer.show(compiled(two_steps, X, stop="order"))
     twice = shown.replace('name="recip"', 'name="recip" label a').replace('name="sum"', 'name="sum" label a after a')
     with pytest.raises(StructureError, match="two instructions"):
-        onward(printer.parse(twice))
+        onward(parser.parse(twice))
 
 
 @nki.jit
@@ -356,9 +358,9 @@ def test_the_environment_can_forbid_moves(monkeypatch):
 @settings(max_examples=15)
 @given(programs.programs)
 def test_without_moves_the_order_is_that_of_the_program(steps):
-    before = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
+    before = compiled(programs.program, *programs.INPUTS, steps, stop="order")
     after = compiled(programs.program, *programs.INPUTS, steps, stop="schedule", reorder=False)
-    assert [i.placed(queue="") for i in after.instructions()] == list(before.instructions())
+    assert [i.with_schedule(queue="") for i in after.instructions()] == list(before.instructions())
     assert Counter(map(repr, before.instructions())) == Counter(
         map(repr, compiled(programs.program, *programs.INPUTS, steps).instructions())
     )
@@ -370,8 +372,8 @@ def test_a_kernel_with_queues_keeps_them():
     shown = printer.show(compiled(two_steps, X, stop="schedule"))
     assert "on dma.0" in shown
     with pytest.raises(QueueError, match="which cannot run it"):
-        onward(printer.parse(shown.replace(" on vector", " on scalar", 1)))
+        onward(parser.parse(shown.replace(" on vector", " on scalar", 1)))
     with pytest.raises(QueueError, match="which cannot run it"):
-        onward(printer.parse(shown.replace(" on dma.0", " on dma.16")))
+        onward(parser.parse(shown.replace(" on dma.0", " on dma.16")))
     with pytest.raises(QueueError, match="has no queue"):
-        onward(printer.parse(shown.replace(" on vector", "", 1)))
+        onward(parser.parse(shown.replace(" on vector", "", 1)))

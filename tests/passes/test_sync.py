@@ -15,9 +15,9 @@ from nki import target as targets
 from nki.base.errors import MissingWaitError, OutOfBoundsError, QueueDeadlockError
 from nki.ir.instruction import REGISTRY
 from nki.ir.program import Program
-from nki.ir.text import printer
+from nki.ir.text import parser, printer
 from nki.passes import sync
-from nki.sim.interleaving import Machine
+from nki.sim.interleaving import QueueSimulator
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
@@ -57,11 +57,11 @@ def test_no_wait_is_missing_and_none_is_implied(name, monkeypatch):
 @given(programs.programs)
 def test_random_programs_wait_for_what_they_need_and_nothing_else(steps):
     kernel = compiled(programs.program, *programs.INPUTS, steps)
-    sync.check(kernel)
+    sync.check_waits(kernel)
     assert check_waits(kernel)
     for inst, wait in waits(kernel):
         with pytest.raises(MissingWaitError):
-            sync.check(without(kernel, inst, wait))
+            sync.check_waits(without(kernel, inst, wait))
 
 
 @settings(max_examples=20)
@@ -73,7 +73,7 @@ def test_programs_for_two_cores_wait_for_what_they_need_and_nothing_else(plan):
 @settings(max_examples=15)
 @given(programs.programs)
 def test_random_programs_compute_the_same_in_every_order(steps):
-    expected = in_order(compiled(programs.program, *programs.INPUTS, steps, stop="depend"), programs.INPUTS)
+    expected = in_order(compiled(programs.program, *programs.INPUTS, steps, stop="order"), programs.INPUTS)
     for kernel in (
         compiled(programs.program, *programs.INPUTS, steps),
         compiled(programs.program, *programs.INPUTS, steps, reorder=False),
@@ -102,9 +102,9 @@ def test_what_offsets_choose_waits_for_all_of_the_tile(monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, "trn3")
     rng = np.random.default_rng(4)
     inputs = (rng.standard_normal((16, 64)).astype(np.float32), rng.integers(0, 64, (16, 2)).astype(np.uint16))
-    expected = in_order(compiled(choosing, *inputs, stop="depend"), inputs)
+    expected = in_order(compiled(choosing, *inputs, stop="order"), inputs)
     kernel = compiled(choosing, *inputs)
-    sync.check(kernel)
+    sync.check_waits(kernel)
     for seed in range(30):
         assert played(kernel, inputs, seed) == expected, f"seed {seed}"
 
@@ -133,7 +133,7 @@ def test_some_order_shows_that_a_wait_is_missing():
 
 
 def check_mutants(kernel: Program, inputs: Sequence[np.ndarray], most: int) -> None:
-    """Without a wait, the machine lets an instruction begin before one that it depends on is complete.
+    """Without a wait, the simulator lets an instruction begin before one that it depends on is complete.
 
     ``most``: about so many waits, of all places in the kernel, are left out in turn.
     """
@@ -144,21 +144,21 @@ def check_mutants(kernel: Program, inputs: Sequence[np.ndarray], most: int) -> N
     for n, i, wait in every[:: max(1, len(every) // most)]:
         core, region = places[n]
         producer, consumer = orders.violated(orders.dependences(core, region), orders.before(region, (i, wait)))[0]
-        machine = Machine(0, last=region[producer])
+        simulator = QueueSimulator(0, len(kernel.cores), last=region[producer])
         less = without(kernel, region[i], wait)
         try:
-            run(less, inputs, machine)
+            run(less, inputs, simulator)
         except OutOfBoundsError:  # an index that was read too early
             continue
         began = [r for other in less.cores for r in orders.straight(other.body)][n][consumer]
-        happened = [(id(each), complete) for each, complete in machine.history]
+        happened = [(id(each), complete) for each, complete in simulator.history]
         if (id(began), False) in happened:  # it may be in a loop without rounds
             assert happened.index((id(began), False)) < happened.index((id(region[producer]), True))
 
 
 @settings(max_examples=15)
 @given(programs.programs)
-def test_the_machine_finds_the_order_that_a_missing_wait_allows(steps):
+def test_the_simulator_finds_the_order_that_a_missing_wait_allows(steps):
     check_mutants(compiled(programs.program, *programs.INPUTS, steps), programs.INPUTS, 5)
 
 
@@ -188,7 +188,7 @@ LOOP = ((0, 0, (3, 0, 1, 0), (4, 0, 1, 0), (0, 0, 1, 0)), (3, (STEPS[0], STEPS[1
 
 def test_counts_in_a_body_are_those_of_one_round():
     kernel = compiled(programs.program, *programs.INPUTS, LOOP)
-    (loop,) = [s for s in kernel.body if not hasattr(s, "queue")]
+    (loop,) = [s for s in kernel.core.body if not hasattr(s, "queue")]
     counts: dict[str, int] = {}
     for inst in loop.body:
         assert all(count <= counts.get(queue, 0) for queue, count in inst.waits)
@@ -201,22 +201,24 @@ def test_the_text_of_a_kernel_with_waits_is_the_kernel():
     shown = printer.show(kernel)
     assert " wait " in shown
     assert " on vector" in shown
-    read = printer.parse(shown)
+    read = parser.parse(shown)
     assert read == kernel
     assert printer.show(onward(read)) == shown
 
 
 def test_a_kernel_without_waits_gets_them():
     kernel = compiled(programs.program, *programs.INPUTS, STEPS)
-    bare = kernel.with_body([inst.placed(waits=()) for inst in kernel.instructions()])
+    bare = kernel.with_cores([kernel.core.with_body([inst.with_schedule(waits=()) for inst in kernel.instructions()])])
     assert onward(bare) == kernel
 
 
 def test_waits_that_never_come_are_a_deadlock():
     kernel = compiled(programs.program, *programs.INPUTS, STEPS)
     inst, (queue, count) = next(waits(kernel))
-    beyond = inst.placed(waits=((queue, count + 1000),))
-    stuck = kernel.with_body([beyond if each is inst else each for each in kernel.instructions()])
+    beyond = inst.with_schedule(waits=((queue, count + 1000),))
+    stuck = kernel.with_cores(
+        [kernel.core.with_body([beyond if each is inst else each for each in kernel.instructions()])]
+    )
     with pytest.raises(QueueDeadlockError, match=f"waits for {queue}>={count + 1000}, which comes to"):
         onward(stuck)
     with pytest.raises(QueueDeadlockError, match="no queue can go on"):

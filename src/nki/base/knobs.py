@@ -45,6 +45,11 @@ def cache_disabled() -> bool:
     return os.environ.get("OPEN_NKI_CACHE_DISABLE", "0") not in ("", "0")
 
 
+def check_stages() -> bool:
+    """``OPEN_NKI_CHECK_STAGES=1``: every compiler stage checks its whole result, as the tests do."""
+    return os.environ.get("OPEN_NKI_CHECK_STAGES", "0") not in ("", "0")
+
+
 def reorder() -> bool:
     """``OPEN_NKI_REORDER=0``: stage ``schedule`` keeps every queue in the order of the program."""
     return os.environ.get("OPEN_NKI_REORDER", "1") not in ("", "0")

@@ -18,12 +18,14 @@ from nki.cli.job import prepared
 from nki.cli.memory_map import drawn
 from nki.cli.memory_svg import html, svg
 from nki.cli.usage import UsageError
-from nki.compiler.pipeline import NATIVE
+from nki.compiler.executable import lower
+from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, regions
+from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
+from nki.passes.schedule import Schedule
 
 _WIDTH: Final = 100
 """Columns of a map that no terminal shows."""
@@ -50,8 +52,9 @@ def command(options: argparse.Namespace) -> int:
         prepared(options.kernel, options.arg, options.target, options.cores) as work,
     ):
         native = options.artifact or options.llvm or options.asm
-        stage = "allocate" if options.memory is not None else NATIVE if native else options.after
-        program = work.compile(stage, reorder=False if options.in_order else None)
+        stage = "allocate" if options.memory is not None else NATIVE_STOP if native else options.after
+        stages = replaced(Schedule(reorder=False)) if options.in_order else STAGES
+        program = work.compile(stage, stages=stages)
     if options.artifact:
         print(_write("--artifact", Path(options.artifact), program, artifact.dumps(program)))
     elif options.memory:
@@ -60,7 +63,7 @@ def command(options: argparse.Namespace) -> int:
     elif options.memory is not None:
         print(drawn(program, work.target, shutil.get_terminal_size((_WIDTH, 24)).columns), end="")
     elif options.llvm or options.asm:
-        print(listing(program, assembly=bool(options.asm)), end="")
+        print(listing(lower(program), assembly=bool(options.asm)), end="")
     elif options.queues:
         print("".join(queued(program)), end="")
     else:
@@ -83,10 +86,10 @@ def shortened(program: Program) -> str:
 
 
 def _shorten(line: str) -> str:
-    found = _PLACE.search(line)
-    if found is None:
+    source = _PLACE.search(line)
+    if source is None:
         return line
-    return f"{line[: found.start()]}  # {json.dumps(_relative(json.loads(found[1])))}:{found[2]}"
+    return f"{line[: source.start()]}  # {json.dumps(_relative(json.loads(source[1])))}:{source[2]}"
 
 
 def _relative(file: str) -> str:
@@ -95,14 +98,14 @@ def _relative(file: str) -> str:
 
 
 def queued(program: Program) -> Iterator[str]:
-    """What each queue runs, in its order, with what it waits for: region by region, loops between them."""
+    """Instructions and waits of each queue in order: basic block by basic block, loops between them."""
     for core in program.cores:
-        yield f"{core.name} on {core.target}" + (f", core {core.core}" if program.others else "") + "\n"
+        yield f"{program.name} on {program.target}" + (f", core {core.rank}" if len(program.cores) > 1 else "") + "\n"
         yield from _queues(core.body, "  ")
 
 
 def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
-    for region in regions(body):
+    for region in basic_blocks(body):
         if not isinstance(region, list):
             span = region.where.span
             yield f"{indent}loop" + (f" of line {span.line}" if span else "") + ", behind everything before it\n"
@@ -122,7 +125,7 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
 
 def _short(inst: Inst) -> str:
     written, read = (", ".join(dict.fromkeys(a.name for a in its)) for its in (inst.writes(), inst.reads()))
-    name = getattr(inst, "name", None)
+    name = inst.user_name
     return inst.mnemonic + (f" '{name}'" if name else "") + (f" {written} <- {read}" if read else f" {written}")
 
 
@@ -132,15 +135,15 @@ def _natural(queue: str) -> tuple[str, int]:
 
 
 def annotated(program: Program) -> str:
-    """The text form, with each source line as a comment above the instructions that it made."""
+    """The text form, with each source line as a comment above its instructions."""
     result: list[str] = []
     last: tuple[str, int] | None = None
     for line in show(program).splitlines():
-        found = _PLACE.search(line)
-        place = (json.loads(found[1]), int(found[2])) if found else None
+        source = _PLACE.search(line)
+        place = (json.loads(source[1]), int(source[2])) if source else None
         if place is not None and place != last:
             text = linecache.getline(*place).strip()
             result.append(f"  # {_relative(place[0])}:{place[1]}  {text}")
         last = place
-        result.append(line[: found.start()] if found else line)
+        result.append(line[: source.start()] if source else line)
     return "".join(line + "\n" for line in result)

@@ -35,11 +35,11 @@ from nki.base.errors import ShapeError as _ShapeError
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_here as _warn_here
+from nki.frontend.builder import current as _current
 from nki.frontend.objects import NKIObject
-from nki.ir.program import current as _current
-from nki.ir.program import is_recording as _is_recording
+from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
-from nki.isa.instructions.device_print import DevicePrint as _DevicePrint
+from nki.isa.build import device_print as _device_print
 from nki.language import operators as _operators
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.constant import shared_constant, shared_identity_matrix
@@ -69,7 +69,7 @@ def load(src: Any, dtype: Any = None) -> NkiTensor:
         raise _BufferError(
             f"nl.load: src {_described(src)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
         )
-    label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
+    label = _assigned_name(_here(), f"{src.name}_tile")
     shape = src.shape if src.ndim > 1 else (src.shape[0], 1)
     tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
     _isa.dma_copy(tile, src)
@@ -91,7 +91,7 @@ def load_transpose2d(src: Any, dtype: Any = None) -> NkiTensor:
             f"nl.load_transpose2d: src '{src.name}' {src.shape} has {src.ndim} dimensions, not 2",
             fix="reshape it to (rows, columns), or use nisa.dma_transpose for up to 4 dimensions",
         )
-    label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
+    label = _assigned_name(_here(), f"{src.name}_tile")
     same = dtype is None or _dtype.of(dtype) is src.dtype
     tile = ndarray(src.shape[::-1], src.dtype, sbuf, label if same else f"{src.name}_transposed")
     _isa.dma_transpose(tile, src)
@@ -123,7 +123,7 @@ def device_print(print_prefix: str, tensor: Any) -> None:
     A line with the prefix, the core and the number of the print goes to standard output, then the values. With
     ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, ``<folder>/<prefix>/core_<core>/<iteration>/tensor.npy`` is written as well.
     """
-    _current("nl.device_print").emit(_DevicePrint(print_prefix, tensor))
+    _current("nl.device_print").emit(_device_print(print_prefix, tensor))
 
 
 def _described(value: Any) -> str:

@@ -23,11 +23,11 @@ from nki.base.errors import (
     ShapeError,
 )
 from nki.base.source import here
+from nki.frontend.builder import current
 from nki.frontend.objects import NKIObject
-from nki.ir.program import current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
-from nki.isa.deprecated import dropped, taking
+from nki.isa.deprecated import accepting, dropped
 from nki.isa.tables.operators import Op
 from nki.language.tensor import NkiTensor
 
@@ -246,7 +246,7 @@ def collective_permute_implicit_reduce(
             )
 
 
-@taking(
+@accepting(
     dropped("num_channels", "0.3", "leave it out: `collective_permute_implicit` takes the channels as `channel_ids`"),
     "ncc.collective_permute_implicit_current_processing_rank_id",
 )
@@ -272,7 +272,7 @@ def rank_id(name: str | None = None) -> VirtualRegister:
 
 def _register(name: str | None) -> VirtualRegister:
     """A new register that holds 0, the one rank."""
-    where = here("specialise.py")
+    where = here()
     register = current("nki.collectives").register(name or assigned_name(where, "rank"), where)
     isa.register_move(register, 0)
     return register

@@ -9,17 +9,16 @@ partitions are laid beside one another, where each instruction that touches them
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
-from nki import target as targets
-from nki.analysis.liveness import LiveRange, Region, interference, live_ranges, regions
+from nki.analysis.liveness import LiveRange, interference, live_ranges
 from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
@@ -27,52 +26,64 @@ from nki.isa.rules.operands import starts
 from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics, overwrites
 from nki.passes.allocation.packing import Fixed, pack, stack
+from nki.passes.stage import CoreStage
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
 
 
-def run(kernel: Program, target: Target, *, apart: bool = True) -> Program:
-    """``kernel`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room.
-
-    ``apart``: tiles that the user has placed do not overlap while both are in use. Who runs the kernel and looks at
-    every byte (the simulator) knows better than their lives tell.
+@dataclass(frozen=True)
+class Allocate(CoreStage):
+    """Stage ``allocate``. ``check_overlap``: refuse tiles placed by the user that overlap while both are in use; an
+    executor that looks at every byte (the simulator) knows better than live ranges tell.
     """
-    _check_known(kernel)
-    places: dict[Tensor, TileAddress] = {}
-    living = live_ranges(kernel, target)
-    for region in regions(target):
-        places.update(_placed(kernel, region, living[region.buffer], target, apart))
-    wrong = _wrong_starts(kernel, places, target)
-    if wrong is not None:
-        raise wrong
-    return replace(kernel, places=places)
+
+    name: ClassVar[str] = "allocate"
+    check_overlap: bool = True
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
+        """``core`` with a place for every tensor on chip. Raises :class:`MemoryFullError` where there is no room."""
+        _check_known(core)
+        places: dict[Tensor, TileAddress] = {}
+        living = live_ranges(core, target)
+        for space in memory_spaces(target):
+            places.update(_placed(program.name, core, space, living[Buffer[space.name]], target, self.check_overlap))
+        wrong = _wrong_starts(core, places, target)
+        if wrong is not None:
+            raise wrong
+        return replace(core, placement=places)
+
+    def check(self, program: Program, target: Target) -> None:
+        """Every tensor on chip that is touched has a place inside its memory, and no two in use overlap."""
+        for core in program.cores:
+            _check_places(core, target)
 
 
 def _placed(
-    kernel: Program, region: Region, living: list[LiveRange], target: Target, apart: bool
+    name: str, kernel: CoreProgram, space: MemorySpace, living: list[LiveRange], target: Target, apart: bool
 ) -> dict[Tensor, TileAddress]:
     """The places of what lives in one memory, in the order in which it begins to live."""
     given: dict[Tensor, TileAddress] = {}
     for life in living:
-        place = life.tensor.address or kernel.places.get(life.tensor)
+        place = life.tensor.address or kernel.placement.get(life.tensor)
         if place is not None:
             given[life.tensor] = place
     fixed = [Fixed(life, *given[life.tensor]) for life in living if life.tensor in given]
-    _check_given(kernel, region, fixed, apart)
+    _check_given(kernel, space, fixed, apart)
     free = [life for life in living if life.tensor not in given] if given else living
-    found = pack(free, region.usable, fixed) if free else []
+    found = pack(free, space.usable, fixed) if free else []
     if found is None:
-        found = _stacked(kernel, region, free, fixed, target)
+        found = _stacked(kernel, space, free, fixed, target)
     if found is None:
-        raise diagnostics.full(kernel, region, living, target)
+        raise diagnostics.full(name, kernel, space, living, target)
     places = {life.tensor: place for life, place in zip(free, found, strict=True)}
     return {life.tensor: given.get(life.tensor) or places[life.tensor] for life in living} if given else places
 
 
-def _check_known(kernel: Program) -> None:
+def _check_known(kernel: CoreProgram) -> None:
     """Raise unless the places that the kernel brings along are those of tiles."""
-    for tensor, place in kernel.places.items():
+    for tensor, place in kernel.placement.items():
         if tensor.buffer not in (Buffer.sbuf, Buffer.psum) or (tensor.address or place) != place:
             raise PlaceError(
                 f"'{tensor.name}' in {tensor.buffer.value} has place={place}; only tiles in sbuf and psum have one, "
@@ -81,27 +92,27 @@ def _check_known(kernel: Program) -> None:
             )
 
 
-def _check_given(kernel: Program, region: Region, fixed: Sequence[Fixed], apart: bool) -> None:
+def _check_given(kernel: CoreProgram, space: MemorySpace, fixed: Sequence[Fixed], apart: bool) -> None:
     """Raise unless given places lie inside the memory and, ``apart``, no two overlap while both are in use."""
     for f in fixed:
         tensor = f.life.tensor
-        if tensor.address is None and not _inside(region, f.life, (f.partition, f.offset)):
+        if tensor.address is None and not _inside(space, f.life, (f.partition, f.offset)):
             raise PlaceError(
-                f"'{tensor.name}' has place={(f.partition, f.offset)}, which is none in {region.buffer.value} for "
-                f"{tensor.shape[0]} partitions of {region.partitions} and {f.life.size} bytes of {region.usable} at a "
+                f"'{tensor.name}' has place={(f.partition, f.offset)}, which is none in {space.name} for "
+                f"{tensor.shape[0]} partitions of {space.partitions} and {f.life.size} bytes of {space.usable} at a "
                 f"multiple of {f.life.align}",
                 fix=_FIX,
             )
     known = [f.life for f in fixed if apart or f.life.tensor.address is None]
     met = _met(kernel, known, {f.life.tensor: (f.partition, f.offset) for f in fixed})
     if isinstance(met, overwrites.Loss):
-        raise diagnostics.lost(kernel, region, known, met)
+        raise diagnostics.lost(kernel, space, known, met)
     if met is not None:
         raise diagnostics.overlap(kernel, *met)
 
 
 def _met(
-    kernel: Program, living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]
+    kernel: CoreProgram, living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]
 ) -> overwrites.Loss | tuple[LiveRange, LiveRange] | None:
     """What lies on the bytes of another while both are in use; of tiles that the user has placed, what that spoils."""
     met = interference(living, places)
@@ -124,22 +135,22 @@ def _pairs(living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]) ->
                 yield living[j], one
 
 
-def _inside(region: Region, life: LiveRange, place: TileAddress) -> bool:
+def _inside(space: MemorySpace, life: LiveRange, place: TileAddress) -> bool:
     """Whether the place is one that this stage could have chosen."""
     partition, offset = place
     count = life.tensor.shape[0]
     aligned = offset % life.align == 0 and partition in starts(count)
-    return aligned and partition + count <= region.partitions and offset + life.size <= region.usable
+    return aligned and partition + count <= space.partitions and offset + life.size <= space.usable
 
 
 def _stacked(
-    kernel: Program, region: Region, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
+    kernel: CoreProgram, space: MemorySpace, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
 ) -> list[TileAddress] | None:
     """Places of which some start at other partitions than 0; None where that does not help."""
     seats = _seats(kernel, free, target)
     given = {f.life.tensor: (f.partition, f.offset) for f in fixed}
     while any(len(its) > 1 for its in seats.values()):
-        found = stack(free, region.usable, fixed, [seats[life.tensor] for life in free])
+        found = stack(free, space.usable, fixed, [seats[life.tensor] for life in free])
         if found is None:
             return None
         places = {life.tensor: place for life, place in zip(free, found, strict=True)}
@@ -152,7 +163,7 @@ def _stacked(
     return None
 
 
-def _seats(kernel: Program, free: Sequence[LiveRange], target: Target) -> dict[Tensor, tuple[int, ...]]:
+def _seats(kernel: CoreProgram, free: Sequence[LiveRange], target: Target) -> dict[Tensor, tuple[int, ...]]:
     """The partitions at which each tensor can start, given every instruction that touches it.
 
     What the Tensor engine touches stays at 0, since rows and columns of the array follow from its partitions; so does
@@ -211,7 +222,7 @@ def _shifted(access: Access, places: Mapping[Tensor, TileAddress]) -> Access:
     return Access(access.tensor, offset, access.shape, access.strides, access.dtype, access.dynamic)
 
 
-def _illegal(kernel: Program, places: Mapping[Tensor, TileAddress], target: Target) -> tuple[Inst, NkiError] | None:
+def _illegal(kernel: CoreProgram, places: Mapping[Tensor, TileAddress], target: Target) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the partitions at which its tiles start, and its error."""
     moved = {tensor: place for tensor, place in places.items() if place[0]}
     known: dict[tuple[Any, ...], bool] = {}
@@ -224,20 +235,17 @@ def _illegal(kernel: Program, places: Mapping[Tensor, TileAddress], target: Targ
     return None
 
 
-def _wrong_starts(kernel: Program, places: Mapping[Tensor, TileAddress], target: Target) -> NkiError | None:
+def _wrong_starts(kernel: CoreProgram, places: Mapping[Tensor, TileAddress], target: Target) -> NkiError | None:
     found = _illegal(kernel, places, target)
     return None if found is None else found[1].at(found[0].where.span, found[0].where.stack)
 
 
-def legal(kernel: Program) -> None:
-    """On each core, every tensor on chip that is touched has a place inside its memory, and no two in use overlap."""
-    target = targets.find(kernel.target)
-    for core in kernel.cores:
-        living = live_ranges(core, target)
-        for region in regions(target):
-            for life in living[region.buffer]:
-                place = core.places.get(life.tensor)
-                name, given = life.tensor.name, life.tensor.address
-                assert place is not None, f"allocate left '{name}' without a place"
-                assert place == given or (given is None and _inside(region, life, place)), f"'{name}' at {place}"
-            assert _met(core, living[region.buffer], core.places) is None, "allocate put two tiles in one place"
+def _check_places(core: CoreProgram, target: Target) -> None:
+    living = live_ranges(core, target)
+    for space in memory_spaces(target):
+        for life in living[Buffer[space.name]]:
+            place = core.placement.get(life.tensor)
+            name, given = life.tensor.name, life.tensor.address
+            assert place is not None, f"allocate left '{name}' without a place"
+            assert place == given or (given is None and _inside(space, life, place)), f"'{name}' at {place}"
+        assert _met(core, living[Buffer[space.name]], core.placement) is None, "allocate put two tiles in one place"

@@ -7,8 +7,12 @@ from typing import Any
 
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, PsumError, ShapeError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.deprecation import DeprecatedForms
+from nki.ir.effects import Accumulation, Effects
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.deprecated import dropped, renamed
@@ -71,7 +75,19 @@ def _rows(m: Algebra[Any], tile: Access) -> Any:
     return m.stack([m.cast(m.load(row(tile, r)), float32) for r in (0, 1)], 2 * tile.partitions)
 
 
-@instruction(engines=(enums.engine.tensor,))
+@instruction(
+    engines=(enums.engine.tensor,),
+    effects=Effects(
+        accumulation=Accumulation("accumulate", moves=lambda i: i.is_transpose),
+        element_indexed=("dst", "stationary", "moving"),
+    ),
+    deprecated=DeprecatedForms(
+        (
+            renamed("is_moving_zero", "is_moving_onezero", "0.2"),
+            dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
+        )
+    ),
+)
 class NcMatmul(Inst):
     """``dst = stationary.T @ moving``, contracted over partitions, into PSUM.
 
@@ -97,11 +113,6 @@ class NcMatmul(Inst):
     perf_mode: enums.matmul_perf_mode = _PERF.none
     name: str | None = None
 
-    older = (
-        renamed("is_moving_zero", "is_moving_onezero", "0.2"),
-        dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
-    )
-    by_elements = ("dst", "stationary", "moving")
     rules = (
         *tiles("dst", "stationary", "moving"),
         buffer("stationary", Buffer.sbuf),
@@ -271,13 +282,15 @@ class NcMatmul(Inst):
             value = m.alu("add", m.load(self.dst), value)
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        wide = self.moving.dtype.name == "float32"
-        columns = max(_free(self.moving, self.perf_mode is _PERF.double_row), target.matmul_min_interval_cycles)
-        return Cost(
-            columns * (target.matmul_fp32_factor if wide else 1) + target.matmul_issue_cycles,
-            "measured",
-            target.source("matmul_issue_cycles"),
+    def cost(self, target: Target) -> Estimate:
+        """``max(p M / 4, p max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
+        p = 1, for float32 several passes.
+        """
+        double = self.perf_mode is _PERF.double_row
+        columns = _free(self.moving, double)
+        factor = target.matmul_fp32_factor if self.moving.dtype is float32 else 1
+        return cost.matmul(
+            target, columns, _free(self.stationary, double), factor, *target.origin("matmul_issue_cycles")
         )
 
     @classmethod

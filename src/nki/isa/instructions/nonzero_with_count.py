@@ -8,7 +8,9 @@ from nki.base.dtype import float32, int32
 from nki.base.errors import ArgumentError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.effects import Effects
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
 from nki.isa.instructions.gather import CORE
@@ -26,7 +28,7 @@ def _first(access: Access) -> Access:
     return Access(access.tensor, access.offset, shape, strides, access.dtype)
 
 
-@instruction(engines=(enums.engine.gpsimd,))
+@instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: i.dst.partitions > 1))
 class NonzeroWithCount(Inst):
     """The positions of the elements that are not 0, in partitions 0, 16, 32, … of ``src``; gen3 and later.
 
@@ -68,9 +70,6 @@ class NonzeroWithCount(Inst):
         ),
     )
 
-    def leaves_some(self) -> bool:
-        return self.dst.partitions > 1
-
     def semantics(self, m: Algebra[Any]) -> None:
         found = m.nonzero(m.load(_first(self.src)))
         moved = m.integer("add", found, m.const(self.index_offset, int32), int32)
@@ -80,8 +79,10 @@ class NonzeroWithCount(Inst):
         last = m.alu("equal", place, m.const(self.src.free_elements, int32))
         m.store(_first(self.dst), m.select(last, found, listed))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(150.0 + self.dst.free_elements, "as other GpSimd instructions that look at every element")
+    def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` GpSimd cycles for N elements per partition."""
+        why = "as other GpSimd instructions that look at every element"
+        return cost.guessed(self, target, self.dst.free_elements, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> NonzeroWithCount:

@@ -8,9 +8,13 @@ from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError, MemoryRegionError, ShapeError
 from nki.base.source import here
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, Rule, instruction
-from nki.ir.program import current
+from nki.ir.deprecation import DeprecatedForms
+from nki.ir.effects import Effects
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, Rule, instruction
+from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
@@ -20,7 +24,6 @@ from nki.isa.tables import enums
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.register_alloc and the functions beside it"
-_COST = Cost(64.0, "guess", "a sequencer's instruction without work for its engine")
 _WORD = range(-(1 << 31), 1 << 32)
 _KINDS = (*INTEGERS, dt.float32)
 
@@ -80,15 +83,17 @@ def _one_element(name: str) -> tuple[Rule, ...]:
     )
 
 
-@instruction(engines=(enums.engine.sync,))
+@instruction(
+    engines=(enums.engine.sync,),
+    effects=Effects(scalar_registers=("dst", "src")),
+    deprecated=DeprecatedForms((renamed("imm", "src", "0.3"),)),
+)
 class RegisterMove(Inst):
     """``dst = src``: a whole number of 32 bits, or what another register holds."""
 
     dst: Out[Tile]
     src: Index | In[Tile]
 
-    older = (renamed("imm", "src", "0.3"),)
-    scalar_registers = ("dst", "src")
     rules = (
         _is_register("dst"),
         _WRITABLE,
@@ -117,15 +122,16 @@ class RegisterMove(Inst):
         else:
             m.store(self.dst, m.iota(((0, 1),), self.src, 0, 1))
 
-    def cost(self, target: Target) -> Cost:
-        return _COST
+    def cost(self, target: Target) -> Estimate:
+        """One instruction of the sequencer."""
+        return cost.fixed(self, target, target.sequencer_ns, *target.origin("sequencer_ns"))
 
     @classmethod
     def sample(cls, draw: Draw) -> RegisterMove:
         return cls(draw.register(), draw.register() if draw.flag() else draw.integer(-(1 << 31), (1 << 31) - 1))
 
 
-@instruction(engines=(enums.engine.sync,))
+@instruction(engines=(enums.engine.sync,), effects=Effects(scalar_registers=("dst",)))
 class RegisterLoad(Inst):
     """``dst = src``: one element of a tensor in SBUF or HBM.
 
@@ -136,7 +142,6 @@ class RegisterLoad(Inst):
     dst: Out[Tile]
     src: In[Tile]
 
-    scalar_registers = ("dst",)
     rules = (_is_register("dst"), _WRITABLE, *_one_element("src"))
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -145,8 +150,9 @@ class RegisterLoad(Inst):
         else:
             m.store(self.dst, m.integer("add", m.flat(self.src), m.const(0, dt.int32), dt.int32))
 
-    def cost(self, target: Target) -> Cost:
-        return _COST
+    def cost(self, target: Target) -> Estimate:
+        """One read of a register from memory."""
+        return cost.fixed(self, target, target.register_load_ns, *target.origin("register_load_ns"))
 
     @classmethod
     def sample(cls, draw: Draw) -> RegisterLoad:
@@ -154,14 +160,13 @@ class RegisterLoad(Inst):
         return cls(draw.register(), draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1,), dtype))
 
 
-@instruction(engines=(enums.engine.sync,))
+@instruction(engines=(enums.engine.sync,), effects=Effects(scalar_registers=("src",)))
 class RegisterStore(Inst):
     """``dst = src``: the register's low bits, as many as an element of ``dst`` in SBUF or HBM has."""
 
     dst: Out[Tile]
     src: In[Tile]
 
-    scalar_registers = ("src",)
     rules = (_is_register("src"), *_one_element("dst"))
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -169,8 +174,9 @@ class RegisterStore(Inst):
         low = Access(self.src.tensor, 0, (1, 1), (4 // kind.itemsize, 1), kind)
         m.store(reinterpreted(self.dst, kind), m.flat(low))
 
-    def cost(self, target: Target) -> Cost:
-        return _COST
+    def cost(self, target: Target) -> Estimate:
+        """One write of a register to memory."""
+        return cost.fixed(self, target, target.register_store_ns, *target.origin("register_store_ns"))
 
     @classmethod
     def sample(cls, draw: Draw) -> RegisterStore:
@@ -183,7 +189,7 @@ def register_alloc(x: Any = None) -> VirtualRegister:
 
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
     """
-    where = here("specialise.py")
+    where = here()
     made = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
     if isinstance(x, Access) and not is_register(x):
         _record(RegisterLoad(made, x))

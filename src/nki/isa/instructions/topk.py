@@ -6,8 +6,11 @@ from typing import Any
 
 from nki.base.dtype import bfloat16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.effects import Effects
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.instructions.gather import CORE
@@ -25,7 +28,7 @@ def _snake(access: Access, first: int, columns: int, partitions: int = CORE) -> 
     return Access(access.tensor, access.offset + first * along, shape, strides, access.dtype)
 
 
-@instruction(engines=(enums.engine.gpsimd,))
+@instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: True))
 class Topk(Inst):
     """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
 
@@ -97,9 +100,6 @@ class Topk(Inst):
         ),
     )
 
-    def leaves_some(self) -> bool:
-        return True
-
     def semantics(self, m: Algebra[Any]) -> None:
         numbers = m.strided(m.load(_snake(self.src, 0, self.src.free_elements)), 0, 1, self.n)
         count = self.val_dst.free_elements
@@ -111,8 +111,10 @@ class Topk(Inst):
             if rest:
                 m.store(_snake(target, whole, 1, rest), m.strided(found, whole * CORE, 1))
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(4.0 * self.n + self.val_dst.free_elements, "docs", _SOURCE)
+    def cost(self, target: Target) -> Estimate:
+        """``4 n + K + issue`` GpSimd cycles: K results per partition of ``val_dst``."""
+        cycles = 4.0 * self.n + self.val_dst.free_elements
+        return cost.pipelined(self, target, cycles, "docs", _SOURCE)
 
     @classmethod
     def sample(cls, draw: Draw) -> Topk:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
 _NOBODY = -1
@@ -35,7 +35,7 @@ class Loss:
     writer: Inst
 
 
-def loss(kernel: Program, placed: Iterable[Tensor]) -> Loss | None:
+def loss(kernel: CoreProgram, placed: Iterable[Tensor]) -> Loss | None:
     """The first of these tiles, which the user has placed in one memory, that loses what is read of it."""
     tiles = list(dict.fromkeys(placed))
     tiles = [tensor for tensor in tiles if any(_meet(tensor, other) for other in tiles if other is not tensor)]
@@ -84,7 +84,7 @@ class _Bytes:
         writes = [access for access in inst.writes() if access.tensor in self.numbers]
         found = self._lost(inst, reads)
         if found is None and writes:
-            certain = not inst.leaves_some()
+            certain = not inst.may_leave_unwritten()
             for access in writes:
                 self._write(inst, access, certain)
             found = self._lost(inst, reads)

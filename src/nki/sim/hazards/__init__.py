@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import warn_at
+from nki.ir.effects import Exchange, Predicate
 from nki.ir.execution_observer import Watcher
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Buffer, Tensor, by_elements
-from nki.isa.instructions.core_barrier import CoreBarrier
-from nki.isa.instructions.sendrecv import Sendrecv
-from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
 from nki.sim.hazards.core_races import Races
 from nki.sim.hazards.loop_carried import Iterations, ignore
 from nki.sim.hazards.messages import Log, Reader, box_of, strayed
@@ -117,7 +115,7 @@ class Hazards(Watcher):
     """
 
     def __init__(
-        self, launch: Launch, machine: Machine, program: Program | None = None, *, several: bool = False
+        self, launch: Launch, machine: Machine, program: CoreProgram | None = None, *, several: bool = False
     ) -> None:
         self._core = launch.cores
         self._several = several
@@ -164,8 +162,9 @@ class Hazards(Watcher):
 
     def ends(self) -> None:
         inst = self._inst
-        if isinstance(inst, CoreBarrier) and len(inst.together()) > 1:
-            self._launch.races.met(self._core, inst.data.tensor)
+        barrier = None if inst is None else inst.as_barrier()
+        if barrier is not None and len(barrier.cores) > 1:
+            self._launch.races.met(self._core, barrier.data.tensor)
         for access, before, tell in self._written:
             assert inst is not None
             now = self._bytes(access)
@@ -196,7 +195,7 @@ class Hazards(Watcher):
         inst = self._inst
         assert inst is not None
         if shadow.reads is not None:
-            if getattr(inst, "accumulate", False):
+            if inst.accumulates:
                 self._adds(inst, access, shadow)
                 return
             shadow.reads.note_read(access, self._time)
@@ -205,8 +204,8 @@ class Hazards(Watcher):
         if shadow.tracked:
             self._taken.append(access)
         if shadow.whole or shadow.touched(access):
-            if isinstance(inst, Sendrecv):
-                self._sends(inst, np.zeros(access.shape, np.bool_), None)
+            if (exchange := inst.as_exchange()) is not None:
+                self._sends(exchange, np.zeros(access.shape, np.bool_), None)
             if self._iterations.open and not (self._several and access.buffer is Buffer.shared_hbm):
                 self._iterations.reads(inst, access, shadow, shadow.made, self._time)
         elif not _may_stay(inst, access):
@@ -224,8 +223,8 @@ class Hazards(Watcher):
             self._launch.reads_ahead(origin)
         undefined = times <= 0
         undefined = np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1))
-        if isinstance(inst, Sendrecv):  # to run it again takes the other core
-            self._sends(inst, undefined, origin)
+        if (exchange := inst.as_exchange()) is not None:  # to run it again takes the other core
+            self._sends(exchange, undefined, origin)
             return
         if self._trial is None:
             self._trial, self._origin = Trial(self._machine, inst), origin
@@ -234,28 +233,29 @@ class Hazards(Watcher):
     def _others_may_write(self, access: Access) -> bool:
         return self._several and access.buffer is Buffer.shared_hbm
 
-    def _sends(self, inst: Sendrecv, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
+    def _sends(self, exchange: Exchange, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
         """What is undefined of a tile that goes to another core."""
-        key = (self._core, inst.send_to_rank, inst.pipe_id)
+        key = (self._core, exchange.to, exchange.pipe)
         self._launch.sent.setdefault(key, deque()).append((undefined, origin))
 
-    def _receives(self, inst: Sendrecv, shadow: Shadow) -> None:
+    def _receives(self, exchange: Exchange, shadow: Shadow) -> None:
         """What is undefined of a tile that came from another core stays so."""
-        undefined, origin = self._launch.sent[inst.recv_from_rank, self._core, inst.pipe_id].popleft()
+        undefined, origin = self._launch.sent[exchange.source, self._core, exchange.pipe].popleft()
         if undefined.any():
-            shadow.spoil(inst.dst, undefined)
+            shadow.spoil(exchange.dst, undefined)
             shadow.origin = origin
 
     def writes(self, access: Access) -> None:
         shadow = self._shadow(access.tensor)
         inst = self._inst
         assert inst is not None
-        if isinstance(inst, TensorCopyPredicated) and access is inst.dst and not shadow.touched(access):
-            self._writes_some(inst, shadow)
+        predicate = inst.write_predicate()
+        if predicate is not None and access is predicate.dst and not shadow.touched(access):
+            self._writes_some(inst, predicate, shadow)
             return
         if self._trial is not None:
             self._trial.writes(access)
-        if shadow.reads is not None and getattr(inst, "accumulate", None) is False:
+        if shadow.reads is not None and inst.effects.accumulation is not None and inst.accumulates is False:
             self._launch.sums.restarts(inst, access, shadow)
         if access.buffer is Buffer.shared_hbm and (self._several or self._iterations.open):
             self._shares(inst, access, shadow)
@@ -264,8 +264,8 @@ class Hazards(Watcher):
         if self._outside is not None and self._outside[0].size == access.size:
             self._stray.append((access, self._outside[0].reshape(access.shape), self._outside[1]))
         shadow.note(access, self._time)
-        if isinstance(inst, Sendrecv):
-            self._receives(inst, shadow)
+        if (exchange := inst.as_exchange()) is not None:
+            self._receives(exchange, shadow)
         if shadow.tracked:
             self._places.written(shadow, access, self._time)
             self._check_own(inst, shadow)
@@ -310,11 +310,10 @@ class Hazards(Watcher):
     def counts(self, loop: For) -> None:
         self._shadow(loop.register.tensor).note(loop.register, self._log.add(loop))
 
-    def _writes_some(self, inst: TensorCopyPredicated, shadow: Shadow) -> None:
+    def _writes_some(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:
         """A predicated copy to places that were never written: those that the predicate chooses are now."""
-        predicate = self._machine.contents(inst, inst.predicate).reshape(inst.dst.shape)
-        chosen = (predicate == 0) if inst.reverse_pred else (predicate != 0)
-        shadow.note_some(inst.dst, chosen, self._time)
+        mask = predicate.mask(self._machine.contents(inst, predicate.operand))
+        shadow.note_some(predicate.dst, mask, self._time)
 
     def _adds(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """A matmul adds to ``access``: matmuls must have begun that sum."""
@@ -340,7 +339,7 @@ class Hazards(Watcher):
             assert shadow.origin is not None, "what is spoilt has an origin"
             return reader.undefined(shadow.origin)
         missing = shadow.bytes_of(access, times == 0)
-        if getattr(by, "accumulate", False) and shadow.reads is not None:
+        if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:
             return reader.unbegun(missing)
         found = self._places.beneath(access.tensor, missing) if shadow.tracked else None
         if found is not None:
@@ -354,9 +353,10 @@ class Hazards(Watcher):
 
 def _may_stay(inst: Inst, access: Access) -> bool:
     """Whether ``inst`` may leave ``access`` as it is, and so may find nothing there."""
-    if not isinstance(inst, TensorCopyPredicated):
+    predicate = inst.write_predicate()
+    if predicate is None:
         return False
-    return access is inst.dst or (by_elements(inst.dst) and access.tensor is inst.dst.tensor)
+    return access is predicate.dst or (by_elements(predicate.dst) and access.tensor is predicate.dst.tensor)
 
 
 def _buried(times: Times) -> NDArray[np.bool_]:

@@ -19,7 +19,7 @@ from nki.base.source import Span, Where
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Role, Tensor
 
 Bytes = NDArray[np.bool_]
@@ -46,12 +46,13 @@ class Log:
 
     def by_matmul(self, time: int) -> bool:
         """Whether a matrix product ran then."""
-        return time > 0 and hasattr(self._kinds[time - 1], "accumulate")
+        kind = self._kinds[time - 1] if time > 0 else None
+        return kind is not None and kind.effects.accumulation is not None
 
     def by_tensor_engine(self, time: int) -> bool:
         """Whether it was the Tensor engine that ran then."""
         kind = self._kinds[time - 1]
-        return kind is not None and kind.engines[0].name == "tensor"
+        return kind is not None and kind.on_tensor_engine
 
     def mnemonic(self, time: int) -> str:
         """The name of the instruction that ran then."""
@@ -130,7 +131,7 @@ class Reader:
         self._near = by.where.span
         self._subject = f"{named(by, access)} {shown(access.tensor)}"
 
-    def unwritten(self, missing: Bytes, last: int, program: Program | None) -> NkiError:
+    def unwritten(self, missing: Bytes, last: int, program: CoreProgram | None) -> NkiError:
         """Nobody has written the ``missing`` bytes; the tensor was last written at time ``last`` (0: never)."""
         tensor = self._access.tensor
         made = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
@@ -228,7 +229,7 @@ def early(log: Log, tensor: Tensor, places: Bytes, read: int, adds: Inst) -> Nki
     return AccumulationError(text, fix=fix).at(where.span, where.stack)
 
 
-def later_writer(program: Program, by: Inst | Loop, tensor: Tensor, missing: Bytes) -> Inst | None:
+def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: Bytes) -> Inst | None:
     """The first instruction behind ``by`` that writes some of the ``missing`` bytes."""
     behind = False
     for inst in program.instructions():

@@ -29,12 +29,11 @@ from nki.backend.cpu.loop_ir.nodes import (
     Scan,
     Top8,
     loads,
-    merged,
 )
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
-from nki.ir.types import Access
+from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
 
 
@@ -135,13 +134,13 @@ class LoopIRBuilder:
     def transpose(self, value: Expr) -> Expr:
         memref = self._single_stride(value)
         step, count = memref.dims[0]
-        dims = merged(iter([(memref.row_step, memref.rows)]))
+        dims = coalesced([(memref.row_step, memref.rows)])
         transposed = replace(memref, rows=count, row_step=step, dims=dims)
         return Expr("load", value.dtype, count, memref.rows, memref=transposed)
 
     def iota(self, pattern: Dims, offset: Any, channel_multiplier: Any, partitions: int) -> Expr:
         columns = math.prod(count for _, count in pattern)
-        dims = merged(iter(pattern))
+        dims = coalesced(pattern)
         return Expr("iota", dt.int32, partitions, columns, value=(dims, offset, channel_multiplier))
 
     def select(self, condition: Expr, yes: Expr, no: Expr) -> Expr:
@@ -216,13 +215,13 @@ class LoopIRBuilder:
         return _load_of(target)
 
     def _memref_of(self, access: Access) -> MemRef:
-        dims = merged(zip(access.strides[1:], access.shape[1:], strict=True))
+        dims = coalesced(zip(access.strides[1:], access.shape[1:], strict=True))
         offset = access.offset * access.dtype.itemsize
         return MemRef(int(access.tensor.name), offset, access.partitions, access.strides[0], dims, access.dtype)
 
     def _flat_memref_of(self, access: Access) -> MemRef:
         offset = access.offset * access.dtype.itemsize
-        return MemRef(int(access.tensor.name), offset, 1, 0, merged(access.pattern()), access.dtype)
+        return MemRef(int(access.tensor.name), offset, 1, 0, coalesced(access.pattern()), access.dtype)
 
     def _loaded(self, expr: Expr) -> Expr:
         assert expr.memref is not None

@@ -170,19 +170,6 @@ class RowOp:
 LoopStatement = Assign | Reduce | Gemm | Scan | Top8 | FindIndex | IndexedStore | RowOp | Print
 
 
-def merged(pattern: Iterator[tuple[int, int]]) -> Dims:
-    """A pattern without dimensions of one element and with neighbours merged where one step continues the other."""
-    dims: list[tuple[int, int]] = []
-    for step, count in pattern:
-        if count == 1:
-            continue
-        if dims and dims[-1][0] == step * count:
-            dims[-1] = (step, dims[-1][1] * count)
-        else:
-            dims.append((step, count))
-    return tuple(dims) or ((1, 1),)
-
-
 def subexpressions(expr: Expr) -> list[Expr]:
     """An expression and all its parts."""
     parts = [expr]
