@@ -26,7 +26,7 @@ from nki.ir.verifier import verify
 from nki.isa.rules.operands import starts
 from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics, overwrites
-from nki.passes.allocation.packing import Fixed, pack, stack
+from nki.passes.allocation.packing import Pinned, first_fit, pack
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
@@ -58,7 +58,7 @@ def _placed(
         place = life.tensor.address or kernel.places.get(life.tensor)
         if place is not None:
             given[life.tensor] = place
-    fixed = [Fixed(life, *given[life.tensor]) for life in living if life.tensor in given]
+    fixed = [Pinned(life, *given[life.tensor]) for life in living if life.tensor in given]
     _check_given(kernel, region, fixed, apart)
     free = [life for life in living if life.tensor not in given] if given else living
     found = pack(free, region.usable, fixed) if free else []
@@ -81,19 +81,19 @@ def _check_known(kernel: Program) -> None:
             )
 
 
-def _check_given(kernel: Program, region: Region, fixed: Sequence[Fixed], apart: bool) -> None:
+def _check_given(kernel: Program, region: Region, fixed: Sequence[Pinned], apart: bool) -> None:
     """Raise unless given places lie inside the memory and, ``apart``, no two overlap while both are in use."""
     for f in fixed:
-        tensor = f.life.tensor
-        if tensor.address is None and not _inside(region, f.life, (f.partition, f.offset)):
+        tensor = f.live.tensor
+        if tensor.address is None and not _inside(region, f.live, (f.partition, f.offset)):
             raise PlaceError(
                 f"'{tensor.name}' has place={(f.partition, f.offset)}, which is none in {region.buffer.value} for "
-                f"{tensor.shape[0]} partitions of {region.partitions} and {f.life.size} bytes of {region.usable} at a "
-                f"multiple of {f.life.align}",
+                f"{tensor.shape[0]} partitions of {region.partitions} and {f.live.size} bytes of {region.usable} at a "
+                f"multiple of {f.live.align}",
                 fix=_FIX,
             )
-    known = [f.life for f in fixed if apart or f.life.tensor.address is None]
-    met = _met(kernel, known, {f.life.tensor: (f.partition, f.offset) for f in fixed})
+    known = [f.live for f in fixed if apart or f.live.tensor.address is None]
+    met = _met(kernel, known, {f.live.tensor: (f.partition, f.offset) for f in fixed})
     if isinstance(met, overwrites.Loss):
         raise diagnostics.lost(kernel, region, known, met)
     if met is not None:
@@ -133,13 +133,13 @@ def _inside(region: Region, life: LiveRange, place: TileAddress) -> bool:
 
 
 def _stacked(
-    kernel: Program, region: Region, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
+    kernel: Program, region: Region, free: Sequence[LiveRange], fixed: Sequence[Pinned], target: Target
 ) -> list[TileAddress] | None:
     """Places of which some start at other partitions than 0; None where that does not help."""
     seats = _seats(kernel, free, target)
-    given = {f.life.tensor: (f.partition, f.offset) for f in fixed}
+    given = {f.live.tensor: (f.partition, f.offset) for f in fixed}
     while any(len(its) > 1 for its in seats.values()):
-        found = stack(free, region.usable, fixed, [seats[life.tensor] for life in free])
+        found = first_fit(free, region.usable, fixed, [seats[life.tensor] for life in free])
         if found is None:
             return None
         places = {life.tensor: place for life, place in zip(free, found, strict=True)}
