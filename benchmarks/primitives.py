@@ -117,9 +117,9 @@ def rows(runs: int) -> Iterator[Row]:
     for name, record, theirs in CASES:
         executable = _kernel(record, "predicated" in name).compile(x, y)
         mnemonic = name.split()[0]
-        body = executable.plan.body
+        body = executable.linked.cores[0].body
         index = max(i for i, inst in enumerate(body) if inst.mnemonic == mnemonic)
-        index += len(executable.plan.table) - len(body)  # rows that fill memory come first
+        index += len(executable.linked.cores[0].table) - len(body)  # rows that fill memory come first
         ours = instruction(executable, index, [array.ctypes.data for array in (x, y, result)], REPEATS)
 
         def other(call: Callable[[Any, Any, Any], Any] = theirs) -> None:

@@ -48,12 +48,12 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     """Run instruction ``index`` of a kernel ``repeats`` times in place, after everything before it ran once."""
     import numpy as np
 
-    plan = executable.plan
-    size = plan.arena + plan.scratch
+    core = executable.linked.cores[0]
+    size = core.arena + core.scratch
     memory = np.zeros(size + 128 + 24, np.uint8)
     start = -(-memory.ctypes.data // 64) * 64
-    table, args = plan.table, plan.args
-    fixed = {ARENA: start, SCRATCH: start + plan.arena, STATUS: start + size, TABLE: table.ctypes.data}
+    table, args = core.table, core.args
+    fixed = {ARENA: start, SCRATCH: start + core.arena, STATUS: start + size, TABLE: table.ctypes.data}
     fixed[ARGS] = args.ctypes.data
     bases = np.array([*(fixed[slot] for slot in range(FIRST_IO)), *pointers], np.int64)
     walk()(table.ctypes.data, len(table), args.ctypes.data, bases.ctypes.data)

@@ -12,8 +12,9 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import target
 from nki.describe.samples import example, generations
+from nki.frontend.builder import Builder
 from nki.ir.instruction import NOWHERE, REGISTRY, Inst
-from nki.ir.program import Builder, recording
+from nki.ir.recorder import recording
 from nki.ir.text.printer import show_inst
 
 ROOT = Path(__file__).parent.parent

@@ -87,7 +87,7 @@ def instruction(cls: type[Inst]) -> str:
         "## Example\n",
         f"```python\n{example(cls).text}\n```\n",
         "## Cost\n",
-        "Cycles of its engine, of the example:\n",
+        "Nanoseconds that the example keeps its engine (or all DMA engines), and until its result can be used:\n",
         *(f"- {line}" for line in costs(cls)),
         f"\nand of any, as declared (shapes and dtypes of `self`):\n\n```python\n{instructions.formula(cls)}\n```\n",
         "## Rules\n",

@@ -27,7 +27,8 @@ from nki.frontend.captured_state import Read, watching
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
 from nki.ir.ordering import Pairs
-from nki.ir.program import Program, is_recording
+from nki.ir.program import Program
+from nki.ir.recorder import is_recording
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
 

@@ -1,4 +1,4 @@
-"""What the plan of a kernel knows about its instructions."""
+"""Routines and their operands that alias, and memory that a kernel leaves as it was."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ import pytest
 import nki
 from nki import isa as nisa
 from nki import language as nl
-from nki.backend.cpu.runtime.link import aliases
+from nki.backend.cpu.runtime.routines import aliases
 from nki.base import dtype as dtypes
 from nki.ir.instruction import REGISTRY
 from nki.ir.types import Access, Buffer, Tensor

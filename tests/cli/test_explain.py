@@ -41,8 +41,8 @@ def test_an_instruction_is_explained_with_operands_example_and_cost(nki):
     assert "\n  dst (out): in sbuf, psum; every dtype that computes\n" in shown
     assert "\n  operand0 (in): in sbuf, psum; float32; or a number or nothing\n" in shown
     assert "\n  nisa.tensor_scalar(dst=dst, data=data, op0=nl." in shown
-    assert "\n  64 on trn1, trn2, trn3 [docs: NKI reference of release 2.26.1, nki.isa.tensor_scalar]\n" in shown
-    assert '\n  return cost.streaming(self.dst.free_elements, "tensor_scalar")\n' in shown
+    assert "\n  74.11 of vector, complete after 245.1, on trn1 [docs: NKI reference of release 2.26.1,\n" in shown
+    assert '\n  return cost.copying(self, target, self.dst.free_elements, "tensor_scalar")\n' in shown
 
 
 def test_dtypes_and_memory_are_what_the_rules_accept(nki):

@@ -14,7 +14,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import NkiError, OutsideKernelError, TensorOperatorError
 from nki.frontend.errors import KernelAssertError, KernelPythonError
-from nki.ir.program import is_recording
+from nki.ir.recorder import is_recording
 
 THREADS = 8
 

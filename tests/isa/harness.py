@@ -16,11 +16,11 @@ import pytest
 from numpy.lib.stride_tricks import as_strided
 
 import nki.isa  # noqa: F401  # declares the instructions
-from nki.backend.cpu.runtime.launch import Executable
 from nki.backend.numpy import executor
 from nki.base.dtype import DType, float32, uint8, uint32
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
+from nki.compiler.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
 from nki.ir.program import Program

@@ -13,7 +13,8 @@ import nki.isa as nisa
 from nki import target
 from nki.base.errors import OutsideKernelError
 from nki.ir import instruction as inst_module
-from nki.ir.instruction import REGISTRY, Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import REGISTRY, Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Role, Tile
 from nki.isa.stub import stub
@@ -158,7 +159,7 @@ PARTS: dict[str, Any] = {
     "__annotations__": {"dst": Out[Tile], "data": In[Tile]},
     "rules": (),
     "semantics": semantics,
-    "cost": lambda self, target: Cost(1.0, "guess", "a test"),
+    "cost": lambda self, target: Estimate("vector", 1.0, 1.0, 0.0, 0, "guess", "a test"),
     "sample": classmethod(lambda cls, draw: cls(draw.tile(1, 1, None), draw.tile(1, 1, None))),
 }
 
@@ -223,5 +224,8 @@ def test_every_cost_says_where_it_is_from() -> None:
         for generation in (g for g in target.GENERATIONS if harness.exists(cls, g)):
             draw = Draw(harness.source("cost", mnemonic), generation)
             for _ in range(10):
-                cost = harness.sample(cls, draw).cost(generation)
-                assert cost.cycles > 0 and cost.kind in ("docs", "measured", "guess") and len(cost.source) > 10
+                estimate = harness.sample(cls, draw).cost(generation)
+                assert 0 < estimate.occupancy <= estimate.latency and estimate.dependent >= 0
+                assert estimate.kind in ("docs", "measured", "guess") and len(estimate.source) > 10
+                assert estimate.resource in {engine.name for engine in cls.engines}
+                assert (estimate.resource == "dma") == (estimate.bytes > 0) == (estimate.issue > 0)

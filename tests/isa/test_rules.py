@@ -12,8 +12,9 @@ import nki.isa as nisa
 import nki.language as nl
 from nki import target as targets
 from nki.base.errors import ArgumentError, NkiError
+from nki.frontend.builder import Builder
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.program import Builder, current, recording
+from nki.ir.recorder import current, recording
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access
 from nki.isa.api import freeze

@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from nki.backend.numpy.executor import Memory
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.ir.program import Builder, recording
+from nki.frontend.builder import Builder
+from nki.ir.recorder import recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Reach
 from nki.language.tensor import NkiTensor

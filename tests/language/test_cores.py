@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.backend.cpu.runtime.launch import Executable
 from nki.backend.numpy import executor
 from nki.base.errors import DeadlockError, OutOfBoundsError
 from nki.compiler import pipeline
+from nki.compiler.executable import Executable
 from nki.ir.text import artifact, printer
 from nki.target import find
 

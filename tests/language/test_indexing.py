@@ -14,7 +14,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.dtype import float32
 from nki.base.errors import IndexRangeError, ViewError
-from nki.ir.program import Builder, recording
+from nki.frontend.builder import Builder
+from nki.ir.recorder import recording
 from nki.ir.types import Buffer
 from nki.language.indexing import ds
 from nki.language.tensor import NkiTensor

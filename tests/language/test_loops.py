@@ -15,11 +15,11 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki import target
-from nki.backend.cpu.runtime.launch import Executable
 from nki.backend.numpy import executor
 from nki.base.errors import PsumError
 from nki.base.warning import NkiDeprecationWarning
 from nki.compiler import pipeline
+from nki.compiler.executable import Executable
 from nki.ir.loop import For, While, loops
 from nki.ir.program import Program
 from nki.ir.text import artifact, printer

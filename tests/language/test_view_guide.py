@@ -15,7 +15,8 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import DynamicIndexError, IndexRangeError, RegisterUseError, ViewError, WriteOverlapError
 from nki.base.warning import NkiWarning
-from nki.ir.program import Builder, recording
+from nki.frontend.builder import Builder
+from nki.ir.recorder import recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer, Reach
 from nki.language.tensor import NkiTensor

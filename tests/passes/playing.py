@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -17,12 +16,13 @@ from nki.backend.numpy.placed_memory import PlacedMemory
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Statement, changed, regions
+from nki.ir.loop import changed
 from nki.ir.program import Program
 from nki.jit import adapter_for
-from nki.passes.scheduling.engine_assignment import Assignment
-from nki.rendezvous.turns import Cores, Link
-from nki.sim.interleaving import Machine
+from nki.passes import schedule
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.turns import Turns
+from nki.sim.interleaving import QueueSimulator
 
 Array = np.ndarray[Any, Any]
 
@@ -52,15 +52,15 @@ def _stages(name: str) -> Any:
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
     """The outputs, bit for bit, when chance decides which queue of which core goes on."""
-    return run(kernel, inputs, Machine(seed))
+    return run(kernel, inputs, QueueSimulator(seed, len(kernel.cores)))
 
 
-def run(kernel: Program, inputs: Sequence[Array], machine: Machine) -> list[bytes]:
-    """The outputs, bit for bit, that ``machine`` comes to."""
+def run(kernel: Program, inputs: Sequence[Array], simulator: QueueSimulator) -> list[bytes]:
+    """The outputs, bit for bit, that ``simulator`` comes to."""
     memories = _memories(kernel, inputs)
-    links = [machine.link(number) if kernel.others else None for number in range(len(memories))]
-    executors = [Reference(memory, link) for memory, link in zip(memories, links, strict=True)]
-    machine.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
+    participants = simulator.rendezvous.participants() if kernel.others else [None]
+    executors = [Reference(memory, each) for memory, each in zip(memories, participants, strict=True)]
+    simulator.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
     return _outputs(kernel, memories[0])
 
 
@@ -69,14 +69,14 @@ def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     memories = _memories(kernel, inputs)
     if kernel.others:
         work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
-        Cores[None](len(work)).run(work)
+        Turns[None](len(work)).run(work)
     else:
         _in_order(memories[0], kernel)
     return _outputs(kernel, memories[0])
 
 
-def _in_order(memory: PlacedMemory, core: Program, link: Link | None = None) -> None:
-    Reference(memory, link).run(core.body)
+def _in_order(memory: PlacedMemory, core: Program, participant: Participant | None = None) -> None:
+    Reference(memory, participant).run(core.body)
 
 
 def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
@@ -95,27 +95,9 @@ def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
 
 
 def makespan(kernel: Program) -> float:
-    """Nanoseconds by the costs that stage ``schedule`` has, when every instruction begins as soon as it may."""
-    assignment = Assignment(targets.find(kernel.target))
-    return max(_makespan(core.body, assignment) for core in kernel.cores)
-
-
-def _makespan(body: Sequence[Statement], assignment: Assignment) -> float:
-    total = 0.0
-    for region in regions(body):
-        if not isinstance(region, list):
-            rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
-            total += len(rounds or ()) * _makespan(region.body, assignment)
-            continue
-        seen: dict[str, list[float]] = defaultdict(list)  # by queue: when others see that each is complete
-        free: dict[str, float] = defaultdict(float)
-        for inst in region:
-            cost = next(o for o in assignment.options(inst) if o.queue == inst.queue.partition(".")[0])
-            begin = max([free[inst.queue], *(seen[queue][count - 1] for queue, count in inst.waits)])
-            free[inst.queue] = begin + cost.busy
-            seen[inst.queue].append(begin + cost.busy + cost.after)
-        total += max(free.values())
-    return total
+    """Nanoseconds by the estimates of stage ``schedule``, when every instruction begins as soon as it may."""
+    target = targets.find(kernel.target)
+    return max(schedule.predicted_ns(core, target) for core in kernel.cores)
 
 
 def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:

@@ -26,7 +26,7 @@ from nki.base.errors import (
 from nki.ir.program import Program
 from nki.ir.text import artifact, printer
 from nki.passes import sync
-from nki.passes.schedule import WINDOW
+from nki.passes.scheduling.list_scheduler import WINDOW
 
 from . import programs
 from .playing import by_name, compiled, in_order, makespan, onward

@@ -17,7 +17,7 @@ from nki.ir.instruction import REGISTRY
 from nki.ir.program import Program
 from nki.ir.text import printer
 from nki.passes import sync
-from nki.sim.interleaving import Machine
+from nki.sim.interleaving import QueueSimulator
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
@@ -133,7 +133,7 @@ def test_some_order_shows_that_a_wait_is_missing():
 
 
 def check_mutants(kernel: Program, inputs: Sequence[np.ndarray], most: int) -> None:
-    """Without a wait, the machine lets an instruction begin before one that it depends on is complete.
+    """Without a wait, the simulator lets an instruction begin before one that it depends on is complete.
 
     ``most``: about so many waits, of all places in the kernel, are left out in turn.
     """
@@ -144,21 +144,21 @@ def check_mutants(kernel: Program, inputs: Sequence[np.ndarray], most: int) -> N
     for n, i, wait in every[:: max(1, len(every) // most)]:
         core, region = places[n]
         producer, consumer = orders.violated(orders.dependences(core, region), orders.before(region, (i, wait)))[0]
-        machine = Machine(0, last=region[producer])
+        simulator = QueueSimulator(0, len(kernel.cores), last=region[producer])
         less = without(kernel, region[i], wait)
         try:
-            run(less, inputs, machine)
+            run(less, inputs, simulator)
         except OutOfBoundsError:  # an index that was read too early
             continue
         began = [r for other in less.cores for r in orders.straight(other.body)][n][consumer]
-        happened = [(id(each), complete) for each, complete in machine.history]
+        happened = [(id(each), complete) for each, complete in simulator.history]
         if (id(began), False) in happened:  # it may be in a loop without rounds
             assert happened.index((id(began), False)) < happened.index((id(region[producer]), True))
 
 
 @settings(max_examples=15)
 @given(programs.programs)
-def test_the_machine_finds_the_order_that_a_missing_wait_allows(steps):
+def test_the_simulator_finds_the_order_that_a_missing_wait_allows(steps):
     check_mutants(compiled(programs.program, *programs.INPUTS, steps), programs.INPUTS, 5)
 
 

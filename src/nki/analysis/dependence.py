@@ -8,12 +8,14 @@ that gives each instruction a queue of its own keeps every reader.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.memory_effects import AliasClasses, ClassIndex, MemoryEffects
+from nki.analysis.memory_effects import AliasClasses, ClassIndex, MemoryEffects, effects_of
+from nki.ir.instruction import Inst
 
 Ids = NDArray[np.int64]
 
@@ -105,3 +107,59 @@ class ReachingAccesses:
                 producers.update(ids[ids >= self.floor].tolist())
             producers.discard(number)
         return producers
+
+
+class DependenceGraph:
+    """Dependences among the instructions of one region, by their number in it.
+
+    ``predecessors[i]`` are all instructions that ``i`` has to follow: producers and users of its data, and those of the
+    edges that the program requests. ``chained[i]`` are the predecessors on the queue of ``i`` whose result it reads.
+    """
+
+    def __init__(self) -> None:
+        self.predecessors: list[tuple[int, ...]] = []
+        self.chained: list[tuple[int, ...]] = []
+
+
+class GraphBuilder:
+    """Builds the dependence graphs of a program's regions, one after the other in program order.
+
+    ``horizon`` is the distance beyond which dependences are left out, because the consumer cannot overtake that far.
+    """
+
+    def __init__(self, classes: AliasClasses, horizon: int) -> None:
+        self._reaching = ReachingAccesses(classes)
+        self._horizon = horizon
+        self._labels: dict[str, int] = {}
+        self._first = 0
+
+    def graph(self, instructions: Sequence[Inst], queues: Sequence[int]) -> DependenceGraph:
+        """The graph of the next region, whose instructions run on ``queues``."""
+        graph = DependenceGraph()
+        reaching, labels, first = self._reaching, self._labels, self._first
+        predecessors, chained = graph.predecessors, graph.chained
+        effects = [effects_of(inst) for inst in instructions]
+        for number, inst in enumerate(instructions):
+            reaching.floor = first + max(0, number - self._horizon)
+            queue, effect = queues[number], effects[number]
+            producers = reaching.visit_all(first + number, queue, effect)
+            if inst.after:
+                producers.update(p for label in inst.after if (p := labels.get(label, -1)) >= first)
+            if inst.label:
+                labels[inst.label] = first + number
+            numbers = tuple([producer - first for producer in producers] if first else producers)
+            predecessors.append(numbers)
+            chained.append(tuple([p for p in numbers if queues[p] == queue and _reads_from(effect, effects[p])]))
+        self._first += len(instructions)
+        return graph
+
+
+def _reads_from(consumer: MemoryEffects, producer: MemoryEffects) -> bool:
+    """Test if ``consumer`` reads a class that ``producer`` writes; any class of a large memory."""
+    reads = consumer.reads
+    for alias_class in producer.writes:
+        if alias_class in reads:
+            return True
+    if producer.large_writes and consumer.large_reads:
+        return not {memory for memory, _ in producer.large_writes}.isdisjoint(m for m, _ in consumer.large_reads)
+    return False

@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import itertools
 import linecache
-import os
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
-from types import CodeType
+from types import CodeType, FunctionType
+from typing import Any, TypeVar, cast
+
+from nki.base.toolchain import folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +42,13 @@ def caret(span: Span) -> str:
     return f"{gutter}{text}\n{' ' * (len(gutter) - 2)}| {' ' * start}{'^' * max(1, end - start)}"
 
 
-@functools.cache
-def _package() -> str:
-    return os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-
-
-Extent = tuple[int, int | None, int | None, int | None]
+CodePosition = tuple[int, int | None, int | None, int | None]
 """First and last line, first and last column, as Python gives them: its columns count the bytes of UTF-8."""
 
 
-def span_of(file: str, extent: Extent, function: str) -> Span:
+def span_of(file: str, position: CodePosition, function: str) -> Span:
     """The position in characters, as a caret counts; of what spans several lines only the first."""
-    line, end_line, column, end_column = extent
+    line, end_line, column, end_column = position
     text = linecache.getline(file, line)
     start = _characters(text, column or 0)
     end = _characters(text, end_column) if end_line == line and end_column else 0
@@ -104,20 +102,31 @@ class Noted(Where):
         return self._span
 
 
-def here(stop: str) -> Where:
-    """The user frames that are running now, up to the package's own file whose name ends with ``stop``.
+_boundaries: set[int] = set()
+"""Ids of the code objects of the functions that call rewritten kernels; module-level functions, so these stay alive."""
 
-    Frames of this package are left out, so a library function written in terms of another one reports its caller.
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def user_frames_end(function: F) -> F:
+    """Decorator of a function that calls the user's code: neither its frame nor those of its callers are the user's."""
+    _boundaries.add(id(cast(FunctionType, function).__code__))
+    return function
+
+
+def here() -> Where:
+    """The user frames that are running now, up to the function that called the user's code.
+
+    Frames of the toolchain are left out, so a library function written in terms of another one reports its caller.
     """
     frames: list[tuple[CodeType, int]] = []
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
-    package = _package()
+    ours = folders()
     while frame is not None:
         code = frame.f_code
-        name = code.co_filename
-        if not name.startswith(package):
+        if not code.co_filename.startswith(ours):
             frames.append((code, frame.f_lasti))
-        elif name.endswith(stop):
+        elif id(code) in _boundaries:
             break
         frame = frame.f_back
     return Where(tuple(frames))

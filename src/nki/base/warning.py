@@ -55,7 +55,7 @@ def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -
 
 def warn_here(message: str, category: type[NkiWarning] = NkiWarning) -> None:
     """Warn at the line of the kernel that is being recorded; outside of one there is nobody to tell."""
-    span = here("specialise.py").span
+    span = here().span
     if span is not None:
         warn_at(span, message, category)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import sys
 import sysconfig
 import traceback
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, caret, code_span
+from nki.base.toolchain import is_toolchain
 from nki.base.version import version
 from nki.base.warning import Warned, collecting
 from nki.cli.job import prepared
@@ -23,8 +23,7 @@ from nki.cli.run import plural
 from nki.cli.usage import UsageError, nearest
 from nki.frontend.lint import Survey
 
-_PACKAGE: Final = str(Path(__file__).parent.parent)
-_HOST: Final = (_PACKAGE + os.sep, "<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 Found = NkiError | Warned
 
@@ -128,7 +127,7 @@ def _raised_at(failure: BaseException, path: Path) -> Span:
     tb, span = failure.__traceback__, Span(str(path.resolve()), 1)
     while tb is not None:
         code = tb.tb_frame.f_code
-        if not code.co_filename.startswith(_HOST) and "site-packages" not in code.co_filename:
+        if not (is_toolchain(code) or code.co_filename.startswith(_HOST) or "site-packages" in code.co_filename):
             span = code_span(code, tb.tb_lasti, "")
         tb = tb.tb_next
     return span

@@ -18,6 +18,7 @@ from nki.cli.job import prepared
 from nki.cli.memory_map import drawn
 from nki.cli.memory_svg import html, svg
 from nki.cli.usage import UsageError
+from nki.compiler.executable import lower
 from nki.compiler.pipeline import NATIVE
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
@@ -60,7 +61,7 @@ def command(options: argparse.Namespace) -> int:
     elif options.memory is not None:
         print(drawn(program, work.target, shutil.get_terminal_size((_WIDTH, 24)).columns), end="")
     elif options.llvm or options.asm:
-        print(listing(program, assembly=bool(options.asm)), end="")
+        print(listing(lower(program), assembly=bool(options.asm)), end="")
     elif options.queues:
         print("".join(queued(program)), end="")
     else:

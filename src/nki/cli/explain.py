@@ -11,6 +11,7 @@ from typing import Any
 
 from nki import isa, language, target
 from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
 from nki.cli.usage import UsageError, nearest
 from nki.describe import instructions as facts
 from nki.describe.rules import Grouped, grouped
@@ -102,7 +103,7 @@ def instruction(cls: type[Inst]) -> str:
     parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
     parts += [f"runs as: {runs(cls)}", "", "operands"]
     parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
-    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in cycles of its engine"]
+    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in nanoseconds"]
     parts += [_wrapped(line) for line in costs(cls)]
     parts += ["", "cost of any, as declared", *_indented(facts.formula(cls)), "", "rules"]
     for r in grouped([cls]):
@@ -123,10 +124,11 @@ def operand(o: facts.Operand) -> str:
 
 
 def costs(cls: type[Inst]) -> list[str]:
-    """The cycles of the example, a line for the targets that agree."""
+    """Estimates of the example, a line for the targets that agree."""
     agreeing: dict[tuple[str, str, str], list[str]] = {}
     for on, cost in facts.costs(cls):
-        agreeing.setdefault((f"{cost.cycles:.4g}", cost.kind, cost.source), []).append(on.name)
+        times = f"{cost.occupancy:.4g} of {cost.resource}, complete after {cost.latency:.4g},"
+        agreeing.setdefault((times, cost.kind, cost.source), []).append(on.name)
     return [f"{n} on {', '.join(on)} [{kind}: {source}]" for (n, kind, source), on in agreeing.items()]
 
 
@@ -195,7 +197,7 @@ def _public() -> list[tuple[str, type[Inst]]]:
 def _functions() -> dict[str, Any]:
     """What ``nki.language`` has besides operators, types and buffers."""
     own = {n: v for n, v in sorted(vars(language).items()) if n[0] != "_" and n not in OPS}
-    return {n: v for n, v in own.items() if callable(v) and getattr(v, "__module__", "").startswith("nki.")}
+    return {n: v for n, v in own.items() if callable(v) and is_toolchain(v)}
 
 
 def _rules() -> list[str]:

@@ -93,7 +93,8 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) 
     if expected is not None:
         _compare(program, results, expected)
     native = executable.compile_seconds
-    return Outcome(program, arrays, results, executable.plan.routines, specialised, native, times, check, len(warned))
+    routines = executable.linked.cores[0].routines
+    return Outcome(program, arrays, results, routines, specialised, native, times, check, len(warned))
 
 
 def _compare(program: Program, results: list[Array], expected: list[Array]) -> None:

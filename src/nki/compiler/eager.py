@@ -17,6 +17,7 @@ from nki.backend.numpy.gather_scatter import gathered
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
+from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
@@ -24,12 +25,13 @@ from nki.ir.gather_offsets import GROUP, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Observer, Program, joined
+from nki.ir.program import Program, joined
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.value_printer import showing
 from nki.passes import accumulate, allocate, order, verify
-from nki.rendezvous.turns import Cores, Link
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.turns import Turns
 from nki.sim.hazards import Hazards, Launch
 from nki.target.model import Target
 from nki.transforms import promote_float32
@@ -56,14 +58,14 @@ class _Execution(Observer):
         grid: tuple[int, ...],
         memory: Memory,
         wide: promote_float32.Widening | None,
-        link: Link | None,
+        participant: Participant | None,
         launch: Launch | None,
     ) -> None:
         self.grid = grid
-        self.core = 0 if link is None else link.number
+        self.core = 0 if participant is None else participant.rank
         self.memory = memory
-        self.executor = Reference(memory, link)
-        self.hazards = None if launch is None else Hazards(launch, self.executor, several=link is not None)
+        self.executor = Reference(memory, participant)
+        self.hazards = None if launch is None else Hazards(launch, self.executor, several=participant is not None)
         self.executor.watcher = self.hazards
         self.psum = PsumState(target, warns=launch is None)  # they know more, and stop the kernel
         self.wide = wide
@@ -161,15 +163,15 @@ def run(
     common: dict[str, Tensor] = {}
     launch = Launch(target) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
 
-    def work(link: Link | None) -> Program:
-        execution = _Execution(arrays, target, grid, memory, wide, link, launch)
+    def work(participant: Participant | None) -> Program:
+        execution = _Execution(arrays, target, grid, memory, wide, participant, launch)
         with showing(execution.values):
             return specialise(
                 captured, arguments, target, grid=grid, core=execution.core, common=common, observer=execution
             )
 
     count = grid[0] if grid else 1
-    kernel = work(None) if count == 1 else joined(Cores[Program](count).run([work] * count))
+    kernel = work(None) if count == 1 else joined(Turns[Program](count).run([work] * count))
     verify.legal(kernel)
     if launch is not None:
         launch.finish(kernel.outputs)

@@ -8,13 +8,19 @@ from pathlib import Path
 
 from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
-from nki.backend.cpu.runtime.link import Progress
+from nki.backend.cpu.runtime.routines import Progress
 from nki.base import files, knobs
 from nki.compiler import pipeline
 from nki.compiler.cache.captured_values import Seen
+from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.text import artifact
-from nki.transforms import promote_float32
+from nki.transforms import copy_elimination, gather_scatter, lower_sendrecv, promote_float32
+
+
+def lower(program: Program) -> Program:
+    """``program`` as native code runs it: without exchanges, redundant copies and unexpanded indirect views."""
+    return gather_scatter.run(copy_elimination.run(lower_sendrecv.run(program)))
 
 
 class Executable(native.Executable):
@@ -23,9 +29,9 @@ class Executable(native.Executable):
     outside: tuple[Seen, ...] = ()
     """What its Python code read beside the arguments: this executable is for just these values."""
 
-    def __init__(self, kernel: Program, progress: Progress | None = None) -> None:
+    def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()
-        super().__init__(kernel if self.precise else promote_float32.run(kernel), progress)
+        super().__init__(lower(kernel if self.precise else promote_float32.run(kernel)), progress, layout)
         self.kernel = kernel
 
     def artifact(self) -> Path:

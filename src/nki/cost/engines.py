@@ -1,28 +1,164 @@
-"""The cost formulas that most instructions share, in cycles of the engine that runs them.
+"""Time of the instructions of the Tensor, Vector, Scalar, GpSimd and Sync engines.
 
-``N`` is elements per partition; ``MIN_INTERVAL`` the least distance between two instructions of one engine. Both are
-from the cost entries of the NKI reference (Beta 1, release 2.26.1), which newer references drop.
+The cost entries of the NKI reference (Beta 1, release 2.26.1; later releases leave them out) count the cycles in which
+an engine streams ``N`` elements per partition. Profiles add two terms: the issue overhead of every instruction, and the
+depth of the engine's pipeline, which a dependent instruction sees. Declarations call the formulas with themselves as
+``inst``, for the engine and the operands.
 """
 
 from __future__ import annotations
 
-from nki.ir.instruction import Cost
+from typing import Final
 
-MIN_INTERVAL = 64.0
-"""Cycles; the reference says "about 64"."""
-_BOOK = "NKI reference of release 2.26.1, nki.isa."
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer
+from nki.target.model import Kind, Target
 
-
-def streaming(elements: float, name: str, factor: float = 1.0, extra: float = 0.0) -> Cost:
-    """``max(MIN_INTERVAL, factor * N) + extra`` cycles."""
-    return Cost(max(MIN_INTERVAL, factor * elements) + extra, "docs", _BOOK + name)
-
-
-def generated(elements: float, name: str) -> Cost:
-    """``150 + N`` GpSimd cycles."""
-    return Cost(150.0 + elements, "docs", _BOOK + name)
+REFERENCE: Final = "NKI reference of release 2.26.1, nki.isa."
+"""Source of the cost entries; the name of an entry follows it."""
 
 
-def guessed(cycles: float, why: str) -> Cost:
-    """A number that nobody published."""
-    return Cost(cycles, "guess", why)
+def engine_of(inst: Inst) -> str:
+    """Name of the engine that runs ``inst``: the one that it names, else the preferred one."""
+    engine = inst.__dict__.get("engine")
+    return engine.name if engine is not None and engine in inst.engines else inst.choices()[0].name
+
+
+def clock_ghz(engine: str, target: Target) -> float:
+    """Clock of the engine of that name; the sequencer ``sync`` is given Vector's."""
+    clocks = {"tensor": target.tensor_clock_ghz, "scalar": target.scalar_clock_ghz, "gpsimd": target.gpsimd_clock_ghz}
+    return clocks.get(engine, target.vector_clock_ghz)
+
+
+def streaming(
+    inst: Inst, target: Target, elements: float, entry: str, cycles_per_element: float = 1.0, extra: float = 0.0
+) -> Estimate:
+    """``max(MIN_II, cycles_per_element * elements) + extra`` cycles, by the reference's cost entry ``entry``."""
+    cycles = max(target.min_interval_cycles, cycles_per_element * elements) + extra
+    return pipelined(inst, target, cycles, "docs", REFERENCE + entry)
+
+
+def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Estimate:
+    """At least MIN_II cycles, by a number that nobody has published."""
+    return pipelined(inst, target, max(target.min_interval_cycles, cycles), "guess", why)
+
+
+def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
+    """``150 + elements`` GpSimd cycles, by the reference's cost entry ``entry``; the 150 are the issue overhead."""
+    return pipelined(inst, target, elements, "docs", REFERENCE + entry)
+
+
+def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Estimate:
+    """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine."""
+    engine = engine_of(inst)
+    data = cycles / clock_ghz(engine, target)
+    if engine == "vector":
+        column = target.vector_column_operand_cycles if _has_column(inst) else 0
+        issue = (target.vector_issue_cycles + column) / target.vector_clock_ghz
+        fill = target.vector_latency_ns + column / target.vector_clock_ghz
+        dependent = target.vector_dependent_cycles / target.vector_clock_ghz
+    elif engine == "scalar":
+        issue, fill = target.scalar_issue_cycles / target.scalar_clock_ghz, target.scalar_latency_ns
+        dependent = target.scalar_dependent_ns
+    elif engine == "gpsimd":
+        issue = fill = target.gpsimd_issue_cycles / target.gpsimd_clock_ghz
+        dependent = 0.0
+    else:
+        issue = fill = dependent = 0.0
+    return Estimate(engine, data + issue, data + fill + target.semaphore_ns, dependent, 0, kind, source)
+
+
+def copying(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
+    """An instruction that streams one tile, at the width of its engine for the operands."""
+    return streaming(inst, target, elements, entry, _cycles_per_element(inst, target))
+
+
+def activation(target: Target, elements: float, kind: Kind, source: str, *, reduces: bool = False) -> Estimate:
+    """An activation function on Scalar; ``reduces``: a second instruction reads the accumulator register out."""
+    readout = target.scalar_read_accumulator_cycles if reduces else 0
+    data = (max(target.min_interval_cycles, elements) + readout) / target.scalar_clock_ghz
+    occupancy = data + target.activation_issue_cycles / target.scalar_clock_ghz
+    latency = data + target.activation_latency_ns + target.semaphore_ns
+    return Estimate("scalar", occupancy, latency, target.scalar_dependent_ns, 0, kind, source)
+
+
+def _cycles_per_element(inst: Inst, target: Target) -> float:
+    """Cycles per element and partition of an instruction with one streamed operand.
+
+    Vector reads several elements of a partition in one cycle from SBUF: as many as its width for the wider dtype, and
+    half of that where an operand is in PSUM or its elements are not side by side. Scalar has one width for every
+    memory.
+    """
+    engine = engine_of(inst)
+    operands = [access for access in inst.accesses() if access.free_elements > 1]
+    narrow = all(access.dtype.itemsize <= 2 for access in operands)
+    if engine == "vector":
+        width = target.vector_width_16bit if narrow else target.vector_width_32bit
+        if any(access.buffer is Buffer.psum or not _dense(access) for access in operands):
+            width //= 2
+    elif engine == "scalar":
+        width = target.scalar_width_16bit if narrow else target.scalar_width_32bit
+    else:
+        width = target.partitions
+    return min(1.0, target.partitions / width)
+
+
+def matmul(
+    target: Target, columns: float, stationary_columns: int, cycles_per_column: int, kind: Kind, source: str
+) -> Estimate:
+    """LoadStationary of ``stationary_columns`` and MultiplyMoving of ``columns``.
+
+    The load of one product overlaps the multiplication of another, so the slower of both sets the rate. Sums in PSUM
+    follow each other without delay.
+    """
+    load = stationary_columns * cycles_per_column / target.stationary_load_speedup
+    multiply = max(columns, target.matmul_min_interval_cycles) * cycles_per_column
+    interval = max(load, multiply) + target.matmul_issue_cycles + target.stationary_load_cycles
+    occupancy = interval / target.tensor_clock_ghz
+    latency = multiply / target.tensor_clock_ghz + target.matmul_latency_ns
+    return Estimate("tensor", occupancy, max(latency, occupancy) + target.semaphore_ns, 0.0, 0, kind, source)
+
+
+def next_tensor_rate(rate: float, busy: float, target: Target) -> float:
+    """Clock of the Tensor engine in the next window, as a part of its full clock.
+
+    ``rate`` is that of the window that ends, ``busy`` the part of its issue slots that were in use. A window is
+    ``target.tensor_throttle_window_cycles`` long; the first one is slow.
+    """
+    if rate < 1.0:
+        return 1.0 if busy >= target.tensor_throttle_raise else target.tensor_throttle_fraction
+    return target.tensor_throttle_fraction if busy <= target.tensor_throttle_lower else 1.0
+
+
+def table_load(target: Target) -> Estimate:
+    """Loading the table of another activation function, which Scalar does before the first use of it."""
+    load = target.activation_table_load_ns
+    return Estimate("scalar", load, load + target.semaphore_ns, 0.0, 0, *target.origin("activation_table_load_ns"))
+
+
+def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Estimate:
+    """An instruction whose time does not depend on its operands."""
+    engine = engine_of(inst)
+    return Estimate(engine, nanoseconds, nanoseconds + target.semaphore_ns, 0.0, 0, kind, source)
+
+
+def share_memory(first: str, second: str, buffer: Buffer, target: Target) -> bool:
+    """Test if two engines can access SBUF, or PSUM, at the same time."""
+    engines = {first, second}
+    if buffer is Buffer.sbuf and engines == {"vector", "gpsimd"}:
+        return target.vector_gpsimd_share_sbuf
+    if buffer is Buffer.psum and engines == {"vector", "scalar"}:
+        return target.vector_scalar_share_psum
+    return True
+
+
+def _has_column(inst: Inst) -> bool:
+    """Test if an operand has one element per partition and another one has more."""
+    sizes = [access.free_elements for access in inst.accesses()]
+    return bool(sizes) and max(sizes) > 1 and any(a.free_elements == 1 for a in inst.reads())
+
+
+def _dense(access: Access) -> bool:
+    """Test if neighbours along the last dimension are neighbours in memory."""
+    return access.shape[-1] == 1 or access.strides[-1] == 1

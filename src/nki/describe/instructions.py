@@ -11,12 +11,13 @@ from enum import Enum
 from typing import Any
 
 from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import Show
+from nki.backend.cpu.loop_ir.nodes import Print
 from nki.backend.numpy.executor import Memory, Reference
 from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
 from nki.describe.samples import example, generations, samples
-from nki.ir.instruction import REGISTRY, Cost, Field, Inst
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.runtime_index import by_rows
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, Role, Tensor
@@ -128,14 +129,14 @@ def named(kinds: Sequence[DType]) -> str:
 # Cost
 
 
-def costs(cls: type[Inst]) -> list[tuple[Target, Cost]]:
-    """What the example costs on every target that has the instruction."""
+def costs(cls: type[Inst]) -> list[tuple[Target, Estimate]]:
+    """Estimate of the example on every target that has the instruction."""
     inst = example(cls).inst
     return [(t, inst.cost(t)) for t in generations(cls)]
 
 
 def formula(cls: type[Inst]) -> str:
-    """How the declaration computes its cycles, as Python."""
+    """Python text with which the declaration computes its estimate."""
     body = inspect.getsource(cls.cost).partition(":\n")[2]
     return textwrap.dedent(body).strip()
 
@@ -177,7 +178,7 @@ def simulated(cls: type[Inst]) -> bool:
 def calls_python(cls: type[Inst]) -> bool:
     """Whether native code for some sample calls back into Python; raises where there is no native code at all."""
     lowered = (lower(next(by_rows(inst)), ()) for inst in _asked(cls))
-    return any(isinstance(statement, Show) for lowering in lowered for statement in lowering.statements)
+    return any(isinstance(statement, Print) for lowering in lowered for statement in lowering.statements)
 
 
 def _asked(cls: type[Inst]) -> list[Inst]:

@@ -14,8 +14,9 @@ from nki import isa, target
 from nki.base import dtype as dt
 from nki.base.errors import NkiError
 from nki.base.warning import collecting
+from nki.frontend.builder import Builder
 from nki.ir.instruction import NOWHERE, Field, Inst
-from nki.ir.program import Builder, recording
+from nki.ir.recorder import recording
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Tensor

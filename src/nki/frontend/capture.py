@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from nki.base.source import Span
+from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import node_span, parsed
 from nki.frontend.code_objects import FunctionNode
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
@@ -64,16 +65,10 @@ def unwrap(fn: object) -> object:
     while True:
         if isinstance(fn, types.MethodType):
             fn = fn.__func__
-        elif is_api(type(fn)) and not isinstance(fn, types.FunctionType) and callable(getattr(fn, "func", None)):
+        elif is_toolchain(type(fn)) and not isinstance(fn, types.FunctionType) and callable(getattr(fn, "func", None)):
             fn = getattr(fn, "func")  # noqa: B009
         else:
             return fn
-
-
-def is_api(value: object) -> bool:
-    """Whether ``value`` belongs to NKI itself: a module of ours, or something that one of them defines."""
-    home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return isinstance(home, str) and (home == "nki" or home.startswith("nki."))
 
 
 def capture(fn: Callable[..., Any]) -> Captured:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from nki.frontend.capture import is_api
+from nki.base.toolchain import is_toolchain
 from nki.frontend.host_calls import is_users
 
 ABSENT: Any = object()
@@ -100,7 +100,7 @@ def _reads(
         else:
             continue  # a local name or a built-in
         value = read()
-        if not (isinstance(value, types.ModuleType) or is_api(value)):
+        if not (isinstance(value, types.ModuleType) or is_toolchain(value)):
             yield key, read
         for name in rest:
             if not isinstance(value, types.ModuleType | type) or not is_users(value):

@@ -9,9 +9,9 @@ from typing import Any
 from nki.base.errors import DynamicLoopError, TensorOperatorError
 from nki.base.source import Span, code_span, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.builder import Builder, current
 from nki.frontend.code_objects import origin
 from nki.ir.loop import Loop, While
-from nki.ir.program import Builder, current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
 
@@ -21,7 +21,7 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
     while True:
         value = condition()
         if isinstance(value, VirtualRegister):
-            where = here("specialise.py")
+            where = here()
             if where.span is not None:
                 text = "`while register:` is deprecated since NKI 0.6: use nl.while_loop(register, body)"
                 warn_at(where.span, text, NkiDeprecationWarning)

@@ -13,8 +13,8 @@ from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.source import Span, code_span
+from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import asserted, node_span
-from nki.frontend.capture import is_api
 from nki.frontend.code_objects import origin
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
 from nki.frontend.name_checks import did_you_mean, spelling
@@ -60,7 +60,7 @@ def _told(exc: Exception) -> NkiError:
                 f"name `{name}` is not defined", fix=spelling(name, frame.f_globals, frame.f_locals)
             )
         case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
-            error = UnknownApiError if is_api(owner) else KernelPythonError
+            error = UnknownApiError if is_toolchain(owner) else KernelPythonError
             return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
         case TypeError() if by_kernel is not None and (told := _KEYWORD.match(str(exc))) is not None:
             function, keyword = told.groups()

@@ -8,10 +8,11 @@ import sysconfig
 import types
 from typing import Any
 
-from nki.frontend.capture import is_api, unwrap
+from nki.base.toolchain import is_toolchain, is_toolchain_module
+from nki.frontend.capture import unwrap
 
 # Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
-HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "nki", "numpy", "scipy", "torch"})
+HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy", "scipy", "torch"})
 
 _STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
@@ -30,7 +31,7 @@ def is_users(value: Any) -> bool:
     """Whether ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
     name = home(value)
     package = name.partition(".")[0]
-    if package in HOST_PACKAGES:
+    if package in HOST_PACKAGES or is_toolchain_module(name):
         return False
     if package not in sys.stdlib_module_names:
         return True
@@ -57,13 +58,15 @@ def is_host(fn: object) -> bool:
         return False
     if not callable(fn) or unwrap(fn) is not fn:
         return False
-    return isinstance(fn, type) or not isinstance(type(fn).__call__, types.FunctionType) or is_api(type(fn))
+    return isinstance(fn, type) or not isinstance(type(fn).__call__, types.FunctionType) or is_toolchain(type(fn))
 
 
 def _is_host_function(fn: types.FunctionType) -> bool:
     module = fn.__globals__.get("__name__")
-    package = module.partition(".")[0] if isinstance(module, str) else ""
-    if package in HOST_PACKAGES:
+    if not isinstance(module, str):
+        module = ""
+    package = module.partition(".")[0]
+    if package in HOST_PACKAGES or is_toolchain_module(module):
         return True
     file = fn.__code__.co_filename
     if package in sys.stdlib_module_names:  # by file as well: a user's module may be called `select` or `types`

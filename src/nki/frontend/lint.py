@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
 from nki.base.warning import Warned, collecting
-from nki.frontend.capture import Captured, capture, functions_of, is_api, unwrap
+from nki.frontend.capture import Captured, capture, functions_of, unwrap
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
 from nki.frontend.syntax_rules import findings
@@ -89,7 +90,7 @@ def _called(node: ast.expr) -> ast.expr:
 
 def _is_jit(value: object) -> bool:
     inner: Any = value.func if isinstance(value, functools.partial) else value  # pyright: ignore[reportUnknownMemberType]
-    return is_api(inner) and getattr(inner, "__name__", "") in ("jit", "_decorate")
+    return is_toolchain(inner) and getattr(inner, "__name__", "") in ("jit", "_decorate")
 
 
 __all__ = ["Survey"]

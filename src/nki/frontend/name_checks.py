@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
-from nki.frontend.capture import is_api, unwrap
+from nki.frontend.capture import unwrap
 from nki.frontend.errors import (
     CallArgumentError,
     HostBuiltinError,
@@ -101,7 +102,7 @@ def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
         found.report(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
         return True
     check_change(found, node, callee, local)
-    if callable(callee) and is_api(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
+    if callable(callee) and is_toolchain(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
         signature = _signature(callee)
         if signature is not None:
             _check_arguments(found, node, callee, signature)
@@ -153,7 +154,7 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
 def leftover(call: ast.Call, callee: Any) -> ast.keyword | None:
     """The ``dtype`` that a call of an instruction passes besides its destination: NKI 0.2 let it be, and so do we."""
     for keyword in call.keywords:
-        if keyword.arg == "dtype" and is_api(callee) and isinstance(callee, types.FunctionType):
+        if keyword.arg == "dtype" and is_toolchain(callee) and isinstance(callee, types.FunctionType):
             signature = inspect.signature(callee)
             rest = {k.arg: k.value for k in call.keywords if k.arg and k is not keyword}
             if (
@@ -188,8 +189,8 @@ def _takes(parameters: list[str]) -> str:
 def _is_settled(owner: object) -> bool:
     """Whether what ``owner`` has now is all that it ever has: NKI's modules, classes and enumerations."""
     if isinstance(owner, types.ModuleType):
-        return is_api(owner)
-    return is_api(owner) and (isinstance(owner, type) or is_api(type(owner)))
+        return is_toolchain(owner)
+    return is_toolchain(owner) and (isinstance(owner, type) or is_toolchain(type(owner)))
 
 
 def _is_beta1(value: object) -> bool:
@@ -200,7 +201,7 @@ def _is_beta1(value: object) -> bool:
 def spelling(name: str, around: Mapping[str, object], local: Iterable[str]) -> str:
     """The best guess at what an unknown name should be: an NKI function, a customary import, or a near name."""
     for alias, value in around.items():
-        if isinstance(value, types.ModuleType) and is_api(value) and hasattr(value, name):
+        if isinstance(value, types.ModuleType) and is_toolchain(value) and hasattr(value, name):
             return f"did you mean `{alias}.{name}`?"
     if name in CUSTOMARY:
         return f"write `{CUSTOMARY[name]}` at the top of the file"

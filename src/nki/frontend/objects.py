@@ -13,7 +13,7 @@ from typing import Any, cast, dataclass_transform
 
 import numpy as np
 
-from nki.frontend.capture import is_api
+from nki.base.toolchain import is_toolchain
 from nki.frontend.errors import DictKeyError
 from nki.frontend.host_calls import HOST_PACKAGES
 from nki.ir.types import Access
@@ -176,7 +176,7 @@ def _copied(value: Any, name: str, memo: dict[int, Any]) -> Any:
 def is_structure(value: object) -> bool:
     """Whether ``value`` is an object of a user's class that stands for its attributes."""
     kind = type(value)
-    if isinstance(value, Enum | type) or is_api(kind) or not hasattr(value, "__dict__"):
+    if isinstance(value, Enum | type) or is_toolchain(kind) or not hasattr(value, "__dict__"):
         return False
     if kind.__module__.partition(".")[0] in HOST_PACKAGES:
         return False

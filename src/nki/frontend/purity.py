@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from nki.frontend.capture import is_api
+from nki.base.toolchain import is_toolchain
 from nki.frontend.errors import OutsideChangedError
 from nki.frontend.report import Findings
 from nki.frontend.scopes import UNKNOWN
@@ -58,7 +58,7 @@ def check_change(found: Findings, node: ast.Call, callee: object, local: frozens
 def check_read(found: Findings, node: ast.Name | ast.Attribute, value: object) -> None:
     """Keep a value from outside. One that can change deserves a warning: functions, classes, modules, TABLES do not."""
     found.values[id(value)] = value
-    if value is UNKNOWN or callable(value) or is_api(value) or is_api(type(value)):
+    if value is UNKNOWN or callable(value) or is_toolchain(value) or is_toolchain(type(value)):
         return
     path = ast.unparse(node)
     name, kind = path.rpartition(".")[2], type(value).__name__

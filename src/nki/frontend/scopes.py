@@ -7,7 +7,8 @@ import builtins
 import types
 from collections.abc import Iterator
 
-from nki.frontend.capture import EMPTY, Captured, is_api
+from nki.base.toolchain import is_toolchain
+from nki.frontend.capture import EMPTY, Captured
 
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -99,7 +100,7 @@ def resolve(node: ast.expr, captured: Captured, local: frozenset[str], *, closur
             return captured.globals.get(name, vars(builtins).get(name, UNKNOWN))
         case ast.Attribute(value=owner, attr=name):
             value = resolve(owner, captured, local, closures=closures)
-            if isinstance(value, types.ModuleType) or (value is not UNKNOWN and is_api(value)):
+            if isinstance(value, types.ModuleType) or (value is not UNKNOWN and is_toolchain(value)):
                 return getattr(value, name, UNKNOWN)
             return UNKNOWN
         case _:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nki.base.errors import ReturnError
-from nki.base.source import Span
+from nki.base.source import Span, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
 from nki.frontend.code_objects import FunctionNode
 from nki.frontend.diagnostics import explain
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
-from nki.ir.program import Builder, Observer, Program, recording
+from nki.ir.program import Program
+from nki.ir.recorder import recording
 from nki.ir.types import Buffer, Tensor, TensorSpec
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
@@ -52,7 +54,7 @@ def specialise(
     function = compile_function(captured)
     with recording(builder):
         try:
-            result = function(**values)
+            result = _call(function, values)
             if builder.failed is not None:
                 raise builder.failed
         except Warning:  # raised by a filter that the user has set; it is what it says
@@ -67,6 +69,12 @@ def specialise(
     for tensor in outputs:
         tensor.role = tensor.role or "output"
     return builder.finish(inputs, outputs, isinstance(result, tuple | list), tuple(view.shape for view in views))
+
+
+@user_frames_end
+def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """Call the rewritten kernel."""
+    return function(**values)
 
 
 def _outputs(captured: Captured, result: Any) -> list[NkiTensor]:

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
-from nki.frontend.capture import Captured, is_api
+from nki.frontend.capture import Captured
 from nki.frontend.errors import (
     AsyncError,
     ClassInKernelError,
@@ -218,7 +219,7 @@ def _with(found: Findings, node: ast.With, local: frozenset[str]) -> bool:
     for item in node.items:
         called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
         value = found.resolve(called, local)
-        if value is UNKNOWN or not is_api(value) or getattr(value, "__name__", "") != "no_reorder":
+        if value is UNKNOWN or not is_toolchain(value) or getattr(value, "__name__", "") != "no_reorder":
             return _WITH(found, node, local)
         if called is item.context_expr:
             found.report(WithError, called, f"`{ast.unparse(called)}` is not called", "write `with nl.no_reorder():`")
@@ -230,7 +231,7 @@ def _with(found: Findings, node: ast.With, local: frozenset[str]) -> bool:
 def _function(found: Findings, node: ast.FunctionDef, local: frozenset[str]) -> bool:
     for decorator in node.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if not is_api(found.resolve(called, local)):
+        if not is_toolchain(found.resolve(called, local)):
             found.report(
                 DecoratorError,
                 decorator,

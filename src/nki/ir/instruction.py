@@ -16,8 +16,8 @@ from nki.base.errors import (
     ShapeError,
 )
 from nki.base.source import Where
-from nki.cost.estimate import Cost
 from nki.ir.algebra import Algebra
+from nki.ir.estimate import Estimate
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
 from nki.target.model import Target
@@ -116,6 +116,10 @@ class Inst(NkiInstruction):
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
+    origin: Inst | None = None
+    """The user's instruction that a transform lowered to this one, among others."""
+    expansion: Any = None
+    """The parts of an instruction on indirect views (ir.gather_compute_scatter), after transforms.gather_scatter."""
     memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -126,8 +130,8 @@ class Inst(NkiInstruction):
         """The engines on which it means the same, of which the compiler takes one if ``engine`` does not say."""
         return self.engines
 
-    def cost(self, target: Target) -> Cost:
-        """Engine cycles."""
+    def cost(self, target: Target) -> Estimate:
+        """Predicted time on ``target``."""
         raise NotImplementedError
 
     @classmethod

@@ -21,7 +21,7 @@ class NkiInstruction:
         else :class:`ScheduleScopeError`. Together with the data's own dependences such edges make no circle, else
         :class:`ScheduleCycleError`. Raises :class:`ArgumentError` for what is no instruction.
         """
-        where = here("specialise.py")
+        where = here()
         for producer in producers:
             if not isinstance(producer, NkiInstruction):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
                 raise ArgumentError(

@@ -9,7 +9,7 @@ dimension into one tensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, TypeVar
@@ -70,11 +70,13 @@ class Tensor:
     """Elements per partition."""
     elements: int = field(init=False)
     nbytes: int = field(init=False)
+    bytes_per_partition: int = field(init=False)
 
     def __post_init__(self) -> None:
         self.free_size = math.prod(self.shape[1:])
         self.elements = self.shape[0] * self.free_size if self.shape else 1
         self.nbytes = self.elements * self.dtype.itemsize
+        self.bytes_per_partition = self.free_size * self.dtype.itemsize
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +96,21 @@ def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
         steps.append(step)
         step *= size
     return tuple(reversed(steps))
+
+
+def coalesced(pattern: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """A ``(step, count)`` pattern without dimensions of one element, neighbours joined where one step continues the
+    other.
+    """
+    dims: list[tuple[int, int]] = []
+    for step, count in pattern:
+        if count == 1:
+            continue
+        if dims and dims[-1][0] == step * count:
+            dims[-1] = (step, dims[-1][1] * count)
+        else:
+            dims.append((step, count))
+    return tuple(dims) or ((1, 1),)
 
 
 class Reach(Enum):
@@ -190,6 +207,22 @@ class Access:
         if tensor.dtype is self.dtype:
             return tensor.free_size
         return tensor.free_size * tensor.dtype.itemsize // self.dtype.itemsize
+
+    @property
+    def byte_offset(self) -> int:
+        """Bytes from the tensor's start, in the dense row-major layout."""
+        return self.offset * self.dtype.itemsize
+
+    @property
+    def byte_strides(self) -> tuple[int, ...]:
+        """Steps in bytes, in the dense row-major layout."""
+        size = self.dtype.itemsize
+        return tuple([step * size for step in self.strides])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements, repeated ones counted each time."""
+        return self.size * self.dtype.itemsize
 
     @property
     def start_partition(self) -> int:

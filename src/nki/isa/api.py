@@ -14,7 +14,7 @@ from nki.base.errors import ArgumentError
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.program import current
+from nki.ir.recorder import current
 from nki.ir.types import Access
 from nki.isa.deprecated import ABSENT, Older, Reordered, renewed
 from nki.isa.tables.enums import matmul_perf_mode

@@ -35,9 +35,9 @@ from nki.base.errors import ShapeError as _ShapeError
 from nki.base.source import here as _here
 from nki.base.warning import NkiDeprecationWarning as _NkiDeprecationWarning
 from nki.base.warning import warn_here as _warn_here
+from nki.frontend.builder import current as _current
 from nki.frontend.objects import NKIObject
-from nki.ir.program import current as _current
-from nki.ir.program import is_recording as _is_recording
+from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
 from nki.isa.instructions.device_print import DevicePrint as _DevicePrint
 from nki.language import operators as _operators
@@ -69,7 +69,7 @@ def load(src: Any, dtype: Any = None) -> NkiTensor:
         raise _BufferError(
             f"nl.load: src {_described(src)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
         )
-    label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
+    label = _assigned_name(_here(), f"{src.name}_tile")
     shape = src.shape if src.ndim > 1 else (src.shape[0], 1)
     tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
     _isa.dma_copy(tile, src)
@@ -91,7 +91,7 @@ def load_transpose2d(src: Any, dtype: Any = None) -> NkiTensor:
             f"nl.load_transpose2d: src '{src.name}' {src.shape} has {src.ndim} dimensions, not 2",
             fix="reshape it to (rows, columns), or use nisa.dma_transpose for up to 4 dimensions",
         )
-    label = _assigned_name(_here("specialise.py"), f"{src.name}_tile")
+    label = _assigned_name(_here(), f"{src.name}_tile")
     same = dtype is None or _dtype.of(dtype) is src.dtype
     tile = ndarray(src.shape[::-1], src.dtype, sbuf, label if same else f"{src.name}_transposed")
     _isa.dma_transpose(tile, src)

@@ -23,8 +23,8 @@ from nki.base.errors import (
     ShapeError,
 )
 from nki.base.source import here
+from nki.frontend.builder import current
 from nki.frontend.objects import NKIObject
-from nki.ir.program import current
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
 from nki.isa.deprecated import dropped, taking
@@ -272,7 +272,7 @@ def rank_id(name: str | None = None) -> VirtualRegister:
 
 def _register(name: str | None) -> VirtualRegister:
     """A new register that holds 0, the one rank."""
-    where = here("specialise.py")
+    where = here()
     register = current("nki.collectives").register(name or assigned_name(where, "rank"), where)
     isa.register_move(register, 0)
     return register

@@ -15,9 +15,9 @@ from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError
 from nki.base.source import Where, here
+from nki.frontend.builder import current
 from nki.frontend.captured_state import note_file
 from nki.ir.constant import constant as constant_of
-from nki.ir.program import current
 from nki.ir.types import Buffer
 from nki.language.tensor import NkiTensor
 
@@ -35,7 +35,7 @@ def shared_constant(constant: Any) -> NkiTensor:
     integers of 8, 16 or 32 bits. The data become a part of the compiled kernel; equal constants share one tensor. A
     file is read when the kernel is compiled, and the kernel is compiled anew for a later call if the file has changed.
     """
-    where = here("specialise.py")
+    where = here()
     current("nl.shared_constant")
     label = assigned_name(where, "constant")
     if isinstance(constant, str | os.PathLike):
@@ -87,7 +87,7 @@ def shared_identity_matrix(n: int, dtype: Any = dt.uint8, dst: NkiTensor | None 
 
     It is copied from a constant, of which there is one for each n and dtype in a kernel.
     """
-    where = here("specialise.py")
+    where = here()
     kind = dt.of(dtype)
     try:
         size = operator.index(n)

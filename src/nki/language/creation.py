@@ -13,7 +13,7 @@ from nki.base.dtype import DType
 from nki.base.errors import ArgumentError
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
-from nki.ir.program import current
+from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor
@@ -42,7 +42,7 @@ def ndarray(
     any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
     variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
     """
-    where = here("specialise.py")
+    where = here()
     builder = current("nl.ndarray")
     sizes = sizes_of(shape, "nl.ndarray")
     kind = dtype if type(dtype) is DType else _own_dtype(dtype, where)
@@ -100,12 +100,12 @@ def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") ->
 def empty_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new tensor with undefined contents, and the shape, dtype and buffer of the tensor ``x`` unless given."""
     like = _tensor(x, "nl.empty_like")
-    label = name or assigned_name(here("specialise.py"), "empty_like")
+    label = name or assigned_name(here(), "empty_like")
     return ndarray(like.shape, like.dtype if dtype is None else dtype, like.buffer if buffer is None else buffer, label)
 
 
 def _filled(what: str, shape: Any, value: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
-    label = name or assigned_name(here("specialise.py"), what)
+    label = name or assigned_name(here(), what)
     made = ndarray(shape, dtype, buffer, label)
     if made.buffer.on_chip:
         isa.memset(made, value)

@@ -17,8 +17,8 @@ from nki.base.errors import (
     NkiError,
     ViewError,
 )
+from nki.frontend.builder import current
 from nki.ir.gather_offsets import GROUP, INDICES, TENSOR_GROUP
-from nki.ir.program import current
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, Reach, by_elements, has_rows
 

@@ -12,11 +12,12 @@ from nki.base.assigned_name import assigned_name
 from nki.base.errors import DynamicLoopError
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.frontend.builder import Builder, Observer, current
 from nki.frontend.device_loops import one_round
 from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
-from nki.ir.program import Builder, Observer, current, is_recording
+from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
 from nki.isa.instructions.register import RegisterMove
@@ -51,7 +52,7 @@ class AffineRange(Sequence[int]):
 
 
 def _told(numbers: range, observer: Observer) -> Iterator[int]:
-    observer.unrolling(here("specialise.py"))
+    observer.unrolling(here())
     try:
         for number in numbers:
             observer.iterating()
@@ -68,7 +69,7 @@ def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> Dyn
     Deprecated since NKI 0.6: use :func:`fori_loop`. Raises :class:`DynamicLoopError` for other bounds.
     """
     low, high = (0, start) if stop is None else (start, stop)
-    where = here("specialise.py")
+    where = here()
     _check_free(current("nl.dynamic_range"), "nl.dynamic_range")
     if where.span is not None:
         text = "`nl.dynamic_range` is deprecated since NKI 0.6: use nl.fori_loop(start, stop, body)"
@@ -98,7 +99,7 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], 
     compiled once; ``i`` is a register for it to read, in ``t[i]`` or ``t.ap(..., scalar_offset=i)``. It returns nothing
     and hands results on in tensors made before the loop. Raises :class:`DynamicLoopError` otherwise.
     """
-    where = here("specialise.py")
+    where = here()
     builder = current("nl.fori_loop")
     _check_free(builder, "nl.fori_loop")
     low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
@@ -119,7 +120,7 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
     Asked before each round, so the body may never run. It gets a copy of the register, which it may write and return.
     Raises :class:`DynamicLoopError` when ``init`` or the result is no register.
     """
-    where = here("specialise.py")
+    where = here()
     builder = current("nl.while_loop")
     _check_free(builder, "nl.while_loop")
     if not isinstance(init, VirtualRegister):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it

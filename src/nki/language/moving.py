@@ -133,7 +133,7 @@ def transpose(x: Any, dtype: Any = None) -> NkiTensor:
             f"nl.transpose: '{tile.name}' {tile.shape} is not a tile of two dimensions of at most 128",
             fix="reshape it to two dimensions, and transpose blocks of 128 columns",
         )
-    label = assigned_name(here("specialise.py"), "transpose")
+    label = assigned_name(here(), "transpose")
     kind = tile.dtype if dtype is None else dt.of(dtype)
     dst = ndarray(tile.shape[::-1], kind, Buffer.psum, label)
     turned = dst if kind is tile.dtype else ndarray(dst.shape, tile.dtype, Buffer.psum, f"{label}_as_it_was")
@@ -167,7 +167,7 @@ def matmul(x: Any, y: Any, transpose_x: bool = False) -> NkiTensor:
             f"{right.shape} is no product of matrices",
             fix="(M, K) goes with (K, N); with transpose_x=True, (K, M) with (K, N)",
         )
-    label = assigned_name(here("specialise.py"), "matmul")
+    label = assigned_name(here(), "matmul")
     if not transpose_x:
         lifted("nl.matmul without transpose_x=True: NKI's own fails there (known issues of NKI 0.3); keep x transposed")
         turned = ndarray(left.shape[::-1], left.dtype, Buffer.psum, f"{label}_transposed")

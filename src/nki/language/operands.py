@@ -57,7 +57,7 @@ def operand_of(x: Any, what: str, name: str) -> Operand:
 
 def result(what: str, shape: tuple[int, ...], dtype: Any) -> NkiTensor:
     """A new SBUF tile, called like the variable that the user's call fills."""
-    return ndarray(shape, dtype, Buffer.sbuf, assigned_name(here("specialise.py"), what))
+    return ndarray(shape, dtype, Buffer.sbuf, assigned_name(here(), what))
 
 
 def scratch(name: str, shape: tuple[int, ...], dtype: DType = dt.float32) -> NkiTensor:

@@ -13,7 +13,7 @@ from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.program import MAX_DIMS
+from nki.ir.tensor_verifier import MAX_DIMS
 from nki.ir.types import Access, Dynamic, Reach
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
@@ -162,7 +162,7 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
             fix="pass an offset known when the kernel is compiled; scalar_offset= takes one known at run time",
         ) from None
     if t.offset:
-        span = here("specialise.py").span
+        span = here().span
         if span is not None:
             warn_at(
                 span,

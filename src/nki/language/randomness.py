@@ -9,7 +9,7 @@ from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import ShapeError
 from nki.base.source import here
-from nki.ir.program import current
+from nki.frontend.builder import current
 from nki.ir.types import Buffer
 from nki.isa.tables.operators import OPS
 from nki.language.creation import full, ndarray, pour
@@ -23,7 +23,7 @@ def rand(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> N
     Each is a multiple of 2**-24. Emits ``nisa.rand2`` on gen4; before, ``nisa.rng`` and two ``nisa.tensor_scalar``. In
     HBM, tiles are made so and copied with ``nisa.dma_copy``.
     """
-    label = name or assigned_name(here("specialise.py"), "rand")
+    label = name or assigned_name(here(), "rand")
     made = ndarray(shape, dtype, buffer, label)
     if not made.buffer.on_chip:
         pour(made, lambda rows, columns: rand((rows, columns), made.dtype, Buffer.sbuf, f"{label}_part"))

@@ -183,7 +183,7 @@ class NkiTensor(Access):
     __hash__ = object.__hash__
 
     def __bool__(self) -> bool:
-        where = here("specialise.py")
+        where = here()
         if where.span is None:
             raise TensorOperatorError(
                 f"'{self.name}' used as a condition outside a kernel", fix="test its shape, or `tensor is not None`"

@@ -13,7 +13,7 @@ T = TypeVar("T", bound=Access)
 
 def unusable(view: T, problem: NkiError) -> T:
     """``view`` such that ``problem`` is raised, with the line where the view is made, when an instruction uses it."""
-    where = here("specialise.py")
+    where = here()
     located = problem.at(where.span, where.stack)
 
     def signature(_: Access) -> NoReturn:

@@ -19,8 +19,9 @@ from nki.base.errors import (
 from nki.ir.access_bounds import Extent, check_windows
 from nki.ir.instruction import Inst
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
-from nki.ir.program import Program, check_tensor
+from nki.ir.program import Program
 from nki.ir.register import is_register
+from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access
 from nki.ir.verifier import verify
 from nki.isa.instructions.core_barrier import CoreBarrier

@@ -15,6 +15,7 @@ _DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
 _DRIVER: Final = "aws-neuron-driver (public source of the kernel driver)"
 _BETA1: Final = "NKI 0.1 reference, nki.isa cost tables"
 _TRACES: Final = "npu_profiling_code by AnchovyPark (public profiles of fp16 matmuls on inf2.xlarge)"
+_AS_TRN2: Final = "the value of trn2; nothing published for this generation"
 
 GEN2: Final = Target(
     name="trn1",
@@ -45,24 +46,26 @@ GEN2: Final = Target(
     matmul_mx=Fact(False, "", "Trainium3 Architecture Guide for NKI: MX formats are new there"),
     matmul_accumulates_foreign_psum=Fact(False, "", f"{_MATMUL}: Accumulation mode, note"),
     bn_stats_free_max=Fact(512, "elements", "NKI reference, nki.isa.bn_stats"),
-    vector_sbuf_free_max=Fact(65536, "elements", f"{_GUIDE}: Vector Engine, Layout & Tile Size"),
-    vector_psum_free_max=Fact(4096, "elements", f"{_GUIDE}: Vector Engine, Layout & Tile Size"),
     vector_gpsimd_share_sbuf=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
     vector_scalar_share_psum=Fact(False, "", f"{_GUIDE}: Concurrent SBUF/PSUM accesses by engines"),
-    hardware_dge=Fact(False, "", "Trainium2 Architecture Guide for NKI: the Descriptor Generation Engine is new there"),
     tensor_clock_ghz=Fact(2.8, "GHz", f"{_GUIDE}: table of compute engines"),
-    tensor_tflops=Fact(
-        MappingProxyType({"float8": 92.0, "bfloat16": 92.0, "float32": 23.0}), "TFLOPS", f"{_GUIDE}: Tensor Engine"
-    ),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE}: Tensor Engine, Cost Model (MM_INIT_LATENCY)"),
     matmul_issue_cycles=Fact(20, "cycles", f"{_TRACES}: 190 ns between matmuls of 512 columns", "measured"),
     matmul_fp32_factor=Fact(4, "", f"{_GUIDE}: Tensor Engine, Cost Model"),
     matmul_latency_ns=Fact(145.0, "ns", f"{_TRACES}: start to done at 8 columns", "measured"),
     stationary_load_speedup=Fact(4, "", f"{_GUIDE}: Fast LoadStationary"),
-    tensor_ramp_fraction=Fact(
-        1.0, "", f"no ramp documented; {_TRACES} show a limit of 7/8 on inf2, reports from trn1 do not", "guess"
+    stationary_load_cycles=Fact(
+        64,
+        "cycles",
+        "published profiles: best sustained 128x128x512 on trn1, 212 ns with new weights against 190",
+        "measured",
     ),
-    tensor_ramp_ns=Fact(0.0, "ns", "no ramp documented for this generation", "guess"),
+    tensor_throttle_fraction=Fact(
+        1.0, "", f"no throttle documented; {_TRACES} show a limit of 7/8 on inf2, reports from trn1 do not", "guess"
+    ),
+    tensor_throttle_window_cycles=Fact(8192, "cycles", "the value of trn2, without effect here", "guess"),
+    tensor_throttle_raise=Fact(0.75, "", "the value of trn2, without effect here", "guess"),
+    tensor_throttle_lower=Fact(0.32, "", "the value of trn2, without effect here", "guess"),
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -71,15 +74,39 @@ GEN2: Final = Target(
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
-    access_start_cycles=Fact(60, "cycles", f"{_GUIDE}: Tensor access overhead"),
+    vector_issue_cycles=Fact(
+        19,
+        "cycles",
+        "mamba tutorial, profile on trn1: 931 ns per tensor_tensor of 512, 914 by the cost model",
+        "measured",
+    ),
+    vector_column_operand_cycles=Fact(62, "cycles", _AS_TRN2, "guess"),
+    vector_latency_ns=Fact(
+        150.0, "ns", f"{_AS_TRN2}; 350 measured at 8192 elements, of which 2 % are of the rate", "guess"
+    ),
     vector_dependent_cycles=Fact(
         100, "cycles", f"{_GUIDE}: Vector Engine, Cost Model; short or dependent instructions"
     ),
+    vector_exponentials_per_cycle=Fact(1, "elements/lane", "the instruction is new on trn3", "guess"),
+    vector_random_per_cycle=Fact(1, "elements/lane", "trn3 makes 4; others are not told", "guess"),
+    reciprocal_cycles=Fact(8, "cycles", f"{_BETA1}: reciprocal"),
     scalar_issue_cycles=Fact(21, "cycles", f"{_TRACES}: completion to completion, 15.0 ns beyond N", "measured"),
     scalar_latency_ns=Fact(157.0, "ns", f"{_TRACES}: first ACTIVATE of a burst, beyond N", "measured"),
+    scalar_dependent_ns=Fact(
+        173.0,
+        "ns",
+        "NKI performance guide, profile: 189 ns between dependent ACTIVATEs of one element, less 16",
+        "measured",
+    ),
+    activation_issue_cycles=Fact(21, "cycles", f"{_TRACES}: ACTIVATE as a copy; functions not measured", "guess"),
+    activation_latency_ns=Fact(190.0, "ns", "NKI performance guide, profile: 6.04 us for 8192 elements", "measured"),
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE}: Scalar Engine, ActReadAccumulator"),
     activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
+    gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),
+    register_load_ns=Fact(530.0, "ns", f"{_TRACES}: TENSOR_LOAD 389-671 ns, middle", "measured"),
+    register_store_ns=Fact(95.0, "ns", f"{_TRACES}: TENSOR_STORE", "measured"),
+    sequencer_ns=Fact(50.0, "ns", f"{_TRACES}: WRITE 37-64 ns, middle", "measured"),
     semaphore_ns=Fact(38.0, "ns", f"{_TRACES}: Tensor engine done to Scalar engine start, median", "measured"),
     semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the second generation; per core"),
     dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
@@ -87,6 +114,7 @@ GEN2: Final = Target(
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
     dma_engine_sustained_gbps=Fact(17.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
+    dma_packet_overhead_ns=Fact(26.0, "ns", f"{_AS_TRN2}; 2-4 ns when nothing else is moved", "guess"),
     dma_trigger_ns=Fact(648.0, "ns", f"{_TRACES}: descriptors written by GpSimd, between consecutive ones", "measured"),
     dma_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
@@ -94,6 +122,8 @@ GEN2: Final = Target(
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess"),
+    dma_transpose_sbuf_efficiency=Fact(
+        0.5, "", "Trainium2 Architecture Guide for NKI: DMA Transpose, SBUF to SBUF", "guess"
+    ),
     hbm_chip_gbps=Fact(820.0, "GB/s", f"{_GUIDE}: introduction"),
-    hbm_core_gbps=Fact(410.0, "GB/s", f"{_GUIDE}: introduction; half a chip. 273 measured through one core's DMA"),
 )

@@ -16,6 +16,8 @@ _DMA: Final = "Introduction to Direct Memory Access (DMA) with NKI"
 _DRIVER: Final = "aws-neuron-driver (public source of the kernel driver)"
 _BETA1: Final = "NKI 0.1 reference, nki.isa cost tables"
 _TUTORIAL: Final = "Introduction to NKI Kernel Optimization, profiles of fp32 matmuls on trn2"
+_AS_TRN1: Final = "the value of trn1; nothing published for this generation"
+_TRACES: Final = "public hardware profiles of ten kernels on trn2.3xlarge, 2026-03"
 
 GEN3: Final = Target(
     name="trn2",
@@ -46,15 +48,9 @@ GEN3: Final = Target(
     matmul_mx=Fact(False, "", "Trainium3 Architecture Guide for NKI: MX formats are new there"),
     matmul_accumulates_foreign_psum=Fact(False, "", f"{_MATMUL}: Accumulation mode, note"),
     bn_stats_free_max=Fact(512, "elements", "NKI reference, nki.isa.bn_stats"),
-    vector_sbuf_free_max=Fact(65536, "elements", f"{_GUIDE2}: Vector Engine, Layout & Tile Size; unchanged"),
-    vector_psum_free_max=Fact(4096, "elements", f"{_GUIDE2}: Vector Engine, Layout & Tile Size; unchanged"),
     vector_gpsimd_share_sbuf=Fact(True, "", f"{_GUIDE}: Data Movement Updates"),
     vector_scalar_share_psum=Fact(True, "", f"{_GUIDE}: Data Movement Updates; full rate on different banks only"),
-    hardware_dge=Fact(True, "", f"{_GUIDE}: Descriptor Generation Engine"),
     tensor_clock_ghz=Fact(2.4, "GHz", f"{_GUIDE}: table of compute engines"),
-    tensor_tflops=Fact(
-        MappingProxyType({"float8": 158.0, "bfloat16": 79.0, "float32": 20.0}), "TFLOPS", f"{_GUIDE}: Tensor Engine"
-    ),
     matmul_min_interval_cycles=Fact(64, "cycles", f"{_GUIDE2}: Tensor Engine, Cost Model; assumed unchanged", "guess"),
     matmul_issue_cycles=Fact(
         10,
@@ -65,8 +61,20 @@ GEN3: Final = Target(
     matmul_fp32_factor=Fact(4, "", f"{_TUTORIAL}: two passes of 1030 cycles for 512 columns", "measured"),
     matmul_latency_ns=Fact(160.0, "ns", f"{_TUTORIAL}: 586-595 ns for 1024 cycles", "measured"),
     stationary_load_speedup=Fact(4, "", f"{_GUIDE2}: Fast LoadStationary; assumed unchanged", "guess"),
-    tensor_ramp_fraction=Fact(0.5, "", "Neuron Explorer, Overview: the Tensor engine starts near half rate"),
-    tensor_ramp_ns=Fact(3000.0, "ns", "Neuron Explorer, Overview: full rate after about 3 us of use"),
+    stationary_load_cycles=Fact(
+        0,
+        "cycles",
+        "contained in matmul_issue_cycles: the published rate is that of matmuls with new weights",
+        "measured",
+    ),
+    tensor_throttle_fraction=Fact(
+        0.5, "", f"{_TRACES}: 4/8 or 8/8 of the clock, 4/8 at the start; Neuron Explorer: near half rate", "measured"
+    ),
+    tensor_throttle_window_cycles=Fact(
+        8192, "cycles", f"{_TRACES}: windows of 3413.3 ns; Neuron Explorer: about 3 us", "measured"
+    ),
+    tensor_throttle_raise=Fact(0.75, "", f"{_TRACES}: busy part of a slow window, 0.74 was too little", "measured"),
+    tensor_throttle_lower=Fact(0.32, "", f"{_TRACES}: busy part of a fast window, 0.41 was enough to stay", "measured"),
     vector_clock_ghz=Fact(0.96, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -75,27 +83,58 @@ GEN3: Final = Target(
     scalar_width_16bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     scalar_width_32bit=Fact(128, "elements/cycle", f"{_GUIDE}: table of compute engines"),
     min_interval_cycles=Fact(64, "cycles", f"{_BETA1}: MIN_II"),
-    access_start_cycles=Fact(60, "cycles", f"{_GUIDE2}: Tensor access overhead; assumed unchanged", "guess"),
-    vector_dependent_cycles=Fact(100, "cycles", f"{_GUIDE2}: Vector Engine, Cost Model; assumed unchanged", "guess"),
-    scalar_issue_cycles=Fact(21, "cycles", "the value of trn1; nothing published", "guess"),
-    scalar_latency_ns=Fact(293.0, "ns", f"{_DMA}: profiles of exp over 128 and 4096 elements, beyond N", "measured"),
+    vector_issue_cycles=Fact(62, "cycles", f"{_TRACES}: 65 ns between copies or reductions beyond N/0.96", "measured"),
+    vector_column_operand_cycles=Fact(
+        62, "cycles", f"{_TRACES}: tensor_scalar with a column as operand takes 64 ns more", "measured"
+    ),
+    vector_latency_ns=Fact(150.0, "ns", f"{_TRACES}: 148 (reductions) to 157 ns (copies) beyond N/0.96", "measured"),
+    vector_dependent_cycles=Fact(
+        114,
+        "cycles",
+        f"{_TRACES}: latency of 150 ns and 35 to the next start, less the interval; the guide says 100",
+        "measured",
+    ),
+    vector_exponentials_per_cycle=Fact(1, "elements/lane", "the instruction is new on trn3", "guess"),
+    vector_random_per_cycle=Fact(1, "elements/lane", "trn3 makes 4; others are not told", "guess"),
+    reciprocal_cycles=Fact(6, "cycles", f"{_TRACES}: 178 ns for 4 elements, 202 for 8; reference: 8", "measured"),
+    scalar_issue_cycles=Fact(55, "cycles", f"{_TRACES}: copies, 38-55 ns beyond N/1.2", "measured"),
+    scalar_latency_ns=Fact(158.0, "ns", f"{_TRACES}: copies, beyond N/1.2", "measured"),
+    scalar_dependent_ns=Fact(
+        147.0, "ns", f"{_TRACES}: latency of 158 ns and 35 to the next start, less the interval", "measured"
+    ),
+    activation_issue_cycles=Fact(
+        197, "cycles", f"{_TRACES}: exp with a bias tile, 143-185 ns beyond N/1.2", "measured"
+    ),
+    activation_latency_ns=Fact(270.0, "ns", f"{_TRACES}: exp with a bias tile, 260-280 ns beyond N/1.2", "measured"),
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE2}: ActReadAccumulator; assumed unchanged", "guess"),
-    activation_table_load_ns=Fact(1325.0, "ns", f"{_DMA}: two profiles", "measured"),
+    activation_table_load_ns=Fact(1283.0, "ns", f"{_TRACES}; 1325 in older profiles", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
-    semaphore_ns=Fact(31.0, "ns", f"{_DMA}: profile, Scalar engine done to DMA trigger, once", "measured"),
+    gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),
+    register_load_ns=Fact(530.0, "ns", _AS_TRN1, "guess"),
+    register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess"),
+    sequencer_ns=Fact(50.0, "ns", _AS_TRN1, "guess"),
+    semaphore_ns=Fact(35.0, "ns", f"{_TRACES}: engine done to waiting engine, 34-37 ns", "measured"),
     semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the third generation; per core"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
     dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
-    dma_trigger_ns=Fact(600.0, "ns", f"{_GUIDE}: Descriptor Generation Engine, Performance Consideration"),
-    dma_start_ns=Fact(
-        145.0, "ns", f"{_DMA}: profile, 745 ns from trigger to data less 600; 1006 on a static queue", "measured"
+    dma_packet_overhead_ns=Fact(
+        26.0, "ns", "published sustained rate of 1 KiB descriptors, 259 GB/s (4 KiB: 354)", "measured"
     ),
-    dma_completion_ns=Fact(310.0, "ns", f"{_DMA}: profiles, last data to consumer 293-328 ns", "measured"),
+    dma_trigger_ns=Fact(
+        585.0, "ns", f"{_TRACES}: 576-590 ns between hardware DMAs of one queue; the guide says about 600", "measured"
+    ),
+    dma_start_ns=Fact(
+        750.0,
+        "ns",
+        f"{_TRACES}: first packet 1326-1345 ns after the trigger, less 585; 630 with software descriptors",
+        "measured",
+    ),
+    dma_completion_ns=Fact(386.0, "ns", f"{_TRACES}: last data to waiting instruction, 374-398 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
-    dma_transpose_efficiency=Fact(0.9, "", f"{_GUIDE}: DMA Transpose, HBM to SBUF; 0.5 from SBUF to SBUF"),
+    dma_transpose_efficiency=Fact(0.9, "", f"{_GUIDE}: DMA Transpose, HBM to SBUF"),
+    dma_transpose_sbuf_efficiency=Fact(0.5, "", f"{_GUIDE}: DMA Transpose, SBUF to SBUF"),
     hbm_chip_gbps=Fact(3000.0, "GB/s", f"{_GUIDE}: introduction; the hardware page of trn2 says 2900"),
-    hbm_core_gbps=Fact(375.0, "GB/s", f"{_GUIDE}: introduction; an eighth of a chip"),
 )

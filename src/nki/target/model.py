@@ -1,4 +1,4 @@
-"""What a NeuronCore generation is to this project: a row of numbers, each with the place where it was found.
+"""Description of one NeuronCore generation: a row of numbers, each with its source.
 
 A :class:`Target` is read like any object (``target.partitions`` is an ``int``); ``target.source("partitions")`` says
 where the number comes from and ``target.fact("partitions")`` gives value, unit, source and kind together. No logic
@@ -37,8 +37,8 @@ class Fact(Generic[T]):
     kind: Kind = "docs"
 
 
-class Known(Generic[T]):
-    """A field of :class:`Target`: given as a :class:`Fact`, read as its plain value."""
+class FactField(Generic[T]):
+    """Field of :class:`Target`: set to a :class:`Fact`, read as its plain value."""
 
     name: str
 
@@ -71,80 +71,94 @@ class Target:
     core: str
 
     # Memory. "Usable" is what a kernel gets after what the runtime keeps for itself.
-    cores_per_chip: Known[int] = Known()
-    logical_core_max: Known[int] = Known()
-    partitions: Known[int] = Known()
-    quadrant_partitions: Known[int] = Known()
-    sbuf_partition_bytes: Known[int] = Known()
-    sbuf_usable_partition_bytes: Known[int] = Known()
-    sbuf_align_bytes: Known[int] = Known()
-    psum_partition_bytes: Known[int] = Known()
-    psum_banks: Known[int] = Known()
-    psum_bank_bytes: Known[int] = Known()
-    psum_align_bytes: Known[int] = Known()
-    hbm_bytes: Known[int] = Known()
+    cores_per_chip: FactField[int] = FactField()
+    logical_core_max: FactField[int] = FactField()
+    partitions: FactField[int] = FactField()
+    quadrant_partitions: FactField[int] = FactField()
+    sbuf_partition_bytes: FactField[int] = FactField()
+    sbuf_usable_partition_bytes: FactField[int] = FactField()
+    sbuf_align_bytes: FactField[int] = FactField()
+    psum_partition_bytes: FactField[int] = FactField()
+    psum_banks: FactField[int] = FactField()
+    psum_bank_bytes: FactField[int] = FactField()
+    psum_align_bytes: FactField[int] = FactField()
+    hbm_bytes: FactField[int] = FactField()
 
     # What instructions accept. matmul_moving_free_max is keyed by the dtype of the result, which makes its keys the
     # dtypes that a matmul may write; gemm_moving_fmax is the constant of the same purpose that kernels read.
-    matmul_dtypes: Known[frozenset[DType]] = Known()
-    matmul_stationary_free_max: Known[int] = Known()
-    matmul_moving_free_max: Known[Mapping[DType, int]] = Known()
-    gemm_moving_fmax: Known[int] = Known()
-    matmul_row_tiles: Known[tuple[int, ...]] = Known()
-    matmul_transpose_mode: Known[bool] = Known()
-    matmul_double_row: Known[bool] = Known()
-    matmul_mx: Known[bool] = Known()
-    matmul_accumulates_foreign_psum: Known[bool] = Known()
-    bn_stats_free_max: Known[int] = Known()
-    vector_sbuf_free_max: Known[int] = Known()
-    vector_psum_free_max: Known[int] = Known()
-    vector_gpsimd_share_sbuf: Known[bool] = Known()
-    vector_scalar_share_psum: Known[bool] = Known()
-    hardware_dge: Known[bool] = Known()
+    matmul_dtypes: FactField[frozenset[DType]] = FactField()
+    matmul_stationary_free_max: FactField[int] = FactField()
+    matmul_moving_free_max: FactField[Mapping[DType, int]] = FactField()
+    gemm_moving_fmax: FactField[int] = FactField()
+    matmul_row_tiles: FactField[tuple[int, ...]] = FactField()
+    matmul_transpose_mode: FactField[bool] = FactField()
+    matmul_double_row: FactField[bool] = FactField()
+    matmul_mx: FactField[bool] = FactField()
+    matmul_accumulates_foreign_psum: FactField[bool] = FactField()
+    bn_stats_free_max: FactField[int] = FactField()
+    vector_gpsimd_share_sbuf: FactField[bool] = FactField()
+    vector_scalar_share_psum: FactField[bool] = FactField()
 
-    # Tensor engine
-    tensor_clock_ghz: Known[float] = Known()
-    tensor_tflops: Known[Mapping[str, float]] = Known()
-    matmul_min_interval_cycles: Known[int] = Known()
-    matmul_issue_cycles: Known[int] = Known()
-    matmul_fp32_factor: Known[int] = Known()
-    matmul_latency_ns: Known[float] = Known()
-    stationary_load_speedup: Known[int] = Known()
-    tensor_ramp_fraction: Known[float] = Known()
-    tensor_ramp_ns: Known[float] = Known()
+    # Tensor engine. Its clock is throttled by windows: after one that is busier than ``raise`` it is at full rate,
+    # after one that is less busy than ``lower`` at ``fraction`` of it.
+    tensor_clock_ghz: FactField[float] = FactField()
+    matmul_min_interval_cycles: FactField[int] = FactField()
+    matmul_issue_cycles: FactField[int] = FactField()
+    matmul_fp32_factor: FactField[int] = FactField()
+    matmul_latency_ns: FactField[float] = FactField()
+    stationary_load_speedup: FactField[int] = FactField()
+    stationary_load_cycles: FactField[int] = FactField()
+    tensor_throttle_fraction: FactField[float] = FactField()
+    tensor_throttle_window_cycles: FactField[int] = FactField()
+    tensor_throttle_raise: FactField[float] = FactField()
+    tensor_throttle_lower: FactField[float] = FactField()
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions.
-    vector_clock_ghz: Known[float] = Known()
-    scalar_clock_ghz: Known[float] = Known()
-    gpsimd_clock_ghz: Known[float] = Known()
-    vector_width_16bit: Known[int] = Known()
-    vector_width_32bit: Known[int] = Known()
-    scalar_width_16bit: Known[int] = Known()
-    scalar_width_32bit: Known[int] = Known()
-    min_interval_cycles: Known[int] = Known()
-    access_start_cycles: Known[int] = Known()
-    vector_dependent_cycles: Known[int] = Known()
-    scalar_issue_cycles: Known[int] = Known()
-    scalar_latency_ns: Known[float] = Known()
-    scalar_read_accumulator_cycles: Known[int] = Known()
-    activation_table_load_ns: Known[float] = Known()
-    gpsimd_issue_cycles: Known[int] = Known()
-    semaphore_ns: Known[float] = Known()
-    semaphores: Known[int] = Known()
+    vector_clock_ghz: FactField[float] = FactField()
+    scalar_clock_ghz: FactField[float] = FactField()
+    gpsimd_clock_ghz: FactField[float] = FactField()
+    vector_width_16bit: FactField[int] = FactField()
+    vector_width_32bit: FactField[int] = FactField()
+    scalar_width_16bit: FactField[int] = FactField()
+    scalar_width_32bit: FactField[int] = FactField()
+    min_interval_cycles: FactField[int] = FactField()
+    vector_issue_cycles: FactField[int] = FactField()
+    vector_column_operand_cycles: FactField[int] = FactField()
+    vector_latency_ns: FactField[float] = FactField()
+    vector_dependent_cycles: FactField[int] = FactField()
+    vector_exponentials_per_cycle: FactField[int] = FactField()
+    vector_random_per_cycle: FactField[int] = FactField()
+    reciprocal_cycles: FactField[int] = FactField()
+    scalar_issue_cycles: FactField[int] = FactField()
+    scalar_latency_ns: FactField[float] = FactField()
+    scalar_dependent_ns: FactField[float] = FactField()
+    activation_issue_cycles: FactField[int] = FactField()
+    activation_latency_ns: FactField[float] = FactField()
+    scalar_read_accumulator_cycles: FactField[int] = FactField()
+    activation_table_load_ns: FactField[float] = FactField()
+    gpsimd_issue_cycles: FactField[int] = FactField()
+    gpsimd_partition_reduce_cycles: FactField[int] = FactField()
+    register_load_ns: FactField[float] = FactField()
+    register_store_ns: FactField[float] = FactField()
+    sequencer_ns: FactField[float] = FactField()
+    semaphore_ns: FactField[float] = FactField()
+    semaphores: FactField[int] = FactField()
 
-    # DMA and HBM. A transfer costs trigger + start + bytes over rate + completion.
-    dma_engines: Known[int] = Known()
-    dma_queues_per_engine: Known[int] = Known()
-    dma_engine_peak_gbps: Known[float] = Known()
-    dma_engine_sustained_gbps: Known[float] = Known()
-    dma_packet_bytes: Known[int] = Known()
-    dma_trigger_ns: Known[float] = Known()
-    dma_start_ns: Known[float] = Known()
-    dma_completion_ns: Known[float] = Known()
-    dma_accumulate_efficiency: Known[float] = Known()
-    dma_transpose_efficiency: Known[float] = Known()
-    hbm_chip_gbps: Known[float] = Known()
-    hbm_core_gbps: Known[float] = Known()
+    # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion; the trigger keeps its queue, the
+    # bytes keep the DMA engines, which all queues of a core share.
+    dma_engines: FactField[int] = FactField()
+    dma_queues_per_engine: FactField[int] = FactField()
+    dma_engine_peak_gbps: FactField[float] = FactField()
+    dma_engine_sustained_gbps: FactField[float] = FactField()
+    dma_packet_bytes: FactField[int] = FactField()
+    dma_packet_overhead_ns: FactField[float] = FactField()
+    dma_trigger_ns: FactField[float] = FactField()
+    dma_start_ns: FactField[float] = FactField()
+    dma_completion_ns: FactField[float] = FactField()
+    dma_accumulate_efficiency: FactField[float] = FactField()
+    dma_transpose_efficiency: FactField[float] = FactField()
+    dma_transpose_sbuf_efficiency: FactField[float] = FactField()
+    hbm_chip_gbps: FactField[float] = FactField()
 
     def fact(self, field: str) -> Fact[Any]:
         """The fact behind the field of that name; ``KeyError`` when there is none."""
@@ -155,8 +169,13 @@ class Target:
         return {name: value for name, value in vars(self).items() if isinstance(value, Fact)}
 
     def source(self, field: str) -> str:
-        """Where the number in that field comes from."""
+        """Source of the fact in that field."""
         return self.fact(field).source
+
+    def origin(self, field: str) -> tuple[Kind, str]:
+        """Kind and source of the fact in that field."""
+        fact = self.fact(field)
+        return fact.kind, fact.source
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

@@ -1,14 +1,14 @@
-"""Leave out copies that only move data between HBM and a tile: compute reads the input, or writes the output, itself.
+"""Eliminate copies that only move data between HBM and a tile: compute reads the input, or writes the output, directly.
 
 On the chip a tile must be loaded before an engine can touch it; a CPU reads the caller's array as well. Two kinds of
-DMA go, where nothing can tell the difference:
+DMA are redundant there:
 
-- a tile whose only write is a copy of an input or a constant (which never change): its readers read that;
+- a tile whose only write is a copy of an input or a constant (which never change): its readers read the source;
 - a tile whose only reader is a copy to an output: its writers write the output, provided that one of them writes all
-  of the tile and that nobody touches that output in between.
+  of the tile and that no other instruction touches the output in between.
 
-A copy that converts stays, and one whose window cannot be followed through the other's strides; so does everything that
-loops touch, or run-time indices.
+A copy that converts stays, and so does one whose access cannot be followed through the strides of the other side. What
+loops or run-time indices touch is not changed.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from nki.backend.cpu.loop_ir.nodes import merged
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
-from nki.ir.program import Program
-from nki.ir.types import Access, Buffer, Tensor, row_major
+from nki.ir.program import Program, joined
+from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 
 
 @dataclass(slots=True)
@@ -31,92 +30,97 @@ class _Uses:
     reads: list[int] = field(default_factory=list[int])
 
 
-def forwarded(kernel: Program) -> list[Statement]:
-    """The statements of ``kernel`` without the copies that can go."""
-    body: list[Statement | None] = list(kernel.body)
+def run(program: Program) -> Program:
+    """Return ``program`` without redundant copies, on all cores."""
+    return joined([core.with_body(eliminate_copies(core)) for core in program.cores])
+
+
+def eliminate_copies(core: Program) -> list[Statement]:
+    """The statements of ``core`` without redundant copies."""
+    body: list[Statement | None] = list(core.body)
     uses: dict[Tensor, _Uses] = {}
-    fixed: set[Tensor] = set()
-    for position, inst in enumerate(kernel.body):
+    pinned: set[Tensor] = set()
+    for position, inst in enumerate(core.body):
         if not isinstance(inst, Inst):
-            fixed.update(access.tensor for access in touched(inst))
+            pinned.update(access.tensor for access in touched(inst))
             continue
-        fixed.update(index.tensor for index in inst.indexed_by())
-        fixed.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
+        pinned.update(index.tensor for index in inst.indexed_by())
+        pinned.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
         for access in inst.reads():
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
         for access in inst.writes():
             uses.setdefault(access.tensor, _Uses()).writes.append(position)
-    inputs = {*kernel.inputs, *kernel.constants()}.difference(kernel.outputs)
-    outputs = set(kernel.outputs) - fixed - {*kernel.inputs}
+    sources = {*core.inputs, *core.constants()}.difference(core.outputs)
+    outputs = set(core.outputs) - pinned - {*core.inputs}
     for tensor, use in uses.items():
-        if tensor.buffer is not Buffer.sbuf or tensor in fixed:
+        if tensor.buffer is not Buffer.sbuf or tensor in pinned:
             continue
         if not use.writes or not use.reads or use.writes[-1] >= use.reads[0]:
             continue
-        if len(use.writes) == 1 and _read_directly(body, tensor, use, inputs):
+        if len(use.writes) == 1 and _forward_load(body, tensor, use, sources):
             continue
         if len(use.reads) == 1:
-            _write_directly(body, tensor, use, outputs, uses)
+            _forward_store(body, tensor, use, outputs, uses)
     return [statement for statement in body if statement is not None]
 
 
-def _copy(inst: Statement | None, tile: Tensor, other: str, mine: str) -> Access | None:
-    """The window on the other side of a DMA that moves all of ``tile`` unchanged."""
+def _other_side(inst: Statement | None, tile: Tensor, other_field: str, tile_field: str) -> Access | None:
+    """The access on the other side of a DMA that moves all of ``tile`` unchanged."""
     if not isinstance(inst, Inst) or inst.mnemonic != "dma_copy" or inst.indexed_by():
         return None
-    there, here = getattr(inst, other), getattr(inst, mine)
-    whole = here.tensor is tile and here.size == tile.elements and here.strides == row_major(here.shape)
-    return there if whole and here.dtype is tile.dtype is there.dtype is there.tensor.dtype else None
+    other, own = getattr(inst, other_field), getattr(inst, tile_field)
+    whole = own.tensor is tile and own.size == tile.elements and own.strides == row_major(own.shape)
+    return other if whole and own.dtype is tile.dtype is other.dtype is other.tensor.dtype else None
 
 
-def _read_directly(body: list[Statement | None], tile: Tensor, use: _Uses, inputs: set[Tensor]) -> bool:
-    """Take out the load of ``tile`` if its readers can do without; whether it went."""
-    source = _copy(body[use.writes[0]], tile, "src", "dst")
-    if source is None or source.tensor not in inputs or not _redirect(body, use.reads, tile, source):
+def _forward_load(body: list[Statement | None], tile: Tensor, use: _Uses, sources: set[Tensor]) -> bool:
+    """Remove the load of ``tile`` if its readers can read the source; True if they can."""
+    source = _other_side(body[use.writes[0]], tile, "src", "dst")
+    if source is None or source.tensor not in sources or not _redirect(body, use.reads, tile, source):
         return False
     body[use.writes[0]] = None
     return True
 
 
-def _write_directly(
+def _forward_store(
     body: list[Statement | None], tile: Tensor, use: _Uses, outputs: set[Tensor], uses: dict[Tensor, _Uses]
 ) -> None:
-    """Take out the store of ``tile`` if its writers can do without."""
-    last = use.reads[0]
-    target = _copy(body[last], tile, "dst", "src")
+    """Remove the store of ``tile`` if its writers can write the destination."""
+    store = use.reads[0]
+    target = _other_side(body[store], tile, "dst", "src")
     if target is None or target.tensor not in outputs:
         return
-    others = uses[target.tensor]
-    if any(use.writes[0] <= position < last for position in (*others.writes, *others.reads)):
+    target_uses = uses[target.tensor]
+    if any(use.writes[0] <= position < store for position in (*target_uses.writes, *target_uses.reads)):
         return
     if not any(_fills(body[position], tile) for position in use.writes):
         return
     if _redirect(body, use.writes, tile, target):
-        body[last] = None
+        body[store] = None
 
 
 def _fills(inst: Statement | None, tile: Tensor) -> bool:
-    """Whether one write of ``inst`` covers all of ``tile``: a window writes no element twice."""
+    """True if one write of ``inst`` covers all of ``tile``: an access writes no element twice."""
     return isinstance(inst, Inst) and any(a.tensor is tile and a.size == tile.elements for a in inst.writes())
 
 
-def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, there: Access) -> bool:
-    """Let the instructions at ``positions`` use ``there`` in place of ``tile``; False, and no change, if one cannot."""
-    changed: dict[int, Inst] = {}
-    follow = _follower(there)
+def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, target: Access) -> bool:
+    """Let the instructions at ``positions`` use ``target`` instead of ``tile``; False, and no change, if one cannot."""
+    redirected: dict[int, Inst] = {}
+    follow = _follower(target)
     for position in dict.fromkeys(positions):
         inst = body[position]
         if not isinstance(inst, Inst):
             return False
-        replaced: dict[int, Access] = {}
+        operands: dict[int, Access] = {}
         for number, access in enumerate(inst.accesses()):
             if access.tensor is tile:
-                window = follow(access)
-                if window is None or access.dtype is not tile.dtype or not _suits(inst, access, window):
+                followed = follow(access)
+                if followed is None or access.dtype is not tile.dtype or not _suits(inst, access, followed):
                     return False
-                replaced[number] = window
-        changed[position] = inst.with_operands(replaced)
-    for position, inst in changed.items():
+                operands[number] = followed
+        redirected[position] = inst.with_operands(operands)
+    for position, inst in redirected.items():
         body[position] = inst
     return True
 
@@ -126,20 +130,20 @@ def _suits(inst: Inst, before: Access, after: Access) -> bool:
     return inst.mnemonic != "nc_matmul" or before.strides == after.strides
 
 
-def _follower(there: Access) -> Callable[[Access], Access | None]:
-    """What turns a window of a dense tile into the same elements of ``there``, element number by element number."""
-    dims = merged(there.pattern())
-    blocks: list[tuple[int, int, int]] = []  # size of the block, step there, count; innermost first
+def _follower(target: Access) -> Callable[[Access], Access | None]:
+    """Map an access of a dense tile to the same elements of ``target``, element number by element number."""
+    dims = coalesced(target.pattern())
+    blocks: list[tuple[int, int, int]] = []  # size of the block, step in the target, count; innermost first
     size = 1
     for step, count in reversed(dims):
         blocks.append((size, step, count))
         size *= count
 
-    def follow(window: Access) -> Access | None:
-        digits = [window.offset // block % count for block, _, count in blocks]
-        reach = list(digits)
+    def follow(access: Access) -> Access | None:
+        digits = [access.offset // block % count for block, _, count in blocks]
+        highest = list(digits)
         steps: list[int] = []
-        for stride, count in zip(window.strides, window.shape, strict=True):
+        for stride, count in zip(access.strides, access.shape, strict=True):
             if count == 1 or stride == 0:
                 steps.append(min(stride, 1))
                 continue
@@ -147,11 +151,11 @@ def _follower(there: Access) -> Callable[[Access], Access | None]:
             if level < 0 or stride % blocks[level][0]:
                 return None
             factor = stride // blocks[level][0]
-            reach[level] += factor * (count - 1)
+            highest[level] += factor * (count - 1)
             steps.append(factor * blocks[level][1])
-        if any(r >= count for r, (_, _, count) in zip(reach, blocks, strict=True)):
+        if any(digit >= count for digit, (_, _, count) in zip(highest, blocks, strict=True)):
             return None
-        offset = there.offset + sum(d * step for d, (_, step, _) in zip(digits, blocks, strict=True))
-        return Access(there.tensor, offset, window.shape, tuple(steps), window.dtype)
+        offset = target.offset + sum(d * step for d, (_, step, _) in zip(digits, blocks, strict=True))
+        return Access(target.tensor, offset, access.shape, tuple(steps), access.dtype)
 
     return follow

@@ -33,7 +33,8 @@ from nki.ir.types import Access, Tensor, by_elements
 from nki.isa.tables.alu import BITS
 from nki.isa.tables.enums import oob_mode
 from nki.numerics import matmul_entry, numpy_entry
-from nki.rendezvous.turns import Cores, Link, Meeting
+from nki.rendezvous.protocol import Participant
+from nki.rendezvous.turns import Turns
 
 Array = NDArray[Any]
 
@@ -104,9 +105,9 @@ class Memory:
 class Reference:
     """The algebra over NumPy arrays."""
 
-    def __init__(self, memory: Memory, link: Meeting | None = None) -> None:
+    def __init__(self, memory: Memory, participant: Participant | None = None) -> None:
         self.memory = memory
-        self.link = link
+        self.participant = participant
         self.running: Inst | None = None
         self.watcher: Watcher | None = None
 
@@ -426,13 +427,13 @@ class Reference:
         return Value(whole.reshape(partitions, -1), values[0].dtype)
 
     def exchange(self, value: Value, to: int, source: int, pipe: int) -> Value:
-        if self.link is None or self.running is None or to == self.link.number:
+        if self.participant is None or self.running is None or to == self.participant.rank:
             return value
-        return self.link.exchange(self.running, value, to, source, pipe)
+        return self.participant.exchange(self.running, value, to, source, pipe)
 
     def meet(self, cores: tuple[int, ...], about: str) -> None:
-        if self.link is not None and self.running is not None:
-            self.link.meet(self.running, cores, about)
+        if self.participant is not None and self.running is not None:
+            self.participant.barrier(self.running, cores, about)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         device_print(prefix, value.array.reshape(shape), value.dtype)
@@ -453,14 +454,14 @@ def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> lis
         if tensor in kernel.outputs:
             memory.own(tensor)
     if kernel.others:
-        Cores[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
+        Turns[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
     else:
         _run(kernel, memory, watch)
     return memory.results(kernel)
 
 
-def _run(kernel: Program, memory: Memory, watch: Watch | None, link: Link | None = None) -> None:
-    executor = Reference(memory, link)
+def _run(kernel: Program, memory: Memory, watch: Watch | None, participant: Participant | None = None) -> None:
+    executor = Reference(memory, participant)
     if watch is not None:
         executor.watcher = watch(kernel, executor)
     executor.run(kernel.body)

@@ -12,6 +12,7 @@ import numpy as np
 
 from nki.base.dtype import DType
 from nki.base.errors import KernelArgumentError
+from nki.base.toolchain import is_toolchain
 from nki.frontend.captured_state import ABSENT, Read
 from nki.frontend.objects import is_structure
 
@@ -45,7 +46,7 @@ def constant_key(name: str, value: Any, depth: int = 0) -> Any:
         return Same(value.__func__), constant_key(name, value.__self__, depth)
     if callable(value) and not is_structure(value):
         return Same(value)
-    if hasattr(value, "__reduce__") and type(value).__module__.startswith("nki."):
+    if hasattr(value, "__reduce__") and is_toolchain(type(value)):
         return Same(value)
     fields = getattr(value, "__dict__", None)
     if fields is not None and not hasattr(value, "__array__"):

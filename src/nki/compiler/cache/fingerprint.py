@@ -21,9 +21,10 @@ from typing import Any, Final, cast
 
 import numpy as np
 
+from nki.base.toolchain import is_toolchain
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
-from nki.frontend.capture import is_api, unwrap
+from nki.frontend.capture import unwrap
 from nki.frontend.captured_state import ABSENT, Read, of_cell
 from nki.frontend.host_calls import is_users
 from nki.ir.ordering import Pairs
@@ -123,12 +124,12 @@ class _Walk:
                         self.put("attribute", number, name, self.reference(values[name]))
 
     def note(self, owner: int, name: str, read: Read, value: Any) -> None:
-        if not (isinstance(value, types.ModuleType) or is_api(value)):
+        if not (isinstance(value, types.ModuleType) or is_toolchain(value)):
             self.reads.setdefault((owner, name), read)
 
     def describe(self, value: Any) -> None:
         kind = cast("type[Any]", type(value))
-        value = unwrap(value) if is_api(kind) else value  # what nki.jit made
+        value = unwrap(value) if is_toolchain(kind) else value  # what nki.jit made
         if isinstance(value, TensorSpec):
             self.put("tensor", value.name, value.shape, value.dtype.name)
         elif isinstance(value, types.FunctionType):

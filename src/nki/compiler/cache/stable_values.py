@@ -13,7 +13,8 @@ import numpy as np
 
 from nki import isa, language
 from nki.base.dtype import DType
-from nki.frontend.capture import is_api, source_lines
+from nki.base.toolchain import is_toolchain
+from nki.frontend.capture import source_lines
 from nki.frontend.host_calls import home, is_users
 from nki.isa.tables.operators import Op
 
@@ -73,7 +74,7 @@ def value_content(value: Any) -> tuple[object, list[Any]]:
     """What ``value`` is by itself, and the values that it holds. Raises :class:`Unportable`."""
     kind = cast("type[Any]", type(value))
     name = kind.__qualname__
-    if is_api(kind):
+    if is_toolchain(kind):
         return (name, _api_name(value)), []
     if (items := _items(value, kind)) is not None:
         return name, items
@@ -154,7 +155,7 @@ def _instance(value: Any, kind: type[Any]) -> tuple[object, list[Any]]:
     for base in kind.__mro__:
         if base in _CONTAINERS:
             held.append(base(value))
-        elif not (base is object or is_users(base) or is_api(base)):
+        elif not (base is object or is_users(base) or is_toolchain(base)):
             raise Unportable
         slots = [name for name, part in vars(base).items() if isinstance(part, types.MemberDescriptorType)]
         held += [getattr(value, name, None) for name in slots]

@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
@@ -140,9 +141,10 @@ class Activate2(Inst):
         if self.registers is not None:
             accumulators.keep(self, m, held)
 
-    def cost(self, target: Target) -> Cost:
-        read = cost.MIN_INTERVAL if self.reduce_res is not None else 0.0
-        return cost.guessed(max(cost.MIN_INTERVAL, self.dst.free_elements) + read, "like nisa.activation")
+    def cost(self, target: Target) -> Estimate:
+        return cost.activation(
+            target, self.dst.free_elements, "guess", "like nisa.activation", reduces=self.reduce_res is not None
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> Activate2:

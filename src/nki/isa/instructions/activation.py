@@ -8,7 +8,8 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, Rule, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import Access, In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
@@ -169,9 +170,9 @@ class Activation(Inst):
         if self.registers is not None:
             accumulators.keep(self, m, held)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(
-            self.dst.free_elements, "activation", extra=cost.MIN_INTERVAL if self.reduce_res is not None else 0.0
+    def cost(self, target: Target) -> Estimate:
+        return cost.activation(
+            target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation", reduces=self.reduce_res is not None
         )
 
     @classmethod
@@ -229,8 +230,10 @@ class ActivationReduce(Inst):
         if self.reduce_res is not None:
             m.store(self.reduce_res, m.cast(total, self.reduce_res.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "activation_reduce", extra=cost.MIN_INTERVAL)
+    def cost(self, target: Target) -> Estimate:
+        return cost.activation(
+            target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation_reduce", reduces=True
+        )
 
     @classmethod
     def sample(cls, draw: Draw) -> ActivationReduce:

@@ -8,7 +8,8 @@ from nki.base.dtype import float32
 from nki.base.errors import ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import FLOATS, Draw
 from nki.ir.types import In, Out, Tile
 from nki.isa.rules.operands import rule, same_partitions, tiles
@@ -65,8 +66,8 @@ class BnStats(Inst):
         for index, column in enumerate(columns):
             m.store(m.column(self.dst, index), m.cast(column, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.data.free_elements, "bn_stats")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.data.free_elements, "bn_stats")
 
     @classmethod
     def sample(cls, draw: Draw) -> BnStats:
@@ -118,8 +119,8 @@ class BnAggr(Inst):
         m.store(m.column(self.dst, 0), m.cast(center, self.dst.dtype))
         m.store(m.column(self.dst, 1), m.cast(variance, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.data.free_elements, "bn_aggr", 13 / 3)
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.data.free_elements, "bn_aggr", 13 / 3)
 
     @classmethod
     def sample(cls, draw: Draw) -> BnAggr:

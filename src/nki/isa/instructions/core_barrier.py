@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import ArgumentError, EngineError, MemoryRegionError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, Ordered, Tensor, Tile
 from nki.isa.rules.operands import exists_from, rule
@@ -67,8 +69,9 @@ class CoreBarrier(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.meet(self.together(), self.data.name)
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(64.0, "guess", "one instruction; the time of waiting is the other core's")
+    def cost(self, target: Target) -> Estimate:
+        why = "one instruction; the time of waiting is the other core's"
+        return cost.fixed(self, target, target.sequencer_ns, "guess", why)
 
     @classmethod
     def sample(cls, draw: Draw) -> CoreBarrier:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import ArgumentError, MemoryRegionError
+from nki.cost import dma
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Buffer, In, Tile
 from nki.isa.rules.operands import rule
@@ -49,8 +51,9 @@ class DevicePrint(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.show(self.prefix, m.flat(self.src), self.src.shape)
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(64.0, "guess", "a copy to the host, whose time is not the kernel's")
+    def cost(self, target: Target) -> Estimate:
+        why = "a copy to the host, whose time is not the kernel's"
+        return dma.transfer(self.src, (self.src,), target, kind="guess", source=why)
 
     @classmethod
     def sample(cls, draw: Draw) -> DevicePrint:

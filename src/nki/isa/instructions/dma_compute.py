@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import ArgumentError, DTypeError, DynamicIndexError, MemoryRegionError, OperatorError, ShapeError
+from nki.cost import dma
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
 from nki.isa.deprecated import Reordered
-from nki.isa.rules.dma import NO_PSUM, ONE_COLUMN, ROWS, by_rows, moved
+from nki.isa.rules.dma import NO_PSUM, ONE_COLUMN, ROWS, by_rows
 from nki.isa.rules.operands import rule
 from nki.isa.tables import enums
 from nki.isa.tables.operators import AluOp, Op, named
@@ -163,9 +165,8 @@ class DmaCompute(Inst):
             total = m.alu("add", total, m.flat(source))
         m.store(self.dst, m.cast(total, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        read = sum(a.size * a.dtype.itemsize for a in self.srcs)
-        return Cost(moved(read, target).cycles, "guess", "reads at the rate of a copy, with the additions on their way")
+    def cost(self, target: Target) -> Estimate:
+        return dma.transfer(self.dst, self.srcs, target, efficiency=target.dma_accumulate_efficiency)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCompute:

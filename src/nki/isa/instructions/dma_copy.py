@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import DTypeError, EngineError, ShapeError
+from nki.cost import dma
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Tile
 from nki.isa.deprecated import Older, dropped
-from nki.isa.rules.dma import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, by_rows, moved
+from nki.isa.rules.dma import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, by_rows
 from nki.isa.rules.operands import converts, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -109,8 +111,8 @@ class DmaCopy(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.cast(m.flat(self.src), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return moved(self.dst.size * self.dst.dtype.itemsize, target)
+    def cost(self, target: Target) -> Estimate:
+        return dma.transfer(self.dst, (self.src,), target)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCopy:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any, Final
 
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, ShapeError
+from nki.cost import dma
 from nki.ir.algebra import Algebra, permuted
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
-from nki.isa.rules.dma import HARDWARE, NO_PSUM, PRIORITY, ROWS, ROWS_MODE, moved
+from nki.isa.rules.dma import HARDWARE, NO_PSUM, PRIORITY, ROWS, ROWS_MODE
 from nki.isa.rules.operands import buffer, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -209,9 +211,10 @@ class DmaTranspose(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.load(permuted(self.src, _AXES[self.src.ndim])))
 
-    def cost(self, target: Target) -> Cost:
-        share = 0.9 if self.src.buffer.is_hbm else 0.5  # Trainium2 architecture guide, DMA transpose
-        return moved(self.dst.size * self.dst.dtype.itemsize, target, share)
+    def cost(self, target: Target) -> Estimate:
+        from_hbm = self.src.buffer.is_hbm
+        efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
+        return dma.transposed(self.dst, target, efficiency)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaTranspose:

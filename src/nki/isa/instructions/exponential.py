@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
@@ -117,9 +118,10 @@ class Exponential(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
         accumulators.keep(self, m, held)
 
-    def cost(self, target: Target) -> Cost:
-        cycles = max(cost.MIN_INTERVAL, self.dst.free_elements / 4)
-        return Cost(cycles, "docs", "Trainium3 architecture guide, Fast Exponential Evaluation")
+    def cost(self, target: Target) -> Estimate:
+        cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_exponentials_per_cycle)
+        source = target.source("vector_exponentials_per_cycle")
+        return cost.pipelined(self, target, cycles, "docs", source)
 
     @classmethod
     def sample(cls, draw: Draw) -> Exponential:

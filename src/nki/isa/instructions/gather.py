@@ -8,7 +8,8 @@ from nki.base.dtype import int32, uint16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, as_moved
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.operands import buffer, dtypes, rule, same_dtype, same_elements, same_partitions, tiles
@@ -19,6 +20,7 @@ CORE = 16
 """Partitions that one of GpSimd's eight cores reaches."""
 _RUNS = (1, 2, 4, 8, 16, 32)
 _MOST = 4096
+_ELEMENTS_PER_START = 512
 _LOCAL = "NKI reference, nki.isa.local_gather"
 
 
@@ -51,11 +53,10 @@ class NcNGather(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(as_moved(self.dst), m.gather(m.load(as_moved(self.data)), m.load(self.indices)))
 
-    def cost(self, target: Target) -> Cost:
-        passes = -(-self.dst.free_elements // 512)
-        return cost.guessed(
-            150.0 * passes + self.dst.free_elements, "one start for every 512 elements, as GpSimd's iota"
-        )
+    def cost(self, target: Target) -> Estimate:
+        passes = -(-self.dst.free_elements // _ELEMENTS_PER_START)
+        cycles = target.gpsimd_issue_cycles * (passes - 1) + self.dst.free_elements
+        return cost.guessed(self, target, cycles, "one start for every 512 elements, as GpSimd's iota")
 
     @classmethod
     def sample(cls, draw: Draw) -> NcNGather:
@@ -154,11 +155,11 @@ class LocalGather(Inst):
             indices = m.integer("add", each, m.iota(((0, count), (1, run)), 0, 0, 1), int32)
         m.store(as_moved(self.dst), m.gather(m.load(as_moved(self.src_buffer)), indices))
 
-    def cost(self, target: Target) -> Cost:
+    def cost(self, target: Target) -> Estimate:
         run, size = self.num_elem_per_idx, self.dst.dtype.itemsize
         each = ((28 + 4 * run) / (4 * run)) / min(4 / size, run)
         why = "release 2.26.1 of the reference divides the elements by this factor, so that long runs would be slower"
-        return cost.guessed(150.0 + self.count * run * each, why)
+        return cost.guessed(self, target, self.count * run * each, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> LocalGather:

@@ -9,7 +9,8 @@ from nki.base.dtype import int32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, Rule, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.register import is_register
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
@@ -114,8 +115,8 @@ class Iota(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.narrow(_positions(m, self), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.generated(self.dst.free_elements, "iota")
+    def cost(self, target: Target) -> Estimate:
+        return cost.generated(self, target, self.dst.free_elements, "iota")
 
     @classmethod
     def sample(cls, draw: Draw) -> Iota:
@@ -171,8 +172,8 @@ class AffineSelect(Inst):
         yes = m.cast(m.load(self.on_true_tile), self.dst.dtype)
         m.store(self.dst, m.select(chosen, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.generated(self.dst.free_elements, "affine_select")
+    def cost(self, target: Target) -> Estimate:
+        return cost.generated(self, target, self.dst.free_elements, "affine_select")
 
     @classmethod
     def sample(cls, draw: Draw) -> AffineSelect:

@@ -8,7 +8,8 @@ from nki.base.dtype import float32, uint16, uint32
 from nki.base.errors import DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, Rule, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa.rules.operands import dimensions, elements, rule, same_elements, same_partitions, tiles
@@ -59,8 +60,8 @@ class Max8(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.cast(m.top8(m.load(self.src)), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.src.free_elements, "max8")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.src.free_elements, "max8")
 
     @classmethod
     def sample(cls, draw: Draw) -> Max8:
@@ -105,8 +106,8 @@ class NcFindIndex8(Inst):
         places = m.find(m.load(self.data), m.load(self.vals), last_first=False)
         m.store(self.dst, m.cast(places, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.data.free_elements, "nc_find_index8")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.data.free_elements, "nc_find_index8")
 
     @classmethod
     def sample(cls, draw: Draw) -> NcFindIndex8:
@@ -154,8 +155,8 @@ class NcMatchReplace8(Inst):
         if self.dst_idx is not None:
             m.store(self.dst_idx, m.cast(places, self.dst_idx.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.data.free_elements, "nc_match_replace8")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.data.free_elements, "nc_match_replace8")
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatchReplace8:

@@ -7,8 +7,10 @@ from typing import Any
 
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, PsumError, ShapeError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.deprecated import dropped, renamed
@@ -271,13 +273,12 @@ class NcMatmul(Inst):
             value = m.alu("add", m.load(self.dst), value)
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        wide = self.moving.dtype.name == "float32"
-        columns = max(_free(self.moving, self.perf_mode is _PERF.double_row), target.matmul_min_interval_cycles)
-        return Cost(
-            columns * (target.matmul_fp32_factor if wide else 1) + target.matmul_issue_cycles,
-            "measured",
-            target.source("matmul_issue_cycles"),
+    def cost(self, target: Target) -> Estimate:
+        double = self.perf_mode is _PERF.double_row
+        columns = _free(self.moving, double)
+        factor = target.matmul_fp32_factor if self.moving.dtype is float32 else 1
+        return cost.matmul(
+            target, columns, _free(self.stationary, double), factor, *target.origin("matmul_issue_cycles")
         )
 
     @classmethod

@@ -6,8 +6,10 @@ from typing import Any, Final
 
 from nki.base.dtype import bfloat16, float4_e2m1fn_x4, float8_e4m3fn_x4, float8_e5m2_x4, float32
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, PsumError, ShapeError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.indirection import indirection, on_tensor_engine, same_index
@@ -167,13 +169,9 @@ class NcMatmulMx(Inst):
             value = m.alu("add", m.load(self.dst), value)
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        columns = max(self.moving.free_elements, target.matmul_min_interval_cycles)
-        return Cost(
-            columns + target.matmul_issue_cycles,
-            "docs",
-            "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there",
-        )
+    def cost(self, target: Target) -> Estimate:
+        why = "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there"
+        return cost.matmul(target, self.moving.free_elements, self.stationary.free_elements, 1, "docs", why)
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmulMx:

@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import ArgumentError, PartitionError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.operands import rule, same_dtype, same_elements, starts, tiles
@@ -123,8 +124,8 @@ class NcStreamShuffle(Inst):
         for target, value in moves:
             m.store(target, value)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "nc_stream_shuffle")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.dst.free_elements, "nc_stream_shuffle")
 
     @classmethod
     def sample(cls, draw: Draw) -> NcStreamShuffle:

@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa.rules.operands import engines, rule, tiles
@@ -99,14 +100,14 @@ class NcTranspose(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.transpose(m.load(self.data)))
 
-    def cost(self, target: Target) -> Cost:
+    def cost(self, target: Target) -> Estimate:
         if self.engine is _E.vector or not _by_tensor(self):
-            return cost.streaming(self.data.free_elements, "nc_transpose")
-        return Cost(
-            max(self.data.partitions, min(64, self.data.free_elements)),
-            "docs",
-            "NKI reference of release 2.26.1, nki.isa.nc_transpose",
-        )
+            return cost.streaming(self, target, self.data.free_elements, "nc_transpose")
+        # As a matmul by the identity; fp32 takes half the passes where the array moves it unchanged.
+        wide = self.data.dtype.itemsize == 4
+        cycles = target.matmul_fp32_factor // (2 if target.matmul_transpose_mode else 1) if wide else 1
+        columns = max(self.data.partitions, min(target.matmul_min_interval_cycles, self.data.free_elements))
+        return cost.matmul(target, columns, self.data.free_elements, cycles, "docs", f"{cost.REFERENCE}nc_transpose")
 
     @classmethod
     def sample(cls, draw: Draw) -> NcTranspose:

@@ -8,7 +8,8 @@ from nki.base.dtype import float32, int32
 from nki.base.errors import ArgumentError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
 from nki.isa.instructions.gather import CORE
@@ -80,8 +81,9 @@ class NonzeroWithCount(Inst):
         last = m.alu("equal", place, m.const(self.src.free_elements, int32))
         m.store(_first(self.dst), m.select(last, found, listed))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(150.0 + self.dst.free_elements, "as other GpSimd instructions that look at every element")
+    def cost(self, target: Target) -> Estimate:
+        why = "as other GpSimd instructions that look at every element"
+        return cost.guessed(self, target, self.dst.free_elements, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> NonzeroWithCount:

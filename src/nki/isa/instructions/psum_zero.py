@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.dtype import bfloat16, float32
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Buffer, Out, Tile
 from nki.isa.rules.operands import buffer
@@ -29,8 +31,10 @@ class PsumZero(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.const(0.0, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(1.0, "guess", "a flag of the matmul's own instruction (psum_zero in the profiler's view of it)")
+    def cost(self, target: Target) -> Estimate:
+        cycle = 1 / target.tensor_clock_ghz
+        why = "a flag of the matmul's own instruction (psum_zero in the profiler's view of it)"
+        return cost.fixed(self, target, cycle, "guess", why)
 
     @classmethod
     def sample(cls, draw: Draw) -> PsumZero:

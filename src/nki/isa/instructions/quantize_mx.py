@@ -14,8 +14,10 @@ from nki.base.dtype import (
     uint32,
 )
 from nki.base.errors import DTypeError, PartitionError, ShapeError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Tile
 from nki.isa.rules.mx_scales import GROUP, QUADRANT, held, in_fours, quarters, regrouped, scale_rules, scales
@@ -117,12 +119,10 @@ class QuantizeMx(Inst):
         m.store(_aligned(self.dst), m.pack([m.alu("multiply", part, factor) for part in parts], self.dst.dtype))
         m.store(reinterpreted(held(self.dst_scale, self.src.partitions), uint8), m.cast(code, uint8))
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(
-            max(target.min_interval_cycles, self.dst.free_elements),
-            "docs",
-            "Trainium3 Architecture Guide for NKI: four input elements per partition and cycle",
-        )
+    def cost(self, target: Target) -> Estimate:
+        why = "Trainium3 Architecture Guide for NKI: four input elements per partition and cycle"
+        cycles = max(target.min_interval_cycles, self.dst.free_elements)
+        return cost.pipelined(self, target, cycles, "docs", why)
 
     @classmethod
     def sample(cls, draw: Draw) -> QuantizeMx:

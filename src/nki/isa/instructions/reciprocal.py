@@ -6,7 +6,8 @@ from typing import Any
 
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import In, Out, Tile
 from nki.isa.rules.operands import same_elements, same_partitions, tiles
@@ -27,8 +28,8 @@ class Reciprocal(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.cast(m.alu("reciprocal", m.load(self.data)), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "reciprocal", 8.0)
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.dst.free_elements, "reciprocal", target.reciprocal_cycles)
 
     @classmethod
     def sample(cls, draw: Draw) -> Reciprocal:

@@ -8,9 +8,11 @@ from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError, MemoryRegionError, ShapeError
 from nki.base.source import here
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, Rule, instruction
-from nki.ir.program import current
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, Rule, instruction
+from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
@@ -20,7 +22,6 @@ from nki.isa.tables import enums
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.register_alloc and the functions beside it"
-_COST = Cost(64.0, "guess", "a sequencer's instruction without work for its engine")
 _WORD = range(-(1 << 31), 1 << 32)
 _KINDS = (*INTEGERS, dt.float32)
 
@@ -117,8 +118,8 @@ class RegisterMove(Inst):
         else:
             m.store(self.dst, m.iota(((0, 1),), self.src, 0, 1))
 
-    def cost(self, target: Target) -> Cost:
-        return _COST
+    def cost(self, target: Target) -> Estimate:
+        return cost.fixed(self, target, target.sequencer_ns, *target.origin("sequencer_ns"))
 
     @classmethod
     def sample(cls, draw: Draw) -> RegisterMove:
@@ -145,8 +146,8 @@ class RegisterLoad(Inst):
         else:
             m.store(self.dst, m.integer("add", m.flat(self.src), m.const(0, dt.int32), dt.int32))
 
-    def cost(self, target: Target) -> Cost:
-        return _COST
+    def cost(self, target: Target) -> Estimate:
+        return cost.fixed(self, target, target.register_load_ns, *target.origin("register_load_ns"))
 
     @classmethod
     def sample(cls, draw: Draw) -> RegisterLoad:
@@ -169,8 +170,8 @@ class RegisterStore(Inst):
         low = Access(self.src.tensor, 0, (1, 1), (4 // kind.itemsize, 1), kind)
         m.store(reinterpreted(self.dst, kind), m.flat(low))
 
-    def cost(self, target: Target) -> Cost:
-        return _COST
+    def cost(self, target: Target) -> Estimate:
+        return cost.fixed(self, target, target.register_store_ns, *target.origin("register_store_ns"))
 
     @classmethod
     def sample(cls, draw: Draw) -> RegisterStore:
@@ -183,7 +184,7 @@ def register_alloc(x: Any = None) -> VirtualRegister:
 
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
     """
-    where = here("specialise.py")
+    where = here()
     made = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
     if isinstance(x, Access) and not is_register(x):
         _record(RegisterLoad(made, x))

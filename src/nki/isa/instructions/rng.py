@@ -27,7 +27,8 @@ from nki.base.dtype import (
 from nki.base.errors import ArgumentError, DTypeError, EngineError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, Rule, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.rng_state import GOLDEN, MIXING, VECTOR_WORDS, WORDS
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Scalar, Tile
@@ -169,12 +170,9 @@ class Rng(Inst):
             bits = m.narrow(m.alu("bitwise_and", bits, m.const((1 << 8 * size) - 1, uint32)), _UNSIGNED[size])
         m.store(reinterpreted(self.dst, _UNSIGNED[size]), bits)
 
-    def cost(self, target: Target) -> Cost:
-        why = (
-            "gen4's Vector engine makes 4 numbers a lane and cycle (Trainium3 architecture guide), others are not told"
-        )
-        fast = target.generation >= 4 and not _gpsimd(self)
-        return cost.guessed(max(cost.MIN_INTERVAL, self.dst.free_elements / (4 if fast else 1)), why)
+    def cost(self, target: Target) -> Estimate:
+        rate = 1 if _gpsimd(self) else target.vector_random_per_cycle
+        return cost.guessed(self, target, self.dst.free_elements / rate, target.source("vector_random_per_cycle"))
 
     @classmethod
     def sample(cls, draw: Draw) -> Rng:
@@ -230,12 +228,9 @@ class Rand2(Inst):
         value = m.alu("add", low, m.alu("multiply", unit, m.alu("subtract", high, low)))
         m.store(self.dst, m.cast(m.alu("minimum", value, high), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(
-            max(cost.MIN_INTERVAL, self.dst.free_elements / 4),
-            "docs",
-            "Trainium3 architecture guide: 4 numbers a lane and cycle",
-        )
+    def cost(self, target: Target) -> Estimate:
+        cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_random_per_cycle)
+        return cost.pipelined(self, target, cycles, *target.origin("vector_random_per_cycle"))
 
     @classmethod
     def sample(cls, draw: Draw) -> Rand2:
@@ -293,8 +288,8 @@ class Dropout(Inst):
         kept = m.alu("greater_equal", _unit(m, _draw(self, m, self.dst.free_elements)), prob)
         m.store(self.dst, m.select(kept, data, m.const(0, self.data.dtype)))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "dropout")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.dst.free_elements, "dropout")
 
     @classmethod
     def sample(cls, draw: Draw) -> Dropout:
@@ -344,8 +339,8 @@ class SetRngSeed(Inst):
         spread = m.integer("multiply", number, m.const(GOLDEN, uint32), uint32)
         m.store(states, _mixed(m, m.integer("add", spread, seed, uint32)))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(cost.MIN_INTERVAL, "the least that an instruction of this engine takes")
+    def cost(self, target: Target) -> Estimate:
+        return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
     def sample(cls, draw: Draw) -> SetRngSeed:
@@ -415,8 +410,8 @@ class RandSetState(Inst):
         assert self.states is not None
         m.store(self.states, m.load(self.src_seeds))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(cost.MIN_INTERVAL, "the least that an instruction of this engine takes")
+    def cost(self, target: Target) -> Estimate:
+        return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
     def sample(cls, draw: Draw) -> RandSetState:
@@ -446,8 +441,8 @@ class RandGetState(Inst):
         assert self.states is not None
         m.store(self.dst, m.load(self.states))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(cost.MIN_INTERVAL, "the least that an instruction of this engine takes")
+    def cost(self, target: Target) -> Estimate:
+        return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
     def sample(cls, draw: Draw) -> RandGetState:

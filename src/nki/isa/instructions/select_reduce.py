@@ -8,7 +8,8 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Index, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
@@ -105,10 +106,9 @@ class SelectReduce(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
         accumulators.keep(self, m, held)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(
-            max(cost.MIN_INTERVAL, 2.0 * self.dst.free_elements), "like tensor_copy_predicated, which reads as much"
-        )
+    def cost(self, target: Target) -> Estimate:
+        why = "like tensor_copy_predicated, which reads as much"
+        return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> SelectReduce:
@@ -218,8 +218,8 @@ class RangeSelect(Inst):
         if self.registers is not None:
             accumulators.keep(self, m, held)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "range_select")
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.dst.free_elements, "range_select")
 
     @classmethod
     def sample(cls, draw: Draw) -> RangeSelect:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base.errors import ArgumentError, CapacityError, DTypeError
+from nki.cost import dma
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa.deprecated import Older
-from nki.isa.rules.dma import moved
 from nki.isa.rules.operands import buffer, exists_from, rule, same_elements, same_partitions
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -110,8 +111,8 @@ class Sendrecv(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.exchange(m.load(self.src), self.send_to_rank, self.recv_from_rank, self.pipe_id))
 
-    def cost(self, target: Target) -> Cost:
-        return moved(self.dst.size * self.dst.dtype.itemsize, target)
+    def cost(self, target: Target) -> Estimate:
+        return dma.transfer(self.dst, (self.src,), target)
 
     @classmethod
     def sample(cls, draw: Draw) -> Sendrecv:

@@ -8,7 +8,8 @@ from nki.base.dtype import DType, float32, int32
 from nki.base.errors import PartitionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, Step
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.operands import buffer, dtypes, rule, tiles
@@ -75,8 +76,9 @@ class SequenceBounds(Inst):
         )
         return Access(dst.tensor, offset, shape, strides, dst.dtype)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(150.0 + self.dst.free_elements, "as other GpSimd instructions that write every element")
+    def cost(self, target: Target) -> Estimate:
+        why = "as other GpSimd instructions that write every element"
+        return cost.guessed(self, target, self.dst.free_elements, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> SequenceBounds:

@@ -9,7 +9,8 @@ from nki.base.dtype import float8_e8m0fnu
 from nki.base.errors import ArgumentError, EngineError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import FLOATS, PACKED, Draw
 from nki.ir.types import Buffer, In, Out, Scalar, Tile
 from nki.isa.rules.indirection import indirection, not_on, scalar_not_in_psum
@@ -58,8 +59,8 @@ class TensorCopy(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.cast(m.load(self.src), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "tensor_copy")
+    def cost(self, target: Target) -> Estimate:
+        return cost.copying(self, target, self.dst.free_elements, "tensor_copy")
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorCopy:
@@ -126,8 +127,8 @@ class Memset(Inst):
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.const(self.value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "memset")
+    def cost(self, target: Target) -> Estimate:
+        return cost.copying(self, target, self.dst.free_elements, "memset")
 
     @classmethod
     def sample(cls, draw: Draw) -> Memset:

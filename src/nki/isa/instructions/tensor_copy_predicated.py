@@ -8,7 +8,8 @@ from nki.base.dtype import uint32
 from nki.base.errors import ArgumentError, DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, as_moved
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Buffer, In, InOut, Scalar, Tile
 from nki.isa.rules.indirection import indirection
@@ -74,9 +75,10 @@ class TensorCopyPredicated(Inst):
         new = m.load(as_moved(self.src)) if isinstance(self.src, Tile) else m.const(self.src, self.dst.dtype)
         m.store(as_moved(self.dst), m.select(chosen, new, m.load(as_moved(self.dst))))
 
-    def cost(self, target: Target) -> Cost:
+    def cost(self, target: Target) -> Estimate:
         psum = isinstance(self.src, Tile) and (self.src.buffer is Buffer.psum) != (self.predicate.buffer is Buffer.psum)
-        return cost.streaming(self.dst.free_elements, "tensor_copy_predicated", 1.0 if psum else 2.0)
+        cycles = 1.0 if psum else 2.0
+        return cost.streaming(self, target, self.dst.free_elements, "tensor_copy_predicated", cycles)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorCopyPredicated:

@@ -9,7 +9,8 @@ from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa.rules.indirection import indirection
@@ -116,9 +117,9 @@ class TensorReduce(Inst):
             value = m.alu("multiply", value, m.const(-1.0, _F32))
         _store(m, self.op, self.dst, value)
 
-    def cost(self, target: Target) -> Cost:
+    def cost(self, target: Target) -> Estimate:
         fast = self.data.dtype.itemsize == 2 and self.dst.dtype.itemsize == 2 and self.op.name in ("add", "maximum")
-        return cost.streaming(self.data.free_elements, "tensor_reduce", 0.5 if fast else 1.0)
+        return cost.streaming(self, target, self.data.free_elements, "tensor_reduce", 0.5 if fast else 1.0)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorReduce:
@@ -180,8 +181,9 @@ class TensorPartitionReduce(Inst):
             value = m.reduce_partitions(self.op.name, m.load(self.data))
         _store(m, self.op, self.dst, value)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(150.0 + self.data.free_elements * 8, "GpSimd reads 16 partitions per processor")
+    def cost(self, target: Target) -> Estimate:
+        cycles = target.gpsimd_partition_reduce_cycles * self.data.free_elements
+        return cost.guessed(self, target, cycles, "GpSimd reads 16 partitions per processor")
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorPartitionReduce:

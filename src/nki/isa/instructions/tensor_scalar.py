@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import ArgumentError, EngineError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa.rules.indirection import indirection, no_addresses, scalar_not_in_psum
@@ -156,8 +157,8 @@ class TensorScalar(Inst):
         else:
             m.store(self.dst, m.cast(value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "tensor_scalar")
+    def cost(self, target: Target) -> Estimate:
+        return cost.copying(self, target, self.dst.free_elements, "tensor_scalar")
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalar:
@@ -225,9 +226,10 @@ class ScalarTensorTensor(Inst):
         value = staged(m, self.op1, value, m.load(self.operand1), self.reverse1)
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
+    def cost(self, target: Target) -> Estimate:
         narrow = all(a.dtype.itemsize == 2 for a in (self.data, self.operand1))
-        return cost.streaming(self.dst.free_elements, "scalar_tensor_tensor", 1.0 if narrow else 2.0)
+        cycles = 1.0 if narrow else 2.0
+        return cost.streaming(self, target, self.dst.free_elements, "scalar_tensor_tensor", cycles)
 
     @classmethod
     def sample(cls, draw: Draw) -> ScalarTensorTensor:

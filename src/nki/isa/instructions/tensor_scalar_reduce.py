@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, Step
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import In, InOut, Out, Scalar, Tile
 from nki.isa.rules import accumulators
@@ -124,8 +125,9 @@ class TensorScalarReduce(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
         accumulators.keep(self, m, held, negate=self.reduce_res_negate)
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "tensor_scalar_reduce", extra=cost.MIN_INTERVAL)
+    def cost(self, target: Target) -> Estimate:
+        extra = target.min_interval_cycles
+        return cost.streaming(self, target, self.dst.free_elements, "tensor_scalar_reduce", extra=extra)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalarReduce:
@@ -206,10 +208,9 @@ class TensorScalarCumulative(Inst):
         assert self.registers is not None  # rule RC03
         m.store(self.registers, m.strided(states, self.src.free_elements - 1, self.src.free_elements))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.guessed(
-            max(cost.MIN_INTERVAL, 2.0 * self.dst.free_elements), "like tensor_tensor_scan: a result needs the last one"
-        )
+    def cost(self, target: Target) -> Estimate:
+        why = "like tensor_tensor_scan: a result needs the last one"
+        return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorScalarCumulative:

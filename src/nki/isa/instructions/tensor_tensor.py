@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import EngineError, MemoryRegionError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa.rules.indirection import indirection
@@ -111,10 +112,11 @@ class TensorTensor(Inst):
         else:
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
+    def cost(self, target: Target) -> Estimate:
         psum = sum(a.buffer is Buffer.psum for a in (self.data1, self.data2))
         narrow = all(a.dtype.itemsize == 2 for a in self.accesses())
-        return cost.streaming(self.dst.free_elements, "tensor_tensor", 1.0 if psum == 1 or narrow else 2.0)
+        cycles = 1.0 if psum == 1 or narrow else 2.0
+        return cost.streaming(self, target, self.dst.free_elements, "tensor_tensor", cycles)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorTensor:

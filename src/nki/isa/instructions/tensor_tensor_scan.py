@@ -7,7 +7,8 @@ from typing import Any
 from nki.base.errors import OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, Step
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
 from nki.isa.rules.operands import alu_op, column, not_both_psum, rule, same_elements, same_partitions, tiles
@@ -65,8 +66,8 @@ class TensorTensorScan(Inst):
         states = m.scan(steps, (m.load(self.data0), m.load(self.data1)), m.load(self.initial))
         m.store(self.dst, m.cast(states, self.dst.dtype))
 
-    def cost(self, target: Target) -> Cost:
-        return cost.streaming(self.dst.free_elements, "tensor_tensor_scan", 2.0)
+    def cost(self, target: Target) -> Estimate:
+        return cost.streaming(self, target, self.dst.free_elements, "tensor_tensor_scan", 2.0)
 
     @classmethod
     def sample(cls, draw: Draw) -> TensorTensorScan:

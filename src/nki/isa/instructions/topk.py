@@ -6,8 +6,10 @@ from typing import Any
 
 from nki.base.dtype import bfloat16, uint32
 from nki.base.errors import ArgumentError, PartitionError, ShapeError
+from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
-from nki.ir.instruction import Cost, Inst, instruction
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.instructions.gather import CORE
@@ -111,8 +113,9 @@ class Topk(Inst):
             if rest:
                 m.store(_snake(target, whole, 1, rest), m.strided(found, whole * CORE, 1))
 
-    def cost(self, target: Target) -> Cost:
-        return Cost(4.0 * self.n + self.val_dst.free_elements, "docs", _SOURCE)
+    def cost(self, target: Target) -> Estimate:
+        cycles = 4.0 * self.n + self.val_dst.free_elements
+        return cost.pipelined(self, target, cycles, "docs", _SOURCE)
 
     @classmethod
     def sample(cls, draw: Draw) -> Topk:

@@ -1,11 +1,11 @@
-"""Rules that the DMA instructions share, and how long data takes."""
+"""Rules that the DMA instructions share."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from nki.base.errors import ArgumentError, GenerationError, MemoryRegionError
-from nki.ir.instruction import Cost, Inst, Rule
+from nki.ir.instruction import Inst, Rule
 from nki.ir.types import Buffer, has_rows
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -101,12 +101,3 @@ ONE_COLUMN = Rule(
     _REFERENCE,
     fix="pass a column of (rows, 1), such as indices[0:rows, 0:1]; only nisa.dma_transpose takes more",
 )
-
-
-def moved(nbytes: int, target: Target, share: float = 1.0) -> Cost:
-    """The time of moving so many bytes at a ``share`` of the DMA engines' sustained rate."""
-    return Cost(
-        target.vector_clock_ghz * nbytes / (share * target.dma_engine_sustained_gbps * target.dma_engines),
-        "docs",
-        "sustained rate of all DMA engines; fixed latencies belong to the queue, not to the instruction",
-    )

@@ -1,8 +1,8 @@
-"""Which queues can run an instruction, and how long it keeps them.
+"""Engine assignment: the queue of every instruction, by the load that the estimates predict.
 
-An instruction that names its engine runs there. Of one that leaves the choice to the compiler, the engines are asked in
-the order of its declaration: those on which it breaks no rule and means the same. DMA instructions go to one of the
-rings, and none of an engine's time is counted for making their descriptors.
+An instruction that names its engine runs there. Of an instruction that leaves the choice to the compiler, the
+candidates are the engines that it lists, in that order, on which it breaks no rule and means the same. A DMA
+instruction goes to one of the rings; all rings share the DMA engines.
 """
 
 from __future__ import annotations
@@ -11,126 +11,132 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from nki.base.errors import QueueError
+from nki.cost.engines import share_memory
 from nki.ir.instruction import Inst
 from nki.ir.ordering import named
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
+DMA = "dma"
+"""Queue of a candidate that may go to any ring."""
+
 
 @dataclass(frozen=True, slots=True)
-class Option:
-    """A queue that can run an instruction, or ``dma`` for any ring.
+class Candidate:
+    """A queue that can run an instruction, with the instruction's estimate there, in ns from its beginning.
 
-    It is busy for ``busy`` ns; what waits for the instruction on another queue can begin ``after`` ns later.
+    The queue is free again after ``occupancy``. The result is visible to other queues after ``latency`` and to the
+    queue itself after ``chained``. ``transfer`` is the time on the shared DMA engines. Engines in ``blocked`` cannot
+    use their memory meanwhile.
     """
 
     queue: str
-    busy: float
-    after: float
+    occupancy: float
+    latency: float
+    chained: float
+    transfer: float = 0.0
+    blocked: tuple[str, ...] = ()
 
 
-def options(inst: Inst, target: Target) -> tuple[Option, ...]:
-    """All queues for ``inst``, the usual one first."""
+def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
+    """All candidates for ``inst``, the preferred one first."""
     if engine.dma in inst.engines:
-        busy = inst.cost(target).cycles / target.vector_clock_ghz
-        return (Option("dma", busy, target.dma_trigger_ns + target.dma_start_ns + target.dma_completion_ns),)
-    chosen: Any = getattr(inst, "engine", None)
-    if chosen is not engine.unknown:
-        only: Any = inst.engines[0] if chosen is None else chosen
-        return (Option(only.name, _time(inst, only, target), target.semaphore_ns),)
-    found: list[Option] = []
-    for one in inst.choices():
-        fixed = inst.replace(engine=one)
-        if _obeys(fixed, target):
-            time = _time(fixed, one, target) + (_issue(one, target) if len(inst.choices()) > 1 else 0.0)
-            found.append(Option(one.name, time, target.semaphore_ns))
-    return tuple(found)
+        estimate = inst.cost(target)
+        return (Candidate(DMA, estimate.issue, estimate.latency, estimate.latency, estimate.occupancy),)
+    requested: Any = getattr(inst, "engine", None)
+    if requested is not engine.unknown:
+        return (_candidate(inst, inst.engines[0] if requested is None else requested, target),)
+    assigned = ((inst.replace(engine=one), one) for one in inst.choices())
+    return tuple(_candidate(fixed, one, target) for fixed, one in assigned if _obeys(fixed, target))
+
+
+def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
+    estimate = inst.cost(target)
+    occupancy = estimate.occupancy
+    buffers = {access.buffer for access in inst.accesses()}
+    blocked = tuple(
+        other.name for other in engine if not all(share_memory(on.name, other.name, b, target) for b in buffers)
+    )
+    return Candidate(on.name, occupancy, estimate.latency, occupancy + estimate.dependent, 0.0, blocked)
 
 
 def _obeys(inst: Inst, target: Target) -> bool:
     return all(r.ok(inst, target) for r in inst.rules if r.since <= target.generation <= r.until)
 
 
-def _time(inst: Inst, on: engine, target: Target) -> float:
-    """Nanoseconds on the engine."""
-    return inst.cost(target).cycles / _clock(on, target)
-
-
-def _clock(on: engine, target: Target) -> float:
-    clocks = {
-        engine.tensor: target.tensor_clock_ghz,
-        engine.scalar: target.scalar_clock_ghz,
-        engine.gpsimd: target.gpsimd_clock_ghz,
-    }
-    return clocks.get(on, target.vector_clock_ghz)
-
-
-def _issue(on: engine, target: Target) -> float:
-    """What the engine takes beyond the cycles that the reference's formulas count, which are those of Vector."""
-    if on is engine.gpsimd:
-        return target.gpsimd_issue_cycles / target.gpsimd_clock_ghz
-    if on is engine.scalar:
-        return target.scalar_issue_cycles / target.scalar_clock_ghz
-    return 0.0
-
-
 class Assignment:
-    """Chooses the queue of one instruction after the other, by the time that those before it take."""
+    """Assigns queues to the instructions of a program, region by region."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.rings = [f"dma.{n}" for n in range(target.dma_queues_per_engine)]
-        self.known: dict[tuple[Any, ...], tuple[Option, ...]] = {}
+        self.rings = [f"{DMA}.{number}" for number in range(target.dma_queues_per_engine)]
+        self._by_signature: dict[tuple[Any, ...], tuple[Candidate, ...]] = {}
 
-    def options(self, inst: Inst) -> tuple[Option, ...]:
-        key = inst.key()
-        found = self.known.get(key)
-        if found is None:
-            found = self.known[key] = options(inst, self.target)
-        return found
+    def candidates(self, inst: Inst) -> tuple[Candidate, ...]:
+        """All candidates for ``inst``, the preferred one first."""
+        signature = inst.key()
+        cached = self._by_signature.get(signature)
+        if cached is None:
+            cached = self._by_signature[signature] = candidates(inst, self.target)
+        return cached
 
-    def choose(self, instructions: list[Inst]) -> tuple[list[str], list[Option]]:
-        """The queue of each instruction of a region, and what it costs there.
+    def candidate(self, inst: Inst) -> Candidate:
+        """The candidate of the queue that ``inst`` has."""
+        queue = inst.queue.partition(".")[0]
+        return next(candidate for candidate in self.candidates(inst) if candidate.queue == queue)
 
-        What can run in one place only is counted first; then each of the others goes where it is done soonest, if two
-        semaphores less than on its usual engine.
+    def assign(self, instructions: list[Inst]) -> tuple[list[str], list[Candidate]]:
+        """The queue of each instruction of a region, and its candidate there.
+
+        Instructions with one candidate are counted first. Then each of the others goes to the engine that would be
+        through with it soonest; leaving the preferred engine counts as two semaphores, since data has to go there and
+        back. A ring is assigned by the time that it needs for its own transfers.
         """
-        offered = [self.options(inst) for inst in instructions]
+        offers = [self.candidates(inst) for inst in instructions]
         load: dict[str, float] = {}
+        for offer in offers:
+            if len(offer) == 1 and offer[0].queue != DMA:
+                _add(load, offer[0])
         rings = [0.0] * len(self.rings)
-        for its in offered:
-            if len(its) == 1 and its[0].queue != "dma":
-                load[its[0].queue] = load.get(its[0].queue, 0.0) + its[0].busy
+        detour = 2 * self.target.semaphore_ns
         queues: list[str] = []
-        taken: list[Option] = []
+        assigned: list[Candidate] = []
         ring = 0
-        for its in offered:
-            option = its[0]
-            queue = option.queue
-            if queue == "dma":
-                # From the one after the last on, so that equal loads go round.
+        for offer in offers:
+            candidate = offer[0]
+            queue = candidate.queue
+            if queue == DMA:
+                # From the ring after the last one on, so that equal loads go round.
                 least = min(rings)
                 ring = rings.index(least, ring) if least in rings[ring:] else rings.index(least)
                 queue = self.rings[ring]
-                rings[ring] += option.busy
+                rings[ring] += max(candidate.occupancy, candidate.transfer)
                 ring = (ring + 1) % len(rings)
-            elif len(its) > 1:
-                usual = its[0].queue  # another one has to wait for data, and be waited for
-                option = min(its, key=lambda o: load.get(o.queue, 0.0) + o.busy + 2 * o.after * (o.queue != usual))
-                queue = option.queue
-                load[queue] = load.get(queue, 0.0) + option.busy
+            elif len(offer) > 1:
+                preferred = candidate
+                candidate = min(
+                    offer, key=lambda c: load.get(c.queue, 0.0) + c.occupancy + detour * (c is not preferred)
+                )
+                queue = candidate.queue
+                _add(load, candidate)
             queues.append(queue)
-            taken.append(option)
-        return queues, taken
+            assigned.append(candidate)
+        return queues, assigned
 
     def check(self, inst: Inst) -> None:
         """Raise :class:`QueueError` unless the queue that ``inst`` has can run it."""
-        able = [o.queue for o in self.options(inst)]
-        fits = inst.queue in self.rings if able == ["dma"] else inst.queue in able
+        able = [candidate.queue for candidate in self.candidates(inst)]
+        fits = inst.queue in self.rings if able == [DMA] else inst.queue in able
         if not fits:
-            words = f"dma.0 to {self.rings[-1]}" if able == ["dma"] else " or ".join(able)
+            words = f"dma.0 to {self.rings[-1]}" if able == [DMA] else " or ".join(able)
             error = QueueError(
                 f"{named(inst)} is on queue '{inst.queue}', which cannot run it",
                 fix=f"put it on {words}, or take all instructions off their queues",
             )
             raise cast(QueueError, error.at(inst.where.span, inst.where.stack))
+
+
+def _add(load: dict[str, float], candidate: Candidate) -> None:
+    """Count the occupancy of ``candidate`` for its engine, and for those that stand still meanwhile."""
+    for queue in (candidate.queue, *candidate.blocked):
+        load[queue] = load.get(queue, 0.0) + candidate.occupancy

@@ -19,11 +19,11 @@ F64: Final = ir.DoubleType()
 _COMPARE: Final = {"equal": "==", "greater_equal": ">=", "greater": ">", "less_equal": "<=", "less": "<"}
 _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
 
-STARTS: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
-"""What a fold can start from without changing its result; ``subtract`` has no such value."""
+IDENTITIES: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
+"""Identity elements: a reduction that starts from one has the same result; ``subtract`` has none."""
 
-ANY_ORDER: Final = frozenset(STARTS) - {"add", "multiply"}
-"""Folds whose result does not depend on the order of the elements."""
+ANY_ORDER: Final = frozenset(IDENTITIES) - {"add", "multiply"}
+"""Reductions whose result does not depend on the order of the elements."""
 
 
 def emit_alu(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.Value:
@@ -93,10 +93,10 @@ def _extreme(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value) -> ir.Value:
     For single numbers, where LLVM knows that one operand is not NaN (it was an integer, or is a constant), its x86 code
     takes a signalling NaN of the other one for a number (seen in LLVM 22). So NaN is looked for by ourselves there.
     """
-    found = intrinsic(b, op, x.type, [x, y])
+    extreme = intrinsic(b, op, x.type, [x, y])
     if isinstance(x.type, ir.VectorType):
-        return found
-    return b.select(b.fcmp_unordered("uno", x, y), b.fadd(x, y), found)
+        return extreme
+    return b.select(b.fcmp_unordered("uno", x, y), b.fadd(x, y), extreme)
 
 
 def _fmod(b: ir.IRBuilder, x: ir.Value, y: ir.Value) -> ir.Value:

@@ -1,4 +1,4 @@
-"""Element-wise statements: one expression, one loop nest, innermost on vectors."""
+"""Element-wise statements: one expression, one loop nest."""
 
 from __future__ import annotations
 
@@ -6,88 +6,71 @@ from typing import Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, Leaf, Position, Routine, Value, leaves_of, nodes_of
-from nki.backend.cpu.codegen.inner_loop import Row
-from nki.backend.cpu.codegen.loop_nest import Loop
-from nki.backend.cpu.loop_ir.nodes import Assign, Node, Place
+from nki.backend.cpu.codegen.function import I64, Routine
+from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
+from nki.backend.cpu.codegen.loop_nest import CountedLoop
+from nki.backend.cpu.codegen.streams import Stream, streams_of
+from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
 from nki.numerics import transpose
 
 LEAST_TRANSPOSED: Final = 4
 """Rows and columns from which on a transposition is worth a call."""
 
 
-def assign(r: Routine, s: Assign) -> None:
+def emit_assign(r: Routine, s: Assign) -> None:
     """Emit ``s``."""
-    leaves = [Leaf(None, s.place), *leaves_of(s.node)]
-    loops = r.nest(leaves, s.place.rows, s.place.columns)
+    streams = [Stream(None, s.target), *streams_of(s.value)]
+    loops = r.loop_nest(streams, s.target.rows, s.target.columns)
     if loops is None:
-        _assign_in_steps(r, s)
+        _emit_through_scratch(r, s)
         return
-    if turned := _transposition(s, loops):
-        across, along = turned
-        rest = [loop for loop in loops if loop is not across and loop is not along]
-        ldo, ldi = across.steps[0], along.steps[1]
-        numbers = [ir.Constant(I64, n) for n in (ldo, ldi, along.count, across.count)]
-        routine = transpose.address(s.place.dtype.itemsize)
-        r.loops(rest, leaves, lambda at: r.call(routine, [at[0], numbers[0], at[1], *numbers[1:]]))
+    if transposition := _transposition(s, loops):
+        by_source, by_target = transposition
+        outer = [loop for loop in loops if loop is not by_source and loop is not by_target]
+        ldo, ldi = by_source.steps[0], by_target.steps[1]
+        numbers = [ir.Constant(I64, n) for n in (ldo, ldi, by_target.count, by_source.count)]
+        routine = transpose.address(s.target.dtype.itemsize)
+        r.emit_loops(outer, streams, lambda at: r.call(routine, [at[0], numbers[0], at[1], *numbers[1:]]))
         return
-    loops = _vector_last(loops, r.lanes)
-    r.loops(loops[:-1], leaves, lambda at: _row(r, s, leaves, loops[-1], at))
+    loops = _vectorized_last(loops, r.lanes)
+    r.emit_loops(loops[:-1], streams, lambda cursors: emit_inner_loop(r, s, streams, loops[-1], cursors))
 
 
-def _assign_in_steps(r: Routine, s: Assign) -> None:
-    """Patterns that share no loop meet in dense scratch memory."""
-    settle(r, s.node)
-    if any(n.kind == "iota" and len(n.value[0]) > 1 for n in nodes_of(s.node)) or len(s.place.dims) > 1:
-        place = r.scratch_like(s.place)
-        assign(r, Assign(place, s.node))
-        assign(r, Assign(s.place, Node("load", place.dtype, place.rows, place.columns, place=place)))
+def _emit_through_scratch(r: Routine, s: Assign) -> None:
+    """Emit ``s``, whose patterns share no loop nest: they meet in dense scratch memory."""
+    materialize_strided(r, s.value)
+    iotas = [part for part in subexpressions(s.value) if part.kind == "iota"]
+    if any(len(iota.value[0]) > 1 for iota in iotas) or len(s.target.dims) > 1:
+        dense = r.scratch_like(s.target)
+        emit_assign(r, Assign(dense, s.value))
+        emit_assign(r, Assign(s.target, Expr("load", dense.dtype, dense.rows, dense.columns, memref=dense)))
     else:
-        assign(r, s)
+        emit_assign(r, s)
 
 
-def settle(r: Routine, expression: Node) -> None:
-    """Copy what ``expression`` loads with more than one dimension to dense scratch memory, and load it from there."""
-    for node in nodes_of(expression):
-        if node.kind == "load" and len(cast(Place, node.place).dims) > 1:
-            place = r.scratch_like(cast(Place, node.place))
-            assign(r, Assign(place, Node("load", node.dtype, node.rows, node.columns, place=node.place)))
-            node.place = place
+def materialize_strided(r: Routine, expr: Expr) -> None:
+    """Copy what ``expr`` loads with more than one dimension to dense scratch memory, and load it from there."""
+    for part in subexpressions(expr):
+        if part.kind == "load" and len(cast(MemRef, part.memref).dims) > 1:
+            dense = r.scratch_like(cast(MemRef, part.memref))
+            emit_assign(r, Assign(dense, Expr("load", part.dtype, part.rows, part.columns, memref=part.memref)))
+            part.memref = dense
 
 
-def _row(r: Routine, s: Assign, leaves: list[Leaf], loop: Loop, position: Position) -> None:
-    """The innermost loop: whole vectors, then ever narrower ones for what is left."""
-    row = Row(r, leaves, loop, position)
-    row.prepare(s.node)
-    done = 0
-    # What is gathered comes element by element anyway, and much shorter code does it in a plain loop.
-    width = 1 if any(node.kind == "gather" for node in nodes_of(s.node)) else r.lanes
-    while width >= 1:
-        whole = (loop.count - done) // width * width
-        if whole:
-            first = done
-
-            def chunk(index: Value, width: int = width, first: int = first) -> None:
-                at = r.b.add(index, ir.Constant(I64, first)) if first else index
-                row.store(s.place, row.value(s.node, at, width), at, width)
-
-            r.count(whole, width, chunk)
-            done += whole
-        width //= 2
-
-
-def _transposition(s: Assign, loops: list[Loop]) -> tuple[Loop, Loop] | None:
-    """The two loops that move elements across: the one that the source, and the one that the target runs along."""
-    if s.node.kind != "load":
+def _transposition(s: Assign, loops: list[CountedLoop]) -> tuple[CountedLoop, CountedLoop] | None:
+    """The loops along which the source and the target of a copy run densely, if those are two; None otherwise."""
+    if s.value.kind != "load":
         return None
     long = [loop for loop in loops if loop.count >= LEAST_TRANSPOSED]
-    across = next((loop for loop in long if loop.steps[1] == 1 and loop.steps[0]), None)
-    along = next((loop for loop in long if loop.steps[0] == 1 and loop.steps[1]), None)
-    return (across, along) if across is not None and along is not None and across is not along else None
+    by_source = next((loop for loop in long if loop.steps[1] == 1 and loop.steps[0]), None)
+    by_target = next((loop for loop in long if loop.steps[0] == 1 and loop.steps[1]), None)
+    if by_source is None or by_target is None or by_source is by_target:
+        return None
+    return by_source, by_target
 
 
-def _vector_last(loops: list[Loop], lanes: int) -> list[Loop]:
-    """Move the loop that vectors run along to the end: the last one, unless it is short and another is long."""
+def _vectorized_last(loops: list[CountedLoop], lanes: int) -> list[CountedLoop]:
+    """Move the loop to vectorize to the end: the innermost one, unless it is short and another is long."""
     longest = max(range(len(loops)), key=lambda i: loops[i].count)
     if loops[-1].count >= min(lanes, 8) or loops[longest].count < 2 * loops[-1].count:
         return loops

@@ -1,4 +1,4 @@
-"""The frame of a native routine: its arguments, and loop nests that move one address per access pattern.
+"""The frame of a native routine: its arguments, its loops, and the addresses that loops move.
 
 A routine is ``void f(i8** bases, i64* args)``. ``args`` holds a pair (index into ``bases``, byte offset) for each
 operand; for each operand with a run-time index the pair of that index and the largest legal value, then the number of
@@ -8,17 +8,17 @@ to lie inside their tensors when the access was made, so the code checks nothing
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import F64
-from nki.backend.cpu.codegen.loop_nest import Loop, boundaries, joined, nest
-from nki.backend.cpu.loop_ir.nodes import SCRATCH, Lowering, Node, Param, Place
+from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
+from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
+from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.runtime import dispatch
 from nki.ir.instruction import Inst
 from nki.ir.types import has_rows
@@ -34,37 +34,25 @@ Builder = Any
 Value = Any
 
 
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """One pattern of a loop nest: a load, an iota (without a place) or the target (without a node)."""
-
-    node: Node | None
-    place: Place | None
-
-
-Position = dict[int, Value]
-"""Where the leaves of a nest are, by their index: an address; for an iota, its value so far."""
-
-
-class Addressing:
-    """Where the arguments of an instruction's routine stand, and how its operands move from row to row."""
+class ArgumentLayout:
+    """Positions of the arguments of an instruction's routine; see the module."""
 
     def __init__(self, inst: Inst) -> None:
         operands = inst.accesses()
         self._slots = [slot for slot, access in enumerate(operands) if access.dynamic is not None]
         self._first = 2 * len(operands)
         self.dynamic = bool(self._slots)
-        self.site = self._first + 3 * len(self._slots)
-        self.immediates = self.site + self.dynamic
+        self.trap_site = self._first + 3 * len(self._slots)
+        self.immediates = self.trap_site + self.dynamic
         self.skips = getattr(inst, "oob_mode", None) is oob_mode.skip
         rows = [a.shape[0] for a in operands if has_rows(a)]
         self.rows = max(rows, default=1)
 
-    def place(self, slot: int) -> int:
+    def index(self, slot: int) -> int:
         """The first argument of operand ``slot``'s index: a base, an offset, then the largest index that is legal."""
         return self._first + 3 * self._slots.index(slot)
 
-    def order(self, slot: int) -> Value:
+    def index_number(self, slot: int) -> Value:
         """The number of operand ``slot`` among those with a run-time index."""
         return ir.Constant(I64, self._slots.index(slot))
 
@@ -72,27 +60,27 @@ class Addressing:
 class Routine:
     """A native function under construction."""
 
-    def __init__(self, module: ir.Module, name: str, lowering: Lowering, inst: Inst, lanes: int) -> None:
+    def __init__(self, module: ir.Module, name: str, loop_ir: LoopIRBuilder, inst: Inst, lanes: int) -> None:
         self.function = ir.Function(module, ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
-        self.lowering = lowering
+        self.loop_ir = loop_ir
         self.operands = [(a, a.strides[inst.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
         """Each with its step from row to row."""
         self.lanes = lanes
         self.bases, self.args = self.function.args
-        self.addressing = Addressing(inst)
+        self.arguments = ArgumentLayout(inst)
         self.pointers = {slot: self.pointer(slot) for slot in range(len(self.operands))}
-        if lowering.scratch:
+        if loop_ir.scratch_bytes:
             self.pointers[SCRATCH] = self.base(ir.Constant(I64, dispatch.SCRATCH))
 
     @contextmanager
-    def rows(self) -> Generator[None]:
-        """Code for each row of an instruction that goes row by row, else for all of it, with ``pointers`` moved there.
+    def for_each_row(self) -> Generator[None]:
+        """Emit the body for each row if an operand has an index per row, else once; ``pointers`` are moved to the row.
 
-        Where an index leads out of bounds, the row is skipped, or the routine notes that and ends.
+        A row whose index is out of bounds is skipped, or the routine records the error and returns.
         """
-        b, addressing = self.b, self.addressing
-        if not addressing.dynamic:
+        b, arguments = self.b, self.arguments
+        if not arguments.dynamic:
             yield
             return
         ends = b.append_basic_block("ends")
@@ -102,7 +90,7 @@ class Routine:
         b.position_at_end(head)
         number = b.phi(I64)
         number.add_incoming(ir.Constant(I64, 0), before)
-        still = dict(self.pointers)
+        unmoved = dict(self.pointers)
         for slot in range(len(self.operands)):
             self.pointers[slot] = self._moved(slot, number, following, ends)
         yield
@@ -110,24 +98,24 @@ class Routine:
         b.position_at_end(following)
         after = b.add(number, ir.Constant(I64, 1))
         number.add_incoming(after, b.block)
-        b.cbranch(b.icmp_signed("<", after, ir.Constant(I64, addressing.rows)), head, ends)
+        b.cbranch(b.icmp_signed("<", after, ir.Constant(I64, arguments.rows)), head, ends)
         b.position_at_end(ends)
-        self.pointers.update(still)
+        self.pointers.update(unmoved)
 
     def _moved(self, slot: int, number: Value, following: Value, ends: Value) -> Value:
-        """Where operand ``slot`` is in row ``number``, its run-time index included."""
+        """The address of operand ``slot`` in row ``number``, its run-time index applied."""
         access, row_step = self.operands[slot]
         dynamic, b = access.dynamic, self.b
-        own = has_rows(access)
+        indexed_by_row = has_rows(access)
         pointer = self.pointers[slot]
-        if self.addressing.rows > 1 and not own:
+        if self.arguments.rows > 1 and not indexed_by_row:
             pointer = self.move(pointer, b.mul(number, ir.Constant(I64, row_step * access.dtype.itemsize)))
         if dynamic is None:
             return pointer
-        place = self.addressing.place(slot)
+        argument = self.arguments.index(slot)
         source = dynamic.source
-        at = self.move(self.base(self.argument(place)), self.argument(place + 1))
-        if own:
+        at = self.move(self.base(self.argument(argument)), self.argument(argument + 1))
+        if indexed_by_row:
             partitions, steps = ir.Constant(I64, source.shape[0]), (source.strides[0], source.strides[-1])
             for count, step in zip((b.urem(number, partitions), b.udiv(number, partitions)), steps, strict=True):
                 at = self.move(at, b.mul(count, ir.Constant(I64, step * source.dtype.itemsize)))
@@ -136,98 +124,104 @@ class Routine:
             word = b.sext(word, I32) if source.dtype.kind == "i" else b.zext(word, I32)
         index = b.zext(word, I64)
         fits, outside = b.append_basic_block("fits"), b.append_basic_block("outside")
-        b.cbranch(b.icmp_signed("<=", index, self.argument(place + 2)), fits, outside)
+        b.cbranch(b.icmp_signed("<=", index, self.argument(argument + 2)), fits, outside)
         b.position_at_end(outside)
-        if self.addressing.skips:
+        if self.arguments.skips:
             b.branch(following)
         else:
-            self._note_outside((self.argument(self.addressing.site), self.addressing.order(slot), index))
+            self._record_error((self.argument(self.arguments.trap_site), self.arguments.index_number(slot), index))
             b.branch(ends)
         b.position_at_end(fits)
         return self.move(pointer, b.mul(index, ir.Constant(I64, dynamic.step * access.dtype.itemsize)))
 
-    def _note_outside(self, words: tuple[Value, Value, Value]) -> None:
-        """Keep ``words`` as the launch's error, unless it has one."""
+    def _record_error(self, words: tuple[Value, Value, Value]) -> None:
+        """Record ``words`` as the launch's error, unless it has one."""
         b = self.b
         status = self.base(ir.Constant(I64, dispatch.STATUS))
         first = b.icmp_signed("==", b.load(status, typ=I64, align=8), ir.Constant(I64, 0))
         for offset, value in reversed(list(enumerate(words))):
-            place = self.move(status, ir.Constant(I64, 8 * offset))
-            b.store(b.select(first, value, b.load(place, typ=I64, align=8)), place, align=8)
+            word = self.move(status, ir.Constant(I64, 8 * offset))
+            b.store(b.select(first, value, b.load(word, typ=I64, align=8)), word, align=8)
 
     def argument(self, index: int, kind: ir.Type = I64) -> Value:
-        place = self.b.gep(self.args, [ir.Constant(I64, 8 * index)], source_etype=I8)
-        return self.b.load(place, typ=kind)
+        """Argument ``index`` of the instruction."""
+        address = self.b.gep(self.args, [ir.Constant(I64, 8 * index)], source_etype=I8)
+        return self.b.load(address, typ=kind)
 
     def base(self, index: Value) -> Value:
-        place = self.b.gep(self.bases, [self.b.mul(index, ir.Constant(I64, 8))], source_etype=I8)
-        return self.b.load(place, typ=POINTER)
+        """Base address ``index`` of the launch."""
+        address = self.b.gep(self.bases, [self.b.mul(index, ir.Constant(I64, 8))], source_etype=I8)
+        return self.b.load(address, typ=POINTER)
 
     def pointer(self, slot: int) -> Value:
+        """The address of operand ``slot``, without its run-time index."""
         return self.move(self.base(self.argument(2 * slot)), self.argument(2 * slot + 1))
 
-    def move(self, pointer: Value, count: Value) -> Value:
-        return self.b.gep(pointer, [count], source_etype=I8)
+    def move(self, pointer: Value, nbytes: Value) -> Value:
+        """``pointer + nbytes``."""
+        return self.b.gep(pointer, [nbytes], source_etype=I8)
 
     def number(self, value: Any) -> Value:
         """A run-time or compile-time number as a double."""
         if isinstance(value, Param):
-            return self.argument(self.addressing.immediates + value.index, F64)
+            return self.argument(self.arguments.immediates + value.index, F64)
         return ir.Constant(F64, float(value))
 
     def integer(self, value: Any) -> Value:
+        """A run-time or compile-time number as an i32."""
         if isinstance(value, int):
             return ir.Constant(I32, value)
         return self.b.trunc(self.b.fptosi(self.number(value), I64), I32)
 
-    def start(self, place: Place) -> Value:
-        return self.move(self.pointers[place.base], ir.Constant(I64, place.start))
+    def address(self, memref: MemRef) -> Value:
+        """The address of the first element of ``memref``."""
+        return self.move(self.pointers[memref.base], ir.Constant(I64, memref.offset))
 
-    def scratch_like(self, like: Place) -> Place:
-        place = self.lowering.new_place(like.rows, like.columns, like.dtype)
+    def scratch_like(self, like: MemRef) -> MemRef:
+        """A new dense tile in scratch memory, of the size and dtype of ``like``."""
+        memref = self.loop_ir.new_scratch(like.rows, like.columns, like.dtype)
         if SCRATCH not in self.pointers:
             self.pointers[SCRATCH] = self.base(ir.Constant(I64, dispatch.SCRATCH))
-        return place
+        return memref
 
-    def nest(self, leaves: list[Leaf], rows: int, columns: int) -> list[Loop] | None:
-        """The loops over partitions and elements; None when the patterns do not nest."""
-        patterns = [dims_of(leaf, columns) for leaf in leaves]
+    def loop_nest(self, streams: list[Stream], rows: int, columns: int) -> list[CountedLoop] | None:
+        """The loops over partitions and elements, outermost first; None if the patterns do not nest."""
+        patterns = [pattern_of(stream, columns) for stream in streams]
         cuts = boundaries(patterns)
         if cuts is None:
             return None
-        row = Loop(rows, tuple(row_step(leaf, rows) for leaf in leaves))
-        return joined([row, *nest(patterns, cuts)]) or [Loop(1, tuple(0 for _ in leaves))]
+        row = CountedLoop(rows, tuple(partition_step(stream, rows) for stream in streams))
+        return coalesced([row, *loop_nest(patterns, cuts)]) or [CountedLoop(1, tuple(0 for _ in streams))]
 
-    def loops(self, loops: Sequence[Loop], leaves: list[Leaf], body: Callable[[Position], None]) -> None:
-        """Run ``body`` inside ``loops`` with the address (for iota: the value) of every leaf."""
-        start: Position = {}
-        for i, leaf in enumerate(leaves):
-            if leaf.place is not None:
-                start[i] = self.start(leaf.place)
-            elif leaf.node is not None:
-                start[i] = self.integer(leaf.node.value[1])
-        self._loop(list(loops), leaves, 0, start, body)
+    def emit_loops(self, loops: Sequence[CountedLoop], streams: list[Stream], body: Callable[[Cursors], None]) -> None:
+        """Emit ``loops`` around ``body``, which gets the cursor of every stream."""
+        cursors: Cursors = {}
+        for i, stream in enumerate(streams):
+            if stream.memref is not None:
+                cursors[i] = self.address(stream.memref)
+            elif stream.expr is not None:
+                cursors[i] = self.integer(stream.expr.value[1])
+        self._emit_loop(list(loops), streams, 0, cursors, body)
 
-    def _loop(
+    def _emit_loop(
         self,
-        loops: list[Loop],
-        leaves: list[Leaf],
+        loops: list[CountedLoop],
+        streams: list[Stream],
         depth: int,
-        position: Position,
-        body: Callable[[Position], None],
+        cursors: Cursors,
+        body: Callable[[Cursors], None],
     ) -> None:
         if depth == len(loops):
-            body(position)
+            body(cursors)
             return
         loop = loops[depth]
 
         def inside(index: Value) -> None:
-            moved = {i: self.advance(leaf, p, loop.steps[i], index) for i, (leaf, p) in along(leaves, position)}
-            self._loop(loops, leaves, depth + 1, moved, body)
+            self._emit_loop(loops, streams, depth + 1, self.advanced(streams, cursors, loop, index), body)
 
-        self.count(loop.count, 1, inside)
+        self.counted_loop(loop.count, 1, inside)
 
-    def count(self, stop: int, step: int, body: Callable[[Value], None]) -> None:
+    def counted_loop(self, stop: int, step: int, body: Callable[[Value], None]) -> None:
         """``for index in range(0, stop, step): body(index)``; ``stop`` is a multiple of ``step``."""
         if stop <= step:
             if stop == step:
@@ -246,57 +240,28 @@ class Routine:
         b.cbranch(b.icmp_signed("<", following, ir.Constant(I64, stop)), head, done)
         b.position_at_end(done)
 
-    def advance(self, leaf: Leaf, position: Value, step: int | None, index: Value) -> Value:
-        """Where a leaf is after ``index`` steps."""
-        if leaf.place is not None:
+    def advance(self, stream: Stream, cursor: Value, step: int | None, index: Value) -> Value:
+        """The cursor of a stream after ``index`` steps."""
+        if stream.memref is not None:
             assert step is not None
-            width = step * leaf.place.dtype.itemsize
-            return self.move(position, self.b.mul(index, ir.Constant(I64, width))) if width else position
-        node = cast(Node, leaf.node)
-        factor = self.integer(node.value[2]) if step is None else ir.Constant(I32, step)
-        return self.b.add(position, self.b.mul(self.b.trunc(index, I32), factor))
+            width = step * stream.memref.dtype.itemsize
+            return self.move(cursor, self.b.mul(index, ir.Constant(I64, width))) if width else cursor
+        iota = cast(Expr, stream.expr)
+        factor = self.integer(iota.value[2]) if step is None else ir.Constant(I32, step)
+        return self.b.add(cursor, self.b.mul(self.b.trunc(index, I32), factor))
+
+    def advanced(self, streams: list[Stream], cursors: Cursors, loop: CountedLoop, index: Value) -> Cursors:
+        """The cursors after ``index`` steps of ``loop``."""
+        return {i: self.advance(streams[i], cursor, loop.steps[i], index) for i, cursor in cursors.items()}
 
     def call(self, address: int, arguments: list[Value]) -> None:
         """Call a native routine that was compiled before."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER if a.type == POINTER else I64 for a in arguments])
         self.b.call(self.b.inttoptr(ir.Constant(I64, address), kind.as_pointer()), arguments)
 
-    def variable(self, kind: ir.Type, start: Value) -> Value:
+    def local(self, kind: ir.Type, start: Value) -> Value:
         """A local variable; LLVM keeps it in a register."""
         with self.b.goto_entry_block():
             slot = self.b.alloca(kind)
         self.b.store(start, slot)
         return slot
-
-
-def nodes_of(node: Node) -> list[Node]:
-    """An expression and all its parts."""
-    found = [node]
-    for arg in node.args:
-        found.extend(nodes_of(arg))
-    return found
-
-
-def leaves_of(node: Node) -> list[Leaf]:
-    """The loads, gathers and iotas of an expression, each once."""
-    unique = {id(n): n for n in nodes_of(node) if n.kind in ("load", "iota", "gather")}
-    return [Leaf(n, n.place) for n in unique.values()]
-
-
-def dims_of(leaf: Leaf, columns: int) -> tuple[tuple[int, int], ...]:
-    """A leaf's pattern over the elements of a partition; one element stands for all of them."""
-    dims = leaf.place.dims if leaf.place is not None else cast(Node, leaf.node).value[0]
-    count = math.prod(n for _, n in dims)
-    return dims if count == columns else ((0, columns),)
-
-
-def row_step(leaf: Leaf, rows: int) -> int | None:
-    """A leaf's step from partition to partition."""
-    if leaf.place is None:
-        return None
-    return leaf.place.row_step if leaf.place.rows == rows and rows > 1 else 0
-
-
-def along(leaves: list[Leaf], position: Position) -> list[tuple[int, tuple[Leaf, Value]]]:
-    """Each leaf that has a position, with its index and where it is."""
-    return [(i, (leaves[i], where)) for i, where in position.items()]

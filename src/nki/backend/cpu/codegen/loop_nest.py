@@ -1,7 +1,7 @@
 """Loop nests over several access patterns at once.
 
 Operands of one instruction agree on how many elements a partition has, not on how they are arranged: (8, 64) and (512,)
-may meet. :func:`nest` splits all patterns at common boundaries, so that one counter per loop drives all of them.
+may meet. :func:`loop_nest` splits all patterns at common boundaries, so that one counter per loop drives all of them.
 """
 
 from __future__ import annotations
@@ -14,25 +14,25 @@ from nki.backend.cpu.loop_ir.nodes import Dims
 
 
 @dataclass(frozen=True, slots=True)
-class Loop:
-    """A counter and, for each pattern, by how many elements it moves a step; None where that is known at run time."""
+class CountedLoop:
+    """A loop of ``count`` rounds; each moves stream ``i`` by ``steps[i]`` elements (None: known at run time only)."""
 
     count: int
     steps: tuple[int | None, ...]
 
 
 def boundaries(patterns: Sequence[Dims], extra: int = 1) -> list[int] | None:
-    """Sizes of the innermost blocks at which some pattern turns, ascending; None if they do not nest.
+    """Sizes of the innermost blocks at which some pattern changes its step, ascending; None if they do not nest.
 
     ``extra`` is one more boundary to respect.
     """
-    found = {1, extra}
+    sizes = {1, extra}
     for dims in patterns:
         size = 1
         for _, count in reversed(dims):
             size *= count
-            found.add(size)
-    ordered = sorted(found)
+            sizes.add(size)
+    ordered = sorted(sizes)
     return ordered if all(b % a == 0 for a, b in pairwise(ordered)) else None
 
 
@@ -50,27 +50,28 @@ def split(dims: Dims, cuts: Sequence[int]) -> list[int]:
     return steps
 
 
-def nest(patterns: Sequence[Dims], cuts: Sequence[int]) -> list[Loop]:
+def loop_nest(patterns: Sequence[Dims], cuts: Sequence[int]) -> list[CountedLoop]:
     """The loops over the elements of a partition, outermost first."""
     columns = [split(dims, cuts) for dims in patterns]
     counts = [high // low for low, high in pairwise(cuts)][::-1]
-    return [Loop(count, tuple(c[i] for c in columns)) for i, count in enumerate(counts)]
+    return [CountedLoop(count, tuple(c[i] for c in columns)) for i, count in enumerate(counts)]
 
 
-def joined(loops: Sequence[Loop]) -> list[Loop]:
-    """The loops without those of one round, neighbours joined where every pattern runs straight on."""
-    result: list[Loop] = []
+def coalesced(loops: Sequence[CountedLoop]) -> list[CountedLoop]:
+    """The loops without those of one round; neighbours become one loop where every pattern runs straight on."""
+    result: list[CountedLoop] = []
     for loop in loops:
         if loop.count == 1:
             continue
         if result and _continues(result[-1], loop):
-            result[-1] = Loop(result[-1].count * loop.count, loop.steps)
+            result[-1] = CountedLoop(result[-1].count * loop.count, loop.steps)
         else:
             result.append(loop)
     return result
 
 
-def _continues(outer: Loop, inner: Loop) -> bool:
+def _continues(outer: CountedLoop, inner: CountedLoop) -> bool:
+    """True if a step of ``outer`` is as far as all rounds of ``inner``, for every stream."""
     return all(
         o is not None and i is not None and o == i * inner.count for o, i in zip(outer.steps, inner.steps, strict=True)
     )

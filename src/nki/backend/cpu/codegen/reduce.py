@@ -1,258 +1,245 @@
-"""Reductions: strictly sequential chains side by side, vectors where the order is free, and folds over partitions."""
+"""Reductions: sequential chains side by side, vectors where the order is free, and reductions over partitions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import ANY_ORDER, STARTS, emit_alu, emit_bits
+from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES, emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.elementwise import settle
-from nki.backend.cpu.codegen.function import (
-    I32,
-    I64,
-    Builder,
-    Leaf,
-    Position,
-    Routine,
-    Value,
-    along,
-    dims_of,
-    leaves_of,
-    row_step,
-)
-from nki.backend.cpu.codegen.inner_loop import Row
-from nki.backend.cpu.codegen.loop_nest import Loop, boundaries, joined, nest
-from nki.backend.cpu.loop_ir.nodes import Fold
+from nki.backend.cpu.codegen.elementwise import materialize_strided
+from nki.backend.cpu.codegen.function import I32, I64, Builder, Routine, Value
+from nki.backend.cpu.codegen.inner_loop import InnerLoop
+from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
+from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
+from nki.backend.cpu.loop_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
 from nki.numerics.llvm import constant
 
-LANES_OF_CHAINS: Final = 16
-"""Sequential folds that run side by side, so that one addition need not wait for the one before it."""
-SIDE_BY_SIDE: Final = 4
-"""Vectors of partial results in a fold of free order, for the same reason."""
+CHAINS: Final = (16, 8, 4, 2, 1)
+"""Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
+PARTIAL_VECTORS: Final = 4
+"""Vectors of partial results in a reduction of free order, for the same reason."""
 
 
-def fold(r: Routine, s: Fold) -> None:
+@dataclass(frozen=True, slots=True)
+class _Nest:
+    """The loops of a reduction: ``outer`` ones over results, ``inner`` ones over the elements of one result.
+
+    Stream 0 is the target; the last one is the initial value, if there is one.
+    """
+
+    streams: list[Stream]
+    outer: list[CountedLoop]
+    inner: list[CountedLoop]
+
+
+def emit_reduce(r: Routine, s: Reduce) -> None:
     """Emit ``s``."""
-    if s.across:
-        _fold_across(r, s)
+    if s.cross_partition:
+        _across_partitions(r, s)
         return
-    length = s.node.columns // s.groups
-    leaves = [*leaves_of(s.node), *([] if s.start is None else [Leaf(s.start, s.start.place)])]
-    patterns = [dims_of(leaf, s.node.columns) for leaf in leaves]
+    length = s.value.columns // s.groups
+    streams = [*streams_of(s.value), *([] if s.init is None else [Stream(s.init, s.init.memref)])]
+    patterns = [pattern_of(stream, s.value.columns) for stream in streams]
     cuts = boundaries(patterns, length)
     if cuts is None:
-        settle(r, s.node)
-        fold(r, s)
+        materialize_strided(r, s.value)
+        emit_reduce(r, s)
         return
-    rows = Loop(s.node.rows, (s.place.row_step, *(row_step(leaf, s.node.rows) for leaf in leaves)))
+    rows = CountedLoop(s.value.rows, (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams)))
     at = cuts.index(length)
-    outer = nest([((1, s.groups),)], [c // length for c in cuts[at:]]) if s.groups > 1 else []
-    inner_nest = nest(patterns, cuts)
-    loops = inner_nest[: len(cuts) - 1 - at]
-    outer = [Loop(o.count, (*o.steps, *loop.steps)) for o, loop in zip(outer, loops, strict=True)]
-    inner = [Loop(loop.count, (0, *loop.steps)) for loop in inner_nest[len(cuts) - 1 - at :]]
-    everything = [Leaf(None, s.place), *leaves]
-    outside = joined([rows, *outer])
-    inside = joined(inner) or [Loop(1, tuple(0 for _ in everything))]
-    last = inside[-1]
+    groups = loop_nest([((1, s.groups),)], [c // length for c in cuts[at:]]) if s.groups > 1 else []
+    elements = loop_nest(patterns, cuts)
+    over_groups, in_group = elements[: len(cuts) - 1 - at], elements[len(cuts) - 1 - at :]
+    groups = [CountedLoop(g.count, (*g.steps, *loop.steps)) for g, loop in zip(groups, over_groups, strict=True)]
+    every = [Stream(None, s.target), *streams]
+    inner = coalesced([CountedLoop(loop.count, (0, *loop.steps)) for loop in in_group])
+    nest = _Nest(every, coalesced([rows, *groups]), inner or [CountedLoop(1, tuple(0 for _ in every))])
+    last = nest.inner[-1]
     if s.op in ANY_ORDER and last.count >= r.lanes and all(step in (0, 1) for step in last.steps[1:]):
-        _fold_vectors(r, s, everything, outside, inside)
+        _in_any_order(r, s, nest)
     else:
-        _fold_chains(r, s, everything, outside, inside)
+        _in_order(r, s, nest)
 
 
-def _fold_chains(r: Routine, s: Fold, leaves: list[Leaf], outside: list[Loop], inside: list[Loop]) -> None:
-    """Strictly sequential folds, several of them side by side."""
-    outside = sorted(outside, key=lambda loop: loop.count)
-    side = outside[-1] if outside else Loop(1, tuple(0 for _ in leaves))
+def _in_order(r: Routine, s: Reduce, nest: _Nest) -> None:
+    """Strictly sequential reductions, several of them side by side."""
+    outer = sorted(nest.outer, key=lambda loop: loop.count)
+    side = outer[-1] if outer else CountedLoop(1, tuple(0 for _ in nest.streams))
 
-    def block(position: Position) -> None:
+    def block(cursors: Cursors) -> None:
         done = 0
-        for chains in (LANES_OF_CHAINS, 8, 4, 2, 1):
+        for chains in CHAINS:
             whole = (side.count - done) // chains * chains
             if whole:
-                _chains(r, s, leaves, inside, side, position, done, whole, chains)
+                first = done
+
+                def group(index: Value, chains: int = chains, first: int = first) -> None:
+                    base = r.b.add(index, ir.Constant(I64, first)) if first else index
+                    indices = (r.b.add(base, ir.Constant(I64, chain)) if chain else base for chain in range(chains))
+                    _emit_chains(r, s, nest, [r.advanced(nest.streams, cursors, side, at) for at in indices])
+
+                r.counted_loop(whole, chains, group)
                 done += whole
 
-    r.loops(outside[:-1], leaves, block)
+    r.emit_loops(outer[:-1], nest.streams, block)
 
 
-def _chains(
+def _emit_chains(r: Routine, s: Reduce, nest: _Nest, starts: list[Cursors]) -> None:
+    """Sequential reductions that begin at ``starts``, one step of each in turn."""
+    b, streams = r.b, nest.streams
+    kind = storage_type(s.target.dtype, 1)
+    totals = [r.local(kind, _initial(r, s, streams, cursors)) for cursors in starts]
+    no_identity = s.init is None and s.op not in IDENTITIES
+    is_first = r.local(ir.IntType(1), ir.Constant(ir.IntType(1), 1)) if no_identity else None
+
+    def element(chains: list[Cursors]) -> None:
+        for total, cursors in zip(totals, chains, strict=True):
+            row = InnerLoop(r, streams, CountedLoop(1, tuple(0 for _ in streams)), cursors)
+            value = row.value(s.value, ir.Constant(I64, 0), 1)
+            result = _combine(b, s.op, b.load(total, typ=kind), value)
+            if is_first is not None:
+                result = b.select(b.load(is_first, typ=ir.IntType(1)), value, result)
+            b.store(result, total)
+        if is_first is not None:
+            b.store(ir.Constant(ir.IntType(1), 0), is_first)
+
+    _emit_inner(r, nest.inner, streams, starts, element)
+    for total, cursors in zip(totals, starts, strict=True):
+        b.store(b.load(total, typ=kind), cursors[0], align=s.target.dtype.itemsize)
+
+
+def _emit_inner(
     r: Routine,
-    s: Fold,
-    leaves: list[Leaf],
-    inside: list[Loop],
-    side: Loop,
-    position: Position,
-    first: int,
-    whole: int,
-    chains: int,
+    loops: list[CountedLoop],
+    streams: list[Stream],
+    chains: list[Cursors],
+    body: Callable[[list[Cursors]], None],
 ) -> None:
-    b = r.b
-    kind = storage_type(s.place.dtype, 1)
-
-    def group(index: Value) -> None:
-        base = b.add(index, ir.Constant(I64, first)) if first else index
-        starts: list[Position] = []
-        for lane in range(chains):
-            at = b.add(base, ir.Constant(I64, lane)) if lane else base
-            starts.append({i: r.advance(leaf, p, side.steps[i], at) for i, (leaf, p) in along(leaves, position)})
-        totals = [r.variable(kind, _first(r, s, leaves, where)) for where in starts]
-        unknown = s.start is None and s.op not in STARTS
-        fresh = r.variable(ir.IntType(1), ir.Constant(ir.IntType(1), 1)) if unknown else None
-
-        def element(moves: list[Position]) -> None:
-            for total, where in zip(totals, moves, strict=True):
-                row = Row(r, leaves, Loop(1, tuple(0 for _ in leaves)), where)
-                value = row.value(s.node, ir.Constant(I64, 0), 1)
-                held = b.load(total, typ=kind)
-                result = _combine(b, s.op, held, value)
-                if fresh is not None:
-                    result = b.select(b.load(fresh, typ=ir.IntType(1)), value, result)
-                b.store(result, total)
-            if fresh is not None:
-                b.store(ir.Constant(ir.IntType(1), 0), fresh)
-
-        _fold_loops(r, inside, leaves, 0, starts, element)
-        for total, where in zip(totals, starts, strict=True):
-            b.store(b.load(total, typ=kind), where[0], align=s.place.dtype.itemsize)
-
-    r.count(whole, chains, group)
-
-
-def _fold_loops(
-    r: Routine,
-    loops: list[Loop],
-    leaves: list[Leaf],
-    depth: int,
-    moves: list[Position],
-    body: Callable[[list[Position]], None],
-) -> None:
-    """The inner loops of a fold, with the positions of all its chains."""
-    if depth == len(loops):
-        body(moves)
+    """Emit ``loops`` around ``body``, which gets the cursors of every chain."""
+    if not loops:
+        body(chains)
         return
-    loop = loops[depth]
 
     def inside(index: Value) -> None:
-        moved = [
-            {i: r.advance(leaf, p, loop.steps[i], index) for i, (leaf, p) in along(leaves, where)} for where in moves
-        ]
-        _fold_loops(r, loops, leaves, depth + 1, moved, body)
+        moved = [r.advanced(streams, cursors, loops[0], index) for cursors in chains]
+        _emit_inner(r, loops[1:], streams, moved, body)
 
-    r.count(loop.count, 1, inside)
+    r.counted_loop(loops[0].count, 1, inside)
 
 
-def _fold_vectors(r: Routine, s: Fold, leaves: list[Leaf], outside: list[Loop], inside: list[Loop]) -> None:
-    """Folds whose order is free: lanes fold separately, then with each other."""
-    b = r.b
-    kind, wide = storage_type(s.place.dtype, 1), storage_type(s.place.dtype, r.lanes)
-    last = inside[-1]
-    side = min(SIDE_BY_SIDE, last.count // r.lanes)
-    wide_step = side * r.lanes
-    whole = last.count // wide_step * wide_step
+def _in_any_order(r: Routine, s: Reduce, nest: _Nest) -> None:
+    """Reductions whose order is free: each lane of a vector by itself, then the lanes with each other."""
+    b, streams = r.b, nest.streams
+    kind, wide = storage_type(s.target.dtype, 1), storage_type(s.target.dtype, r.lanes)
+    last = nest.inner[-1]
+    partials = min(PARTIAL_VECTORS, last.count // r.lanes)
+    chunk_size = partials * r.lanes
+    whole = last.count // chunk_size * chunk_size
     vectors = last.count // r.lanes * r.lanes
 
-    def one(position: Position) -> None:
-        totals = [r.variable(wide, _fold_start(s.op, wide)) for _ in range(side)]
-        rest = r.variable(kind, _first(r, s, leaves, position))
+    def one(start: Cursors) -> None:
+        totals = [r.local(wide, _identity(s.op, wide)) for _ in range(partials)]
+        rest = r.local(kind, _initial(r, s, streams, start))
 
-        def line(moves: list[Position]) -> None:
-            row = Row(r, leaves, last, moves[0])
-            row.prepare(s.node)
+        def line(chains: list[Cursors]) -> None:
+            row = InnerLoop(r, streams, last, chains[0])
+            row.hoist(s.value)
 
             def vector(at: Value, total: Value) -> None:
-                b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.node, at, r.lanes)), total)
+                b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.value, at, r.lanes)), total)
 
             def chunk(index: Value) -> None:
                 for number, total in enumerate(totals):
                     vector(b.add(index, ir.Constant(I64, number * r.lanes)), total)
 
-            r.count(whole, wide_step, chunk)
+            r.counted_loop(whole, chunk_size, chunk)
             for index in range(whole, vectors, r.lanes):
                 vector(ir.Constant(I64, index), totals[0])
             for index in range(vectors, last.count):
-                value = row.value(s.node, ir.Constant(I64, index), 1)
+                value = row.value(s.value, ir.Constant(I64, index), 1)
                 b.store(_combine(b, s.op, b.load(rest, typ=kind), value), rest)
 
-        _fold_loops(r, inside[:-1], leaves, 0, [position], line)
+        _emit_inner(r, nest.inner[:-1], streams, [start], line)
         lanes = b.load(totals[0], typ=wide)
         for total in totals[1:]:
             lanes = _combine(b, s.op, lanes, b.load(total, typ=wide))
         result = b.load(rest, typ=kind)
         for lane in range(r.lanes):
             result = _combine(b, s.op, result, b.extract_element(lanes, ir.Constant(I32, lane)))
-        b.store(result, position[0], align=s.place.dtype.itemsize)
+        b.store(result, start[0], align=s.target.dtype.itemsize)
 
-    r.loops(outside, leaves, one)
+    r.emit_loops(nest.outer, streams, one)
 
 
-def _fold_across(r: Routine, s: Fold) -> None:
-    """A fold over partitions: vectors of columns, one partition after the other."""
-    leaves = [Leaf(None, s.place), *leaves_of(s.node)]
-    patterns = [dims_of(leaf, s.place.columns) for leaf in leaves]
+def _across_partitions(r: Routine, s: Reduce) -> None:
+    """A reduction over partitions: vectors of columns, one partition after the other."""
+    streams = [Stream(None, s.target), *streams_of(s.value)]
+    patterns = [pattern_of(stream, s.target.columns) for stream in streams]
     cuts = boundaries(patterns)
-    assert cuts is not None, "a fold over partitions reads one tile, whose pattern nests with a dense one"
-    loops = joined(nest(patterns, cuts)) or [Loop(1, tuple(0 for _ in leaves))]
-    steps = tuple(row_step(leaf, s.node.rows) if leaf.node is not None else 0 for leaf in leaves)
-    across = Loop(s.node.rows, steps)
+    assert cuts is not None, "a reduction over partitions reads one tile, whose pattern nests with a dense one"
+    loops = coalesced(loop_nest(patterns, cuts)) or [CountedLoop(1, tuple(0 for _ in streams))]
+    steps = tuple(partition_step(stream, s.value.rows) if stream.expr is not None else 0 for stream in streams)
+    partitions, columns = CountedLoop(s.value.rows, steps), loops[-1]
 
-    def line(position: Position) -> None:
+    def line(cursors: Cursors) -> None:
+        row = InnerLoop(r, streams, columns, cursors)
         done, width = 0, r.lanes
         while width >= 1:
-            whole = (loops[-1].count - done) // width * width
+            whole = (columns.count - done) // width * width
             if whole:
-                _across_chunk(r, s, leaves, loops[-1], across, position, done, whole, width)
+                first = done
+
+                def chunk(index: Value, width: int = width, first: int = first) -> None:
+                    at = r.b.add(index, ir.Constant(I64, first)) if first else index
+                    total = _column_chunk(r, s, streams, (partitions, columns), cursors, at, width)
+                    row.store(s.target, total, at, width)
+
+                r.counted_loop(whole, width, chunk)
                 done += whole
             width //= 2
 
-    r.loops(loops[:-1], leaves, line)
+    r.emit_loops(loops[:-1], streams, line)
 
 
-def _across_chunk(
+def _column_chunk(
     r: Routine,
-    s: Fold,
-    leaves: list[Leaf],
-    loop: Loop,
-    across: Loop,
-    position: Position,
-    first: int,
-    whole: int,
+    s: Reduce,
+    streams: list[Stream],
+    loops: tuple[CountedLoop, CountedLoop],
+    cursors: Cursors,
+    at: Value,
     width: int,
-) -> None:
-    b = r.b
-    kind = storage_type(s.place.dtype, width)
+) -> Value:
+    """``width`` columns from column ``at``, reduced over all partitions; ``loops`` are over partitions and columns."""
+    b, (partitions, columns) = r.b, loops
+    kind = storage_type(s.target.dtype, width)
+    total = r.local(kind, _identity(s.op, kind))
 
-    def chunk(index: Value) -> None:
-        at = b.add(index, ir.Constant(I64, first)) if first else index
-        total = r.variable(kind, _fold_start(s.op, kind))
+    def partition(p: Value) -> None:
+        row = InnerLoop(r, streams, columns, r.advanced(streams, cursors, partitions, p))
+        value = row.value(s.value, at, width)
+        b.store(_combine(b, s.op, b.load(total, typ=kind), value), total)
 
-        def partition(p: Value) -> None:
-            moved = {i: r.advance(leaf, q, across.steps[i], p) for i, (leaf, q) in along(leaves, position)}
-            value = Row(r, leaves, loop, moved).value(s.node, at, width)
-            b.store(_combine(b, s.op, b.load(total, typ=kind), value), total)
-
-        r.count(across.count, 1, partition)
-        Row(r, leaves, loop, position).store(s.place, b.load(total, typ=kind), at, width)
-
-    r.count(whole, width, chunk)
+    r.counted_loop(partitions.count, 1, partition)
+    return b.load(total, typ=kind)
 
 
-def _combine(b: Builder, op: str, held: Value, value: Value) -> Value:
-    return emit_bits(b, op, held, value) if op in BITS else emit_alu(b, op, held, value)
+def _combine(b: Builder, op: str, total: Value, value: Value) -> Value:
+    return emit_bits(b, op, total, value) if op in BITS else emit_alu(b, op, total, value)
 
 
-def _first(r: Routine, s: Fold, leaves: list[Leaf], where: Position) -> Value:
-    """What a fold of single elements starts from; its own start, if it has one, is the last leaf."""
-    kind = storage_type(s.place.dtype, 1)
-    if s.start is None:
-        return _fold_start(s.op, kind)
-    return r.b.load(where[len(leaves) - 1], align=s.place.dtype.itemsize, typ=kind)
+def _initial(r: Routine, s: Reduce, streams: list[Stream], cursors: Cursors) -> Value:
+    """The first operand of a reduction: its initial value, which is the last stream, else the operator's identity."""
+    kind = storage_type(s.target.dtype, 1)
+    if s.init is None:
+        return _identity(s.op, kind)
+    return r.b.load(cursors[len(streams) - 1], align=s.target.dtype.itemsize, typ=kind)
 
 
-def _fold_start(op: str, kind: ir.Type) -> ir.Constant:
-    return constant(kind, STARTS.get(op, 0.0))
+def _identity(op: str, kind: ir.Type) -> ir.Constant:
+    return constant(kind, IDENTITIES.get(op, 0.0))

@@ -1,4 +1,4 @@
-"""Statements that go through a row step by step: lists of positions, sorting, random numbers."""
+"""Row operations, which walk each partition step by step: positions of non-zeros, ranking, random numbers."""
 
 # llvmlite ships no type information.
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
@@ -12,9 +12,10 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
-from nki.backend.cpu.codegen.function import I8, Leaf, Position, Routine
-from nki.backend.cpu.codegen.loop_nest import Loop
-from nki.backend.cpu.loop_ir.nodes import ByRow, Place
+from nki.backend.cpu.codegen.function import I8, Routine
+from nki.backend.cpu.codegen.loop_nest import CountedLoop
+from nki.backend.cpu.codegen.streams import Cursors, Stream
+from nki.backend.cpu.loop_ir.nodes import MemRef, RowOp
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, I32, I64, Builder, Value, Variable, constant, i64, steps
 
@@ -23,40 +24,40 @@ WEYL: Final = 362437
 _BUCKETS: Final = 256
 
 
-def by_row(r: Routine, s: ByRow) -> None:
+def emit_row_op(r: Routine, s: RowOp) -> None:
     """Emit ``s``."""
-    shared = s.more if s.routine == "ranked" else ()  # memory to work in, the same for every row
-    moving = [place for place in (s.place, s.source, *s.more) if place not in shared]
-    leaves = [Leaf(None, place) for place in (*moving, *shared)]
-    rows = Loop(s.place.rows, (*(place.row_step for place in moving), *(0 for _ in shared)))
-    emit = {"nonzero": _nonzero, "ranked": _ranked, "xorwow": _xorwow}[s.routine]
-    r.loops([rows], leaves, lambda at: emit(r, s, at))
+    shared = s.outputs if s.op == "ranked" else ()  # memory to work in, the same for every row
+    moving = [memref for memref in (s.target, s.source, *s.outputs) if memref not in shared]
+    streams = [Stream(None, memref) for memref in (*moving, *shared)]
+    rows = CountedLoop(s.target.rows, (*(memref.row_step for memref in moving), *(0 for _ in shared)))
+    emit = {"nonzero": _nonzero, "ranked": _ranked, "xorwow": _xorwow}[s.op]
+    r.emit_loops([rows], streams, lambda cursors: emit(r, s, cursors))
 
 
-def _element(b: Builder, start: Value, index: Value, size: int) -> Value:
-    return b.gep(start, [b.mul(index, i64(size))], source_etype=I8)
+def _element(b: Builder, base: Value, index: Value, size: int) -> Value:
+    return b.gep(base, [b.mul(index, i64(size))], source_etype=I8)
 
 
-def _source(r: Routine, place: Place, start: Value, index: Value) -> Value:
+def _source(r: Routine, source: MemRef, row: Value, index: Value) -> Value:
     """Element ``index`` of a row of the source, as stored."""
-    at = _element(r.b, start, index, place.dims[0][0] * place.dtype.itemsize)
-    return r.b.load(at, typ=storage_type(place.dtype, 1), align=place.dtype.itemsize)
+    at = _element(r.b, row, index, source.dims[0][0] * source.dtype.itemsize)
+    return r.b.load(at, typ=storage_type(source.dtype, 1), align=source.dtype.itemsize)
 
 
-def _nonzero(r: Routine, s: ByRow, at: Position) -> None:
-    """Write every position where the next one found belongs: it stays there if its element is not 0."""
-    b, out = r.b, at[0]
+def _nonzero(r: Routine, s: RowOp, cursors: Cursors) -> None:
+    """Write each position where that of the next non-zero element belongs; it stays if its element is not 0."""
+    b, out = r.b, cursors[0]
     columns = s.source.columns
-    found = Variable(b)
-    found.set(i64(0))
+    nonzeros = Variable(b)
+    nonzeros.set(i64(0))
     with steps(b, i64(columns), 1) as index:
-        b.store(b.trunc(index, I32), _element(b, out, found.get(), 4), align=4)
-        value = decode(b, _source(r, s.source, at[1], index), s.source.dtype)
-        kept = b.fcmp_unordered("!=", value, constant(F32, 0.0))
-        found.set(b.add(found.get(), b.zext(kept, I64)))
-    with steps(b, i64(columns), 1, _from(b, found.get())) as index:
+        b.store(b.trunc(index, I32), _element(b, out, nonzeros.get(), 4), align=4)
+        value = decode(b, _source(r, s.source, cursors[1], index), s.source.dtype)
+        is_nonzero = b.fcmp_unordered("!=", value, constant(F32, 0.0))
+        nonzeros.set(b.add(nonzeros.get(), b.zext(is_nonzero, I64)))
+    with steps(b, i64(columns), 1, _from(b, nonzeros.get())) as index:
         b.store(ir.Constant(I32, -1), _element(b, out, index, 4), align=4)
-    b.store(b.trunc(found.get(), I32), _element(b, out, i64(columns), 4), align=4)
+    b.store(b.trunc(nonzeros.get(), I32), _element(b, out, i64(columns), 4), align=4)
 
 
 def _from(b: Builder, start: Value) -> Variable:
@@ -65,23 +66,23 @@ def _from(b: Builder, start: Value) -> Variable:
     return counter
 
 
-def _ranked(r: Routine, s: ByRow, at: Position) -> None:
+def _ranked(r: Routine, s: RowOp, cursors: Cursors) -> None:
     """Sort pairs of key and position by the bytes of their keys, lowest byte first; the last pairs are the largest."""
     b, columns = r.b, s.source.columns
-    out, source, pairs, counts = (at[i] for i in range(4))
-    here, there = pairs, _element(b, pairs, i64(columns), 8)
+    out, source, pairs, counts = (cursors[i] for i in range(4))
+    pairs_in, pairs_out = pairs, _element(b, pairs, i64(columns), 8)
     last = i64(columns - 1)
     with steps(b, i64(columns), 1) as index:
         position = b.sub(last, index)  # sorting keeps the order of equal keys: the earlier comes last
         key = _key(b, decode(b, _source(r, s.source, source, position), s.source.dtype))
-        b.store(b.or_(b.shl(b.zext(key, I64), i64(32)), position), _element(b, here, index, 8), align=8)
+        b.store(b.or_(b.shl(b.zext(key, I64), i64(32)), position), _element(b, pairs_in, index, 8), align=8)
     # The key's lower half follows from the upper one where the float32 was a bfloat16.
     for byte in range(2 if s.source.dtype is dt.bfloat16 else 0, 4):
-        _pass(b, (here, there), counts, columns, 32 + 8 * byte)
-        here, there = there, here
-    first = i64(columns - s.place.columns)
-    with steps(b, i64(s.place.columns), 1) as index:
-        pair = b.load(_element(b, here, b.add(first, index), 8), typ=I64, align=8)
+        _pass(b, (pairs_in, pairs_out), counts, columns, 32 + 8 * byte)
+        pairs_in, pairs_out = pairs_out, pairs_in
+    first = i64(columns - s.target.columns)
+    with steps(b, i64(s.target.columns), 1) as index:
+        pair = b.load(_element(b, pairs_in, b.add(first, index), 8), typ=I64, align=8)
         b.store(b.trunc(pair, I32), _element(b, out, index, 4), align=4)
 
 
@@ -94,44 +95,44 @@ def _key(b: Builder, value: Value) -> Value:
 
 def _pass(b: Builder, memory: tuple[Value, Value], counts: Value, columns: int, shift: int) -> None:
     """Move the pairs in order of one byte, keeping the order of equal ones."""
-    here, there = memory
+    pairs_in, pairs_out = memory
 
     def pair_and_bucket(index: Value) -> tuple[Value, Value]:
-        pair = b.load(_element(b, here, index, 8), typ=I64, align=8)
+        pair = b.load(_element(b, pairs_in, index, 8), typ=I64, align=8)
         bucket = b.and_(b.lshr(pair, i64(shift)), i64(_BUCKETS - 1))
         return pair, _element(b, counts, bucket, 4)
 
     with steps(b, i64(_BUCKETS), 1) as bucket:
         b.store(ir.Constant(I32, 0), _element(b, counts, bucket, 4), align=4)
     with steps(b, i64(columns), 1) as index:
-        _, place = pair_and_bucket(index)
-        b.store(b.add(b.load(place, typ=I32, align=4), ir.Constant(I32, 1)), place, align=4)
+        _, slot = pair_and_bucket(index)
+        b.store(b.add(b.load(slot, typ=I32, align=4), ir.Constant(I32, 1)), slot, align=4)
     total = Variable(b, I32)
     total.set(ir.Constant(I32, 0))
     with steps(b, i64(_BUCKETS), 1) as bucket:
-        place = _element(b, counts, bucket, 4)
-        count = b.load(place, typ=I32, align=4)
-        b.store(total.get(), place, align=4)
+        slot = _element(b, counts, bucket, 4)
+        count = b.load(slot, typ=I32, align=4)
+        b.store(total.get(), slot, align=4)
         total.set(b.add(total.get(), count))
     with steps(b, i64(columns), 1) as index:
-        pair, place = pair_and_bucket(index)
-        to = b.load(place, typ=I32, align=4)
-        b.store(pair, _element(b, there, b.zext(to, I64), 8), align=8)
-        b.store(b.add(to, ir.Constant(I32, 1)), place, align=4)
+        pair, slot = pair_and_bucket(index)
+        to = b.load(slot, typ=I32, align=4)
+        b.store(pair, _element(b, pairs_out, b.zext(to, I64), 8), align=8)
+        b.store(b.add(to, ir.Constant(I32, 1)), slot, align=4)
 
 
-def _xorwow(r: Routine, s: ByRow, at: Position) -> None:
+def _xorwow(r: Routine, s: RowOp, cursors: Cursors) -> None:
     """A row's generators side by side in vectors, one for each word of their states."""
     b = r.b
-    out, source, after = (at[i] for i in range(3))
+    out, source, after = (cursors[i] for i in range(3))
     generators = s.source.columns // 6
     kind = storage_type(dt.uint32, generators)
     words: list[Any] = []
     for word in range(6):
         each = [_source(r, s.source, source, i64(6 * g + word)) for g in range(generators)]
         words.append(_vector(b, each))
-    variables = [r.variable(kind, word) for word in words]
-    with steps(b, i64(s.place.columns // generators), 1) as index:
+    variables = [r.local(kind, word) for word in words]
+    with steps(b, i64(s.target.columns // generators), 1) as index:
         x, y, z, w, v, d = (b.load(variable, typ=kind) for variable in variables)
         t = b.xor(x, b.lshr(x, constant(kind, 2)))
         t = b.xor(t, b.shl(t, constant(kind, 1)))

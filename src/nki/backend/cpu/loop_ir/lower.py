@@ -1,21 +1,21 @@
-"""The statements of one instruction, in an order and with copies such that reads see what was there before."""
+"""Lowers one instruction to loop IR: ordered, with temporaries where needed, so that it reads before it writes."""
 
 from __future__ import annotations
 
+from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import (
     SCRATCH,
     Assign,
-    ByRow,
-    Find,
-    Fold,
+    FindIndex,
     Gemm,
-    Lowering,
+    IndexedStore,
+    LoopStatement,
+    MemRef,
     Param,
-    Place,
-    Put,
+    Print,
+    Reduce,
+    RowOp,
     Scan,
-    Show,
-    Statement,
     Top8,
     loads,
 )
@@ -29,80 +29,82 @@ def template(inst: Inst) -> Inst:
         i: Access(Tensor(str(i), a.tensor.shape, a.tensor.dtype, a.buffer), 0, a.shape, a.strides, a.dtype)
         for i, a in enumerate(inst.accesses())
     }
-    made = inst.with_operands(numbered)
-    values = made.__dict__
+    generic = inst.with_operands(numbered)
+    values = generic.__dict__
     names = [f.name for f in inst.fields if f.immediate and isinstance(values[f.name], int | float)]
     values.update({name: Param(index) for index, name in enumerate(names)})
-    return made
+    return generic
 
 
 Aliases = tuple[tuple[int, int, bool], ...]
-"""(written operand, read operand, whether both are the same window) for operands that share memory."""
+"""(written operand, read operand, True if both are the same window) for operands that share memory."""
 
 
-def lower(inst: Inst, aliases: Aliases) -> Lowering:
-    """The statements of ``inst``, whose operands overlap as ``aliases`` says; reads see what was there before."""
+def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
+    """The loop IR of ``inst``, whose operands overlap as ``aliases`` says.
+
+    Operands that would be read after they were written are copied to scratch memory first.
+    """
     copied = frozenset(read for _, read, same in aliases if not same)
     while True:
-        lowering = Lowering(copied)
-        template(inst).semantics(lowering)
-        late = _read_too_late(lowering.statements, aliases)
-        if not late - copied:
-            lowering.statements = [s for s in lowering.statements if not _changes_nothing(s, aliases)]
-            return lowering
-        copied |= late
+        builder = LoopIRBuilder(copied)
+        template(inst).semantics(builder)
+        clobbered = _read_after_write(builder.statements, aliases)
+        if clobbered <= copied:
+            builder.statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
+            return builder
+        copied |= clobbered
 
 
-def _changes_nothing(statement: Statement, aliases: Aliases) -> bool:
-    """Whether a tile is copied to where it already is."""
-    if not isinstance(statement, Assign) or statement.node.kind != "load" or statement.node.place is None:
+def _is_self_copy(statement: LoopStatement, aliases: Aliases) -> bool:
+    """True if a tile is copied onto itself."""
+    if not isinstance(statement, Assign) or statement.value.kind != "load" or statement.value.memref is None:
         return False
-    target, source = statement.place, statement.node.place
+    target, source = statement.target, statement.value.memref
     return _lockstep(target, source) and (target.base, source.base, True) in aliases
 
 
-def _read_too_late(statements: list[Statement], aliases: Aliases) -> frozenset[int]:
+def _read_after_write(statements: list[LoopStatement], aliases: Aliases) -> frozenset[int]:
     """Operands that a statement reads although an earlier one, or itself in another order, has written them."""
-    late: set[int] = set()
+    clobbered: set[int] = set()
     written: set[int] = set()
     for statement in statements:
-        if isinstance(statement, Show):
+        if isinstance(statement, Print):
             continue
-        target = statement.place
-        for place, in_order in _reads(statement):
-            if place.base == SCRATCH:
+        target = statement.target
+        for memref, in_order in reads_of(statement):
+            if memref.base == SCRATCH:
                 continue
-            shared = {w for w, r, _ in aliases if r == place.base} | {place.base}
+            shared = {w for w, r, _ in aliases if r == memref.base} | {memref.base}
             if shared & written:
-                late.add(place.base)
-            if target.base in shared and not (in_order and _lockstep(target, place)):
-                late.add(place.base)
+                clobbered.add(memref.base)
+            if target.base in shared and not (in_order and _lockstep(target, memref)):
+                clobbered.add(memref.base)
         written.add(target.base)
-    return frozenset(late)
+    return frozenset(clobbered)
 
 
-def _reads(statement: Statement) -> list[tuple[Place, bool]]:
-    """What a statement reads, and whether element by element, in the order in which it writes."""
+def reads_of(statement: LoopStatement) -> list[tuple[MemRef, bool]]:
+    """The memory that a statement reads; True: element by element, in the order in which it writes."""
     match statement:
         case Assign():
-            return [(n.place, n.kind == "load") for n in loads(statement.node) if n.place is not None]
-        case Fold():
-            places = [n.place for part in (statement.node, statement.start) if part for n in loads(part)]
+            return [(load.memref, load.kind == "load") for load in loads(statement.value) if load.memref is not None]
+        case Reduce():
+            memrefs = [load.memref for part in (statement.value, statement.init) if part for load in loads(part)]
         case Gemm():
-            places = [statement.left, statement.right]
+            memrefs = [statement.left, statement.right]
         case Scan():
-            places = [*statement.sources, statement.start]
-        case Top8() | ByRow():
-            places = [statement.source]
-        case Find():
-            places = [statement.source, statement.wanted]
-        case Put():
-            places = [statement.numbers, statement.value]
-        case Show():
-            places = [statement.place]
-    return [(place, False) for place in places if place is not None]
+            memrefs = [*statement.sources, statement.init]
+        case Top8() | RowOp() | Print():
+            memrefs = [statement.source]
+        case FindIndex():
+            memrefs = [statement.source, statement.wanted]
+        case IndexedStore():
+            memrefs = [statement.indices, statement.value]
+    return [(memref, False) for memref in memrefs if memref is not None]
 
 
-def _lockstep(target: Place, source: Place) -> bool:
-    one = (target.start, target.rows, target.row_step, target.dims, target.dtype.itemsize)
-    return one == (source.start, source.rows, source.row_step, source.dims, source.dtype.itemsize)
+def _lockstep(target: MemRef, source: MemRef) -> bool:
+    """True if both address the same bytes, relative to their bases, in the same order."""
+    layout = (target.offset, target.rows, target.row_step, target.dims, target.dtype.itemsize)
+    return layout == (source.offset, source.rows, source.row_step, source.dims, source.dtype.itemsize)

@@ -1,8 +1,10 @@
-"""Two cores in native code: an exchange of tiles is copies through shared memory, with meetings between them.
+"""Native barrier among any number of cores: a row at which a core waits until its peers have come to theirs.
 
-A meeting is the one thing that needs code of its own. Each core has a line of memory with the number of meetings that
-it has come to, and what the last two were about; it waits until the other's number has reached its own. Both see the
-same pair of subjects, so both notice when they are not the same, or when the other has ended.
+Exchanges are copies through shared memory with barriers between them (:mod:`nki.transforms.lower_sendrecv`), so the
+barrier is the only synchronisation with code of its own. Every ordered pair of cores has a line of shared memory: the
+first core counts in it how often it has synchronised with the second, with the tag and the trap site of the last two
+times. A core posts to the lines of all its peers, then waits until the count of each peer has reached its own. Both
+cores of a pair see the same two tags, so both detect that these differ, or that the other core has ended.
 """
 
 # llvmlite ships no type information.
@@ -15,103 +17,56 @@ import ctypes
 import sys
 import zlib
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, STATUS, VOID, element
-from nki.base.dtype import uint8
-from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, changed
-from nki.ir.program import Program
-from nki.ir.types import Access, Buffer, Tensor, row_major
-from nki.isa.instructions.core_barrier import CoreBarrier
-from nki.isa.instructions.dma_copy import DmaCopy
-from nki.isa.instructions.sendrecv import Sendrecv
+from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, STATUS, VOID, count, element
 from nki.numerics.jit import engine
 
 LINE: Final = 64
-"""Bytes of a core's line: the count, whether it has ended, then subject and place of the last two meetings."""
-_ENDED, _ABOUT = 8, 16
-_PATIENCE: Final = 2000
-"""Looks at the other core's line before the thread offers its processor to others."""
-UNMET: Final = -1
-"""Stands in the second word of the status, instead of an operand's number, when the cores did not meet."""
+"""Bytes of the line of an ordered pair: the count, 1 once the core has ended, then two records of tag and site."""
+_ENDED, _RECORDS, _RECORD = 8, 16, 16
+_PEERS, _PEER = 5, 3
+"""Arguments of a row before those of its peers; arguments of each peer."""
+_SPINS_BEFORE_YIELD: Final = 2000
+DEADLOCK: Final = -1
+"""Second word of the status, instead of the number of an operand, when cores do not meet."""
 
 
-@dataclass(slots=True)
-class Meetings:
-    """The barriers of one core's program that stand for meetings: what each is about, and the user's instruction."""
-
-    boxes: tuple[Tensor, Tensor]
-    """Where core 0 and core 1 put what they send."""
-    about: dict[int, tuple[int, Inst]] = field(default_factory=dict[int, tuple[int, Inst]])
-    """By id of a barrier, which must live as long."""
-
-    def barrier(self, inst: Inst, data: Access, *subject: Any) -> CoreBarrier:
-        made = CoreBarrier(data, (0, 1))
-        made.where = inst.where
-        self.about[id(made)] = (zlib.crc32(repr(subject).encode()), inst)
-        return made
+def lines_bytes(cores: int) -> int:
+    """Bytes of the lines of all ordered pairs of ``cores`` cores."""
+    return LINE * cores * cores
 
 
-def outboxes(kernel: Program) -> tuple[Tensor, Tensor]:
-    """Shared memory in which each core leaves what it sends; as large as the largest exchange."""
-    sizes = [
-        inst.src.size * inst.src.dtype.itemsize
-        for core in kernel.cores
-        for inst in core.instructions()
-        if isinstance(inst, Sendrecv)
-    ]
-    first, second = (Tensor(f"outbox {n}", (max(sizes, default=8),), uint8, Buffer.shared_hbm) for n in (0, 1))
-    return first, second
+def line(rank: int, peer: int, cores: int) -> int:
+    """Byte offset of the line in which core ``rank`` counts for ``peer``."""
+    return LINE * (rank * cores + peer)
 
 
-def met(kernel: Program, meetings: Meetings) -> tuple[Statement, ...]:
-    """The body of one core with every exchange as copies, and only those barriers at which another core is met."""
+def arguments(lines: int, yields: int, tag: str, site: int, rank: int, peers: Iterable[int], cores: int) -> list[int]:
+    """The arguments of a barrier row of core ``rank``.
 
-    def lowered(inst: Inst) -> Iterable[Inst]:
-        if isinstance(inst, CoreBarrier):
-            return (
-                []
-                if inst.together() == (kernel.core,)
-                else [meetings.barrier(inst, inst.data, "core_barrier", inst.data.name)]
-            )
-        if not isinstance(inst, Sendrecv) or inst.send_to_rank == kernel.core:
-            return [inst]
-        mine, theirs = meetings.boxes[kernel.core], meetings.boxes[1 - kernel.core]
-        shape, dtype = inst.src.shape, inst.src.dtype
-        sent, received = (Access(box, 0, shape, row_major(shape), dtype) for box in (mine, theirs))
-        subject = ("sendrecv", inst.pipe_id, shape, dtype.name)
-        copies = DmaCopy(sent, inst.src), DmaCopy(inst.dst, received)
-        for copy in copies:
-            copy.where = inst.where
-        return [
-            copies[0],
-            meetings.barrier(inst, sent, *subject, "sent"),
-            copies[1],
-            meetings.barrier(inst, received, *subject, "received"),
-        ]
-
-    return changed(kernel.body, lowered)
+    ``lines`` and ``yields`` are the slots of the lines and of :func:`yield_address`; cores that meet pass one ``tag``.
+    """
+    peers = list(peers)
+    args = [lines, yields, zlib.crc32(tag.encode()), site, len(peers)]
+    for peer in peers:
+        args += [line(rank, peer, cores), line(peer, rank, cores), peer]
+    return args
 
 
 @cache
 def address() -> int:
-    """The routine of a meeting.
-
-    Its arguments are the slots of this core's line, of the other's, and of the function that offers the processor to
-    other threads; then the subject and the place (1 + the number of the instruction).
-    """
-    module = ir.Module("nki_meeting")
-    _add_meet(module)
-    return engine().compile(module)["nki_meet"]
+    """The routine of a barrier row; see :func:`arguments`."""
+    module = ir.Module("nki_barrier")
+    _add_barrier(module)
+    return engine().compile(module)["nki_barrier"]
 
 
 @cache
-def offer_address() -> int:
+def yield_address() -> int:
     """The operating system's function by which a thread lets others run."""
     if sys.platform == "win32":
         function: Any = ctypes.windll.kernel32.SwitchToThread  # type: ignore[attr-defined]
@@ -120,80 +75,101 @@ def offer_address() -> int:
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
-def end(line: int) -> None:
-    """Say in the line at this address that its core has ended."""
-    ctypes.c_int64.from_address(line + _ENDED).value = 1
+def end(lines: int, rank: int, cores: int) -> None:
+    """Mark core ``rank`` as ended in the lines at this address."""
+    for peer in range(cores):
+        ctypes.c_int64.from_address(lines + line(rank, peer, cores) + _ENDED).value = 1
 
 
 def _word(number: int) -> Any:
     return ir.Constant(I64, number)
 
 
-def _at(b: Any, line: Any, offset: Any) -> Any:
-    return b.gep(line, [offset], source_etype=I8)
+def _at(b: Any, base: Any, offset: Any) -> Any:
+    return b.gep(base, [offset], source_etype=I8)
 
 
-def _add_meet(module: ir.Module) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_meet")
+def _add_barrier(module: ir.Module) -> None:
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_barrier")
     bases, args = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    blocks = {name: function.append_basic_block(name) for name in ("come", "there", "other", "gone", "fail", "done")}
-    mine, theirs = (element(b, bases, element(b, args, _word(i), I64), POINTER) for i in range(2))
-    offer = element(b, bases, element(b, args, _word(2), I64), I64)
-    subject, place = (element(b, args, _word(i), I64) for i in (3, 4))
+    lines = element(b, bases, element(b, args, _word(0), I64), POINTER)
+    yields = element(b, bases, element(b, args, _word(1), I64), I64)
+    tag, site, peers = (element(b, args, _word(i), I64) for i in (2, 3, 4))
     status = element(b, bases, _word(STATUS), POINTER)
-    b.cbranch(b.icmp_signed("==", b.load(status, typ=I64), _word(0)), blocks["come"], blocks["done"])
+    failed = b.icmp_signed("!=", b.load(status, typ=I64), _word(0))
+    with b.if_then(failed, likely=False):
+        b.ret_void()
 
-    b.position_at_end(blocks["come"])
-    count = b.add(b.load(mine, typ=I64), _word(1))
-    entry = b.add(b.mul(b.and_(count, _word(1)), _word(16)), _word(_ABOUT))  # the other may be one meeting ahead
-    b.store(subject, _at(b, mine, entry))
-    b.store(place, _at(b, mine, b.add(entry, _word(8))))
-    b.atomic_rmw("xchg", mine, count, "release")  # llvmlite cannot store atomically through opaque pointers
-    _wait(b, theirs, count, offer, blocks)
+    def argument(peer: Any, number: int) -> Any:
+        return element(b, args, b.add(b.mul(peer, _word(_PEER)), _word(_PEERS + number)), I64)
 
-    b.position_at_end(blocks["there"])
-    same = b.icmp_signed("==", b.load(_at(b, theirs, entry), typ=I64), subject)
-    b.cbranch(same, blocks["done"], blocks["other"])
-    b.position_at_end(blocks["other"])
-    there = b.load(_at(b, theirs, b.add(entry, _word(8))), typ=I64)
-    b.branch(blocks["fail"])
+    def post(peer: Any) -> None:
+        own = _at(b, lines, argument(peer, 0))
+        times = b.add(b.load(own, typ=I64), _word(1))
+        record = _record(b, own, times)
+        b.store(tag, record)
+        b.store(site, _at(b, record, _word(8)))
+        b.atomic_rmw("xchg", own, times, "release")  # llvmlite cannot store atomically through opaque pointers
 
-    b.position_at_end(blocks["fail"])
-    where = b.phi(I64)
-    where.add_incoming(_word(0), blocks["gone"])
-    where.add_incoming(there, blocks["other"])
-    for offset, value in ((0, place), (8, _word(UNMET)), (16, where)):
-        b.store(value, _at(b, status, _word(offset)))
-    b.branch(blocks["done"])
-    b.position_at_end(blocks["done"])
+    def wait(peer: Any) -> None:
+        own, other = (_at(b, lines, argument(peer, number)) for number in (0, 1))
+        times = b.load(own, typ=I64)
+        record = _record(b, other, times)
+        ended, met = _wait(b, other, times, yields)
+        blocks = {name: b.append_basic_block(name) for name in ("differs", "fail", "next")}
+        b.position_at_end(met)
+        b.cbranch(b.icmp_signed("==", b.load(record, typ=I64), tag), blocks["next"], blocks["differs"])
+        b.position_at_end(blocks["differs"])
+        other_site = b.load(_at(b, record, _word(8)), typ=I64)
+        b.branch(blocks["fail"])
+        b.position_at_end(ended)
+        b.branch(blocks["fail"])
+        b.position_at_end(blocks["fail"])
+        reason = b.phi(I64)
+        reason.add_incoming(_word(0), ended)
+        reason.add_incoming(other_site, blocks["differs"])
+        for number, value in enumerate((site, _word(DEADLOCK), reason, argument(peer, 2))):
+            b.store(value, _at(b, status, _word(8 * number)))
+        b.ret_void()
+        b.position_at_end(blocks["next"])
+
+    count(b, peers, post)
+    count(b, peers, wait)
     b.ret_void()
 
 
-def _wait(b: Any, theirs: Any, count: Any, offer: Any, blocks: dict[str, Any]) -> None:
-    """Go on at ``there`` once the other core has come to meeting ``count``; at ``fail`` if it has ended instead."""
-    come = b.block
-    look, wait, rest = (b.append_basic_block(name) for name in ("look", "wait", "rest"))
+def _record(b: Any, pair: Any, times: Any) -> Any:
+    """The record of synchronisation number ``times``: two are enough, as one core is at most one ahead of the other."""
+    return _at(b, pair, b.add(b.mul(b.and_(times, _word(1)), _word(_RECORD)), _word(_RECORDS)))
+
+
+def _wait(b: Any, other: Any, times: Any, yields: Any) -> tuple[Any, Any]:
+    """Wait until the count of line ``other`` is ``times``: the blocks where its core has ended instead, or has come."""
+    entry = b.block
+    names = ("look", "check_ended", "spin", "recheck", "ended", "met")
+    look, check_ended, spin, recheck, ended, met = (b.append_basic_block(name) for name in names)
     b.branch(look)
 
     b.position_at_end(look)
     looks = b.phi(I64)
-    looks.add_incoming(_word(0), come)
-    b.cbranch(_come(b, theirs, count), blocks["there"], wait)
+    looks.add_incoming(_word(0), entry)
+    b.cbranch(_has_come(b, other, times), met, check_ended)
 
-    b.position_at_end(wait)
-    ended = b.load_atomic(_at(b, theirs, _word(_ENDED)), "acquire", 8, typ=I64)
-    b.cbranch(b.icmp_signed("!=", ended, _word(0)), blocks["gone"], rest)
+    b.position_at_end(check_ended)
+    flag = b.load_atomic(_at(b, other, _word(_ENDED)), "acquire", 8, typ=I64)
+    b.cbranch(b.icmp_signed("!=", flag, _word(0)), recheck, spin)
 
-    b.position_at_end(rest)
-    with b.if_then(b.icmp_signed(">", looks, _word(_PATIENCE)), likely=False):
-        b.call(b.inttoptr(offer, ir.FunctionType(I32, []).as_pointer()), [])
+    b.position_at_end(spin)
+    with b.if_then(b.icmp_signed(">", looks, _word(_SPINS_BEFORE_YIELD)), likely=False):
+        b.call(b.inttoptr(yields, ir.FunctionType(I32, []).as_pointer()), [])
     looks.add_incoming(b.add(looks, _word(1)), b.block)
     b.branch(look)
 
-    b.position_at_end(blocks["gone"])  # it may have come before it ended
-    b.cbranch(_come(b, theirs, count), blocks["there"], blocks["fail"])
+    b.position_at_end(recheck)  # the other core may have come before it ended
+    b.cbranch(_has_come(b, other, times), met, ended)
+    return ended, met
 
 
-def _come(b: Any, theirs: Any, count: Any) -> Any:
-    return b.icmp_signed(">=", b.load_atomic(theirs, "acquire", 8, typ=I64), count)
+def _has_come(b: Any, other: Any, times: Any) -> Any:
+    return b.icmp_signed(">=", b.load_atomic(other, "acquire", 8, typ=I64), times)

@@ -1,0 +1,310 @@
+"""Builds the loop IR of an instruction: its ``semantics`` run over expressions.
+
+Stores, reductions and matrix products become statements. What a statement cannot read directly (the input of a
+reduction, a pattern that fits no loop) goes through scratch memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from nki.backend.cpu.loop_ir.nodes import (
+    SCRATCH,
+    Assign,
+    Dims,
+    Expr,
+    FindIndex,
+    Gemm,
+    IndexedStore,
+    LoopStatement,
+    MemRef,
+    Param,
+    Print,
+    Reduce,
+    RowOp,
+    RowOpName,
+    Scan,
+    Top8,
+    loads,
+)
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.ir.algebra import Step, column_of, last_of
+from nki.ir.types import Access, coalesced
+from nki.isa.tables.alu import BITS
+
+
+@dataclass
+class LoopIRBuilder:
+    """The algebra over expressions, and the statements that it has built."""
+
+    copied: frozenset[int] = frozenset()
+    """Operands to copy to scratch memory before anything is written."""
+    statements: list[LoopStatement] = field(default_factory=list[LoopStatement])
+    scratch_bytes: int = 0
+
+    # Primitives
+
+    def load(self, source: Access | float | Param) -> Expr:
+        if not isinstance(source, Access):
+            return self.const(source, dt.float32)
+        memref = self._memref_of(source)
+        return self._loaded(Expr("load", source.dtype, memref.rows, memref.columns, memref=memref))
+
+    def const(self, value: Any, dtype: DType) -> Expr:
+        return Expr("value", dtype, 1, 1, value=value)
+
+    def flat(self, source: Access) -> Expr:
+        memref = self._flat_memref_of(source)
+        return self._loaded(Expr("load", source.dtype, 1, memref.columns, memref=memref))
+
+    def store(self, target: Access, value: Expr) -> None:
+        if target.one_place():
+            whole = value.rows == 1 and value.columns == target.size
+            value = self.reshape(value, target.partitions) if whole else value
+            target, value = last_of(target), self.strided(value, value.columns - 1, 1, 1)
+        rows, columns = target.partitions, target.free_elements
+        flat = value.rows == 1 and rows > 1 and value.columns == target.size
+        memref = self._flat_memref_of(target) if flat else self._memref_of(target)
+        if memref.dtype is dt.float32 and memref.dense_rows and (product := _product(value, memref)):
+            left, right = (self._dense_panel(arg) for arg in product.args)
+            self.statements.append(Gemm(memref, left, right, product is not value))
+            return
+        assert flat or (value.rows in (1, rows) and value.columns in (1, columns))
+        self.statements.append(Assign(memref, self._compute_products(value)))
+
+    def cast(self, value: Expr, dtype: DType) -> Expr:
+        if value.dtype is dtype:
+            return value
+        return Expr("cast", dtype, value.rows, value.columns, (value,))
+
+    def narrow(self, value: Expr, dtype: DType) -> Expr:
+        if not dtype.is_integer:
+            return self.cast(value, dtype)
+        return Expr("narrow", dtype, value.rows, value.columns, (value,))
+
+    def alu(self, op: str, left: Expr, right: Expr | None = None) -> Expr:
+        stored = (left,) if right is None else (left, right)
+        args = stored if op in BITS else tuple(self.cast(a, dt.float32) for a in stored)
+        return _broadcast("alu", left.dtype if op in BITS else dt.float32, args, op)
+
+    def integer(self, op: str, left: Expr, right: Expr, dtype: DType) -> Expr:
+        return _broadcast("integer", dtype, (left, right), op)
+
+    def act(self, function: str, value: Expr, parameter: Expr | None = None) -> Expr:
+        args = (value,) if parameter is None else (value, parameter)
+        return _broadcast("act", dt.float32, tuple(self.cast(a, dt.float32) for a in args), function)
+
+    def reduce(self, op: str, value: Expr, groups: int = 1, start: Expr | None = None) -> Expr:
+        return self._reduce(op, value, groups, False, start)
+
+    def reduce_partitions(self, op: str, value: Expr) -> Expr:
+        return self._reduce(op, value, 1, True)
+
+    def scan(self, steps: tuple[Step, ...], values: tuple[Expr, ...], start: Expr) -> Expr:
+        sources = tuple(self._dense_panel(self.cast(value, dt.float32)) for value in values)
+        init = self._dense_panel(self.cast(start, dt.float32))
+        memref = self.new_scratch(max(p.rows for p in sources), max(p.columns for p in sources), dt.float32)
+        self.statements.append(Scan(memref, sources, init, steps))
+        return _load_of(memref)
+
+    def top8(self, value: Expr) -> Expr:
+        source = self._dense_panel(self.cast(value, dt.float32))
+        memref = self.new_scratch(source.rows, 8, dt.float32)
+        self.statements.append(Top8(memref, source))
+        return _load_of(memref)
+
+    def find(self, value: Expr, wanted: Expr, last_first: bool) -> Expr:
+        source, panel = (self._dense_panel(self.cast(expr, dt.float32)) for expr in (value, wanted))
+        memref = self.new_scratch(source.rows, panel.columns, dt.uint32)
+        self.statements.append(FindIndex(memref, source, panel, last_first))
+        return _load_of(memref)
+
+    def put(self, target: Access, places: Expr, value: Expr) -> None:
+        indices, element = self._dense_panel(places), self._memref(self.materialize(value))
+        self.statements.append(IndexedStore(self._memref_of(target), indices, element))
+
+    def matmul(self, stationary: Expr, moving: Expr) -> Expr:
+        args = (self.cast(stationary, dt.float32), self.cast(moving, dt.float32))
+        return Expr("matmul", dt.float32, stationary.columns, moving.columns, args)
+
+    def transpose(self, value: Expr) -> Expr:
+        memref = self._single_stride(value)
+        step, count = memref.dims[0]
+        dims = coalesced([(memref.row_step, memref.rows)])
+        transposed = replace(memref, rows=count, row_step=step, dims=dims)
+        return Expr("load", value.dtype, count, memref.rows, memref=transposed)
+
+    def iota(self, pattern: Dims, offset: Any, channel_multiplier: Any, partitions: int) -> Expr:
+        columns = math.prod(count for _, count in pattern)
+        dims = coalesced(pattern)
+        return Expr("iota", dt.int32, partitions, columns, value=(dims, offset, channel_multiplier))
+
+    def select(self, condition: Expr, yes: Expr, no: Expr) -> Expr:
+        return _broadcast("select", yes.dtype, (self.cast(condition, dt.float32), yes, no))
+
+    def strided(self, value: Expr, start: int, step: int, count: int | None = None) -> Expr:
+        if value.kind == "cast":
+            return self.cast(self.strided(value.args[0], start, step, count), value.dtype)
+        memref = self._single_stride(value)
+        inner, whole = memref.dims[0]
+        columns = count or (whole - start + step - 1) // step
+        offset = memref.offset + start * inner * memref.dtype.itemsize
+        slice_ = replace(memref, offset=offset, dims=((inner * step, columns),))
+        return Expr("load", value.dtype, memref.rows, columns, memref=slice_)
+
+    def bits(self, value: Expr, dtype: DType) -> Expr:
+        return Expr("bits", dtype, value.rows, value.columns, (value,))
+
+    def unpack(self, value: Expr, index: int) -> Expr:
+        return Expr("unpack", dt.float32, value.rows, value.columns, (value,), value=index)
+
+    def pack(self, values: Sequence[Expr], dtype: DType) -> Expr:
+        return _broadcast("pack", dtype, tuple(values))
+
+    def stack(self, values: Sequence[Expr], partitions: int) -> Expr:
+        columns = sum(v.rows * v.columns for v in values) // partitions
+        memref = self.new_scratch(partitions, columns, values[0].dtype)
+        offset = memref.offset
+        for value in values:
+            part = MemRef(SCRATCH, offset, value.rows, value.columns, ((1, value.columns),), memref.dtype)
+            self.statements.append(Assign(part, self._compute_products(value)))
+            offset += value.rows * value.columns * memref.dtype.itemsize
+        return Expr("load", memref.dtype, partitions, columns, memref=memref)
+
+    def show(self, prefix: str, value: Expr, shape: tuple[int, ...]) -> None:
+        self.statements.append(Print(self._memref(self.materialize(value, copy=True)), prefix, shape))
+
+    def reshape(self, value: Expr, partitions: int) -> Expr:
+        memref = self._memref(self.materialize(value, copy=True))
+        columns = value.rows * value.columns // partitions
+        reshaped = replace(memref, rows=partitions, row_step=columns, dims=((1, columns),))
+        return Expr("load", value.dtype, partitions, columns, memref=reshaped)
+
+    def gather(self, value: Expr, index: Expr) -> Expr:
+        memref = self._single_stride(value)
+        first_element = replace(memref, dims=((1, 1),))
+        rows = max(value.rows, index.rows)
+        return Expr("gather", value.dtype, rows, index.columns, (index,), memref=first_element, value=memref.dims[0])
+
+    def nonzero(self, value: Expr) -> Expr:
+        return self._row_op("nonzero", value, self.new_scratch(value.rows, value.columns + 1, dt.int32))
+
+    def ranked(self, value: Expr, count: int) -> Expr:
+        memref = self.new_scratch(value.rows, count, dt.int32)
+        pairs = self.new_scratch(2, 2 * value.columns, dt.uint32)  # of key and position, before and after a pass
+        return self._row_op("ranked", value, memref, pairs, self.new_scratch(1, 256, dt.uint32))
+
+    def xorwow(self, state: Expr, count: int) -> tuple[Expr, Expr]:
+        generators = state.columns // 6
+        memref = self.new_scratch(state.rows, -(-count // generators) * generators, dt.uint32)
+        after = self.new_scratch(state.rows, state.columns, dt.uint32)
+        self._row_op("xorwow", state, memref, after)
+        return _load_of(replace(memref, dims=((1, count),))), _load_of(after)
+
+    def column(self, target: Access, index: int) -> Access:
+        return column_of(target, index)
+
+    # Helpers
+
+    def _row_op(self, op: RowOpName, value: Expr, target: MemRef, *outputs: MemRef) -> Expr:
+        self.statements.append(RowOp(op, target, self._single_stride(value), outputs))
+        return _load_of(target)
+
+    def _memref_of(self, access: Access) -> MemRef:
+        dims = coalesced(zip(access.strides[1:], access.shape[1:], strict=True))
+        offset = access.offset * access.dtype.itemsize
+        return MemRef(int(access.tensor.name), offset, access.partitions, access.strides[0], dims, access.dtype)
+
+    def _flat_memref_of(self, access: Access) -> MemRef:
+        offset = access.offset * access.dtype.itemsize
+        return MemRef(int(access.tensor.name), offset, 1, 0, coalesced(access.pattern()), access.dtype)
+
+    def _loaded(self, expr: Expr) -> Expr:
+        assert expr.memref is not None
+        return self.materialize(expr, copy=True) if expr.memref.base in self.copied else expr
+
+    def new_scratch(self, rows: int, columns: int, dtype: DType) -> MemRef:
+        """Allocate a dense tile in scratch memory."""
+        memref = MemRef(SCRATCH, self.scratch_bytes, rows, columns, ((1, columns),), dtype)
+        self.scratch_bytes += -(-rows * columns * dtype.itemsize // 64) * 64
+        return memref
+
+    def materialize(self, expr: Expr, copy: bool = False) -> Expr:
+        """Compute ``expr`` into scratch memory and turn it into a load of that; copy even a load if ``copy``."""
+        if expr.kind != "load" or copy:
+            value = replace(self._compute_products(expr))
+            memref = self.new_scratch(expr.rows, expr.columns, expr.dtype)
+            self.statements.append(Assign(memref, value))
+            expr.kind, expr.args, expr.memref = "load", (), memref
+        return expr
+
+    def _compute_products(self, expr: Expr) -> Expr:
+        """Compute every matrix product in ``expr`` into scratch memory; gives ``expr``."""
+        if expr.kind == "matmul":
+            left, right = (self._dense_panel(arg) for arg in expr.args)
+            memref = self.new_scratch(expr.rows, expr.columns, dt.float32)
+            self.statements.append(Gemm(memref, left, right, False))
+            expr.kind, expr.args, expr.memref = "load", (), memref
+        for arg in expr.args:
+            self._compute_products(arg)
+        return expr
+
+    def _dense_panel(self, expr: Expr) -> MemRef:
+        """The memory of ``expr``, float32, materialized if its rows are not dense; tfloat32 is stored as float32."""
+        inner = expr.args[0] if expr.kind == "cast" and expr.args[0].dtype is dt.tfloat32 else expr
+        if inner.kind == "load" and inner.memref is not None and inner.memref.dense_rows:
+            return inner.memref
+        memref = self.materialize(expr).memref
+        assert memref is not None
+        return memref if memref.dense_rows else self._memref(self.materialize(expr, copy=True))
+
+    def _memref(self, expr: Expr) -> MemRef:
+        assert expr.memref is not None
+        return expr.memref
+
+    def _single_stride(self, expr: Expr) -> MemRef:
+        """The memory of ``expr``, materialized if that has more than one dimension per partition."""
+        memref = self._memref(self.materialize(expr))
+        return memref if len(memref.dims) == 1 else self._memref(self.materialize(expr, copy=True))
+
+    def exchange(self, value: Expr, to: int, source: int, pipe: int) -> Expr:  # noqa: ARG002  # see below
+        """The identity: a core sends to itself. Exchanges between cores were lowered to copies and barriers before."""
+        return value
+
+    def meet(self, cores: tuple[int, ...], about: str) -> None:
+        """Nothing: a core waits for itself."""
+
+    def _reduce(self, op: str, value: Expr, groups: int, cross_partition: bool, start: Expr | None = None) -> Expr:
+        init = None if start is None else self.materialize(self.cast(start, dt.float32))
+        value = value if op in BITS else self.cast(value, dt.float32)
+        # An expression is worth a vector loop of its own; a reduction over partitions is one itself.
+        inner = value.args[0] if value.kind == "cast" else value
+        if inner.kind != "load" and (not cross_partition or any(expr.kind == "gather" for expr in loads(value))):
+            value = self.materialize(value)
+        rows, columns = (1, value.columns) if cross_partition else (value.rows, groups)
+        memref = self.new_scratch(rows, columns, value.dtype)
+        self.statements.append(Reduce(memref, self._compute_products(value), op, groups, cross_partition, init))
+        return _load_of(memref)
+
+
+def _load_of(memref: MemRef) -> Expr:
+    """A load of all elements of ``memref``."""
+    return Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
+
+
+def _broadcast(kind: str, dtype: DType, args: tuple[Expr, ...], op: str = "") -> Expr:
+    """An element-wise expression of the largest size among ``args``."""
+    return Expr(kind, dtype, max(a.rows for a in args), max(a.columns for a in args), args, op)
+
+
+def _product(value: Expr, memref: MemRef) -> Expr | None:
+    """The matrix product that can be written, or added, to ``memref`` directly."""
+    if value.kind == "matmul":
+        return value
+    if value.kind == "alu" and value.op == "add" and value.args[1].kind == "matmul" and value.args[0].memref == memref:
+        return value.args[1]
+    return None

@@ -1,0 +1,118 @@
+"""Compiled routines, one per instruction signature; all kernels of the process share them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from llvmlite import ir
+
+from nki.backend.cpu.codegen.routine import emit_routine
+from nki.backend.cpu.loop_ir.lower import Aliases
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Role
+from nki.numerics.jit import engine
+
+Progress = Callable[[int, int], None]
+"""Gets the number of routines compiled so far, and of all routines to compile."""
+Key = tuple[Any, ...]
+
+_ROUTINES_PER_MODULE = 24
+"""Fewer LLVM modules compile faster, smaller ones show progress."""
+_routines: dict[Key, Routine] = {}
+_lock = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class Routine:
+    """A routine in memory: its address and the scratch bytes that it needs."""
+
+    address: int
+    scratch: int
+
+
+def routine_key(inst: Inst) -> Key:
+    """Instructions with equal keys share a routine."""
+    return (inst.key(), aliases(inst))
+
+
+def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -> list[Routine]:
+    """The routine of each key; those that no kernel of this process has needed before are compiled."""
+    missing = [(key, inst) for key, inst in instructions.items() if key not in _routines]
+    if progress is not None and missing:
+        progress(0, len(missing))
+    for first in range(0, len(missing), _ROUTINES_PER_MODULE):
+        batch = missing[first : first + _ROUTINES_PER_MODULE]
+        module = ir.Module("nki_kernel")
+        scratch = [_emit(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
+        addresses = engine().compile(module)
+        with _lock:
+            for n, (key, inst) in enumerate(batch):
+                _routines[key] = Routine(addresses[f"r{n}_{inst.mnemonic}"], scratch[n])
+        if progress is not None:
+            progress(first + len(batch), len(missing))
+    return [_routines[key] for key in instructions]
+
+
+def listing(instructions: Iterable[Inst], assembly: bool) -> str:
+    """The optimised LLVM IR, or the host's assembly, of every routine that ``instructions`` use, each once."""
+    module = ir.Module("nki_kernel")
+    unique: dict[Key, Inst] = {}
+    for inst in instructions:
+        unique.setdefault(routine_key(inst), inst)
+    for number, inst in enumerate(unique.values()):
+        _emit(module, f"r{number}_{inst.mnemonic}", inst)
+    return engine().assembly(module) if assembly else engine().optimised_ir(module)
+
+
+def _emit(module: ir.Module, name: str, inst: Inst) -> int:
+    """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
+    return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
+
+
+def aliases(inst: Inst) -> Aliases:
+    """The pairs of operands, one of them written, that may share memory."""
+    operands = inst.operands()  # by field: one access may stand in several of them, here written and there read
+    pairs: list[tuple[int, int, bool]] = []
+    for w, (f, target) in enumerate(operands):
+        if f.role not in (Role.OUT, Role.INOUT):
+            continue
+        for r, (_, source) in enumerate(operands):
+            if r != w and source.tensor is target.tensor and _overlap(target, source):
+                pairs.append((w, r, target.same_place(source)))
+    return tuple(pairs)
+
+
+def _overlap(one: Access, two: Access) -> bool:
+    """True if two accesses of one tensor may share an element, by their partitions and the bytes within these."""
+    if one.dynamic is not None or two.dynamic is not None:
+        return True
+    if one.buffer.is_hbm:
+        return _intersect(_span(one, 0, one.offset), _span(two, 0, two.offset))
+    first, second = divmod(one.offset, one.partition_step), divmod(two.offset, two.partition_step)
+    if first[0] > _last_partition(two, second[0]) or second[0] > _last_partition(one, first[0]):
+        return False
+    return _intersect(_span(one, 1, first[1]), _span(two, 1, second[1]))
+
+
+def _last_partition(access: Access, first: int) -> int:
+    """DMA may step over partitions."""
+    return first + (access.shape[0] - 1) * access.strides[0] // access.partition_step
+
+
+def _span(access: Access, dim: int, start: int) -> tuple[int, int]:
+    """The first and last byte that the dimensions from ``dim`` on touch, counted from element ``start``."""
+    low = high = start
+    for count, step in zip(access.shape[dim:], access.strides[dim:], strict=True):
+        if step > 0:
+            high += (count - 1) * step
+        else:
+            low += (count - 1) * step
+    size = access.dtype.itemsize
+    return low * size, high * size + size - 1
+
+
+def _intersect(one: tuple[int, int], two: tuple[int, int]) -> bool:
+    return one[0] <= two[1] and two[0] <= one[1]

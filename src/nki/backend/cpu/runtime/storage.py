@@ -1,0 +1,112 @@
+"""Addresses of tensors in native memory: a slot of the frame, and a byte offset from the pointer in it.
+
+Memory on chip and internal HBM become one arena; tensors whose live ranges do not interfere share its bytes, which
+also keeps a long unrolled loop in the processor's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+from nki.backend.cpu.runtime.dispatch import ARENA, FIRST_IO
+from nki.ir.layout import DENSE, Address, Layout
+from nki.ir.loop import touched
+from nki.ir.program import Program
+from nki.ir.types import Access, Tensor
+
+ALIGN = 64
+"""Bytes of a cache line: every block of the arena begins at a multiple of them."""
+
+
+def aligned(nbytes: int) -> int:
+    """``nbytes`` rounded up to whole cache lines."""
+    return -(-nbytes // ALIGN) * ALIGN
+
+
+@dataclass(slots=True)
+class _Arena:
+    """Size-class allocator: a block that was freed is reused for tensors of its own size."""
+
+    size: int = 0
+    free_blocks: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
+
+    def allocate(self, nbytes: int) -> tuple[int, int]:
+        """The start and the size of a block of at least ``nbytes``."""
+        rounded = aligned(nbytes)
+        blocks = self.free_blocks.get(rounded)
+        if blocks:
+            return blocks.pop(), rounded
+        start = self.size
+        self.size += rounded
+        return start, rounded
+
+    def free(self, block: tuple[int, int]) -> None:
+        """Take a block back."""
+        self.free_blocks.setdefault(block[1], []).append(block[0])
+
+
+class Storage:
+    """The native memory of one core.
+
+    Inputs, outputs, constants and the ``shared`` tensors have a slot of the frame each; all other tensors that the core
+    uses lie in the arena, in ``layout``.
+    """
+
+    def __init__(self, core: Program, shared: Sequence[Tensor], layout: Layout = DENSE) -> None:
+        self.layout = layout
+        self._bases: dict[Tensor, tuple[int, int]] = {}
+        external = (*core.inputs, *core.outputs, *core.constants(), *shared)
+        for slot, tensor in enumerate(external, FIRST_IO):
+            self._bases.setdefault(tensor, (slot, 0))
+        self.free_slot = FIRST_IO + len(external)
+        """The first slot of the frame that no tensor has."""
+        self.arena_bytes = self._allocate(core)
+
+    def _allocate(self, core: Program) -> int:
+        """Place all other tensors in the arena; its size."""
+        last_use: dict[Tensor, int] = {}
+        for point, statement in enumerate(core.body):
+            for access in touched(statement):
+                last_use[access.tensor] = point
+        arena = _Arena()
+        live: dict[Tensor, tuple[int, int]] = {}
+        for point, statement in enumerate(core.body):
+            tensors = {access.tensor: None for access in touched(statement)}
+            for tensor in tensors:
+                if tensor not in self._bases:
+                    live[tensor] = arena.allocate(self.layout.nbytes(tensor))
+                    self._bases[tensor] = (ARENA, live[tensor][0])
+            for tensor in tensors:
+                if last_use[tensor] == point and tensor in live:
+                    arena.free(live.pop(tensor))
+        return arena.size
+
+    def place(self, tensor: Tensor, slot: int, offset: int) -> None:
+        """Let ``tensor`` lie at ``offset`` from the pointer in ``slot``."""
+        self._bases[tensor] = (slot, offset)
+
+    def base(self, tensor: Tensor) -> tuple[int, int]:
+        """Slot and byte offset of the first byte of ``tensor``."""
+        return self._bases[tensor]
+
+    def address(self, access: Access) -> Address[int]:
+        """Slot, byte offset and byte strides of ``access``."""
+        slot, offset = self.locate(access)
+        strides = tuple([self.layout.displacement(access, step) for step in access.strides])
+        return Address(slot, offset, strides)
+
+    def locate(self, access: Access) -> tuple[int, int]:
+        """Slot and byte offset of the first element of ``access``: two arguments of a routine."""
+        slot, start = self._bases[access.tensor]
+        return slot, start + self.layout.displacement(access, access.offset)
+
+    def arguments(self, accesses: Iterable[Access]) -> list[int]:
+        """Slot and byte offset of the first element of each access, one after the other."""
+        args: list[int] = []
+        bases, displacement = self._bases, self.layout.displacement
+        for access in accesses:
+            slot, start = bases[access.tensor]
+            args.append(slot)
+            args.append(start + displacement(access, access.offset))
+        return args

@@ -1,0 +1,249 @@
+"""Builder: records tensors, instructions and loops of one core program while the kernel's Python runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any, cast
+
+from nki.base.dtype import DType, int32
+from nki.base.errors import LoopScopeError, NkiError, SharedTensorError
+from nki.base.source import Where, here
+from nki.ir import recorder
+from nki.ir.constant import Constant
+from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, Statement, declared, instructions
+from nki.ir.ordering import connect_wanted
+from nki.ir.program import Program
+from nki.ir.register import VirtualRegister
+from nki.ir.tensor_verifier import check_tensor
+from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.verifier import verify
+from nki.target.model import Target
+
+
+class Observer:
+    """What watches a kernel being recorded; this one does nothing. The eager simulator runs what it sees."""
+
+    def made(self, tensor: Tensor) -> None:
+        """``tensor`` was allocated."""
+
+    def emitted(self, inst: Inst) -> None:
+        """``inst`` was recorded."""
+
+    def entered(self, loop: Loop) -> None:
+        """The body of ``loop`` begins; it has none yet."""
+
+    def left(self, loop: Loop) -> None:
+        """The body of ``loop`` is complete."""
+
+    def unrolling(self, where: Where) -> None:
+        """A loop begins whose iterations, recorded one after the other, are said not to depend on each other."""
+
+    def iterating(self) -> None:
+        """The next iteration of the innermost of these loops begins."""
+
+    def unrolled(self) -> None:
+        """The innermost of these loops has ended."""
+
+
+@dataclass(slots=True)
+class _Around:
+    """What the builder goes back to when a loop's body ends."""
+
+    loop: Loop
+    body: list[Statement]
+    tensors: list[Tensor]
+
+
+@dataclass(slots=True)
+class Builder:
+    """Records tensors, instructions and loops of one kernel as they are made.
+
+    ``program`` is the number of the core, ``common`` what all cores of the grid share so far, by name. ``observer``
+    sees everything right after it was recorded. ``failed`` is a mistake that was noticed where nothing
+    can be raised; the next thing that is recorded raises it.
+    """
+
+    name: str
+    target: Target
+    grid: tuple[int, ...] = ()
+    program: int = 0
+    observer: Observer | None = None
+    common: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    tensors: list[Tensor] = field(default_factory=list[Tensor])
+    body: list[Statement] = field(default_factory=list[Statement])
+    failed: NkiError | None = None
+    ordered: int = 0
+    """How many ``nl.no_reorder`` blocks are open."""
+    _ordered_from: int = 0
+    _names: dict[str, int] = field(default_factory=dict[str, int])
+    _known: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
+    _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
+    _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
+    _around: list[_Around] = field(default_factory=list[_Around])
+    _ended: dict[Tensor, Loop] = field(default_factory=dict[Tensor, Loop])
+
+    def tensor(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        buffer: Buffer,
+        *,
+        address: tuple[int, int] | None = None,
+        role: str = "",
+        where: Where | None = None,
+    ) -> Tensor:
+        """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it."""
+        if self.failed is not None:
+            raise self.failed
+        check_tensor(name, shape, dtype, buffer, address, self.target)
+        made = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
+        if buffer is Buffer.shared_hbm or role:
+            made = self._shared(made)
+        self.tensors.append(made)
+        if self.observer is not None:
+            self.observer.made(made)
+        return made
+
+    def _shared(self, made: Tensor) -> Tensor:
+        """``made``, or what another core has made under its name."""
+        found = self.common.setdefault(made.name, made)
+        if (found.shape, found.dtype, found.data) != (made.shape, made.dtype, made.data):
+            raise SharedTensorError(
+                f"core {self.program} makes the shared tensor '{made.name}' as {made.shape} {made.dtype}; another core "
+                f"has made it as {found.shape} {found.dtype}",
+                fix="make what cores share in code that does not depend on nl.program_id, or name tensors apart",
+                span=made.span,
+            )
+        return found
+
+    def _unique(self, name: str) -> str:
+        unique = name
+        while unique in self._names:
+            self._names[name] += 1
+            unique = f"{name}.{self._names[name]}"
+        self._names[unique] = 0
+        return unique
+
+    def register(self, name: str, where: Where, *, frozen: bool = False) -> VirtualRegister:
+        """A new scalar register."""
+        return VirtualRegister(self.tensor(name, (1, 1), int32, Buffer.register, where=where), frozen)
+
+    def emit(self, inst: Inst) -> None:
+        """Verify and record ``inst`` at the user's current line."""
+        inst.where = here()
+        verify(inst, self.target, self._known)
+        if self.failed is not None:
+            raise self.failed
+        if self._ended:
+            self._check_scope([*inst.accesses(), *inst.indexed_by()])
+        self.body.append(inst)
+        if self.observer is not None:
+            self.observer.emitted(inst)
+
+    def open(self, loop: Loop) -> None:
+        """What is recorded from now on is the body of ``loop``, until :meth:`close`."""
+        if self.failed is not None:
+            raise self.failed
+        self._check_scope([loop.register, *loop.reads()])
+        self._around.append(_Around(loop, self.body, self.tensors))
+        self.body, self.tensors = [], []
+        if self.observer is not None:
+            self.observer.entered(loop)
+
+    def close(self) -> Loop:
+        """End the body of the innermost open loop and record the loop."""
+        around = self._around.pop()
+        loop = replace(around.loop, body=tuple(self.body), tensors=tuple(self.tensors))
+        self._ended.update(dict.fromkeys(self.tensors, loop))
+        self.body, self.tensors = around.body, around.tensors
+        self.body.append(loop)
+        if self.observer is not None:
+            self.observer.left(loop)
+        return loop
+
+    def begin_order(self) -> None:
+        """What is recorded from now on runs in the order of the program, until :meth:`end_order`."""
+        if not self.ordered:
+            self._ordered_from = len(self.body)
+        self.ordered += 1
+
+    def end_order(self) -> None:
+        """End the innermost ordered block. No loop begins or ends in one, so all of it stands in one body."""
+        self.ordered -= 1
+        if not self.ordered:
+            block = [s for s in self.body[self._ordered_from :] if isinstance(s, Inst)]
+            for earlier, later in pairwise(block):
+                later.wants(earlier, later.where)
+
+    @property
+    def in_loop(self) -> bool:
+        """Whether the body of a loop is being recorded."""
+        return bool(self._around)
+
+    def state(self, name: str, dtype: DType, lanes: int, words: int = 1, first: int = 0) -> Access:
+        """The engine's own register file ``name`` of ``words`` a lane: ``lanes`` lanes from ``first``."""
+        if name not in self._state:
+            made = Tensor(self._unique(name), (self.target.partitions, words), dtype, Buffer.register)
+            self._state[name] = self._outermost(made)  # engines outlive loops
+        return Access(self._state[name], first * words, (lanes, words), (words, 1), dtype)
+
+    def constant(self, name: str, shape: tuple[int, ...], dtype: DType, data: Constant, where: Where) -> Tensor:
+        """A tensor in HBM that holds ``data``; the one that was made before, if there is one."""
+        if self.failed is not None:
+            raise self.failed
+        key = (data, shape, dtype)
+        if key not in self._constants:
+            check_tensor(name, shape, dtype, Buffer.shared_hbm, None, self.target)
+            made = Tensor(self._unique(name), shape, dtype, Buffer.shared_hbm, None, "constant", where.span, data)
+            self._constants[key] = self._outermost(self._shared(made))  # it is there before the kernel runs
+        return self._constants[key]
+
+    def _outermost(self, made: Tensor) -> Tensor:
+        """``made``, which belongs to the kernel and not to the loop whose body is being recorded."""
+        (self._around[0].tensors if self._around else self.tensors).append(made)
+        if self.observer is not None:
+            self.observer.made(made)
+        return made
+
+    def _check_scope(self, accesses: list[Access]) -> None:
+        """Raise unless every tensor still exists: what a loop's body made ends with the loop."""
+        for access in accesses:
+            loop = self._ended.get(access.tensor)
+            if loop is not None:
+                raise LoopScopeError(
+                    f"'{access.name}' is used after the run-time loop in whose body it was made"
+                    + (f" (line {loop.where.span.line})" if loop.where.span else "")
+                    + ": the loop may never have run",
+                    fix="make it before the loop",
+                )
+
+    def finish(
+        self, inputs: list[Tensor], outputs: list[Tensor], sequence: bool, shapes: tuple[tuple[int, ...], ...] = ()
+    ) -> Program:
+        """The recorded kernel, which returns ``outputs``, in ``shapes`` if these are not their own."""
+        if self.failed is not None:
+            raise self.failed
+        for tensor in outputs:
+            self._check_scope([Access.whole(tensor)])
+        if any(inst.wanted for inst in instructions(self.body)):
+            connect_wanted(self.body)
+        return Program(
+            self.name,
+            self.target.name,
+            self.grid,
+            tuple(inputs),
+            tuple(outputs),
+            sequence,
+            (*self.tensors, *declared(self.body)),
+            tuple(self.body),
+            core=self.program,
+            shapes=shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
+        )
+
+
+current = cast(Callable[[str], Builder], recorder.current)
+"""The builder of this thread; the argument names the caller in the error when there is none."""

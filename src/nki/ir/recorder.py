@@ -1,0 +1,75 @@
+"""The recorder of the running thread: the object to which functions of ``nki.isa`` hand their instructions."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any, Generic, Protocol, TypeVar
+
+from nki.base.dtype import DType
+from nki.base.errors import OutsideKernelError
+from nki.base.source import Where
+from nki.ir.instruction import Inst
+from nki.ir.register import VirtualRegister
+from nki.ir.types import Access
+from nki.target.model import Target
+
+
+class Recorder(Protocol):
+    """Interface of whatever records a program, as far as instructions need it; the frontend's builder implements it."""
+
+    @property
+    def target(self) -> Target:
+        """The target of the program."""
+        ...
+
+    def emit(self, inst: Inst) -> None:
+        """Verify and record ``inst`` at the user's current line."""
+        ...
+
+    def register(self, name: str, where: Where, *, frozen: bool = False) -> VirtualRegister:
+        """Allocate a scalar register; ``frozen`` ones are written by their loop only."""
+        ...
+
+    def state(self, name: str, dtype: DType, lanes: int, words: int = 1, first: int = 0) -> Access:
+        """Access ``lanes`` lanes, from ``first``, of an engine's own register file ``name`` of ``words`` per lane."""
+        ...
+
+
+R = TypeVar("R", bound=Recorder)
+
+
+class _Stack(threading.local):
+    def __init__(self) -> None:
+        self.recorders: list[Any] = []
+
+
+_stack = _Stack()
+
+
+def current(what: str) -> Recorder:
+    """The innermost recorder of this thread; ``what`` names the caller in the error when there is none."""
+    if not _stack.recorders:
+        raise OutsideKernelError(
+            f"{what} was called outside a kernel",
+            fix="call it in a function decorated with @nki.jit, and call that function",
+        )
+    return _stack.recorders[-1]
+
+
+class recording(Generic[R]):  # noqa: N801  # reads as a word: with recording(builder)
+    """Context manager: makes ``recorder`` the current one of this thread."""
+
+    def __init__(self, recorder: R) -> None:
+        self.recorder = recorder
+
+    def __enter__(self) -> R:
+        _stack.recorders.append(self.recorder)
+        return self.recorder
+
+    def __exit__(self, *exc: object) -> None:
+        _stack.recorders.pop()
+
+
+def is_recording() -> bool:
+    """True while this thread specialises a kernel."""
+    return bool(_stack.recorders)

@@ -1,0 +1,58 @@
+"""Split instructions on indirect views into gather, compute and scatter.
+
+The parts stay with the instruction as its ``expansion``, for executors that run them one after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
+from nki.ir.gather_offsets import chosen, stand_ins
+from nki.ir.instruction import Inst
+from nki.ir.loop import changed
+from nki.ir.program import Program, joined
+from nki.ir.types import Access, Tensor
+from nki.isa.instructions.tensor_copy import TensorCopy
+from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
+
+
+def run(program: Program) -> Program:
+    """Return ``program`` with an expansion on every instruction on indirect views."""
+    if not any(_is_indirect(inst) for core in program.cores for inst in core.instructions()):
+        return program
+    return joined([core.with_body(changed(core.body, _expanded)) for core in program.cores])
+
+
+def _is_indirect(inst: Inst) -> bool:
+    return bool(inst.by_elements and inst.indexed_by() and chosen(inst))
+
+
+def _expanded(inst: Inst) -> Iterable[Inst]:
+    return [inst.placed(expansion=expand(inst)) if _is_indirect(inst) else inst]
+
+
+def expand(inst: Inst) -> GatherComputeScatter:
+    """Give the parts of an instruction that has indirect views."""
+    compute, dense = stand_ins(inst)
+    read, written = inst.reads(), inst.writes()
+    indexed = [number for number, access in enumerate(inst.accesses()) if access.dynamic is not None]
+    operands = [
+        IndirectOperand(
+            access,
+            dense[number],
+            indexed.index(number),
+            any(access is r for r in read),
+            any(access is w for w in written),
+        )
+        for number, _, access in chosen(inst)
+    ]
+    if not (isinstance(compute, TensorCopyPredicated) and operands[0].operand is inst.writes()[0]):
+        return GatherComputeScatter(inst, tuple(operands), compute)
+    first = operands[0]
+    operands[0] = IndirectOperand(first.operand, first.dense, first.order, first.reads, first.writes, predicated=True)
+    mask, copies = compute.predicate, list[Inst]()
+    if not any(operand.dense is mask for operand in operands):
+        mask = Access.whole(Tensor(mask.name, compute.dst.shape, mask.dtype, mask.buffer))
+        copies.append(TensorCopy(mask, compute.predicate))
+    return GatherComputeScatter(inst, tuple(operands), compute, tuple(copies), mask, compute.reverse_pred)
