@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.ir.access_bounds import byte_window
-from nki.ir.execution_observer import Watcher
+from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
@@ -31,21 +31,23 @@ class Contents(Protocol):
         ...
 
 
-class _Watched(Watcher):
-    """Tells another watcher which elements of an operand are read and written through its stand-in."""
+class _Watched(ExecutionObserver):
+    """Tells another observer which elements of an operand are read and written through its stand-in."""
 
-    def __init__(self, watcher: Watcher, operands: dict[Tensor, tuple[Access, Offsets]], masks: dict[Tensor, Mask]):
-        self._watcher = watcher
+    def __init__(
+        self, observer: ExecutionObserver, operands: dict[Tensor, tuple[Access, Offsets]], masks: dict[Tensor, Mask]
+    ):
+        self._observer = observer
         self._operands = operands
         self._masks = masks
 
     def reads(self, access: Access) -> None:
         for window in self._windows(access):
-            self._watcher.reads(window)
+            self._observer.reads(window)
 
     def writes(self, access: Access) -> None:
         for window in self._windows(access, self._masks.get(access.tensor)):
-            self._watcher.writes(window)
+            self._observer.writes(window)
 
     def _windows(self, access: Access, mask: Mask | None = None) -> list[Access]:
         found = self._operands.get(access.tensor)
@@ -112,14 +114,14 @@ def carry_out(inst: Inst, machine: Any) -> None:
         if any(view is a for a in read):
             memory.window(stands[number])[...] = gathered(memory, view, offsets)
     masks = _masks(memory, direct)
-    watcher = machine.watcher
-    if watcher is not None:
+    observer = machine.observer
+    if observer is not None:
         operands = {stands[number].tensor: its for number, its in views.items()}
-        machine.watcher = _Watched(watcher, operands, masks)
+        machine.observer = _Watched(observer, operands, masks)
     try:
         direct.semantics(machine)
     finally:
-        machine.watcher = watcher
+        machine.observer = observer
     for number, (view, offsets) in views.items():
         stand = stands[number]
         if any(view is a for a in written):

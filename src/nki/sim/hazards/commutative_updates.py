@@ -1,4 +1,4 @@
-"""Updates in place whose order is free: sums, products, extremes. It does not matter which term comes first."""
+"""Commutative updates in place, such as sums, products and extremes: the order of their terms is free."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
 from nki.isa.instructions.tensor_tensor import TensorTensor
 from nki.isa.tables.operators import Op
 
-_GROUPS: Final = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor",
-                  "bitwise_and", "bitwise_or", "bitwise_xor")  # fmt: skip
+_COMMUTATIVE: Final = ("add", "multiply", "maximum", "minimum", "logical_and", "logical_or", "logical_xor",
+                       "bitwise_and", "bitwise_or", "bitwise_xor")  # fmt: skip
 _INVERSE: Final = {"subtract": "add", "divide": "multiply"}
-"""With what is updated on the left: as many terms less are no less free of order."""
+"""Operators that commute with their like if the updated operand is on the left: a - b - c is a - c - b."""
 _Step = tuple[Op | None, bool]
-"""An operator that what is updated goes through, and whether it is on the right side of it."""
+"""An operator, and True if the updated operand is its right operand."""
 
 
-def reduces(inst: Inst, access: Access) -> bool:
-    """Whether ``inst`` updates ``access`` in place by operators that may take their terms in any order."""
+def is_commutative_update(inst: Inst, access: Access) -> bool:
+    """True if ``inst`` updates ``access`` in place by operators that may take their terms in any order."""
     if not any(access.same_place(written) for written in inst.writes()):
         return False
     groups = {_group(op, right) for op, right in _steps(inst, access) if op is not None}
@@ -28,13 +28,13 @@ def reduces(inst: Inst, access: Access) -> bool:
 
 
 def _group(op: Op, right: bool) -> str:
-    if op.name in _GROUPS:
+    if op.name in _COMMUTATIVE:
         return op.name
     return "" if right else _INVERSE.get(op.name, "")
 
 
 def _steps(inst: Inst, access: Access) -> list[_Step]:
-    """What ``access`` goes through on its way to the result; nothing where that is not known to be a chain."""
+    """The operators that ``access`` passes through on its way to the result; empty if they are not a known chain."""
     if isinstance(inst, TensorTensor):
         return [(inst.op, not inst.data1.same_place(access))]
     if isinstance(inst, DmaCompute):
