@@ -66,7 +66,7 @@ def rows(runs: int) -> Iterator[Row]:
     a = np.zeros((128, 512), np.float32)
     unrolled.compile(a, 16)  # routines and caches that are not about the loop
     per_instruction: dict[int, float] = {}
-    last = pipeline.NATIVE
+    last = pipeline.NATIVE_STOP
     for count in (1_000, 10_000, 100_000):
         best_ir = best = float("inf")
         for _ in range(max(1, min(runs, 100_000 // count, 5))):
@@ -90,7 +90,7 @@ def rows(runs: int) -> Iterator[Row]:
 
 
 def scheduling(runs: int) -> Iterator[Row]:
-    """All stages from ``verify`` to ``sync``, and of these ``depend``, ``schedule`` and ``sync`` together.
+    """All stages from ``verify`` to ``sync``, and of these ``order``, ``schedule`` and ``sync`` together.
 
     CPU time of this process, medians of runs in turns; the ratio is that of the time for each instruction from
     ``verify`` to ``sync`` to that of 10,000 unrolled instructions.
@@ -105,8 +105,9 @@ def scheduling(runs: int) -> Iterator[Row]:
         for name, kernel in cases.items():
             for _ in range(max(1, 5_000 // kernel.size)):
                 times[name].append(_stages(kernel))
+    names = [stage.name for stage in pipeline.STAGES]
     medians = {
-        name: {stage: statistics.median(took[stage] for took in its) / cases[name].size for stage in pipeline.STAGES}
+        name: {stage: statistics.median(took[stage] for took in its) / cases[name].size for stage in names}
         for name, its in times.items()
     }
     base = sum(medians["unrolled, 10,000"].values())
@@ -114,7 +115,7 @@ def scheduling(runs: int) -> Iterator[Row]:
         yield Row(
             f"schedule {name} instructions",
             f"{1 / sum(each.values()):,.0f}/s verify to sync",
-            f"{1 / sum(each[stage] for stage in ('depend', 'schedule', 'sync')):,.0f}/s depend to sync",
+            f"{1 / sum(each[stage] for stage in ('order', 'schedule', 'sync')):,.0f}/s order to sync",
             f"{sum(each.values()) / base:.2f} x time each",
         )
 
@@ -144,7 +145,7 @@ def artifacts(a: Any, runs: int) -> Iterator[Row]:
         best = {"source": float("inf"), "artifact": float("inf")}
         made = unrolled.compile(a, count).kernel
         data, target = artifact.dumps(made), targets.find(made.target)
-        specs = {"a": made.input_specs()[0], "count": count}
+        specs = {"a": made.signature.input_specs()[0], "count": count}
         ways: dict[str, Callable[[], object]] = {
             "source": lambda specs=specs, target=target: pipeline.compile(unrolled.func, specs, target),
             "artifact": lambda d=data, t=target: pipeline.compile(None, {}, t, start=artifact.loads(d)),

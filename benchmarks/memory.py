@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure, regions
 from nki.base import gc_pause
 from nki.ir.program import Program
 from nki.jit import Kernel as Jitted
-from nki.passes import allocate
+from nki.passes.allocate import Allocate
 from nki.passes.allocation.packing import pack
 
 
@@ -55,13 +56,13 @@ def rows(runs: int) -> Iterator[Row]:
 
 def peaks(kernel: Program) -> Iterator[Row]:
     """Bytes per partition: as placed, and as little as a plan needs, over the most in use at one moment."""
-    target = targets.find(kernel.target)
-    found = live_ranges(kernel, target)
+    core, target = kernel.core, targets.find(kernel.target)
+    found = live_ranges(core, target)
     for region in regions(target):
         its = found[region.buffer]
         if its:
             need, _ = peak_pressure(its)
-            placed = max(kernel.places[life.tensor][1] + life.size for life in its)
+            placed = max(core.placement[life.tensor][1] + life.size for life in its)
             tight = tightest(its, need)
             what = f"{region.buffer.value} of {kernel.name}, {len(its)} tiles"
             yield Row(what, f"{placed:,} B placed", f"{tight:,} B tight", f"{tight / need:.3f} x need")
@@ -77,15 +78,15 @@ def tightest(its: Sequence[LiveRange], need: int) -> int:
 
 def speed(kernel: Program, runs: int) -> Row:
     """Time of the stage, and of checking what it leaves, for each instruction."""
-    bare = Program(**{name: getattr(kernel, name) for name in Program.__slots__} | {"places": {}})
+    bare = kernel.with_cores(replace(core, placement={}) for core in kernel.cores)
     target = targets.find(kernel.target)
     best = [float("inf"), float("inf")]
     with gc_pause.paused():
         for _ in range(max(1, min(runs, 5))):
             start = time.perf_counter()
-            made = allocate.run(bare, target)
+            made = Allocate().run(bare, target)
             middle = time.perf_counter()
-            allocate.legal(made)
+            Allocate().check(made, target)
             best = [min(best[0], middle - start), min(best[1], time.perf_counter() - middle)]
     each = [f"{seconds / kernel.size * 1e6:.2f} µs" for seconds in best]
     return Row(f"allocate {kernel.size:,} instructions", f"{each[0]} each", f"{each[1]} to verify", "")

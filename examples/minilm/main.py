@@ -78,7 +78,7 @@ def compile_all(model: Model, batch: Batch) -> dict[str, Measured]:
         progress.start(name)
         begin = time.perf_counter()
         compiled = call.kernel.compile(x, *call.weights)
-        measured[name] = Measured(len(compiled.kernel.body), time.perf_counter() - begin)
+        measured[name] = Measured(len(compiled.kernel.core.body), time.perf_counter() - begin)
     progress.finish()
     return measured
 

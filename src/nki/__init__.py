@@ -7,7 +7,11 @@ from nki.base.errors import NkiError
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
 from nki.frameworks.kernel import FrameworkKernel
+from nki.frontend.dialect import register as _register
 from nki.jit import Kernel, jit, simulate
+from nki.language.dialect import NKI as _NKI
+
+_register(_NKI)
 
 __version__: str
 

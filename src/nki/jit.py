@@ -193,7 +193,7 @@ class Kernel:
                 specs,
                 self.chosen_target(),
                 grid=self.grid,
-                stop=pipeline.NATIVE,
+                stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
             )
@@ -378,11 +378,11 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     program, outputs = compiler.eager.run(
         kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule
     )
-    changes = program.changed_inputs()
+    changes = program.signature.changed_inputs()
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)
         if i in changes
         else adapter.from_numpy(array)
         for i, array in enumerate(outputs)
     ]
-    return tuple(results) if program.sequence else results[0]
+    return tuple(results) if program.signature.sequence else results[0]

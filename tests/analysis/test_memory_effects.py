@@ -17,8 +17,8 @@ from tests.passes.playing import compiled
 @settings(max_examples=15)
 @given(programs.programs)
 def test_effects_depend_where_bytes_do(steps):
-    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
-    annotate_effects(kernel, kernel.places)
+    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="order")
+    annotate_effects(kernel.core, kernel.core.placement)
     effects = [(numbers(inst), touched([inst])) for inst in kernel.instructions()]
     for ((reads, writes), one), ((others, written), two) in combinations(effects, 2):
         assert bool(writes & (others | written) or written & reads) == depend(one, two)

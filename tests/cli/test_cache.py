@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -10,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from nki.compiler.cache import store
-from nki.ir.program import Program
 from tests.ir.programs import KERNEL
 
 
@@ -23,8 +23,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def kept(name: str, digit: int, age: float) -> None:
     def code() -> None: ...
 
-    program = Program(**{field: getattr(KERNEL, field) for field in Program.__slots__} | {"name": name})
-    store.store(f"{digit}" * 64, program, code.__code__, {spec.name: spec for spec in KERNEL.input_specs()}, [])
+    program = dataclasses.replace(KERNEL, name=name)
+    store.store(
+        f"{digit}" * 64, program, code.__code__, {spec.name: spec for spec in KERNEL.signature.input_specs()}, []
+    )
     path = store.folder() / f"{str(digit) * 40}.klir"
     os.utime(path, (time.time() - age,) * 2)
 
@@ -41,7 +43,7 @@ def test_the_list(nki, folder: Path) -> None:
     kept("newer", 2, 5)
     (folder / "broken.klir").write_bytes(b"nothing")
     lines = nki("cache").out.splitlines()
-    count = len(KERNEL.body)
+    count = KERNEL.size
     assert lines[0] == f"newer(a=64x32:float32, b=64x48:float32) on trn3: {count} instructions"
     assert lines[1] == f"  {__file__}:{kept.__code__.co_firstlineno + 1}"
     assert lines[2].startswith(f"  {'2' * 40}.klir  ") and lines[2].endswith(" bytes, used just now")

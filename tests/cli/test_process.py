@@ -42,7 +42,7 @@ def test_help_names_the_stages(nki, capsys):
     with pytest.raises(SystemExit) as left:
         main(["dump", "--help"])
     assert left.value.code == 0
-    assert ", ".join(["specialise", *STAGES]) in " ".join(capsys.readouterr().out.split())
+    assert ", ".join(["specialise", *(stage.name for stage in STAGES)]) in " ".join(capsys.readouterr().out.split())
 
 
 def test_a_closed_pipe_is_no_error(file):

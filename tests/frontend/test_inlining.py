@@ -15,11 +15,13 @@ from nki.base.source import Span
 from nki.frontend.capture import capture
 from nki.frontend.code_objects import origin
 from nki.frontend.diagnostics import explain, place
+from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError, UnknownApiError, UnknownNameError
-from nki.frontend.inlining import compile_function, invoke, prepare
+from nki.frontend.inlining import compile_function, inliner, invoke
 from nki.frontend.syntax_rules import check
 from tests.frontend import programs
 
+prepare = inliner(default_dialect()).prepare
 Load = Callable[[str], types.ModuleType]
 
 

@@ -20,7 +20,7 @@ from nki.frontend import errors
 from nki.frontend.capture import capture
 from nki.frontend.diagnostics import explain
 from nki.frontend.inlining import compile_function
-from nki.frontend.syntax_rules import TABLE, check
+from nki.frontend.syntax_rules import RULES, check
 
 Load = Callable[[str], types.ModuleType]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
@@ -41,7 +41,7 @@ def test_every_node_class_has_a_row() -> None:
         and not name.startswith("_")
     }  # fmt: skip
     assert len(nodes) > 90
-    assert {node.__name__ for node in nodes} == {node.__name__ for node in TABLE}
+    assert {node.__name__ for node in nodes} == {node.__name__ for node in RULES}
 
 
 def message_of(load: Load, text: str) -> str:

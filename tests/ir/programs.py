@@ -9,7 +9,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.ir.program import Program
 from nki.ir.text import printer
-from nki.passes import verify
+from nki.passes.verify import Verify
 from nki.target import find
 
 
@@ -44,7 +44,7 @@ TEXT = printer.show(KERNEL)
 def accept(kernel: Program) -> Program:
     """What happens to every kernel that did not come from source, before native code trusts it."""
     target = find(kernel.target)
-    return verify.run(kernel, target)
+    return Verify().run(kernel, target)
 
 
 def edited(old: str, new: str) -> Program:

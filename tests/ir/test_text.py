@@ -26,8 +26,8 @@ def test_text_and_kernel_are_one() -> None:
 
 
 def test_positions_in_the_source_survive() -> None:
-    got = [i.where.span for i in printer.parse(TEXT).body]
-    want = [i.where.span for i in KERNEL.body]
+    got = [i.where.span for i in printer.parse(TEXT).core.body]
+    want = [i.where.span for i in KERNEL.core.body]
     assert [(s.file, s.line) for s in got if s] == [(s.file, s.line) for s in want if s]
     assert len(got) == len(want) and None not in got
 

@@ -222,7 +222,7 @@ def test_what_is_accepted_stays_inside(name: str, window: tuple[int, list[tuple[
         accept(kernel)
     except NkiError:
         return
-    access = kernel.body[1].reads()[0]
+    access = kernel.core.body[1].reads()[0]
     touched = np.full(1, access.offset, object)
     for step, n in access.pattern():
         touched = (touched[:, None] + step * np.arange(n)).reshape(-1)

@@ -23,7 +23,7 @@ from nki.compiler import pipeline
 from nki.compiler.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.register import is_register
 from nki.ir.rng_state import VECTOR_WORDS
 from nki.ir.sample import Draw
@@ -182,9 +182,8 @@ def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = 
                 body.append(_moving(stages[tensor], tile))
             body.append(DmaCopy(Access.whole(outputs[tensor]), stages.get(tensor, tile)))
     every = (*inputs.values(), *outputs.values(), *tensors, *(a.tensor for a in stages.values()))
-    kernel = Program(
-        "trial", target.name, (), tuple(inputs.values()), tuple(outputs.values()), True, every, tuple(body)
-    )
+    signature = Signature(tuple(inputs.values()), tuple(outputs.values()), True)
+    kernel = Program("trial", target.name, (), signature, (CoreProgram(0, tuple(body), every),))
     return Bench(pipeline.compile(None, {}, target, start=kernel), tuple(trials), tensors)
 
 

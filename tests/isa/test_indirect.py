@@ -18,7 +18,7 @@ from nki.base.dtype import DType
 from nki.base.errors import WindowError
 from nki.compiler import pipeline
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import PACKED, Draw
 from nki.ir.text.artifact import dumps, loads
 from nki.ir.text.printer import parse, show
@@ -238,7 +238,7 @@ def test_a_malformed_view_is_refused(what: str) -> None:
     output = Tensor("out", wrong.shape, dt.float32, Buffer.shared_hbm, role="output")
     tensors = (wrong.tensor, wrong.dynamic.source.tensor, copied.tensor, output)
     statements = (body, DmaCopy(Access.whole(output), copied))
-    kernel = Program("malformed", "trn3", (), (), (output,), False, tensors, statements)
+    kernel = Program("malformed", "trn3", (), Signature((), (output,), False), (CoreProgram(0, statements, tensors),))
     with pytest.raises(WindowError, match=says):
         pipeline.compile(None, {}, target.GEN4, start=parse(show(kernel)))
 
@@ -260,7 +260,13 @@ def test_unwritten_elements_are_the_same_in_every_run() -> None:
         DmaCopy(output, copied),
     )
     tensors = (source, numbers, *outputs, *(a.tensor for a in (loaded, tile, index, copied)))
-    kernel = Program("unwritten", "trn3", (), (source, numbers), tuple(outputs), True, tensors, body)
+    kernel = Program(
+        "unwritten",
+        "trn3",
+        (),
+        Signature((source, numbers), tuple(outputs), True),
+        (CoreProgram(0, body, tensors),),
+    )
     kernel = pipeline.compile(None, {}, target.GEN4, start=kernel)
     rng = np.random.default_rng(2)
     inputs = [rng.standard_normal((32, 24)).astype(np.float32), rng.integers(0, 24, (32, 2)).astype(np.uint16)]

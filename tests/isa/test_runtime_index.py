@@ -12,7 +12,7 @@ from nki.base import dtype as dt
 from nki.base.errors import DynamicIndexError, MemoryRegionError, OutOfBoundsError
 from nki.compiler import pipeline
 from nki.ir.instruction import REGISTRY, Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import Draw
 from nki.ir.text.printer import parse, show
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
@@ -84,7 +84,9 @@ def test_an_index_is_an_offset(mnemonic: str) -> None:
 
 def copies(body: list[Inst], inputs: list[Tensor], output: Tensor) -> Program:
     tensors = tuple(dict.fromkeys(a.tensor for inst in body for a in (*inst.accesses(), *inst.indexed_by())))
-    kernel = Program("copies", "trn2", (), tuple(inputs), (output,), False, tensors, tuple(body))
+    kernel = Program(
+        "copies", "trn2", (), Signature(tuple(inputs), (output,), False), (CoreProgram(0, tuple(body), tensors),)
+    )
     return pipeline.compile(None, {}, target.GEN3, start=kernel)
 
 

@@ -13,7 +13,6 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import PsumError
 from nki.base.warning import NkiWarning
-from nki.ir.loop import instructions
 from nki.target import ENVIRONMENT
 
 A = np.random.default_rng(5).integers(-4, 5, (8, 12)).astype(np.float32)
@@ -47,7 +46,7 @@ def test_a_place_is_overwritten_first_and_added_to_then(run: Callable[[Any], Any
 
 
 def test_only_what_was_not_written_is_cleared() -> None:
-    body = list(instructions(stairs.compile(A).kernel.body))
+    body = list(stairs.compile(A).kernel.instructions())
     cleared = [i.dst for i in body if i.mnemonic == "psum_zero"]
     assert [(d.start_partition, d.shape, d.offset % 12) for d in cleared] == [(0, (4, 8), 4), (4, (8, 12), 0)]
     assert [i.accumulate for i in body if i.mnemonic == "nc_matmul"] == [False, True, True]

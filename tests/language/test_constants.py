@@ -35,7 +35,7 @@ from nki.compiler.executable import Executable
 from nki.ir.constant import constant
 from nki.ir.program import Program
 from nki.ir.text import artifact, printer
-from nki.passes import verify
+from nki.passes.verify import Verify
 from nki.target import find
 
 BOTH = pytest.mark.parametrize("how", [lambda k: k, nki.simulate], ids=["native", "eager"])
@@ -153,15 +153,15 @@ def test_identity_matrices(how: How, n: int) -> None:
 def test_equal_constants_are_one_tensor_and_one_piece_of_memory() -> None:
     made = identities.compile(np.zeros((128, 1), np.float32)).kernel
     # What no constant can hold, float8_e4m3, is converted from that of uint8.
-    assert [(t.name, t.dtype.name) for t in made.constants()] == [
+    assert [(t.name, t.dtype.name) for t in made.core.constants()] == [
         ("identity_128", "bfloat16"),
         ("identity_128.1", "uint8"),
     ]
-    other = own.compile(np.ones_like(TABLE)).kernel.constants()[0]
-    again = own.compile(np.ones((6, 40), np.float32)).kernel.constants()[0]
+    other = own.compile(np.ones_like(TABLE)).kernel.core.constants()[0]
+    again = own.compile(np.ones((6, 40), np.float32)).kernel.core.constants()[0]
     assert other is not again and other.data is again.data is constant(TABLE.tobytes())
-    read = artifact.loads(artifact.dumps(made)).constants()
-    assert [t.data for t in read] == [t.data for t in made.constants()]
+    read = artifact.loads(artifact.dumps(made)).core.constants()
+    assert [t.data for t in read] == [t.data for t in made.core.constants()]
 
 
 @nki.jit
@@ -207,7 +207,7 @@ def test_a_matrix_is_loaded_transposed(how: How, kind: Any) -> None:
 
 
 def accept(read: Program) -> Program:
-    return verify.run(read, find(read.target))
+    return Verify().run(read, find(read.target))
 
 
 def native(made: Program, a: Any) -> Any:
@@ -229,7 +229,7 @@ def test_text_and_artifact_hold_the_data() -> None:
     a = np.ones_like(TABLE)
     np.testing.assert_array_equal(native(accept(again), a), a + TABLE)
     np.testing.assert_array_equal(executor.run(again, [a])[0], a + TABLE)
-    changed = made.constants()[0]
+    changed = made.core.constants()[0]
     changed.data = constant((TABLE + 1).tobytes())
     assert again != made
 

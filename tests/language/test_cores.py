@@ -131,7 +131,7 @@ def test_text_and_artifact_hold_both_programs() -> None:
     written = printer.show(kernel)
     again, kept = printer.parse(written), artifact.loads(artifact.dumps(kernel))
     assert again == kept == kernel and printer.show(again) == written
-    assert again.outputs[0] in again.others[0].tensors and again.shared() == [again.tensors[2]]
+    assert again.outputs[0] in again.cores[1].tensors and again.shared() == [again.cores[0].tensors[2]]
     assert [line for line in written.splitlines() if line.startswith("core")] == ["core 1 {"]
     for read in (again, kept):
         compiled = pipeline.compile(None, {}, find(read.target), start=read)

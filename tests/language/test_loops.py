@@ -51,7 +51,7 @@ def same(kernel: Any, *arguments: Any) -> Any:
 
 def native(kernel: Program, arrays: list[Array]) -> list[Array]:
     checked = pipeline.compile(None, {}, target.find(kernel.target), start=kernel)
-    outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in checked.output_specs()]
+    outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in checked.signature.output_specs()]
     Executable(checked).launch([a.ctypes.data for a in (*arrays, *outputs)])
     return outputs
 
@@ -125,7 +125,7 @@ def counted_by_constants(start, stop, step):
 
 def test_constant_bounds_stay_a_loop() -> None:
     made = counted_by_constants.compile(3, 1000, 7).kernel
-    (loop,) = loops(made.body)
+    (loop,) = loops(made.core.body)
     assert isinstance(loop, For) and (loop.start, loop.stop, loop.step) == (3, 1000, 7)
     assert len(list(made.instructions())) < 8
     assert same(counted_by_constants, 3, 1000, 7).item() == sum(range(3, 1000, 7))
@@ -173,8 +173,8 @@ def test_while_asks_before_each_round(start: int) -> None:
 
 
 def test_loops_stay_loops() -> None:
-    assert [type(loop) for loop in loops(halved_by_while.compile(whole(9)).kernel.body)] == [While]
-    assert [type(loop) for loop in loops(halved_by_function.compile(whole(9)).kernel.body)] == [While]
+    assert [type(loop) for loop in loops(halved_by_while.compile(whole(9)).kernel.core.body)] == [While]
+    assert [type(loop) for loop in loops(halved_by_function.compile(whole(9)).kernel.core.body)] == [While]
 
 
 @pytest.mark.filterwarnings("default::nki.base.warning.NkiDeprecationWarning")

@@ -15,7 +15,7 @@ import numpy as np
 
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
 Wait = tuple[str, int]
@@ -31,7 +31,7 @@ def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
             yield from straight(region.body)
 
 
-def dependences(kernel: Program, region: Sequence[Inst]) -> list[int]:
+def dependences(kernel: CoreProgram, region: Sequence[Inst]) -> list[int]:
     """For each instruction the earlier ones of the region that it depends on, as the bits of a number."""
     touched = [(_bytes(kernel, inst.reads()), _bytes(kernel, [*inst.writes(), *inst.orders()])) for inst in region]
     masks = _numbered([each for pair in touched for each in pair])
@@ -48,7 +48,7 @@ def dependences(kernel: Program, region: Sequence[Inst]) -> list[int]:
     return found
 
 
-def _bytes(kernel: Program, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
+def _bytes(kernel: CoreProgram, accesses: Sequence[Access]) -> dict[object, list[Ints]]:
     """The bytes of the windows, by memory: tiles with a place are in one, every other tensor is one."""
     found: dict[object, list[Ints]] = defaultdict(list)
     for access in accesses:
@@ -65,8 +65,8 @@ def _bytes(kernel: Program, accesses: Sequence[Access]) -> dict[object, list[Int
     return found
 
 
-def _placed(kernel: Program, tensor: Tensor, numbers: Ints) -> tuple[object, Ints]:
-    place = kernel.places.get(tensor) or tensor.address
+def _placed(kernel: CoreProgram, tensor: Tensor, numbers: Ints) -> tuple[object, Ints]:
+    place = kernel.placement.get(tensor) or tensor.address
     if place is None or not tensor.buffer.on_chip:
         return tensor, numbers
     rows, columns = np.divmod(numbers, tensor.free_size * tensor.dtype.itemsize)

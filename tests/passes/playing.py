@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
-from unittest import mock
 
 import numpy as np
 
@@ -17,9 +15,10 @@ from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.jit import adapter_for
-from nki.passes import schedule
+from nki.passes.schedule import Schedule, predicted_ns
+from nki.passes.stage import Stage
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.interleaving import QueueSimulator
@@ -31,23 +30,22 @@ def compiled(kernel: Any, *arguments: Any, stop: str | None = None, **options: A
     """``kernel`` for ``arguments`` after stage ``stop`` (None: the last)."""
     bound = kernel.bind(arguments, {})
     specs = kernel.specs(bound, adapter_for(arguments, {}))
-    with _stages(kernel.func.__name__):
-        edges, grid = kernel.schedule, kernel.grid
-        return pipeline.compile(
-            kernel.func, specs, kernel.chosen_target(), stop=stop, edges=edges, grid=grid, **options
-        )
+    stages, edges, grid = _stages(kernel.func.__name__, **options), kernel.schedule, kernel.grid
+    return pipeline.compile(
+        kernel.func, specs, kernel.chosen_target(), stop=stop, edges=edges, grid=grid, stages=stages
+    )
 
 
 def onward(kernel: Program, **options: Any) -> Program:
     """``kernel`` after all stages, from where it is."""
-    with _stages(kernel.name):
-        return pipeline.compile(None, {}, targets.find(kernel.target), start=kernel, **options)
+    stages = _stages(kernel.name, **options)
+    return pipeline.compile(None, {}, targets.find(kernel.target), start=kernel, stages=stages)
 
 
-def _stages(name: str) -> Any:
+def _stages(name: str, reorder: bool | None = None) -> list[Stage]:
     """The tiles of random programs share bytes, so that much depends on much; stage ``allocate`` would refuse that."""
-    stages = {word: stage for word, stage in pipeline.STAGES.items() if word != "allocate" or name != "program"}
-    return mock.patch.dict(pipeline.STAGES, stages, clear=True)
+    stages = pipeline.replaced(Schedule(reorder))
+    return [stage for stage in stages if stage.name != "allocate" or name != "program"]
 
 
 def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
@@ -58,7 +56,7 @@ def played(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes]:
 def run(kernel: Program, inputs: Sequence[Array], simulator: QueueSimulator) -> list[bytes]:
     """The outputs, bit for bit, that ``simulator`` comes to."""
     memories = _memories(kernel, inputs)
-    participants = simulator.rendezvous.participants() if kernel.others else [None]
+    participants = simulator.rendezvous.participants() if len(kernel.cores) > 1 else [None]
     executors = [Reference(memory, each) for memory, each in zip(memories, participants, strict=True)]
     simulator.run([(executor, core.body) for executor, core in zip(executors, kernel.cores, strict=True)])
     return _outputs(kernel, memories[0])
@@ -67,27 +65,28 @@ def run(kernel: Program, inputs: Sequence[Array], simulator: QueueSimulator) -> 
 def in_order(kernel: Program, inputs: Sequence[Array]) -> list[bytes]:
     """The outputs when each core runs its instructions one after the other, as its body has them."""
     memories = _memories(kernel, inputs)
-    if kernel.others:
+    if len(kernel.cores) > 1:
         work = [partial(_in_order, memory, core) for memory, core in zip(memories, kernel.cores, strict=True)]
         Turns[None](len(work)).run(work)
     else:
-        _in_order(memories[0], kernel)
+        _in_order(memories[0], kernel.core)
     return _outputs(kernel, memories[0])
 
 
-def _in_order(memory: PlacedMemory, core: Program, participant: Participant | None = None) -> None:
+def _in_order(memory: PlacedMemory, core: CoreProgram, participant: Participant | None = None) -> None:
     Reference(memory, participant).run(core.body)
 
 
 def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
     """The memory of each core, which holds the inputs."""
     target = targets.find(kernel.target)
-    first = PlacedMemory(target, kernel.places)
+    core, *others = kernel.cores
+    first = PlacedMemory(target, core.placement)
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         first.bind(tensor, array)
         if tensor in kernel.outputs:
             first.own(tensor)
-    return [first, *(first.beside(target, core.places) for core in kernel.others)]
+    return [first, *(first.beside(target, other.placement) for other in others)]
 
 
 def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
@@ -97,7 +96,7 @@ def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
 def makespan(kernel: Program) -> float:
     """Nanoseconds by the estimates of stage ``schedule``, when every instruction begins as soon as it may."""
     target = targets.find(kernel.target)
-    return max(schedule.predicted_ns(core, target) for core in kernel.cores)
+    return max(predicted_ns(core, target) for core in kernel.cores)
 
 
 def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:
@@ -115,8 +114,7 @@ def without(kernel: Program, inst: Inst, wait: tuple[str, int]) -> Program:
     def change(each: Inst) -> list[Inst]:
         return [less if each is inst else each]
 
-    first, *others = (core.with_body(changed(core.body, change)) for core in kernel.cores)
-    return replace(first, others=tuple(others))
+    return kernel.with_cores(core.with_body(changed(core.body, change)) for core in kernel.cores)
 
 
 def happens(kernel: Program, inputs: Sequence[Array], seed: int) -> list[bytes] | None:

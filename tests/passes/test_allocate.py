@@ -19,12 +19,12 @@ from nki.analysis.liveness import LiveRange, interference, live_ranges, peak_pre
 from nki.base.dtype import bfloat16, float32, int32
 from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError, PlaceError
 from nki.ir.instruction import Inst
-from nki.ir.loop import For
-from nki.ir.program import Program
+from nki.ir.loop import For, instructions
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.text import artifact, printer
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
-from nki.passes import allocate
+from nki.passes.allocate import Allocate
 from nki.passes.allocation.packing import pack
 from nki.passes.allocation.skyline import skyline
 from nki.target.model import Fact, Target
@@ -32,12 +32,13 @@ from nki.target.model import Fact, Target
 from .tiles import Lost, check, programs
 
 TRN2 = target.find("trn2")
+ALLOCATE = Allocate()
 
 
 def placed(kernel: Program, machine: Target = TRN2) -> Program:
     """``kernel`` with its places, or the test is of no use: there is no room."""
     try:
-        return allocate.run(kernel, machine)
+        return ALLOCATE.run(kernel, machine)
     except (MemoryFullError, AddressOverlapError):
         assume(False)
         raise
@@ -52,57 +53,57 @@ def small(sbuf: int) -> Target:
 @given(programs())
 def test_nobody_overwrites_what_is_in_use(kernel: Program) -> None:
     made = placed(kernel)
-    check(made, made.places)
-    allocate.legal(made)
+    check(made.core, made.core.placement)
+    ALLOCATE.check(made, TRN2)
 
 
 @given(programs(parts=True))
 def test_what_is_written_in_parts_is_not_overwritten_either(kernel: Program) -> None:
     made = placed(kernel)
-    check(made, made.places)
-    allocate.legal(made)
+    check(made.core, made.core.placement)
+    ALLOCATE.check(made, TRN2)
 
 
 @given(programs(addresses=True, parts=True, largest=4000))
 def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Program) -> None:
     """Tiles that lie over each other for a while, or in part, are what users place them for."""
-    given_ = {t: t.address for t in kernel.tensors if t.address is not None}
+    given_ = {t: t.address for t in kernel.core.tensors if t.address is not None}
     try:
-        made = allocate.run(kernel, TRN2)
+        made = ALLOCATE.run(kernel, TRN2)
     except MemoryFullError:
         assume(False)
     except AddressOverlapError:
         with pytest.raises(Lost):
-            check(kernel, given_)
+            check(kernel.core, given_)
     else:
-        check(made, made.places)
-        allocate.legal(made)
+        check(made.core, made.core.placement)
+        ALLOCATE.check(made, TRN2)
 
 
 @given(programs(addresses=True))
 def test_addresses_are_kept(kernel: Program) -> None:
     made = placed(kernel)
-    check(made, made.places)
-    allocate.legal(made)
-    for tensor, place in made.places.items():
+    check(made.core, made.core.placement)
+    ALLOCATE.check(made, TRN2)
+    for tensor, place in made.core.placement.items():
         assert tensor.address in (None, place)
 
 
 @given(programs(addresses=True))
 def test_the_same_again_and_kept_where_it_is(kernel: Program) -> None:
     made = placed(kernel)
-    assert placed(kernel).places == made.places == allocate.run(made, TRN2).places
+    assert placed(kernel).core.placement == made.core.placement == ALLOCATE.run(made, TRN2).core.placement
     again = printer.parse(printer.show(made))
     assert again == made == artifact.loads(artifact.dumps(made))
-    assert (again == dataclasses.replace(made, places={})) is (not made.places)
-    assert allocate.run(again, TRN2) == made
-    assert made.with_body(made.body).places == made.places
+    assert (again == made.with_cores([dataclasses.replace(made.core, placement={})])) is (not made.core.placement)
+    assert ALLOCATE.run(again, TRN2) == made
+    assert made.core.with_body(made.core.body).placement == made.core.placement
 
 
 @given(programs())
 def test_alignment_and_banks(kernel: Program) -> None:
     made = placed(kernel)
-    for tensor, (partition, offset) in made.places.items():
+    for tensor, (partition, offset) in made.core.placement.items():
         assert partition + tensor.shape[0] <= 128 and offset % tensor.dtype.itemsize == 0
         size = tensor.free_size * tensor.dtype.itemsize
         if tensor.buffer is Buffer.psum:
@@ -113,15 +114,15 @@ def test_alignment_and_banks(kernel: Program) -> None:
 
 @given(programs(largest=2000))
 def test_it_fits_into_what_is_in_use_and_a_twentieth(kernel: Program) -> None:
-    need, _ = peak_pressure(live_ranges(kernel, TRN2)[Buffer.sbuf])
+    need, _ = peak_pressure(live_ranges(kernel.core, TRN2)[Buffer.sbuf])
     machine = small(need + need // 20 + 4)
     made = placed_psum_too(kernel, machine)
-    check(made, made.places)
+    check(made.core, made.core.placement)
 
 
 def placed_psum_too(kernel: Program, machine: Target) -> Program:
-    assume(peak_pressure(live_ranges(kernel, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
-    return allocate.run(kernel, machine)
+    assume(peak_pressure(live_ranges(kernel.core, machine)[Buffer.psum])[0] <= machine.psum_partition_bytes)
+    return ALLOCATE.run(kernel, machine)
 
 
 LIVES = st.lists(st.tuples(st.integers(0, 60), st.integers(0, 30), st.integers(1, 500)), min_size=1, max_size=80)
@@ -180,9 +181,9 @@ def tile(name: str, columns: int = 512, partitions: int = 128, **more: Any) -> T
 
 def program(*body: Any, loops: tuple[Tensor, ...] = ()) -> Program:
     """A kernel of these statements, which declares what they touch."""
-    kernel = Program("k", "trn2", (), (), (), True, (), tuple(body))
-    touched = dict.fromkeys(a.tensor for inst in kernel.instructions() for a in inst.accesses())
-    return dataclasses.replace(kernel, tensors=(*(t for t in touched if t not in loops), *loops))
+    touched = dict.fromkeys(a.tensor for inst in instructions(body) for a in inst.accesses())
+    core = CoreProgram(0, tuple(body), (*(t for t in touched if t not in loops), *loops))
+    return Program("k", "trn2", (), Signature((), (), True), (core,))
 
 
 def fill(tensor: Tensor, columns: int | None = None) -> Inst:
@@ -200,7 +201,7 @@ def copy(dst: Tensor, src: Tensor) -> Inst:
 
 
 def spans(kernel: Program) -> dict[str, tuple[int, int]]:
-    found = live_ranges(kernel, TRN2)
+    found = live_ranges(kernel.core, TRN2)
     return {one.tensor.name: (one.first, one.last) for its in found.values() for one in its}
 
 
@@ -243,8 +244,8 @@ def test_loops_in_loops() -> None:
 
 def test_a_place_is_not_used_again_while_there_are_others() -> None:
     tiles = [tile(f"t{i}") for i in range(20)]
-    made = allocate.run(program(*(fill(t) for t in tiles)), TRN2)
-    assert len(set(made.places.values())) == 20
+    made = ALLOCATE.run(program(*(fill(t) for t in tiles)), TRN2)
+    assert len(set(made.core.placement.values())) == 20
 
 
 def test_the_place_that_was_free_for_longest_is_used_again() -> None:
@@ -252,87 +253,90 @@ def test_the_place_that_was_free_for_longest_is_used_again() -> None:
     first = [tile(f"a{i}", buffer=Buffer.psum) for i in range(8)]
     then = [tile(f"b{i}", buffer=Buffer.psum) for i in range(8)]
     order = [3, 1, 4, 0, 7, 2, 6, 5]
-    made = allocate.run(program(*map(fill, first), *(fill(first[i]) for i in order), *map(fill, then)), TRN2)
-    assert [made.places[t][1] // 2048 for t in then] == order
+    made = ALLOCATE.run(program(*map(fill, first), *(fill(first[i]) for i in order), *map(fill, then)), TRN2)
+    assert [made.core.placement[t][1] // 2048 for t in then] == order
 
 
 def test_many_small_tiles_and_one_that_needs_most_of_the_memory() -> None:
     columns = [tile(f"c{i}", 1) for i in range(5000)]
     large = tile("large", 50_000)
-    made = allocate.run(program(*map(fill, columns), fill(large), *map(fill, columns[:100])), TRN2)
-    allocate.legal(made)
+    made = ALLOCATE.run(program(*map(fill, columns), fill(large), *map(fill, columns[:100])), TRN2)
+    ALLOCATE.check(made, TRN2)
 
 
 def test_a_bank_belongs_to_one_tile() -> None:
     tiles = [tile(f"t{i}", 1, buffer=Buffer.psum) for i in range(9)]
-    assert allocate.run(program(*map(fill, tiles[:8]), *map(fill, tiles[:8])), TRN2).places[tiles[7]] == (0, 7 * 2048)
+    assert ALLOCATE.run(program(*map(fill, tiles[:8]), *map(fill, tiles[:8])), TRN2).core.placement[tiles[7]] == (
+        0,
+        7 * 2048,
+    )
     with pytest.raises(MemoryFullError, match="9 tensors in use at one moment, at memset, take 9 banks"):
-        allocate.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
+        ALLOCATE.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
 
 
 def test_what_is_seen_as_wider_elements_is_aligned_to_them() -> None:
     odd, wide = tile("odd", 3, dtype=bfloat16), tile("wide", 30_000, dtype=bfloat16)
     view = Memset(Access(wide, 0, (128, 15_000), (15_000, 1), float32), 0.0)
-    made = allocate.run(program(fill(odd), fill(wide), view, fill(odd)), small(60_010))
-    assert made.places[odd][1] % 2 == 0 and made.places[wide][1] % 4 == 0
+    made = ALLOCATE.run(program(fill(odd), fill(wide), view, fill(odd)), small(60_010))
+    assert made.core.placement[odd][1] % 2 == 0 and made.core.placement[wide][1] % 4 == 0
     with pytest.raises(MemoryFullError):
-        allocate.run(program(fill(odd), fill(wide), view, fill(odd)), small(60_005))
+        ALLOCATE.run(program(fill(odd), fill(wide), view, fill(odd)), small(60_005))
 
 
 def test_tiles_of_few_partitions_lie_beside_one_another_only_where_it_must_be() -> None:
     quarter = [tile(f"q{i}", 40_000, 32) for i in range(4)]
     half = [tile(f"h{i}", 40_000, 64) for i in range(2)]
-    few = allocate.run(program(fill(quarter[0]), fill(quarter[0])), TRN2)
-    assert few.places[quarter[0]] == (0, 0)
+    few = ALLOCATE.run(program(fill(quarter[0]), fill(quarter[0])), TRN2)
+    assert few.core.placement[quarter[0]] == (0, 0)
     for tiles, starts in ((quarter, {0, 32, 64, 96}), (half, {0, 64})):
-        made = allocate.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
-        assert {p for p, _ in made.places.values()} == starts
-        allocate.legal(made)
-        check(made, made.places)
+        made = ALLOCATE.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
+        assert {p for p, _ in made.core.placement.values()} == starts
+        ALLOCATE.check(made, TRN2)
+        check(made.core, made.core.placement)
     with pytest.raises(MemoryFullError):
-        allocate.run(program(*map(fill, [*quarter, *half]), *map(fill, [*quarter, *half])), TRN2)
+        ALLOCATE.run(program(*map(fill, [*quarter, *half]), *map(fill, [*quarter, *half])), TRN2)
 
 
 def test_automatic_tiles_avoid_addresses_only_while_those_live() -> None:
     given_, before = tile("given", 10_000, address=(0, 80_000)), tile("before", 45_000)
     together = tile("together", 22_000)
-    made = allocate.run(program(fill(before), fill(given_), fill(together), use(given_)), TRN2)
-    assert made.places[given_] == (0, 80_000) and made.places[together][1] >= 120_000
-    check(made, made.places)
+    made = ALLOCATE.run(program(fill(before), fill(given_), fill(together), use(given_)), TRN2)
+    assert made.core.placement[given_] == (0, 80_000) and made.core.placement[together][1] >= 120_000
+    check(made.core, made.core.placement)
 
 
 def test_an_address_may_use_all_that_is_there() -> None:
     last = tile("last", 1, address=(0, 224 * 1024 - 4))
-    made = allocate.run(program(fill(last)), TRN2)
-    allocate.legal(made)
-    assert made.places[last] == (0, 224 * 1024 - 4)
+    made = ALLOCATE.run(program(fill(last)), TRN2)
+    ALLOCATE.check(made, TRN2)
+    assert made.core.placement[last] == (0, 224 * 1024 - 4)
 
 
 def test_addresses_meet_only_while_both_are_in_use() -> None:
     one, two = tile("one", 64, address=(0, 0)), tile("two", 64, address=(0, 252))
-    allocate.run(program(fill(one), fill(two)), TRN2)
+    ALLOCATE.run(program(fill(one), fill(two)), TRN2)
     with pytest.raises(AddressOverlapError, match=r"bytes 252 to 255 of partitions 0 to 127"):
-        allocate.run(program(fill(one), fill(two), use(one)), TRN2)
+        ALLOCATE.run(program(fill(one), fill(two), use(one)), TRN2)
     with pytest.raises(AddressOverlapError):  # a part of it is still what it was
-        allocate.run(program(fill(one), fill(two), fill(one, 32), use(one)), TRN2)
+        ALLOCATE.run(program(fill(one), fill(two), fill(one, 32), use(one)), TRN2)
     halves = [Memset(window(one, start, 32), 0.0) for start in (0, 32)]
-    allocate.run(program(*halves, use(one), fill(two), use(two), *halves, use(one)), TRN2)
-    allocate.run(program(loop(*halves, use(one), fill(two), use(two))), TRN2)
+    ALLOCATE.run(program(*halves, use(one), fill(two), use(two), *halves, use(one)), TRN2)
+    ALLOCATE.run(program(loop(*halves, use(one), fill(two), use(two))), TRN2)
     with pytest.raises(AddressOverlapError, match=r"memset writes 'two' over bytes of 'one' that tensor_copy still"):
-        allocate.run(program(fill(one), loop(use(one), fill(two))), TRN2)
+        ALLOCATE.run(program(fill(one), loop(use(one), fill(two))), TRN2)
     with pytest.raises(AddressOverlapError, match="of 'one' that it reads at the same time"):
-        allocate.run(program(fill(one), copy(two, one)), TRN2)
-    turns = allocate.run(program(fill(one), use(one), fill(two), use(two), fill(one), use(one)), TRN2)
-    allocate.legal(turns)
+        ALLOCATE.run(program(fill(one), copy(two, one)), TRN2)
+    turns = ALLOCATE.run(program(fill(one), use(one), fill(two), use(two), fill(one), use(one)), TRN2)
+    ALLOCATE.check(turns, TRN2)
     beside = tile("beside", 64, 32, address=(64, 0))
     narrow = tile("narrow", 64, 64, address=(0, 0))
-    allocate.run(program(fill(narrow), fill(beside), fill(narrow)), TRN2)
+    ALLOCATE.run(program(fill(narrow), fill(beside), fill(narrow)), TRN2)
 
 
 def test_an_engine_must_be_able_to_start_at_an_address() -> None:
-    allocate.run(program(fill(tile("fine", 4, 32, address=(96, 0))), fill(tile("too", 4, 64, address=(64, 64)))), TRN2)
+    ALLOCATE.run(program(fill(tile("fine", 4, 32, address=(96, 0))), fill(tile("too", 4, 64, address=(64, 64)))), TRN2)
     with pytest.raises(PartitionError, match="starts at partition 32 and has 65"):
-        allocate.run(
+        ALLOCATE.run(
             program(fill(tile("fine", 4, 64, address=(64, 0))), fill(tile("not", 4, 65, address=(32, 0)))), TRN2
         )
 
@@ -352,8 +356,8 @@ kernel "k" target=trn2 grid=() version="1" {
 
 
 def test_places_of_a_text_are_kept_and_the_others_found() -> None:
-    made = allocate.run(printer.parse(KEPT), TRN2)
-    assert {t.name: p for t, p in made.places.items()} == {"t": (0, 4096), "u": (0, 0)}
+    made = ALLOCATE.run(printer.parse(KEPT), TRN2)
+    assert {t.name: p for t, p in made.core.placement.items()} == {"t": (0, 4096), "u": (0, 0)}
 
 
 @pytest.mark.parametrize(
@@ -371,7 +375,7 @@ def test_places_of_a_text_are_kept_and_the_others_found() -> None:
 def test_places_that_are_refused(old: str, new: str) -> None:
     assert old in KEPT
     with pytest.raises(PlaceError):
-        allocate.run(printer.parse(KEPT.replace(old, new)), TRN2)
+        ALLOCATE.run(printer.parse(KEPT.replace(old, new)), TRN2)
 
 
 @pytest.mark.parametrize(("columns", "fits"), [(26_623, True), (26_624, False)])
@@ -416,8 +420,8 @@ def halves(a: Any) -> Any:
 def test_each_core_has_a_memory_of_its_own() -> None:
     a = np.ones((128, 128), np.float32)
     made = halves[2].compile(a).kernel
-    allocate.legal(made)
-    found = [{t.name: p for t, p in core.places.items()} for core in made.cores]
+    ALLOCATE.check(made, TRN2)
+    found = [{t.name: p for t, p in core.placement.items()} for core in made.cores]
     assert found == [{"half": (0, 0)}, {"first": (0, 0), "half": (0, 64)}]
     assert printer.parse(printer.show(made)) == made == artifact.loads(artifact.dumps(made))
     assert (halves[2](a) == 2).all() and (nki.simulate(halves[2])(a) == 2).all()

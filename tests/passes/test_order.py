@@ -17,9 +17,9 @@ from .playing import compiled
 @settings(max_examples=15)
 @given(programs.programs)
 def test_dependences_are_those_of_the_bytes(steps):
-    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
-    found = order.dependences(kernel, kernel.body)
-    bytes_ = [touched(list(instructions([statement]))) for statement in kernel.body]
+    kernel = compiled(programs.program, *programs.INPUTS, steps, stop="order")
+    found = order.dependences(kernel.core, kernel.core.body)
+    bytes_ = [touched(list(instructions([statement]))) for statement in kernel.core.body]
     reached: list[set[int]] = []
     for number, direct in enumerate(found):
         assert all(p < number for p in direct)

@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given, settings
 
 from nki.base.errors import QueueDeadlockError
-from nki.ir.program import joined
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.sendrecv import Sendrecv
 from tests.language.test_cores import WANT, A, differences, double, through_memories, to_and_fro
@@ -35,7 +34,7 @@ def test_what_two_cores_compute_is_right():
 @given(pairs.programs)
 def test_random_programs_for_two_cores_compute_the_same_in_every_order(plan):
     scheduled = compiled(pairs.program[2], *pairs.INPUTS, plan)
-    expected = in_order(compiled(pairs.program[2], *pairs.INPUTS, plan, stop="depend"), pairs.INPUTS)
+    expected = in_order(compiled(pairs.program[2], *pairs.INPUTS, plan, stop="order"), pairs.INPUTS)
     for seed in range(8):
         assert played(scheduled, pairs.INPUTS, seed) == expected, f"seed {seed}"
 
@@ -63,7 +62,7 @@ def test_a_core_that_nobody_meets_is_a_deadlock(kernel, kind):
     first, second = scheduled.cores
     alone = [inst.placed(waits=()) for inst in second.instructions() if not isinstance(inst, kind)]
     with pytest.raises(QueueDeadlockError, match="of core 0 waits for another core"):
-        played(joined([first, second.with_body(alone)]), [A], 0)
+        played(scheduled.with_cores([first, second.with_body(alone)]), [A], 0)
 
 
 def test_what_is_sent_is_what_was_there_when_the_core_came():

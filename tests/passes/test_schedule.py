@@ -62,15 +62,17 @@ def test_an_edge_by_name(producers):
 
 
 def test_an_edge_against_program_order_puts_its_consumer_off():
-    plain, turned = compiled(two_steps, X, stop="depend"), two_steps.with_schedule([("recip", "plus1")])
+    plain, turned = compiled(two_steps, X, stop="order"), two_steps.with_schedule([("recip", "plus1")])
     assert by_name(plain)["recip"] < by_name(plain)["plus1"]
-    kernel = compiled(turned, X, stop="depend")
+    kernel = compiled(turned, X, stop="order")
     assert by_name(kernel)["plus1"] < by_name(kernel)["recip"] < by_name(kernel)["sum"]
     assert np.array_equal(turned(X), two_steps(X))
     scheduled = compiled(turned, X)
     recip = next(i for i in scheduled.instructions() if i.name == "recip")
     plus1 = next(i for i in scheduled.instructions() if i.name == "plus1")
-    less = scheduled.with_body([i.placed(waits=()) if i is recip else i for i in scheduled.instructions()])
+    less = scheduled.with_cores(
+        [scheduled.core.with_body([i.placed(waits=()) if i is recip else i for i in scheduled.instructions()])]
+    )
     assert plus1.queue != recip.queue
     with pytest.raises(MissingWaitError):
         sync.check(less)
@@ -191,7 +193,7 @@ def test_no_name_leads_into_a_loop():
 
 
 def test_edges_live_in_text_and_artifacts():
-    kernel = compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend")
+    kernel = compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="order")
     shown = printer.show(kernel)
     assert 'name="recip" after plus1' in shown
     assert 'name="plus1" label plus1' in shown
@@ -211,14 +213,14 @@ def test_edges_live_in_text_and_artifacts():
     ],
 )
 def test_edges_in_text_that_cannot_be(old, new, error):
-    shown = printer.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="depend"))
+    shown = printer.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="order"))
     assert old in shown
     with pytest.raises(error):
         onward(printer.parse(shown.replace(old, new)))
 
 
 def test_two_labels_of_one_name():
-    shown = printer.show(compiled(two_steps, X, stop="depend"))
+    shown = printer.show(compiled(two_steps, X, stop="order"))
     twice = shown.replace('name="recip"', 'name="recip" label a').replace('name="sum"', 'name="sum" label a after a')
     with pytest.raises(StructureError, match="two instructions"):
         onward(printer.parse(twice))
@@ -356,7 +358,7 @@ def test_the_environment_can_forbid_moves(monkeypatch):
 @settings(max_examples=15)
 @given(programs.programs)
 def test_without_moves_the_order_is_that_of_the_program(steps):
-    before = compiled(programs.program, *programs.INPUTS, steps, stop="depend")
+    before = compiled(programs.program, *programs.INPUTS, steps, stop="order")
     after = compiled(programs.program, *programs.INPUTS, steps, stop="schedule", reorder=False)
     assert [i.placed(queue="") for i in after.instructions()] == list(before.instructions())
     assert Counter(map(repr, before.instructions())) == Counter(

@@ -73,7 +73,7 @@ def test_programs_for_two_cores_wait_for_what_they_need_and_nothing_else(plan):
 @settings(max_examples=15)
 @given(programs.programs)
 def test_random_programs_compute_the_same_in_every_order(steps):
-    expected = in_order(compiled(programs.program, *programs.INPUTS, steps, stop="depend"), programs.INPUTS)
+    expected = in_order(compiled(programs.program, *programs.INPUTS, steps, stop="order"), programs.INPUTS)
     for kernel in (
         compiled(programs.program, *programs.INPUTS, steps),
         compiled(programs.program, *programs.INPUTS, steps, reorder=False),
@@ -102,7 +102,7 @@ def test_what_offsets_choose_waits_for_all_of_the_tile(monkeypatch):
     monkeypatch.setenv(ENVIRONMENT, "trn3")
     rng = np.random.default_rng(4)
     inputs = (rng.standard_normal((16, 64)).astype(np.float32), rng.integers(0, 64, (16, 2)).astype(np.uint16))
-    expected = in_order(compiled(choosing, *inputs, stop="depend"), inputs)
+    expected = in_order(compiled(choosing, *inputs, stop="order"), inputs)
     kernel = compiled(choosing, *inputs)
     sync.check(kernel)
     for seed in range(30):
@@ -188,7 +188,7 @@ LOOP = ((0, 0, (3, 0, 1, 0), (4, 0, 1, 0), (0, 0, 1, 0)), (3, (STEPS[0], STEPS[1
 
 def test_counts_in_a_body_are_those_of_one_round():
     kernel = compiled(programs.program, *programs.INPUTS, LOOP)
-    (loop,) = [s for s in kernel.body if not hasattr(s, "queue")]
+    (loop,) = [s for s in kernel.core.body if not hasattr(s, "queue")]
     counts: dict[str, int] = {}
     for inst in loop.body:
         assert all(count <= counts.get(queue, 0) for queue, count in inst.waits)
@@ -208,7 +208,7 @@ def test_the_text_of_a_kernel_with_waits_is_the_kernel():
 
 def test_a_kernel_without_waits_gets_them():
     kernel = compiled(programs.program, *programs.INPUTS, STEPS)
-    bare = kernel.with_body([inst.placed(waits=()) for inst in kernel.instructions()])
+    bare = kernel.with_cores([kernel.core.with_body([inst.placed(waits=()) for inst in kernel.instructions()])])
     assert onward(bare) == kernel
 
 
@@ -216,7 +216,9 @@ def test_waits_that_never_come_are_a_deadlock():
     kernel = compiled(programs.program, *programs.INPUTS, STEPS)
     inst, (queue, count) = next(waits(kernel))
     beyond = inst.placed(waits=((queue, count + 1000),))
-    stuck = kernel.with_body([beyond if each is inst else each for each in kernel.instructions()])
+    stuck = kernel.with_cores(
+        [kernel.core.with_body([beyond if each is inst else each for each in kernel.instructions()])]
+    )
     with pytest.raises(QueueDeadlockError, match=f"waits for {queue}>={count + 1000}, which comes to"):
         onward(stuck)
     with pytest.raises(QueueDeadlockError, match="no queue can go on"):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from nki.base.dtype import bfloat16, float32, int32, uint8
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, declared
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 
@@ -23,7 +23,8 @@ def programs(draw: Any, addresses: bool = False, largest: int = 60_000, parts: b
     """Tiles of all sizes in both memories, filled and copied, in loops and outside. ``parts``: also parts of them."""
     maker = _Maker(draw, addresses, largest, parts)
     body, tensors = maker.block(0, [])
-    return Program("random", "trn2", (), (), (), True, (*tensors, *maker.registers, *declared(body)), body)
+    core = CoreProgram(0, body, (*tensors, *maker.registers, *declared(body)))
+    return Program("random", "trn2", (), Signature((), (), True), (core,))
 
 
 class _Maker:
@@ -88,7 +89,7 @@ class Lost(AssertionError):
     """Bytes that a tile holds were overwritten before they were read."""
 
 
-def check(kernel: Program, places: Mapping[Tensor, tuple[int, int]]) -> None:
+def check(kernel: CoreProgram, places: Mapping[Tensor, tuple[int, int]]) -> None:
     """Run ``kernel``; no instruction may find, where a tile was written, what another one has written.
 
     Raises :class:`Lost`. Tiles without a place do not count.

@@ -307,14 +307,14 @@ def test_a_kernel_of_the_corpus_without_one_of_its_writes(name: str, monkeypatch
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     kernel = case.kernel.compile(*arguments).kernel
     simulated_run.run(kernel, arrays)
-    filling = [i for i in range(len(kernel.body)) if fills(kernel.body, i)]
+    filling = [i for i in range(len(kernel.core.body)) if fills(kernel.core.body, i)]
     assert bool(filling) is (name not in PIECEMEAL)
     for number in filling[:3]:
-        body: list[Any] = list(kernel.body)
+        body: list[Any] = list(kernel.core.body)
         tensor = body.pop(number).writes()[0].tensor
         reader = next(inst for inst in body if any(a.tensor is tensor for a in inst.reads()))
         with pytest.raises(UnwrittenReadError) as caught:
-            simulated_run.run(kernel.with_body(body), arrays)
+            simulated_run.run(kernel.with_cores([kernel.core.with_body(body)]), arrays)
         assert f"'{tensor.name}'" in caught.value.message
         assert caught.value.span == reader.where.span
 

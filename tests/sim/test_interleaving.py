@@ -18,7 +18,7 @@ def test_every_order_that_waits_allow_gives_the_bits_of_program_order(name, monk
     monkeypatch.setenv(ENVIRONMENT, case.targets[-1])
     arguments = case.arguments()
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
-    made = compiled(case.kernel, *arguments, stop="depend")
+    made = compiled(case.kernel, *arguments, stop="order")
     scheduled = compiled(case.kernel, *arguments)
     sync.check(scheduled)
     expected = in_order(made, arrays)

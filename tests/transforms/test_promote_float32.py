@@ -16,7 +16,6 @@ from nki.base.dtype import bfloat16, float32
 from nki.base.errors import WidenedViewError
 from nki.compiler.executable import Executable
 from nki.ir.instruction import REGISTRY
-from nki.ir.loop import instructions
 from nki.ir.sample import Draw
 from nki.transforms import promote_float32
 from tests.isa import harness
@@ -157,9 +156,9 @@ def test_executors_agree_on_every_instruction(mnemonic):
             kernel = promote_float32.run(made.kernel)
         except WidenedViewError:
             continue
-        left = [a for i in instructions(kernel.body) for a in i.writes() if a.dtype in promote_float32.LOW]
+        left = [a for i in kernel.instructions() for a in i.writes() if a.dtype in promote_float32.LOW]
         assert not left
-        if kernel.tensors == made.kernel.tensors:
+        if kernel.core.tensors == made.kernel.core.tensors:
             continue
         inputs = made.fill(np.random.default_rng(7))
         got, want = harness.run_native(kernel, inputs), harness.run_reference(kernel, inputs)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from nki.analysis.byte_sets import ByteSet
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
 
 
@@ -78,12 +78,12 @@ def upward_exposed_reads(loop: Loop) -> set[Tensor]:
     return analysis.maybe_uninitialized
 
 
-def maybe_uninitialized(program: Program) -> set[Tensor]:
-    """The tensors, inputs and constants aside, that ``program`` reads or returns where it may not have written.
+def maybe_uninitialized(core: CoreProgram, signature: Signature) -> set[Tensor]:
+    """The tensors, inputs and constants aside, that ``core`` reads or returns where it may not have written.
 
     Native code fills those with the dtype's poison before their first use, so that a launch gives the same bits every
     time and the same as the eager executor, whose memory is poisoned from the start.
     """
-    analysis = _Analysis({*program.inputs, *program.constants()})
-    analysis.visit_body(program.body)
-    return analysis.maybe_uninitialized | {t for t in program.outputs if not analysis.is_initialized(t)}
+    analysis = _Analysis({*signature.inputs, *core.constants()})
+    analysis.visit_body(core.body)
+    return analysis.maybe_uninitialized | {t for t in signature.outputs if not analysis.is_initialized(t)}

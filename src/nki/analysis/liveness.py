@@ -1,8 +1,8 @@
 """Live ranges of the tensors on chip, and the bytes per partition that each takes.
 
-A program point is the number of an instruction in the order of :meth:`Program.instructions`. A tensor is live from the
-first instruction that accesses it to the last, both included: an instruction reads and writes at its own pace, so the
-last operand that it reads and the first that it writes cannot share an address.
+A program point is the number of an instruction in the order of :meth:`CoreProgram.instructions`. A tensor is live from
+the first instruction that accesses it to the last, both included: an instruction reads and writes at its own pace, so
+the last operand that it reads and the first that it writes cannot share an address.
 
 A tensor from outside a run-time loop that the loop accesses is live over the whole loop, because every iteration needs
 it. A tensor that the loop's body makes is loop-local: it is new in each iteration and live within the body, unless an
@@ -22,7 +22,7 @@ from typing import cast
 from nki.analysis.definite_initialization import upward_exposed_reads
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions, touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress
 from nki.target.model import Target
 
@@ -126,12 +126,12 @@ def _extend_over_loop(loop: Loop, ranges: _Ranges, start: int) -> int:
     return end
 
 
-def live_ranges(program: Program, target: Target) -> dict[Buffer, list[LiveRange]]:
+def live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRange]]:
     """The live ranges in SBUF and in PSUM, in the order of their first points.
 
     A tensor that no instruction accesses has no live range. A tile that the user has placed may have several.
     """
-    ranges, _ = _body_ranges(program.body, 0)
+    ranges, _ = _body_ranges(core.body, 0)
     result: dict[Buffer, list[LiveRange]] = {region.buffer: [] for region in regions(target)}
     placed: _Ranges = {}
     for live in ranges.values():
@@ -143,7 +143,7 @@ def live_ranges(program: Program, target: Target) -> dict[Buffer, list[LiveRange
         else:
             placed[live.tensor] = live
     if placed:
-        for live in _split_at_definitions(program, placed):
+        for live in _split_at_definitions(core, placed):
             result[live.tensor.buffer].append(live)
     for region in regions(target):
         in_region = result[region.buffer]
@@ -153,11 +153,11 @@ def live_ranges(program: Program, target: Target) -> dict[Buffer, list[LiveRange
     return result
 
 
-def _split_at_definitions(program: Program, placed: _Ranges) -> list[LiveRange]:
+def _split_at_definitions(core: CoreProgram, placed: _Ranges) -> list[LiveRange]:
     """Live ranges of placed tiles: from each write to all of a tile to its last use before the next such write."""
     ranges: dict[Tensor, list[LiveRange]] = {}
     point = 0
-    for statement in program.body:
+    for statement in core.body:
         count = sum(1 for _ in instructions([statement]))
         defined: set[Tensor] = set()
         if isinstance(statement, Inst):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, conservative_pattern
 from nki.analysis.alias_classes import alias_classes, boxes_of
 from nki.ir.instruction import Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor, TileAddress
 
 LARGE_CLASS_COUNT = 12
@@ -52,13 +52,13 @@ class MemoryEffects:
     large_writes: LargeAccesses = ()
 
 
-def annotate_effects(program: Program, addresses: Mapping[Tensor, TileAddress]) -> AliasClasses:
-    """Set the memory effects of every instruction of ``program``, unless all have those of one numbering already.
+def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress]) -> AliasClasses:
+    """Set the memory effects of every instruction of ``core``, unless all have those of one numbering already.
 
     ``addresses`` are those of tiles in SBUF and PSUM. A tile without an address, the user's included, is a memory of
     its own. An access that a run-time index moves counts as its whole tensor.
     """
-    instructions = list(program.instructions())
+    instructions = list(core.instructions())
     first = instructions[0].memory_effects if instructions else None
     if first is not None:
         classes: AliasClasses = first.classes

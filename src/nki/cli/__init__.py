@@ -148,7 +148,7 @@ def _add_dump(commands: Any) -> None:
     dumping.set_defaults(command=dump.command)
     _add_kernel(dumping)
     forms = dumping.add_mutually_exclusive_group()
-    stages = ["specialise", *STAGES]
+    stages = ["specialise", *(stage.name for stage in STAGES)]
     forms.add_argument(
         "--after", choices=stages, metavar="STAGE", help=f"one of {', '.join(stages)} (default: the last)"
     )

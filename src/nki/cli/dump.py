@@ -19,12 +19,13 @@ from nki.cli.memory_map import drawn
 from nki.cli.memory_svg import html, svg
 from nki.cli.usage import UsageError
 from nki.compiler.executable import lower
-from nki.compiler.pipeline import NATIVE
+from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
+from nki.passes.schedule import Schedule
 
 _WIDTH: Final = 100
 """Columns of a map that no terminal shows."""
@@ -51,8 +52,9 @@ def command(options: argparse.Namespace) -> int:
         prepared(options.kernel, options.arg, options.target, options.cores) as work,
     ):
         native = options.artifact or options.llvm or options.asm
-        stage = "allocate" if options.memory is not None else NATIVE if native else options.after
-        program = work.compile(stage, reorder=False if options.in_order else None)
+        stage = "allocate" if options.memory is not None else NATIVE_STOP if native else options.after
+        stages = replaced(Schedule(reorder=False)) if options.in_order else STAGES
+        program = work.compile(stage, stages=stages)
     if options.artifact:
         print(_write("--artifact", Path(options.artifact), program, artifact.dumps(program)))
     elif options.memory:
@@ -98,7 +100,7 @@ def _relative(file: str) -> str:
 def queued(program: Program) -> Iterator[str]:
     """What each queue runs, in its order, with what it waits for: region by region, loops between them."""
     for core in program.cores:
-        yield f"{core.name} on {core.target}" + (f", core {core.core}" if program.others else "") + "\n"
+        yield f"{program.name} on {program.target}" + (f", core {core.rank}" if len(program.cores) > 1 else "") + "\n"
         yield from _queues(core.body, "  ")
 
 

@@ -18,6 +18,7 @@ from nki.compiler import eager, pipeline, simulated_run
 from nki.ir.program import Program
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
+from nki.passes.stage import Stage
 from nki.target.model import Target
 
 
@@ -38,10 +39,10 @@ class Work:
         tensors = [value for value in self.arguments.values() if isinstance(value, TensorArgument)]
         return [tensor.array(seed, index) for index, tensor in enumerate(tensors)]
 
-    def compile(self, stop: str | None = None, *, reorder: bool | None = None) -> Program:
+    def compile(self, stop: str | None = None, *, stages: Sequence[Stage] = pipeline.STAGES) -> Program:
         """The kernel after stage ``stop`` (None: the last). ``reorder``: see :func:`nki.compiler.pipeline.compile`."""
         if isinstance(self.kernel, Program):
-            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, reorder=reorder)
+            return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, stages=stages)
         return pipeline.compile(
             self.kernel.func,
             self._specs(),
@@ -49,13 +50,13 @@ class Work:
             grid=self.kernel.grid,
             edges=self.kernel.schedule,
             stop=stop,
-            reorder=reorder,
+            stages=stages,
         )
 
     def simulate(self, arrays: list[Array]) -> tuple[Program, list[Array]]:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
         if isinstance(self.kernel, Program):
-            program = self.compile(pipeline.NATIVE)
+            program = self.compile(pipeline.NATIVE_STOP)
             return program, simulated_run.run(program, arrays)
         return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid, self.kernel.schedule)
 
@@ -114,7 +115,7 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _given(program: Program, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
     """Inputs of a compiled kernel: what is not given is random."""
-    specs = {spec.name: spec for spec in program.input_specs()}
+    specs = {spec.name: spec for spec in program.signature.input_specs()}
     result: dict[str, Any] = {name: argument.filled(spec.shape, spec.dtype) for name, spec in specs.items()}
     order = iter(specs)
     for name, value in arguments:

@@ -14,7 +14,7 @@ import numpy as np
 from nki.analysis.liveness import LiveRange, Region, live_ranges, peak_pressure, regions
 from nki.base.source import Span
 from nki.ir.instruction import Inst
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer, TileAddress
 from nki.target.model import Target
 
@@ -34,7 +34,8 @@ class MemoryMap:
     ``need`` is the most that is in use at one moment, which is ``moment``; ``top`` is the highest byte in use.
     """
 
-    kernel: Program
+    program: Program
+    core: CoreProgram
     region: Region
     partitions: range | None
     lives: list[LiveRange]
@@ -44,7 +45,7 @@ class MemoryMap:
     top: int
 
     def place(self, life: LiveRange) -> TileAddress:
-        return self.kernel.places[life.tensor]
+        return self.core.placement[life.tensor]
 
     def line(self, moment: int) -> str:
         """Where the instruction of that number stands in the source, or its number."""
@@ -53,12 +54,12 @@ class MemoryMap:
 
     def summary(self) -> str:
         """The numbers of this memory, in two lines."""
-        region, kernel, part = self.region, self.kernel, self.partitions
-        core = f", core {kernel.core}" if kernel.grid > (1,) else ""
+        region, part = self.region, self.partitions
+        core = f", core {self.core.rank}" if self.program.grid > (1,) else ""
         core += f", partitions {part.start} to {part.stop - 1}" if part is not None else ""
         count = f"{len(self.lives)} tensor{'s' if len(self.lives) > 1 else ''}"
         return (
-            f"{region.buffer.value} of {kernel.target}{core}: {count}, {self.top} of {region.usable} "
+            f"{region.buffer.value} of {self.program.target}{core}: {count}, {self.top} of {region.usable} "
             f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
         )
 
@@ -79,21 +80,21 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
         for region in regions(target):
             for part, its in _parts(core, region, found[region.buffer]):
                 need, moment = peak_pressure(its)
-                top = max(core.places[life.tensor][1] + life.size for life in its)
-                result.append(MemoryMap(core, region, part, its, insts, need, moment, top))
+                top = max(core.placement[life.tensor][1] + life.size for life in its)
+                result.append(MemoryMap(kernel, core, region, part, its, insts, need, moment, top))
     return result
 
 
-def _parts(kernel: Program, region: Region, its: list[LiveRange]) -> Iterator[tuple[range | None, list[LiveRange]]]:
+def _parts(core: CoreProgram, region: Region, its: list[LiveRange]) -> Iterator[tuple[range | None, list[LiveRange]]]:
     """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
-    starts = sorted({0, *(kernel.places[life.tensor][0] for life in its)})
+    starts = sorted({0, *(core.placement[life.tensor][0] for life in its)})
     if len(starts) == 1:
         starts = []
     for first, end in pairwise([*starts, region.partitions]):
         here = [
             life
             for life in its
-            if kernel.places[life.tensor][0] < end and kernel.places[life.tensor][0] + life.tensor.shape[0] > first
+            if core.placement[life.tensor][0] < end and core.placement[life.tensor][0] + life.tensor.shape[0] > first
         ]
         if here:
             yield range(first, end), here

@@ -25,7 +25,7 @@ from nki.cli.progress import bar
 from nki.cli.usage import UsageError
 from nki.compiler import simulated_run as checked
 from nki.compiler.executable import Executable
-from nki.compiler.pipeline import NATIVE
+from nki.compiler.pipeline import NATIVE_STOP
 from nki.ir.program import Program
 
 RUNS: Final = 5
@@ -75,7 +75,7 @@ def command(options: argparse.Namespace) -> int:
 
 def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) -> Outcome:
     started = time.perf_counter()
-    program = work.compile(NATIVE)
+    program = work.compile(NATIVE_STOP)
     specialised = time.perf_counter() - started
     if save is not None:
         _check_outputs(save, program)

@@ -25,11 +25,13 @@ from nki.ir.gather_offsets import GROUP, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Program, joined
+from nki.ir.program import Program
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, by_elements
 from nki.ir.value_printer import showing
-from nki.passes import accumulate, allocate, order, verify
+from nki.passes import accumulate, verify
+from nki.passes.allocate import Allocate
+from nki.passes.order import Order
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.hazards import Hazards, Launch
@@ -171,12 +173,12 @@ def run(
             )
 
     count = grid[0] if grid else 1
-    kernel = work(None) if count == 1 else joined(Turns[Program](count).run([work] * count))
-    verify.legal(kernel)
+    kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
+    verify.Verify().check(kernel, target)
     if launch is not None:
         launch.finish(kernel.outputs)
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
-        # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
-        allocate.run(order.run(core, target), target, apart=launch is None)
+    # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
+    Allocate(check_overlap=launch is None).run(Order().run(kernel, target), target)
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

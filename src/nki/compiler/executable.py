@@ -47,4 +47,6 @@ class Executable(native.Executable):
     def load(path: str | Path) -> Executable:
         """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
         program = artifact.load(Path(path))
-        return Executable(pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE))
+        return Executable(
+            pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
+        )

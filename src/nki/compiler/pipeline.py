@@ -3,36 +3,34 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nki.base import gc_pause, knobs
+from nki.base import gc_pause
 from nki.base.errors import StageError
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.ordering import Pairs, connect_names
-from nki.ir.program import Program, joined
+from nki.ir.program import Program
 from nki.ir.types import Tensor
-from nki.passes import accumulate, allocate, order, schedule, sync, verify
+from nki.passes.accumulate import Accumulate
+from nki.passes.allocate import Allocate
+from nki.passes.order import Order
+from nki.passes.schedule import Schedule
+from nki.passes.stage import Stage
+from nki.passes.sync import Sync
+from nki.passes.verify import Verify
 from nki.target.model import Target
 
-STAGES = {
-    "verify": verify,
-    "accumulate": accumulate,
-    "depend": order,
-    "allocate": allocate,
-    "schedule": schedule,
-    "sync": sync,
-}
-"""Each stage's ``run`` takes a kernel and a target and gives a kernel; ``legal`` says what holds after it."""
-NATIVE = "allocate"
+STAGES: tuple[Stage, ...] = (Verify(), Accumulate(), Order(), Allocate(), Schedule(), Sync())
+NATIVE_STOP = "allocate"
 """The last stage that native code needs: it runs instructions one after the other."""
 
 Observe = Callable[[str, Program], None]
 
 
-def ignore(stage: str, kernel: Program) -> None:
+def ignore(stage: str, program: Program) -> None:
     """An observer that looks away."""
 
 
@@ -45,27 +43,25 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     start: Program | None = None,
     stop: str | None = None,
     edges: Pairs = (),
-    reorder: bool | None = None,
+    stages: Sequence[Stage] = STAGES,
     observe: Observe = ignore,
 ) -> Program:
     """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or go on from ``start``.
 
-    ``observe(stage, kernel)`` sees the kernel after ``specialise`` and after every stage; ``stop`` names the last one.
-    ``edges`` are drawn between instructions that ``name=`` has named. ``reorder``: queues may take instructions in
-    another order than the program's (None: unless the environment says OPEN_NKI_REORDER=0).
+    ``observe(stage, program)`` sees the program after ``specialise`` and after every stage; ``stop`` names the
+    last one. ``edges`` are drawn between instructions that ``name=`` has named.
     """
     check_stage(stop)
     with gc_pause.paused():
-        kernel = start or _specialised(_given(fn), arguments, target, grid, edges)
-        options = {"schedule": {"reorder": knobs.reorder() if reorder is None else reorder}}
-        observe("specialise", kernel)
-        for name, stage in STAGES.items() if stop != "specialise" else ():
-            kernel = joined([stage.run(core, target, **options.get(name, {})) for core in kernel.cores])
-            stage.legal(kernel)
-            observe(name, kernel)
-            if name == stop:
+        program = start or _specialised(_given(fn), arguments, target, grid, edges)
+        observe("specialise", program)
+        for stage in stages if stop != "specialise" else ():
+            program = stage.run(program, target)
+            stage.check(program, target)
+            observe(stage.name, program)
+            if stage.name == stop:
                 break
-    return kernel
+    return program
 
 
 def _specialised(
@@ -75,16 +71,21 @@ def _specialised(
     captured = check(capture(fn))
     common: dict[str, Tensor] = {}
     cores = range(grid[0] if grid else 1)
-    made = [specialise(captured, arguments, target, grid=grid, core=core, common=common) for core in cores]
+    parts = [specialise(captured, arguments, target, grid=grid, core=core, common=common) for core in cores]
     if edges:
-        for kernel in made:
-            connect_names(kernel.body, edges, captured.span(captured.node))
-    return joined(made)
+        for part in parts:
+            connect_names(part.core.body, edges, captured.span(captured.node))
+    return Program.of(parts)
+
+
+def replaced(stage: Stage) -> tuple[Stage, ...]:
+    """The stages of the compiler with ``stage`` in the place of the one with its name."""
+    return tuple(stage if each.name == stage.name else each for each in STAGES)
 
 
 def check_stage(name: str | None) -> None:
     """Raise :class:`StageError` unless ``name`` is a stage (or None)."""
-    names = ["specialise", *STAGES]
+    names = ["specialise", *(stage.name for stage in STAGES)]
     if name is not None and name not in names:
         near = difflib.get_close_matches(name, names, 1)
         raise StageError(

@@ -10,12 +10,13 @@ from typing import Any, cast
 from nki.base.dtype import DType, int32
 from nki.base.errors import LoopScopeError, NkiError, SharedTensorError
 from nki.base.source import Where, here
+from nki.frontend.dialect import Dialect, default_dialect
 from nki.ir import recorder
 from nki.ir.constant import Constant
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.ordering import connect_wanted
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access, Buffer, Tensor
@@ -75,6 +76,7 @@ class Builder:
     tensors: list[Tensor] = field(default_factory=list[Tensor])
     body: list[Statement] = field(default_factory=list[Statement])
     failed: NkiError | None = None
+    dialect: Dialect = field(default_factory=default_dialect)
     ordered: int = 0
     """How many ``nl.no_reorder`` blocks are open."""
     _ordered_from: int = 0
@@ -235,13 +237,13 @@ class Builder:
             self.name,
             self.target.name,
             self.grid,
-            tuple(inputs),
-            tuple(outputs),
-            sequence,
-            (*self.tensors, *declared(self.body)),
-            tuple(self.body),
-            core=self.program,
-            shapes=shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
+            Signature(
+                tuple(inputs),
+                tuple(outputs),
+                sequence,
+                shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
+            ),
+            (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
         )
 
 

@@ -23,6 +23,7 @@ from nki.base.source import Span
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import node_span, parsed
 from nki.frontend.code_objects import FunctionNode
+from nki.frontend.dialect import Dialect, default_dialect
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
@@ -48,6 +49,7 @@ class Captured:
     cells: Mapping[str, types.CellType]
     defaults: tuple[Any, ...] | None
     kwdefaults: dict[str, Any] | None
+    dialect: Dialect
 
     def closure(self, name: str) -> Any:
         """The value of closure variable ``name``; ``EMPTY`` as long as it has none."""
@@ -71,8 +73,8 @@ def unwrap(fn: object) -> object:
             return fn
 
 
-def capture(fn: Callable[..., Any]) -> Captured:
-    """The source and surroundings of ``fn``: a function, method, lambda or ``nki.jit`` object.
+def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
+    """The source and surroundings of ``fn``: a function, method, lambda or ``nki.jit`` object; by default of NKI.
 
     Raises ``NoSourceError``, ``SourceChangedError``, ``NotAFunctionError`` or ``AsyncError``.
     """
@@ -91,6 +93,7 @@ def capture(fn: Callable[..., Any]) -> Captured:
         cells=cells,
         defaults=function.__defaults__,
         kwdefaults=function.__kwdefaults__,
+        dialect=dialect or default_dialect(),
     )
 
 
@@ -158,7 +161,7 @@ def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Capture
 
     Nothing is run. Closure variables hold nothing yet, as before the function around has run.
     """
-    file, around = code.co_filename, vars(module)
+    file, around, dialect = code.co_filename, vars(module), default_dialect()
     codes = _by_place(code)
     found: list[Captured] = []
     for line, functions in sorted(_functions(file, "".join(source_lines(file, around))).items()):
@@ -167,7 +170,7 @@ def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Capture
                 continue
             for own in codes.get((line, node.name), ()):
                 cells = {name: types.CellType() for name in own.co_freevars}
-                about = (own.co_name, own.co_qualname, file, node, class_name, own, around, cells, None, None)
+                about = (own.co_name, own.co_qualname, file, node, class_name, own, around, cells, None, None, dialect)
                 found.append(Captured(*about))
     return found
 

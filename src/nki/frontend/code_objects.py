@@ -13,6 +13,8 @@ import types
 from dataclasses import dataclass
 from typing import Any
 
+from nki.frontend.dialect import Dialect
+
 FunctionNode = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 
 _FUTURES = sum({int(getattr(__future__, name).compiler_flag) for name in __future__.all_feature_names})
@@ -24,6 +26,7 @@ class Origin:
     """The last constant of every code object that the frontend compiles: frames of the kernel are known by it."""
 
     function: str
+    dialect: Dialect
 
 
 def origin(code: types.CodeType) -> Origin | None:
@@ -68,14 +71,14 @@ def compiled(
     return code
 
 
-def marked(code: types.CodeType, qualname: str) -> types.CodeType:
+def marked(code: types.CodeType, qualname: str, dialect: Dialect) -> types.CodeType:
     """``code`` and all code nested in it with their marks, named after ``qualname`` as Python names them."""
     old = code.co_qualname
 
     def mark(part: types.CodeType) -> types.CodeType:
         name = qualname + part.co_qualname.removeprefix(old)
         consts = [mark(c) if isinstance(c, types.CodeType) else c for c in part.co_consts]
-        return part.replace(co_consts=(*consts, Origin(name)), co_qualname=name)
+        return part.replace(co_consts=(*consts, Origin(name, dialect)), co_qualname=name)
 
     return mark(code)
 

@@ -37,6 +37,11 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
         yield
 
 
+def while_hook(_: object) -> Callable[[Callable[[], Any]], Iterator[None]]:
+    """The hook behind ``while`` loops."""
+    return while_rounds
+
+
 def one_round(builder: Builder, loop: Loop, value: Any) -> Iterator[Any]:
     """``value``, once; what the kernel records until it asks for another is the body of ``loop``."""
     builder.open(loop)

@@ -18,7 +18,6 @@ from nki.frontend.ast_spans import asserted, node_span
 from nki.frontend.code_objects import origin
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
 from nki.frontend.name_checks import did_you_mean, spelling
-from nki.frontend.removed_names import REMOVED_KEYWORDS
 
 
 def place(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
@@ -50,21 +49,24 @@ def explain(exc: Exception) -> NkiError:
 
 def _told(exc: Exception) -> NkiError:
     *_, last = [None, *_traceback(exc)]
-    by_kernel = last if last is not None and origin(last.tb_frame.f_code) is not None else None
+    mark = origin(last.tb_frame.f_code) if last is not None else None
+    by_kernel = last if mark is not None else None
     match exc:
         case AssertionError():
             return _failed_assertion(str(exc), by_kernel)
-        case NameError(name=str(name)) if by_kernel is not None and not isinstance(exc, UnboundLocalError):
+        case NameError(name=str(name)) if (
+            by_kernel is not None and mark is not None and not isinstance(exc, UnboundLocalError)
+        ):
             frame = by_kernel.tb_frame
             return UnknownNameError(
-                f"name `{name}` is not defined", fix=spelling(name, frame.f_globals, frame.f_locals)
+                f"name `{name}` is not defined", fix=spelling(mark.dialect, name, frame.f_globals, frame.f_locals)
             )
         case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
             error = UnknownApiError if is_toolchain(owner) else KernelPythonError
             return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
-        case TypeError() if by_kernel is not None and (told := _KEYWORD.match(str(exc))) is not None:
+        case TypeError() if mark is not None and (told := _KEYWORD.match(str(exc))) is not None:
             function, keyword = told.groups()
-            removed = REMOVED_KEYWORDS.get(keyword)
+            removed = mark.dialect.removed.keywords.get(keyword)
             if removed is None:
                 return KernelPythonError(_python_text(exc))
             return RemovedApiError(f"`{function}` no longer takes `{keyword}`", fix=removed)

@@ -6,93 +6,20 @@ import ast
 import functools
 import types
 import weakref
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from nki.frontend.builder import current
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.captured_state import note
 from nki.frontend.code_objects import compiled, marked, origin
-from nki.frontend.device_loops import while_rounds
+from nki.frontend.dialect import Dialect, default_dialect
 from nki.frontend.host_calls import calls_back, is_host
 from nki.frontend.objects import construct, is_object
-from nki.frontend.rewrite import CALL, HOOKS, WHILE, rewrite
+from nki.frontend.rewrite import rewrite
 from nki.frontend.syntax_rules import check
-
-
-def compile_function(captured: Captured) -> types.FunctionType:
-    """``captured`` as a function that runs its rewritten code.
-
-    It has the file name, lines and columns of the user's source, and the very closure cells and globals of the
-    original, so it always sees their present values. The hooks come in as closure variables: that way the user's module
-    gets no name of ours, and looking up a global keeps Python's fast path.
-    """
-    code = _code(captured)
-    note(captured.node, captured.code, captured.globals, tuple(captured.cells.values()))
-    closure = tuple(captured.cells[name] if name in captured.cells else _HOOKS[name] for name in code.co_freevars)
-    function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
-    function.__kwdefaults__ = captured.kwdefaults
-    return function
-
-
-def prepare(fn: types.FunctionType) -> types.FunctionType:
-    """The rewritten version of a user function; rewritten functions and those of the host come back as they are.
-
-    The code is made once for each code object and module, the function around it anew each time, because closures share
-    their code. Raises what ``capture`` and ``check`` raise.
-    """
-    code = fn.__code__
-    entry = _prepared.get(id(code))
-    if entry is None or entry.module != id(fn.__globals__):
-        if origin(code) is not None:
-            return fn
-        entry = _prepared[id(code)] = _prepare_code(fn)
-    if entry.rewritten is None:
-        return fn
-    cells = fn.__closure__ or ()
-    note(entry.node, code, fn.__globals__, cells)
-    closure = tuple([cells[place] if isinstance(place, int) else _HOOKS[place] for place in entry.closure])
-    function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
-    if fn.__kwdefaults__ is not None:
-        function.__kwdefaults__ = fn.__kwdefaults__
-    return function
-
-
-def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """What ``fn(*args, **kwargs)`` means inside a kernel.
-
-    Functions and methods of the user run rewritten, also inside jit objects, ``partial`` and objects with a
-    ``__call__``. Classes and everything of the host are called as they are.
-    """
-    if isinstance(fn, types.FunctionType):
-        return prepare(fn)(*args, **kwargs)
-    if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
-        return prepare(fn.__func__)(fn.__self__, *args, **kwargs)
-    if isinstance(fn, functools.partial):
-        return invoke(fn.func, *fn.args, *args, **{**fn.keywords, **kwargs})  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
-    if isinstance(fn, type | types.BuiltinFunctionType):
-        return _call_native(fn, args, kwargs)
-    inner = unwrap(fn)
-    if inner is not fn:
-        return invoke(inner, *args, **kwargs)
-    call = type(fn).__call__ if callable(fn) else None
-    if isinstance(call, types.FunctionType):
-        return prepare(call)(fn, *args, **kwargs)
-    return fn(*args, **kwargs)
-
-
-def _call_native(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Call a class or built-in; the user functions that it will call back for us run rewritten, too."""
-    if calls_back(fn):
-        args = tuple(_callback(arg) for arg in args)
-    if "key" in kwargs and not isinstance(fn, type):
-        kwargs["key"] = _callback(kwargs["key"])
-    if is_object(fn):
-        return construct(fn, args, kwargs)
-    return fn(*args, **kwargs)
-
-
-def _callback(value: Any) -> Any:
-    return prepare(value) if isinstance(value, types.FunctionType) else value
+from nki.ir.recorder import is_recording
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,24 +31,123 @@ class _Prepared:
     closure: tuple[int | str, ...] = ()  # each closure variable of `rewritten`: its place in the original, or a hook
 
 
-_prepared: dict[int, _Prepared] = {}
-_HOOKS = {CALL: types.CellType(invoke), WHILE: types.CellType(while_rounds)}
+class Inliner:
+    """Calls of user functions in kernels of one dialect: keeps the rewritten code of each function."""
+
+    def __init__(self, dialect: Dialect) -> None:
+        self.dialect = dialect
+        self._prepared: dict[int, _Prepared] = {}
+        self._hooks = {name: types.CellType(factory(self)) for name, factory in dialect.hooks.items()}
+
+    def compile_function(self, captured: Captured) -> types.FunctionType:
+        """``captured`` as a function that runs its rewritten code.
+
+        It has the file name, lines and columns of the user's source, and the very closure cells and globals of the
+        original, so it always sees their present values. The hooks come in as closure variables: that way the user's
+        module gets no name of ours, and looking up a global keeps Python's fast path.
+        """
+        code = self._code(captured)
+        note(captured.node, captured.code, captured.globals, tuple(captured.cells.values()))
+        hooks = self._hooks
+        closure = tuple(captured.cells[name] if name in captured.cells else hooks[name] for name in code.co_freevars)
+        function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
+        function.__kwdefaults__ = captured.kwdefaults
+        return function
+
+    def prepare(self, fn: types.FunctionType) -> types.FunctionType:
+        """The rewritten version of a user function; rewritten functions and those of the host come back as they are.
+
+        The code is made once for each code object and module, the function around it anew each time, because closures
+        share their code. Raises what ``capture`` and ``check`` raise.
+        """
+        code = fn.__code__
+        entry = self._prepared.get(id(code))
+        if entry is None or entry.module != id(fn.__globals__):
+            if origin(code) is not None:
+                return fn
+            entry = self._prepared[id(code)] = self._prepare_code(fn)
+        if entry.rewritten is None:
+            return fn
+        cells = fn.__closure__ or ()
+        note(entry.node, code, fn.__globals__, cells)
+        hooks = self._hooks
+        closure = tuple([cells[place] if isinstance(place, int) else hooks[place] for place in entry.closure])
+        function = types.FunctionType(entry.rewritten, fn.__globals__, fn.__name__, fn.__defaults__, closure)
+        if fn.__kwdefaults__ is not None:
+            function.__kwdefaults__ = fn.__kwdefaults__
+        return function
+
+    def invoke(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Call ``fn(*args, **kwargs)`` as a kernel does.
+
+        Functions and methods of the user run rewritten, also inside jit objects, ``partial`` and objects with a
+        ``__call__``. Classes and everything of the host are called as they are.
+        """
+        if isinstance(fn, types.FunctionType):
+            return self.prepare(fn)(*args, **kwargs)
+        if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
+            return self.prepare(fn.__func__)(fn.__self__, *args, **kwargs)
+        if isinstance(fn, functools.partial):
+            return self.invoke(fn.func, *fn.args, *args, **{**fn.keywords, **kwargs})  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
+        if isinstance(fn, type | types.BuiltinFunctionType):
+            return self._call_native(fn, args, kwargs)
+        inner = unwrap(fn)
+        if inner is not fn:
+            return self.invoke(inner, *args, **kwargs)
+        call = type(fn).__call__ if callable(fn) else None
+        if isinstance(call, types.FunctionType):
+            return self.prepare(call)(fn, *args, **kwargs)
+        return fn(*args, **kwargs)
+
+    def _call_native(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call a class or built-in; the user functions that it will call back for us run rewritten, too."""
+        if calls_back(fn):
+            args = tuple(self._callback(arg) for arg in args)
+        if "key" in kwargs and not isinstance(fn, type):
+            kwargs["key"] = self._callback(kwargs["key"])
+        if is_object(fn):
+            return construct(fn, args, kwargs)
+        return fn(*args, **kwargs)
+
+    def _callback(self, value: Any) -> Any:
+        return self.prepare(value) if isinstance(value, types.FunctionType) else value
+
+    def _prepare_code(self, fn: types.FunctionType) -> _Prepared:
+        original = fn.__code__
+        key = id(original)
+        prepared = self._prepared
+        source = weakref.ref(original, lambda _: prepared.pop(key, None))
+        if is_host(fn):
+            return _Prepared(source, id(fn.__globals__), None)
+        captured = capture(fn, self.dialect)
+        check(captured, kernel=False)
+        code = self._code(captured)
+        places = {name: index for index, name in enumerate(original.co_freevars)}
+        closure = tuple(places.get(name, name) for name in code.co_freevars)
+        return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
+
+    def _code(self, captured: Captured) -> types.CodeType:
+        code = compiled(rewrite(captured), captured.class_name, captured.code, tuple(self._hooks))
+        return marked(code, captured.qualname, self.dialect)
 
 
-def _prepare_code(fn: types.FunctionType) -> _Prepared:
-    original = fn.__code__
-    key = id(original)
-    source = weakref.ref(original, lambda _: _prepared.pop(key, None))
-    if is_host(fn):
-        return _Prepared(source, id(fn.__globals__), None)
-    captured = capture(fn)
-    check(captured, kernel=False)
-    code = _code(captured)
-    places = {name: index for index, name in enumerate(original.co_freevars)}
-    closure = tuple(places.get(name, name) for name in code.co_freevars)
-    return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
+@functools.cache
+def inliner(dialect: Dialect) -> Inliner:
+    """The inliner of ``dialect``."""
+    return Inliner(dialect)
 
 
-def _code(captured: Captured) -> types.CodeType:
-    code = compiled(rewrite(captured), captured.class_name, captured.code, HOOKS)
-    return marked(code, captured.qualname)
+def compile_function(captured: Captured) -> types.FunctionType:
+    """``captured`` as a function that runs its rewritten code; see :meth:`Inliner.compile_function`."""
+    return inliner(captured.dialect).compile_function(captured)
+
+
+def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """Call ``fn`` as the kernel that is being recorded does; see :meth:`Inliner.invoke`."""
+    dialect = current("a function of the kernel").dialect if is_recording() else default_dialect()
+    return inliner(dialect).invoke(fn, *args, **kwargs)
+
+
+def call_hook(inliner: Inliner) -> Callable[..., Any]:
+    """The hook behind calls whose callee is not settled before the kernel runs."""
+    return inliner.invoke

@@ -70,7 +70,7 @@ class Survey:
             for value in map(unwrap, result.values.values()):
                 if isinstance(value, types.FunctionType) and not is_host(value) and self.is_new(value.__code__):
                     with contextlib.suppress(NkiError):  # it is of no file: where the kernel calls it, it will say so
-                        todo.append(capture(value))
+                        todo.append(capture(value, one.dialect))
 
     def is_new(self, code: types.CodeType) -> bool:
         """Whether the function was not looked at before; now it is."""

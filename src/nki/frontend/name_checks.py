@@ -15,6 +15,7 @@ from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
 from nki.frontend.capture import unwrap
+from nki.frontend.dialect import Dialect, InstructionStyle
 from nki.frontend.errors import (
     CallArgumentError,
     HostBuiltinError,
@@ -24,27 +25,8 @@ from nki.frontend.errors import (
 )
 from nki.frontend.host_calls import is_users
 from nki.frontend.purity import check_change, check_read
-from nki.frontend.removed_names import (
-    NAMESPACE,
-    REMOVED,
-    REMOVED_ATTRIBUTES,
-    REMOVED_KEYWORDS,
-    REMOVED_PARAMETERS,
-    SWAPPED,
-    result_fix,
-)
 from nki.frontend.report import Findings
 from nki.frontend.scopes import UNKNOWN
-
-CUSTOMARY: Final = {
-    "math": "import math",
-    "nccl": "import nki.collectives as nccl",
-    "nisa": "import nki.isa as nisa",
-    "nki": "import nki",
-    "nl": "import nki.language as nl",
-    "np": "import numpy as np",
-}
-"""Names that kernels use for modules, and the imports that give them."""
 
 HOST_BUILTINS: Final = frozenset({eval, exec, compile, __import__, globals, locals, open, input})
 """Built-ins that reach out of the kernel: into the interpreter or to the machine."""
@@ -57,17 +39,19 @@ def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
     captured, name = found.captured, node.id
     if name in captured.cells or name in captured.globals or hasattr(builtins, name):
         value = found.resolve(node, local)
-        if _is_beta1(value) and name not in found.unknown:
+        home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
+        fix = captured.dialect.removed.package_fix(home) if isinstance(home, str) else None
+        if fix is not None and name not in found.unknown:
             found.unknown.add(name)
-            message = f"`{name}` comes from `neuronxcc`, which kernels can no longer use"
-            found.report(RemovedApiError, node, message, NAMESPACE)
+            message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
+            found.report(RemovedApiError, node, message, fix)
         else:
             check_read(found, node, value)
     elif name not in found.unknown:
         found.unknown.add(name)
         message = f"name `{name}` is not defined"
         closures = {cell: captured.closure(cell) for cell in captured.cells}
-        fix = spelling(name, {**captured.globals, **closures}, local)
+        fix = spelling(captured.dialect, name, {**captured.globals, **closures}, local)
         found.doubt(UnknownNameError, node, message, fix)
     return True
 
@@ -82,7 +66,8 @@ def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str])
     if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
-    removed = REMOVED.get(f"{home}.{node.attr}") if home else REMOVED_ATTRIBUTES.get(node.attr)
+    removals = found.captured.dialect.removed
+    removed = removals.names.get(f"{home}.{node.attr}") if home else removals.attributes.get(node.attr)
     where = f"`{home or ast.unparse(node.value)}`"
     if removed is not None:
         message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
@@ -125,10 +110,12 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     older: dict[str, str] = getattr(callee, "older", {})
     takes = {*parameters, *older}
     known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
-    ignored = leftover(node, callee)
+    dialect = found.captured.dialect
+    style = dialect.instructions
+    ignored = leftover(node, callee, style)
     for keyword in node.keywords:
         if keyword is ignored:
-            message = f"`{written}` takes no `dtype`: {REMOVED_KEYWORDS['dtype']}"
+            message = f"`{written}` takes no `{style.ignored}`: {dialect.removed.keywords[style.ignored]}"
             found.warn(keyword, message, NkiDeprecationWarning)
         elif keyword not in known:
             _report_keyword(found, keyword, full, written, list(parameters))
@@ -139,27 +126,29 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
         signature.bind(*node.args, **{names[k.arg]: k.value for k in known if k.arg and names[k.arg]})
     except TypeError as misfit:
         user = found.users.get(node)
-        if "dst" in parameters and not isinstance(user, ast.Expr) and not any(k.arg == "dst" for k in known):
-            message = f"`{written}` returns no result: it writes to `dst`, its first argument"
-            found.report(RemovedApiError, node, message, result_fix(node, known, user, full))
+        passed = any(k.arg == style.destination for k in known)
+        if style.result_fix and style.destination in parameters and not isinstance(user, ast.Expr) and not passed:
+            message = f"`{written}` returns no result: it writes to `{style.destination}`, its first argument"
+            found.report(RemovedApiError, node, message, style.result_fix(node, known, user, full))
         elif known == node.keywords:
             form = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
             found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
         return
-    if full in SWAPPED and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
+    if full in style.source_first and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
         message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
         found.warn(node, message, NkiDeprecationWarning)
 
 
-def leftover(call: ast.Call, callee: Any) -> ast.keyword | None:
-    """The ``dtype`` that a call of an instruction passes besides its destination: NKI 0.2 let it be, and so do we."""
+def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keyword | None:
+    """The ignored keyword (``dtype``) that a call of an instruction passes besides its destination."""
     for keyword in call.keywords:
-        if keyword.arg == "dtype" and is_toolchain(callee) and isinstance(callee, types.FunctionType):
+        named = keyword.arg is not None and keyword.arg == style.ignored
+        if named and is_toolchain(callee) and isinstance(callee, types.FunctionType):
             signature = inspect.signature(callee)
             rest = {k.arg: k.value for k in call.keywords if k.arg and k is not keyword}
             if (
-                "dst" in signature.parameters
-                and "dtype" not in signature.parameters
+                style.destination in signature.parameters
+                and style.ignored not in signature.parameters
                 and len(rest) + 1 == len(call.keywords)
             ):
                 try:
@@ -176,7 +165,8 @@ def _first_word(node: ast.expr) -> str:
 
 def _report_keyword(found: Findings, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
     keyword = node.arg or ""
-    removed = REMOVED_PARAMETERS.get(f"{full}.{keyword}") or REMOVED_KEYWORDS.get(keyword)
+    removals = found.captured.dialect.removed
+    removed = removals.parameters.get(f"{full}.{keyword}") or removals.keywords.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
     found.doubt(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
@@ -193,18 +183,13 @@ def _is_settled(owner: object) -> bool:
     return is_toolchain(owner) and (isinstance(owner, type) or is_toolchain(type(owner)))
 
 
-def _is_beta1(value: object) -> bool:
-    home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
-    return isinstance(home, str) and (home == "neuronxcc" or home.startswith("neuronxcc."))
-
-
-def spelling(name: str, around: Mapping[str, object], local: Iterable[str]) -> str:
+def spelling(dialect: Dialect, name: str, around: Mapping[str, object], local: Iterable[str]) -> str:
     """The best guess at what an unknown name should be: an NKI function, a customary import, or a near name."""
     for alias, value in around.items():
         if isinstance(value, types.ModuleType) and is_toolchain(value) and hasattr(value, name):
             return f"did you mean `{alias}.{name}`?"
-    if name in CUSTOMARY:
-        return f"write `{CUSTOMARY[name]}` at the top of the file"
+    if name in dialect.imports:
+        return f"write `{dialect.imports[name]}` at the top of the file"
     known = (*local, *around, *vars(builtins))
     return did_you_mean(name, known, otherwise="define it, or take it as an argument")
 

@@ -13,7 +13,6 @@ from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names,
 
 CALL = "__nki_call__"
 WHILE = "__nki_while__"
-HOOKS = (CALL, WHILE)
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -35,6 +34,7 @@ def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
 class _Rewriting:
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
+        self.dialect = captured.dialect
 
     def changed(self, node: _Node, local: frozenset[str]) -> _Node:
         """``node`` itself if nothing in it changes, else a copy. ``local``: the names that scopes around it bind."""
@@ -50,15 +50,15 @@ class _Rewriting:
             node = ast.copy_location(type(node)(**fields), node)
         callee = self._callee(node, local) if isinstance(node, ast.Call) else UNKNOWN
         if isinstance(node, ast.Call) and callee is not UNKNOWN and is_host(callee) and not is_object(callee):
-            ignored = leftover(node, callee)
+            ignored = leftover(node, callee, self.dialect.instructions)
             if ignored is None:
                 return node
             keywords = [keyword for keyword in node.keywords if keyword is not ignored]
             return ast.copy_location(type(node)(func=node.func, args=node.args, keywords=keywords), node)
-        if isinstance(node, ast.Call):
+        if isinstance(node, ast.Call) and CALL in self.dialect.hooks:
             hook = ast.copy_location(ast.Name(CALL, ast.Load()), node.func)
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
-        if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS):
+        if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))
         return node
 

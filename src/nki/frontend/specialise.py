@@ -17,8 +17,7 @@ from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
 from nki.ir.program import Program
 from nki.ir.recorder import recording
-from nki.ir.types import Buffer, Tensor, TensorSpec
-from nki.language.tensor import NkiTensor
+from nki.ir.types import Access, Buffer, Tensor, TensorSpec, is_contiguous
 from nki.target.model import Target
 
 
@@ -39,6 +38,7 @@ def specialise(
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
     builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
+    builder.dialect = captured.dialect
     alias: dict[int, Any] = {}
     values = {name: copied(value, name, alias) for name, value in arguments.items()}
     inputs: list[Tensor] = []
@@ -47,7 +47,7 @@ def specialise(
         if isinstance(value, TensorSpec):
             tensor = builder.tensor(name, value.shape, value.dtype, place, role="input")
             inputs.append(tensor)
-            values[name] = NkiTensor.of(tensor)
+            values[name] = captured.dialect.tensor.wrap(Access.whole(tensor))
         elif isinstance(value, list) and core == 0:
             message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
             warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
@@ -77,22 +77,24 @@ def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     return function(**values)
 
 
-def _outputs(captured: Captured, result: Any) -> list[NkiTensor]:
+def _outputs(captured: Captured, result: Any) -> list[Access]:
     """The tensors that a kernel returned, each of them whole, maybe in another shape."""
     name, span = captured.name, _return_span(captured)
     allocate = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
     if result is None or (isinstance(result, tuple | list) and not result):
         raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate, span=span)
     items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
-    outputs: list[NkiTensor] = []
+    outputs: list[Access] = []
+    user_tensor = captured.dialect.tensor
     for item in items:
-        if not isinstance(item, NkiTensor):
+        if not isinstance(item, user_tensor.kind):
             raise ReturnError(
                 f"kernel {name!r} returns {type(item).__name__} {item!r:.60}; only HBM tensors reach the caller",
                 fix=allocate,
                 span=span,
             )
-        tensor = item.tensor
+        view = user_tensor.unwrap(item)
+        tensor = view.tensor
         if not tensor.buffer.is_hbm:
             raise ReturnError(
                 f"kernel {name!r} returns '{tensor.name}', which is in {tensor.buffer.value}",
@@ -109,26 +111,26 @@ def _outputs(captured: Captured, result: Any) -> list[NkiTensor]:
             raise ReturnError(
                 f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once", span=span
             )
-        if not _is_all(item):
-            kind = f" as {item.dtype}" if item.dtype is not tensor.dtype else ""
-            other = f" with steps {item.strides}{kind}" if item.size == tensor.elements else ""
+        if not _is_all(view):
+            kind = f" as {view.dtype}" if view.dtype is not tensor.dtype else ""
+            other = f" with steps {view.strides}{kind}" if view.size == tensor.elements else ""
             raise ReturnError(
-                f"kernel {name!r} returns a view {item.shape}{other} of '{tensor.name}' {tensor.shape}",
-                fix=f"copy the view to an output {item.shape} with nisa.dma_copy, or return all of '{tensor.name}'",
+                f"kernel {name!r} returns a view {view.shape}{other} of '{tensor.name}' {tensor.shape}",
+                fix=f"copy the view to an output {view.shape} with nisa.dma_copy, or return all of '{tensor.name}'",
                 span=tensor.span,
             )
         if tensor.buffer is not Buffer.shared_hbm and tensor.role != "input":
             message = f"'{tensor.name}' is returned and in nl.{tensor.buffer.value}: since NKI 0.3 results are in "
             warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning)
-        outputs.append(item)
+        outputs.append(view)
     return outputs
 
 
-def _is_all(view: NkiTensor) -> bool:
+def _is_all(view: Access) -> bool:
     """Whether a view is its whole tensor, element for element in the order in which they are stored."""
     tensor = view.tensor
     same = view.size == tensor.elements and view.dtype is tensor.dtype
-    return same and view.offset == 0 and view.is_contiguous() and not view.is_indirect()
+    return same and view.offset == 0 and is_contiguous(view) and view.dynamic is None
 
 
 def _parameter(captured: Captured, name: str) -> ast.AST:

@@ -1,19 +1,19 @@
-"""Whether Python code is NKI: one row per syntax tree node says yes, or which error it is.
+"""Syntax check: one rule per class of syntax tree nodes accepts a node or names the error.
 
-``TABLE`` is the whole rule book. A row is a function of the findings, the node and the names bound around it; it
-reports what is wrong and says whether the parts of the node are to be looked at as well.
+The rules are the dialect's. ``RULES`` is the rule book of NKI up to 0.6, whose kernels are parsed and not traced.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, Final, cast
 
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning
 from nki.frontend.capture import Captured
+from nki.frontend.dialect import SyntaxRule
 from nki.frontend.errors import (
     AsyncError,
     ClassInKernelError,
@@ -58,7 +58,7 @@ def findings(captured: Captured, *, kernel: bool = True) -> Findings:
     found = Findings(captured)
     node = captured.node
     if kernel:
-        _kernel_signature(found, node.args)
+        captured.dialect.signature_rule(found, node.args)
     local = bound_names(node)
     for part in (*getattr(node, "type_params", ()), *(node.body if isinstance(node.body, list) else [node.body])):
         _visit(found, part, local)
@@ -70,7 +70,8 @@ def _visit(found: Findings, node: ast.AST, local: frozenset[str]) -> None:
     """Judge ``node``, and its parts if its row says so. ``local``: the names that functions around it bind."""
     if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
         local |= bound_names(node)
-    if TABLE.get(type(node), _NEWER)(found, node, local):
+    dialect = found.captured.dialect
+    if dialect.syntax_rules.get(type(node), dialect.unknown_syntax)(found, node, local):
         for field, value in ast.iter_fields(node):
             if field not in _ELSEWHERE:
                 branch = isinstance(node, _BRANCHES.get(field, ()))
@@ -97,50 +98,50 @@ def _nodes(value: Any) -> Iterable[ast.AST]:
     return (part for part in cast(list[Any], value) if isinstance(part, ast.AST)) if isinstance(value, list) else ()
 
 
-Row = Callable[[Findings, Any, frozenset[str]], bool]
-
-
-def _accept(_found: Findings, _node: ast.AST, _local: frozenset[str]) -> bool:
+def accept(_found: Findings, _node: ast.AST, _local: frozenset[str]) -> bool:
+    """Rule of a node that is fine if its parts are."""
     return True
 
 
-def _refuse(error: type[NkiError], message: str, fix: str) -> Row:
-    def row(found: Findings, node: ast.AST, _local: frozenset[str]) -> bool:
+def refuse(error: type[NkiError], message: str, fix: str) -> SyntaxRule:
+    """Rule of a node that the language does not have."""
+
+    def rule(found: Findings, node: ast.AST, _local: frozenset[str]) -> bool:
         found.report(error, node, message, fix)
         return False  # what is inside may be fine or not: it has to be rewritten anyway
 
-    return row
+    return rule
 
 
 _PLAIN = "write it with plain functions, loops and branches"
-_NEWER = _refuse(SyntaxNotInNkiError, "NKI does not have this syntax", _PLAIN)
-_TYPES = _refuse(SyntaxNotInNkiError, "NKI has no generic functions or type aliases", "leave the types out")
-_TEMPLATE = _refuse(SyntaxNotInNkiError, "NKI has no template strings", "use an f-string")
-_YIELD = _refuse(GeneratorError, "NKI has no generators", "build a list and return it")
-_ASYNC = _refuse(AsyncError, "NKI has no `async` and `await`", "call functions plainly: a kernel runs in order")
-_WITH = _refuse(
+newer_syntax = refuse(SyntaxNotInNkiError, "NKI does not have this syntax", _PLAIN)
+_TYPES = refuse(SyntaxNotInNkiError, "NKI has no generic functions or type aliases", "leave the types out")
+_TEMPLATE = refuse(SyntaxNotInNkiError, "NKI has no template strings", "use an f-string")
+_YIELD = refuse(GeneratorError, "NKI has no generators", "build a list and return it")
+_ASYNC = refuse(AsyncError, "NKI has no `async` and `await`", "call functions plainly: a kernel runs in order")
+_WITH = refuse(
     WithError,
     "NKI has no `with` blocks, except `with nl.no_reorder():`",
     "call what it does before and after",
 )
-_TRY = _refuse(
+_TRY = refuse(
     TryError, "NKI has no exceptions to catch", "test beforehand with `if`; an error always ends the compilation"
 )
-_RAISE = _refuse(RaiseError, "NKI has no `raise`", "write `assert condition, message`")
-_GLOBAL = _refuse(
+_RAISE = refuse(RaiseError, "NKI has no `raise`", "write `assert condition, message`")
+_GLOBAL = refuse(
     GlobalError,
     "a kernel cannot assign to variables outside of itself: it is a pure function of its arguments",
     "take the value as an argument and return the new one",
 )
-_DELETE = _refuse(DelError, "NKI has no `del`", "use `pop` for entries of lists and dictionaries; variables may stay")
-_IMPORT = _refuse(ImportInKernelError, "NKI has no imports inside functions", "import it at the top of the file")
-_CLASS = _refuse(
+_DELETE = refuse(DelError, "NKI has no `del`", "use `pop` for entries of lists and dictionaries; variables may stay")
+_IMPORT = refuse(ImportInKernelError, "NKI has no imports inside functions", "import it at the top of the file")
+_CLASS = refuse(
     ClassInKernelError, "NKI has no classes inside functions", "define the class at the top of the file and use it here"
 )
-_MATCH = _refuse(MatchError, "NKI has no `match`", "write `if` and `elif`")
-_WALRUS = _refuse(WalrusError, "NKI has no assignments inside expressions", "assign on a line of its own before it")
-_SET = _refuse(LiteralError, "NKI has no sets", "use a list, a tuple, or a dictionary with string keys")
-_NOT_INSIDE = _refuse(SyntaxNotInNkiError, "this cannot stand inside a function", _PLAIN)
+_MATCH = refuse(MatchError, "NKI has no `match`", "write `if` and `elif`")
+_WALRUS = refuse(WalrusError, "NKI has no assignments inside expressions", "assign on a line of its own before it")
+_SET = refuse(LiteralError, "NKI has no sets", "use a list, a tuple, or a dictionary with string keys")
+_NOT_INSIDE = refuse(SyntaxNotInNkiError, "this cannot stand inside a function", _PLAIN)
 
 
 def _constant(found: Findings, node: ast.Constant, _local: frozenset[str]) -> bool:
@@ -241,7 +242,8 @@ def _function(found: Findings, node: ast.FunctionDef, local: frozenset[str]) -> 
     return True
 
 
-def _kernel_signature(found: Findings, args: ast.arguments) -> None:
+def kernel_signature(found: Findings, args: ast.arguments) -> None:
+    """Judge the parameters of a kernel: each by its name, none by keyword only."""
     for arg, stars in ((args.vararg, "*"), (args.kwarg, "**")):
         if arg is not None:
             message = f"a kernel cannot take `{stars}{arg.arg}`: its arguments must be known one by one"
@@ -251,12 +253,12 @@ def _kernel_signature(found: Findings, args: ast.arguments) -> None:
         found.warn(args.kwonlyargs[0], message, NkiDeprecationWarning)
 
 
-_ROWS: Final[dict[str, Row]] = {
+_BY_NAME: Final[dict[str, SyntaxRule]] = {
     # Statements
     "FunctionDef": _function,
     "AsyncFunctionDef": _ASYNC,
     "ClassDef": _CLASS,
-    "Return": _accept,
+    "Return": accept,
     "Delete": _DELETE,
     "Assign": _assignment,
     "TypeAlias": _TYPES,
@@ -264,66 +266,66 @@ _ROWS: Final[dict[str, Row]] = {
     "AnnAssign": _assignment,
     "For": check_targets,
     "AsyncFor": _ASYNC,
-    "While": _accept,
-    "If": _accept,
+    "While": accept,
+    "If": accept,
     "With": _with,
     "AsyncWith": _ASYNC,
     "Match": _MATCH,
     "Raise": _RAISE,
     "Try": _TRY,
     "TryStar": _TRY,
-    "Assert": _accept,
+    "Assert": accept,
     "Import": _IMPORT,
     "ImportFrom": _IMPORT,
     "Global": _GLOBAL,
     "Nonlocal": _GLOBAL,
     "Expr": _expression,
-    "Pass": _accept,
-    "Break": _accept,
-    "Continue": _accept,
+    "Pass": accept,
+    "Break": accept,
+    "Continue": accept,
     # Expressions
-    "BoolOp": _accept,
+    "BoolOp": accept,
     "NamedExpr": _WALRUS,
-    "BinOp": _accept,
-    "UnaryOp": _accept,
-    "Lambda": _accept,
-    "IfExp": _accept,
+    "BinOp": accept,
+    "UnaryOp": accept,
+    "Lambda": accept,
+    "IfExp": accept,
     "Dict": _dict,
     "Set": _SET,
-    "ListComp": _accept,
+    "ListComp": accept,
     "SetComp": _SET,
     "DictComp": _dict_comprehension,
-    "GeneratorExp": _accept,
+    "GeneratorExp": accept,
     "Await": _ASYNC,
     "Yield": _YIELD,
     "YieldFrom": _YIELD,
     "Compare": _compare,
     "Call": check_call,
-    "FormattedValue": _accept,
+    "FormattedValue": accept,
     "Interpolation": _TEMPLATE,
-    "JoinedStr": _accept,
+    "JoinedStr": accept,
     "TemplateStr": _TEMPLATE,
     "Constant": _constant,
     "Attribute": check_attribute,
-    "Subscript": _accept,
-    "Starred": _accept,
+    "Subscript": accept,
+    "Starred": accept,
     "Name": check_name,
-    "List": _accept,
-    "Tuple": _accept,
-    "Slice": _accept,
+    "List": accept,
+    "Tuple": accept,
+    "Slice": accept,
     # Operators: what they mean depends on the values
-    **dict.fromkeys(("Load", "Store", "And", "Or", "Not", "Invert", "UAdd", "USub"), _accept),
-    **dict.fromkeys(("Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow"), _accept),
-    **dict.fromkeys(("LShift", "RShift", "BitOr", "BitXor", "BitAnd"), _accept),
-    **dict.fromkeys(("Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"), _accept),
+    **dict.fromkeys(("Load", "Store", "And", "Or", "Not", "Invert", "UAdd", "USub"), accept),
+    **dict.fromkeys(("Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow"), accept),
+    **dict.fromkeys(("LShift", "RShift", "BitOr", "BitXor", "BitAnd"), accept),
+    **dict.fromkeys(("Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"), accept),
     "Del": _DELETE,
     # Parts
     "comprehension": check_targets,
-    "arguments": _accept,
-    "arg": _accept,
-    "keyword": _accept,
+    "arguments": accept,
+    "arg": accept,
+    "keyword": accept,
     "alias": _IMPORT,
-    "withitem": _accept,
+    "withitem": accept,
     "ExceptHandler": _TRY,
     "match_case": _MATCH,
     "MatchValue": _MATCH,
@@ -342,8 +344,10 @@ _ROWS: Final[dict[str, Row]] = {
     "Interactive": _NOT_INSIDE,
     "Expression": _NOT_INSIDE,
     "FunctionType": _NOT_INSIDE,
-    "TypeIgnore": _accept,
+    "TypeIgnore": accept,
 }
 
-TABLE: Final[dict[type[ast.AST], Row]] = {getattr(ast, name): row for name, row in _ROWS.items() if hasattr(ast, name)}
-"""The rows of the node classes that the running Python has."""
+RULES: Final[dict[type[ast.AST], SyntaxRule]] = {
+    getattr(ast, name): rule for name, rule in _BY_NAME.items() if hasattr(ast, name)
+}
+"""The rules of the node classes that the running Python has."""

@@ -315,6 +315,16 @@ def by_elements(access: Access) -> bool:
     return access.dynamic is not None and access.dynamic.reach is Reach.elements
 
 
+def is_contiguous(access: Access) -> bool:
+    """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+    step = 1
+    for size, stride in reversed(list(zip(access.shape, access.strides, strict=True))[access.buffer.on_chip :]):
+        if size != 1 and stride != step:
+            return False
+        step *= size
+    return True
+
+
 class Role(Enum):
     """What an instruction does with an operand."""
 

@@ -161,16 +161,6 @@ def flatten_dims(t: T, start_dim: int, end_dim: int) -> T:
     return _seen(t, (*t.shape[:start], merged, *t.shape[last:]), (*t.strides[:start], *step, *t.strides[last:]))
 
 
-def is_contiguous(t: Access) -> bool:
-    """Whether the elements lie one behind the other, in row-major order; on chip, those of a partition."""
-    step = 1
-    for size, stride in reversed(list(zip(t.shape, t.strides, strict=True))[t.buffer.on_chip :]):
-        if size != 1 and stride != step:
-            return False
-        step *= size
-    return True
-
-
 def _sizes(t: Access, what: str, given: Any, least: int = 1) -> tuple[int, ...]:
     """``given`` as sizes of dimensions."""
     items = cast("tuple[Any, ...]", given) if isinstance(given, tuple | list) else (given,)
@@ -217,5 +207,5 @@ def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[in
 
 
 __all__ = [
-    "broadcast", "expand_dim", "flatten_dims", "is_contiguous", "permute", "reshape", "reshape_dim", "squeeze_dim",
+    "broadcast", "expand_dim", "flatten_dims", "permute", "reshape", "reshape_dim", "squeeze_dim",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Tensor, has_rows, row_major
+from nki.ir.types import Access, Tensor, has_rows, is_contiguous, row_major
 from nki.ir.value_printer import values
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
@@ -160,7 +160,7 @@ class NkiTensor(Access):
 
     def is_contiguous(self) -> bool:
         """Whether the elements (on chip: those of a partition) lie one behind the other in row-major order."""
-        return shaping.is_contiguous(self)
+        return is_contiguous(self)
 
     def is_indirect(self) -> bool:
         """Whether an index known only at run time is part of the view's address."""

@@ -1,1 +1,1 @@
-"""One file per stage of the pipeline: ``run(kernel, target)`` and ``legal(kernel)``, the state that it leaves."""
+"""One file per stage of the pipeline; :mod:`nki.passes.stage` says what a stage is."""

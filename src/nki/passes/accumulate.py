@@ -8,22 +8,35 @@ tensor was made is overwritten; a place that has been written is added to. A mat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nki.analysis.psum_state import PsumState
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer
 from nki.isa.instructions.psum_zero import PsumZero
+from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 
-def run(kernel: Program, target: Target) -> Program:
-    """``kernel`` with every matmul's ``accumulate`` decided. Raises PsumError where that is not known."""
-    if not any(tensor.buffer is Buffer.psum for tensor in kernel.tensors):
-        return kernel
-    return kernel.with_body(_decided(kernel.body, PsumState(target)))
+@dataclass(frozen=True)
+class Accumulate(CoreStage):
+    """Stage ``accumulate``."""
+
+    name: ClassVar[str] = "accumulate"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with every matmul's ``accumulate`` decided. Raises PsumError where it is not known."""
+        if not any(tensor.buffer is Buffer.psum for tensor in core.tensors):
+            return core
+        return core.with_body(_decided(core.body, PsumState(target)))
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """No matmul is undecided."""
+        undecided = [inst for inst in program.instructions() if getattr(inst, "accumulate", False) is None]
+        assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"
 
 
 def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...]:
@@ -48,11 +61,3 @@ def decided(inst: Inst, psum: PsumState) -> list[Inst]:
         made.where = inst.where
         psum.record(made)
     return result
-
-
-def legal(kernel: Program) -> None:
-    """No matmul is undecided."""
-    undecided = [
-        inst for core in kernel.cores for inst in core.instructions() if getattr(inst, "accumulate", False) is None
-    ]
-    assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"

@@ -1,4 +1,4 @@
-"""Stage ``depend``: the edges that the user has drawn agree with what the data need, and program order obeys both.
+"""Stage ``order``: the edges that the user has drawn agree with what the data need, and program order obeys both.
 
 Instructions depend on each other where one writes bytes that the other reads or writes, and where ``after`` says so. An
 edge may ask for an instruction to be complete before another that stands earlier in the program; the later one is then
@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
+from typing import ClassVar
 
 from nki.analysis.dependence import ReachingAccesses
 from nki.analysis.memory_effects import annotate_effects, effects_of
@@ -19,46 +20,62 @@ from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
 from nki.ir.ordering import Edge, edges, named
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access
+from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 Level = dict[int, list[tuple[Statement, Statement, Edge]]]
 """By id of the loop in whose body they are (0: the kernel's own): edges between two statements of that body."""
 
 
-def run(kernel: Program, target: Target) -> Program:  # noqa: ARG001  # as all stages
-    """``kernel`` with its statements in an order that obeys all edges; the order of the program if that does.
+@dataclass(frozen=True)
+class Order(CoreStage):
+    """Stage ``order``."""
 
-    Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that cannot
-    be, which only text can draw.
-    """
-    if not any(inst.after for inst in kernel.instructions()):
-        return kernel
-    levels: Level = {}
-    for edge, consumer, producer in edges(kernel.body):
-        depth = len(producer)
-        inside = consumer[depth] if len(consumer) > depth else edge.consumer
-        levels.setdefault(id(producer[-1]) if producer else 0, []).append((inside, edge.producer, edge))
-    return kernel.with_body(_ordered(kernel, kernel.body, 0, levels))
+    name: ClassVar[str] = "order"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with its statements in an order that obeys all edges; program order if that does.
+
+        Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that
+        cannot be, which only text can draw.
+        """
+        if not any(inst.after for inst in core.instructions()):
+            return core
+        levels: Level = {}
+        for edge, consumer, producer in edges(core.body):
+            depth = len(producer)
+            inside = consumer[depth] if len(consumer) > depth else edge.consumer
+            levels.setdefault(id(producer[-1]) if producer else 0, []).append((inside, edge.producer, edge))
+        return core.with_body(_ordered(core, core.body, 0, levels))
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Every instruction follows all those that its edges name."""
+        for core in program.cores:
+            seen: set[str] = set()
+            for inst in core.instructions():
+                assert seen.issuperset(inst.after), f"{inst!r} stands before {set(inst.after) - seen}"
+                if inst.label:
+                    seen.add(inst.label)
 
 
-def _ordered(kernel: Program, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
+def _ordered(core: CoreProgram, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
     """``body`` in an order that obeys the edges of this level, and the bodies of its loops likewise."""
     drawn = levels.get(level, [])
     number = {id(statement): i for i, statement in enumerate(body)}
     if any(number[id(consumer)] < number[id(producer)] for consumer, producer, _ in drawn):
         extra = [(number[id(consumer)], number[id(producer)], edge) for consumer, producer, edge in drawn]
-        body = [body[i] for i in _sorted(body, dependences(kernel, body), extra)]
-    return tuple(s if isinstance(s, Inst) else replace(s, body=_ordered(kernel, s.body, id(s), levels)) for s in body)
+        body = [body[i] for i in _sorted(body, dependences(core, body), extra)]
+    return tuple(s if isinstance(s, Inst) else replace(s, body=_ordered(core, s.body, id(s), levels)) for s in body)
 
 
-def dependences(kernel: Program, body: Sequence[Statement]) -> list[set[int]]:
+def dependences(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
     """For each statement the numbers of those before it that it depends on by data, as far as others do not imply it.
 
     A loop is one statement, which touches what its body touches and the registers that it counts in and asks.
     """
-    reaching = ReachingAccesses(annotate_effects(kernel, kernel.places))
+    reaching = ReachingAccesses(annotate_effects(core, core.placement))
     registers = _Registers()
     result: list[set[int]] = []
     for number, statement in enumerate(body):
@@ -168,13 +185,4 @@ def _words(statement: Statement) -> str:
     return "the run-time loop" + (f" of line {span.line}" if span else "")
 
 
-def legal(kernel: Program) -> None:
-    """Every instruction stands behind those that its edges name."""
-    seen: set[str] = set()
-    for inst in kernel.instructions():
-        assert seen.issuperset(inst.after), f"{inst!r} stands before {set(inst.after) - seen}"
-        if inst.label:
-            seen.add(inst.label)
-
-
-__all__ = ["dependences", "legal", "run"]
+__all__ = ["Order", "dependences"]

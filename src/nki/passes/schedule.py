@@ -10,47 +10,65 @@ Run-time loops are barriers; the regions between them are scheduled one by one.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nki.analysis.dependence import GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
+from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, regions
 from nki.ir.ordering import named
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
+from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 
-def run(kernel: Program, target: Target, *, reorder: bool = True) -> Program:
-    """``kernel`` with a queue for every instruction, in the order in which they begin; ``reorder``: that may be another
-    than the program's. A kernel whose instructions have queues stays as it is.
-
-    Raises :class:`QueueError` for a queue that cannot run its instruction, or where only some have one.
+@dataclass(frozen=True)
+class Schedule(CoreStage):
+    """Stage ``schedule``. ``reorder``: instructions may begin in another order than the program's (None: unless the
+    environment says OPEN_NKI_REORDER=0).
     """
-    assignment = Assignment(target)
-    without = [inst for inst in kernel.instructions() if not inst.queue]
-    if not any(inst.queue for inst in kernel.instructions()):
-        return kernel.with_body(_Scheduler(kernel, assignment, reorder).body(kernel.body))
-    if without:
-        error = QueueError(
-            f"{named(without[0])} has no queue, and other instructions have one",
-            fix="put every instruction on a queue, or none",
-        )
-        raise error.at(without[0].where.span, without[0].where.stack)
-    for inst in kernel.instructions():
-        assignment.check(inst)
-    return kernel
+
+    name: ClassVar[str] = "schedule"
+    reorder: bool | None = None
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with a queue for every instruction, in the order in which they begin.
+
+        A program whose instructions have queues stays as it is. Raises :class:`QueueError` for a queue that cannot run
+        its instruction, or where only some have one.
+        """
+        assignment = Assignment(target)
+        without = [inst for inst in core.instructions() if not inst.queue]
+        if not any(inst.queue for inst in core.instructions()):
+            reorder = knobs.reorder() if self.reorder is None else self.reorder
+            return core.with_body(_Scheduler(core, assignment, reorder).body(core.body))
+        if without:
+            error = QueueError(
+                f"{named(without[0])} has no queue, and other instructions have one",
+                fix="put every instruction on a queue, or none",
+            )
+            raise error.at(without[0].where.span, without[0].where.stack)
+        for inst in core.instructions():
+            assignment.check(inst)
+        return core
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Every instruction has a queue."""
+        without = [inst for inst in program.instructions() if not inst.queue]
+        assert not without, f"schedule left {len(without)} instructions without a queue"
 
 
 class _Scheduler:
     """Schedules a program region by region."""
 
-    def __init__(self, kernel: Program, assignment: Assignment, reorder: bool) -> None:
+    def __init__(self, kernel: CoreProgram, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
-        self.graphs = GraphBuilder(annotate_effects(kernel, kernel.places), 2 * WINDOW) if reorder else None
+        self.graphs = GraphBuilder(annotate_effects(kernel, kernel.placement), 2 * WINDOW) if reorder else None
         self.queue_numbers: dict[str, int] = {}
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
@@ -73,9 +91,9 @@ class _Scheduler:
         return assigned if order is None else [assigned[number] for number in order]
 
 
-def predicted_ns(kernel: Program, target: Target) -> float:
+def predicted_ns(kernel: CoreProgram, target: Target) -> float:
     """Time of a scheduled program on one core by the estimates, if all queues keep their order."""
-    graphs = GraphBuilder(annotate_effects(kernel, kernel.places), 2 * WINDOW)
+    graphs = GraphBuilder(annotate_effects(kernel, kernel.placement), 2 * WINDOW)
     return _predicted_ns(kernel.body, Assignment(target), graphs)
 
 
@@ -92,9 +110,3 @@ def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: Gra
             rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
             total += len(rounds or ()) * once
     return total
-
-
-def legal(kernel: Program) -> None:
-    """Every instruction has a queue."""
-    without = [inst for inst in kernel.instructions() if not inst.queue]
-    assert not without, f"schedule left {len(without)} instructions without a queue"

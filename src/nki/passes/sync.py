@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,22 +24,34 @@ from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, regions
 from nki.ir.ordering import named
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
+from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 Clock = list[int]
 
 
-def run(kernel: Program, target: Target) -> Program:  # noqa: ARG001  # as all stages
-    """``kernel`` with the waits that it needs. Waits that it already has stay as they are.
+@dataclass(frozen=True)
+class Sync(CoreStage):
+    """Stage ``sync``."""
 
-    Raises :class:`MissingWaitError` or :class:`QueueDeadlockError` if those do not keep the order that instructions
-    need.
-    """
-    if any(inst.waits for inst in kernel.instructions()):
-        check(kernel)
-        return kernel
-    return kernel.with_body(_Waiting(kernel).body(kernel.body))
+    name: ClassVar[str] = "sync"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with the waits that it needs. Waits that it already has stay as they are.
+
+        Raises :class:`MissingWaitError` or :class:`QueueDeadlockError` if those do not keep the order that instructions
+        need.
+        """
+        if any(inst.waits for inst in core.instructions()):
+            _check_core(core)
+            return core
+        return core.with_body(_Waiting(core).body(core.body))
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Every instruction is on a queue."""
+        lost = [inst for inst in program.instructions() if not inst.queue]
+        assert not lost, f"sync left {lost} without a queue"
 
 
 @dataclass(slots=True)
@@ -60,8 +73,8 @@ def _later(one: Clock, two: Clock) -> Clock:
 class _Waiting:
     """Finds the waits of a kernel, region by region."""
 
-    def __init__(self, kernel: Program) -> None:
-        self.reaching = ReachingAccesses(annotate_effects(kernel, kernel.places))
+    def __init__(self, kernel: CoreProgram) -> None:
+        self.reaching = ReachingAccesses(annotate_effects(kernel, kernel.placement))
         self.queues: dict[str, int] = {}
         for inst in kernel.instructions():
             self.queues.setdefault(inst.queue, len(self.queues))
@@ -136,13 +149,17 @@ class _Waiting:
         return result
 
 
-def check(kernel: Program) -> None:
-    """Raise unless the kernel's waits keep every order that its dependences ask for, and let all queues go on.
+def check(program: Program) -> None:
+    """Raise unless the waits of each core keep every order that its dependences ask for, and let all queues go on.
 
     Dependences are those of the instructions in the order of the text, and the edges that labels draw.
     """
-    checking = _Checking(kernel)
-    checking.body(kernel.body)
+    for core in program.cores:
+        _check_core(core)
+
+
+def _check_core(core: CoreProgram) -> None:
+    _Checking(core).body(core.body)
 
 
 class _Checking(_Waiting):
@@ -227,9 +244,3 @@ def _executable(instructions: list[Inst], queues: dict[str, int]) -> list[int]:
 
 def _may_begin(inst: Inst, queues: dict[str, int], done: list[int]) -> bool:
     return all(queue in queues and done[queues[queue]] >= count for queue, count in inst.waits)
-
-
-def legal(kernel: Program) -> None:
-    """What waits is on a queue."""
-    lost = [inst for inst in kernel.instructions() if not inst.queue]
-    assert not lost, f"sync left {lost} without a queue"

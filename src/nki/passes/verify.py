@@ -6,7 +6,8 @@ Instructions were verified as they were recorded; a kernel that came as text or 
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from nki.base.errors import (
     ConstantWrittenError,
@@ -19,58 +20,79 @@ from nki.base.errors import (
 from nki.ir.access_bounds import Extent, check_windows
 from nki.ir.instruction import Inst
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
 from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access
 from nki.ir.verifier import verify
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.sendrecv import Sendrecv
+from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 
-def run(kernel: Program, target: Target) -> Program:
-    """``kernel`` itself. Raises the error of the first rule that is broken, at the user's line."""
-    for tensor in kernel.tensors:
-        check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
-    _structure(kernel, target)
-    _loops(kernel)
-    known: dict[tuple[Any, ...], bool] = {}
-    windows: dict[tuple[Any, ...], Extent] = {}
-    for inst in kernel.instructions():
-        try:
-            check_windows(inst, windows)
-            verify(inst, target, known)
-            check_cores(inst, kernel.core, kernel.grid)
-        except NkiError as error:
-            raise error.at(inst.where.span, inst.where.stack) from None
-    return kernel
+@dataclass(frozen=True)
+class Verify(CoreStage):
+    """Stage ``verify``."""
+
+    name: ClassVar[str] = "verify"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
+        """``core`` itself. Raises the error of the first rule that is broken, at the user's line."""
+        for tensor in core.tensors:
+            check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
+        _structure(core, program, target)
+        _loops(core)
+        known: dict[tuple[Any, ...], bool] = {}
+        windows: dict[tuple[Any, ...], Extent] = {}
+        for inst in core.instructions():
+            try:
+                check_windows(inst, windows)
+                verify(inst, target, known)
+                check_cores(inst, core.rank, program.grid)
+            except NkiError as error:
+                raise error.at(inst.where.span, inst.where.stack) from None
+        return core
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
+        written = {*program.inputs}
+        fixed = {*program.inputs}.difference(program.outputs)
+        for inst in program.instructions():
+            check_writes(inst)
+            for access in inst.writes():
+                if access.tensor in fixed:
+                    raise _input_written(inst, access, program)
+                written.add(access.tensor)
+        for tensor in program.outputs:
+            if tensor not in written:
+                raise OutputUnwrittenError(
+                    f"kernel {program.name!r} returns '{tensor.name}' and never writes to it",
+                    fix="copy the result into it with nisa.dma_copy",
+                    span=tensor.span,
+                )
 
 
-def _structure(kernel: Program, target: Target) -> None:
-    """Inputs and outputs are what callers can pass and receive."""
-    known, fix = set(kernel.tensors), "compare with the output of `nki dump`"
+def _structure(core: CoreProgram, kernel: Program, target: Target) -> None:
+    """Inputs and outputs are tensors that callers can pass and receive."""
+    known, fix = set(core.tensors), "compare with the output of `nki dump`"
     for tensor in (*kernel.inputs, *kernel.outputs):
         if not tensor.buffer.is_hbm or tensor not in known:
             raise StructureError(f"'{tensor.name}' passes between kernel and caller and is not in HBM", fix=fix)
-    for tensor in kernel.tensors:
+    for tensor in core.tensors:
         size = None if tensor.data is None else len(tensor.data.data)
         if (tensor.role == "constant" and tensor.buffer.is_hbm, size) not in ((True, tensor.nbytes), (False, None)):
             raise StructureError(f"'{tensor.name}' is no constant in HBM with the data that it needs", fix=fix)
-    specs = zip(kernel.output_specs(), kernel.outputs, strict=True)
+    specs = zip(kernel.signature.output_specs(), kernel.outputs, strict=True)
     if any(math.prod(spec.shape) != tensor.elements or min(spec.shape, default=0) < 1 for spec, tensor in specs):
         raise StructureError(f"kernel {kernel.name!r} returns a tensor in a shape that it cannot have", fix=fix)
     if not kernel.outputs or len(set(kernel.outputs)) < len(kernel.outputs):
         raise StructureError(f"kernel {kernel.name!r} returns no tensor, or one of them twice", fix=fix)
     for role, tensors in (("input", {*kernel.inputs}), ("output", {*kernel.outputs}.difference(kernel.inputs))):
-        if {t for t in kernel.tensors if t.role == role} != tensors:
+        if {t for t in core.tensors if t.role == role} != tensors:
             raise StructureError(f"the {role}s that kernel {kernel.name!r} declares and has are not the same", fix=fix)
     count = kernel.grid[0] if kernel.grid else 1
-    if (
-        len(kernel.grid) > 1
-        or not 1 <= count <= target.logical_core_max
-        or (kernel.core == 0) != (len(kernel.cores) == count)
-    ):
+    if len(kernel.grid) > 1 or not 1 <= count <= target.logical_core_max or len(kernel.cores) != count:
         raise StructureError(
             f"kernel {kernel.name!r} has grid {kernel.grid} and programs for {len(kernel.cores)} cores; {target.name} "
             f"runs a kernel on at most {target.logical_core_max}",
@@ -78,10 +100,10 @@ def _structure(kernel: Program, target: Target) -> None:
         )
 
 
-def _loops(kernel: Program) -> None:
+def _loops(core: CoreProgram) -> None:
     """Loops count in registers of their own, by steps that end."""
     fix = "compare with the output of `nki dump`"
-    for loop in loops(kernel.body):
+    for loop in loops(core.body):
         names = [r.name for r in (loop.register, *loop.reads()) if not is_register(r)]
         if names:
             raise StructureError(f"'{names[0]}' controls a loop and is no register", fix=fix).at(loop.where.span)
@@ -131,26 +153,6 @@ def check_writes(inst: Inst) -> None:
                 f"{inst.mnemonic} writes to '{access.name}', a constant, which all launches and all cores share",
                 fix="copy it to a tensor of its own first, with nisa.dma_copy",
             ).at(inst.where.span, inst.where.stack)
-
-
-def legal(kernel: Program) -> None:
-    """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
-    written = {*kernel.inputs}
-    fixed = {*kernel.inputs}.difference(kernel.outputs)
-    for core in kernel.cores:
-        for inst in core.instructions():
-            check_writes(inst)
-            for access in inst.writes():
-                if access.tensor in fixed:
-                    raise _input_written(inst, access, kernel)
-                written.add(access.tensor)
-    for tensor in kernel.outputs:
-        if tensor not in written:
-            raise OutputUnwrittenError(
-                f"kernel {kernel.name!r} returns '{tensor.name}' and never writes to it",
-                fix="copy the result into it with nisa.dma_copy",
-                span=tensor.span,
-            )
 
 
 def _input_written(inst: Inst, access: Access, kernel: Program) -> NkiError:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
-from nki.ir.program import Program, joined
+from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 
 
@@ -32,10 +32,10 @@ class _Uses:
 
 def run(program: Program) -> Program:
     """Return ``program`` without redundant copies, on all cores."""
-    return joined([core.with_body(eliminate_copies(core)) for core in program.cores])
+    return program.with_cores(core.with_body(eliminate_copies(core, program.signature)) for core in program.cores)
 
 
-def eliminate_copies(core: Program) -> list[Statement]:
+def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]:
     """The statements of ``core`` without redundant copies."""
     body: list[Statement | None] = list(core.body)
     uses: dict[Tensor, _Uses] = {}
@@ -50,8 +50,8 @@ def eliminate_copies(core: Program) -> list[Statement]:
             uses.setdefault(access.tensor, _Uses()).reads.append(position)
         for access in inst.writes():
             uses.setdefault(access.tensor, _Uses()).writes.append(position)
-    sources = {*core.inputs, *core.constants()}.difference(core.outputs)
-    outputs = set(core.outputs) - pinned - {*core.inputs}
+    sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
+    outputs = set(signature.outputs) - pinned - {*signature.inputs}
     for tensor, use in uses.items():
         if tensor.buffer is not Buffer.sbuf or tensor in pinned:
             continue

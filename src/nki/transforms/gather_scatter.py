@@ -11,7 +11,7 @@ from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
 from nki.ir.gather_offsets import chosen, stand_ins
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
-from nki.ir.program import Program, joined
+from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
 from nki.isa.instructions.tensor_copy import TensorCopy
 from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
@@ -21,7 +21,7 @@ def run(program: Program) -> Program:
     """Return ``program`` with an expansion on every instruction on indirect views."""
     if not any(_is_indirect(inst) for core in program.cores for inst in core.instructions()):
         return program
-    return joined([core.with_body(changed(core.body, _expanded)) for core in program.cores])
+    return program.with_cores(core.with_body(changed(core.body, _expanded)) for core in program.cores)
 
 
 def _is_indirect(inst: Inst) -> bool:

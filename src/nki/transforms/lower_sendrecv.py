@@ -14,7 +14,7 @@ from dataclasses import replace
 from nki.base.dtype import uint8
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
-from nki.ir.program import Program, joined
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -29,11 +29,8 @@ def run(program: Program) -> Program:
     if len(program.cores) == 1:
         return program
     mailboxes = _mailboxes(program)
-    return joined(
-        [
-            replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes), others=())
-            for core in program.cores
-        ]
+    return program.with_cores(
+        replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes)) for core in program.cores
     )
 
 
@@ -49,17 +46,17 @@ def _mailboxes(program: Program) -> list[Tensor]:
     return [Tensor(f"mailbox {rank}", (size,), uint8, Buffer.shared_hbm) for rank, _ in enumerate(program.cores)]
 
 
-def lower(core: Program, mailboxes: Sequence[Tensor]) -> tuple[Statement, ...]:
+def lower(core: CoreProgram, mailboxes: Sequence[Tensor]) -> tuple[Statement, ...]:
     """The body of one core with copies and barriers instead of exchanges."""
 
     def lowered(inst: Inst) -> Iterable[Inst]:
         if isinstance(inst, CoreBarrier):
-            if inst.together() == (core.core,):
+            if inst.together() == (core.rank,):
                 return []
             return [_barrier(inst, inst.data, inst.together(), f"core_barrier {inst.data.name}")]
-        if not isinstance(inst, Sendrecv) or inst.send_to_rank == core.core:
+        if not isinstance(inst, Sendrecv) or inst.send_to_rank == core.rank:
             return [inst]
-        return _exchange(inst, core.core, mailboxes)
+        return _exchange(inst, core.rank, mailboxes)
 
     return changed(core.body, lowered)
 

@@ -15,7 +15,7 @@ from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, fl
 from nki.base.errors import NkiError, WidenedViewError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 
 LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2)
@@ -58,14 +58,11 @@ class Widening:
 
     def kernel(self, kernel: Program) -> Program:
         """``kernel``, on all cores, with what stands for its tensors, and so without their places."""
-        return replace(
-            kernel,
-            places={},
-            body=self.body(kernel.body),
-            tensors=tuple(map(self.tensor, kernel.tensors)),
-            outputs=tuple(map(self.tensor, kernel.outputs)),
-            others=tuple(map(self.kernel, kernel.others)),
+        signature = replace(kernel.signature, outputs=tuple(map(self.tensor, kernel.outputs)))
+        cores = (
+            CoreProgram(core.rank, self.body(core.body), tuple(map(self.tensor, core.tensors))) for core in kernel.cores
         )
+        return replace(kernel, signature=signature, cores=tuple(cores))
 
     def body(self, body: Iterable[Statement]) -> tuple[Statement, ...]:
         """``body`` on what stands for its operands."""

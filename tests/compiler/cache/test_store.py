@@ -254,7 +254,7 @@ def test_an_entry_breaks_no_rules(run: Run, folder: Path) -> None:
     run()
     (path,) = entries(folder)
     program = artifact.loads(path.read_bytes())
-    program.body[1].data.offset = 1 << 20  # type: ignore[attr-defined]
+    program.core.body[1].data.offset = 1 << 20  # type: ignore[attr-defined]
     path.write_bytes(artifact.dumps(program, artifact.about(path.read_bytes())))
     assert run()["compiled"] == 1 and run()["compiled"] == 0
 

@@ -26,7 +26,7 @@ from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
 from nki.ir.types import Access, Tensor, by_elements
@@ -87,7 +87,7 @@ class Memory:
 
     def results(self, kernel: Program) -> list[Array]:
         """What ``kernel`` returns."""
-        specs = zip(kernel.outputs, kernel.output_specs(), strict=True)
+        specs = zip(kernel.outputs, kernel.signature.output_specs(), strict=True)
         return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
 
     def window(self, access: Access) -> Array:
@@ -442,8 +442,8 @@ class Reference:
         return column_of(target, index)
 
 
-Watch = Callable[[Program, Reference], ExecutionObserver]
-"""Gives the observer of one core's program, and of what runs it."""
+Watch = Callable[[CoreProgram, Reference], ExecutionObserver]
+"""Makes the observer of one core's program and its executor."""
 
 
 def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
@@ -453,15 +453,15 @@ def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> lis
         memory.bind(tensor, array)
         if tensor in kernel.outputs:
             memory.own(tensor)
-    if kernel.others:
+    if len(kernel.cores) > 1:
         Turns[None](len(kernel.cores)).run([partial(_run, core, memory, watch) for core in kernel.cores])
     else:
-        _run(kernel, memory, watch)
+        _run(kernel.core, memory, watch)
     return memory.results(kernel)
 
 
-def _run(kernel: Program, memory: Memory, watch: Watch | None, participant: Participant | None = None) -> None:
+def _run(core: CoreProgram, memory: Memory, watch: Watch | None, participant: Participant | None = None) -> None:
     executor = Reference(memory, participant)
     if watch is not None:
-        executor.observer = watch(kernel, executor)
-    executor.run(kernel.body)
+        executor.observer = watch(core, executor)
+    executor.run(core.body)

@@ -66,7 +66,7 @@ def load(digest: str) -> tuple[Program, list[Warned]] | None:
             program = artifact.loads(data, str(path))
             about = artifact.about(data)
             warned = [_warning(item) for item in about["warnings"]]
-            program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE)
+            program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
     except (NkiError, KeyError, TypeError, ValueError):
         files.remove(path)  # damaged, or not what this version writes
         return None

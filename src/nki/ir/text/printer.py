@@ -48,11 +48,9 @@ from nki.base.source import Noted, Span, Where
 from nki.ir.constant import Constant, constant
 from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Placement, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
 from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
-
-Places = Mapping[Tensor, tuple[int, int]]
 
 
 def show(kernel: Program) -> str:
@@ -61,28 +59,29 @@ def show(kernel: Program) -> str:
     lines = [
         f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)} {{"
     ]
-    inner = set(declared(kernel.body))
-    lines.extend("  " + _tensor(t, kernel.places) for t in kernel.tensors if t not in inner)
-    lines.extend(_statements(kernel.body, "  ", kernel.places))
+    first, *others = kernel.cores
+    inner = set(declared(first.body))
+    lines.extend("  " + _tensor(t, first.placement) for t in first.tensors if t not in inner)
+    lines.extend(_statements(first.body, "  ", first.placement))
     names = ", ".join(
         _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
-        for t, spec in zip(kernel.outputs, kernel.output_specs(), strict=True)
+        for t, spec in zip(kernel.outputs, kernel.signature.output_specs(), strict=True)
     )
-    lines += [f"  return ({names})" if kernel.sequence else f"  return {names}", "}"]
-    for other in kernel.others:
-        lines.append(f"core {other.core} {{")
-        common, inner = set(kernel.tensors), set(declared(other.body))
+    lines += [f"  return ({names})" if kernel.signature.sequence else f"  return {names}", "}"]
+    for other in others:
+        lines.append(f"core {other.rank} {{")
+        common, inner = set(first.tensors), set(declared(other.body))
         lines.extend(
-            f"  {f'shared {_name(t)}' if t in common else _tensor(t, other.places)}"
+            f"  {f'shared {_name(t)}' if t in common else _tensor(t, other.placement)}"
             for t in other.tensors
             if t not in inner
         )
-        lines.extend(_statements(other.body, "  ", other.places))
+        lines.extend(_statements(other.body, "  ", other.placement))
         lines.append("}")
     return "\n".join(lines) + "\n"
 
 
-def _statements(body: tuple[Statement, ...], indent: str, places: Places) -> Iterator[str]:
+def _statements(body: tuple[Statement, ...], indent: str, places: Placement) -> Iterator[str]:
     for statement in body:
         if isinstance(statement, Inst):
             yield indent + show_inst(statement)
@@ -117,7 +116,7 @@ def _source(where: Where) -> str:
     return f"  # {json.dumps(span.file)}:{span.line}" if span is not None else ""
 
 
-def _tensor(t: Tensor, places: Places) -> str:
+def _tensor(t: Tensor, places: Placement) -> str:
     shape = ",".join(map(str, t.shape))
     address = f" at={_value(t.address)}" if t.address is not None else ""
     place = f" place={_value(places[t])}" if t in places else ""
@@ -213,22 +212,21 @@ class _Parser:
         ]
         if self.next() != "}":
             raise self.fail("expected } after return")
-        made = Program(
+        inputs = tuple(t for t in self.tensors.values() if t.role == "input")
+        shapes = tuple(shapes) if any(shape for _, shape in found) else ()
+        return Program(
             self.string(head[1]),
             head[2],
             tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
-            tuple(t for t in self.tensors.values() if t.role == "input"),
-            tuple(outputs),
-            sequence,
-            (*self.tensors.values(), *declared(body)),
-            tuple(body),
+            Signature(inputs, tuple(outputs), sequence, shapes),
+            (self.core(0, body), *self.others()),
             self.string(head[4]),
-            shapes=tuple(shapes) if any(shape for _, shape in found) else (),
-            places=self.given,
         )
-        return replace(made, others=tuple(self.others(made)))
 
-    def others(self, first: Program) -> Iterator[Program]:
+    def core(self, rank: int, body: list[Statement]) -> CoreProgram:
+        return CoreProgram(rank, tuple(body), (*self.tensors.values(), *declared(body)), self.given)
+
+    def others(self) -> Iterator[CoreProgram]:
         """The programs of further cores, up to the end of the text, where nothing but comments may follow."""
         common, number = self.tensors, 1
         while (line := self.after()) is not None:
@@ -237,8 +235,7 @@ class _Parser:
             self.tensors, self.names, self.given = {}, set(), {}
             self.values.clear()
             body, _ = self.body("}", common=common)
-            tensors = (*self.tensors.values(), *declared(body))
-            yield replace(first, tensors=tensors, body=tuple(body), core=number, places=self.given)
+            yield self.core(number, body)
             number += 1
 
     def after(self) -> str | None:

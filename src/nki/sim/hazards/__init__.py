@@ -19,7 +19,7 @@ from nki.base.warning import warn_at
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Buffer, Tensor, by_elements
 from nki.isa.instructions.core_barrier import CoreBarrier
@@ -117,7 +117,7 @@ class Hazards(ExecutionObserver):
     """
 
     def __init__(
-        self, launch: Launch, executor: Executor, program: Program | None = None, *, multicore: bool = False
+        self, launch: Launch, executor: Executor, program: CoreProgram | None = None, *, multicore: bool = False
     ) -> None:
         self._core = launch.cores
         self._is_multicore = multicore

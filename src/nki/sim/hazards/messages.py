@@ -19,7 +19,7 @@ from nki.base.source import Span, Where
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Role, Tensor
 
 ByteMask = NDArray[np.bool_]
@@ -132,7 +132,7 @@ class ReadErrors:
         self._near = by.where.span
         self._subject = f"{operand_name(by, access)} {describe_tensor(access.tensor)}"
 
-    def unwritten(self, missing: ByteMask, last: int, program: Program | None) -> NkiError:
+    def unwritten(self, missing: ByteMask, last: int, program: CoreProgram | None) -> NkiError:
         """The ``missing`` bytes were never written; the tensor was last written at time ``last`` (0: never)."""
         tensor = self._access.tensor
         made = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
@@ -233,7 +233,7 @@ def early_read_error(log: ExecutionLog, tensor: Tensor, chosen: ByteMask, read: 
     return AccumulationError(text, fix=fix).at(where.span, where.stack)
 
 
-def later_writer(program: Program, by: Inst | Loop, tensor: Tensor, missing: ByteMask) -> Inst | None:
+def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: ByteMask) -> Inst | None:
     """The first instruction after ``by`` that writes some of the ``missing`` bytes."""
     is_after = False
     for inst in program.instructions():

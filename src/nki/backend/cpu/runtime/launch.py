@@ -19,7 +19,7 @@ from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
 from nki.ir.layout import DENSE, Layout
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.runtime_index import out_of_bounds
 from nki.rendezvous.protocol import deadlock
 
@@ -34,13 +34,13 @@ _STATUS_OK: Final = _no_traps.ctypes.data
 class _Core:
     """One core of an executable as plain numbers: its table, and how many bytes a launch needs."""
 
-    def __init__(self, program: Program, linked: LinkedCore) -> None:
+    def __init__(self, core: CoreProgram, linked: LinkedCore) -> None:
         self.linked = linked
         self.table = linked.table.ctypes.data
         self.args = linked.args.ctypes.data
         self.status = aligned(linked.arena + linked.scratch)
         self.bytes = self.status + aligned(_STATUS_BYTES)
-        self.constants = tuple(_address(t.data) for t in program.constants() if t.data is not None)
+        self.constants = tuple(_address(t.data) for t in core.constants() if t.data is not None)
 
     def raise_out_of_bounds(self, status: int) -> NoReturn:
         """Raise the error of the run-time index that the status at this address tells."""
@@ -63,10 +63,10 @@ class Executable:
         started = time.perf_counter()
         self.kernel = program
         self.name = program.name
-        self.inputs = program.input_specs()
-        self.outputs = program.output_specs()
-        self.returns_sequence = program.sequence
-        self.changes = program.changed_inputs()
+        self.inputs = program.signature.input_specs()
+        self.outputs = program.signature.output_specs()
+        self.returns_sequence = program.signature.sequence
+        self.changes = program.signature.changed_inputs()
         """The inputs that it returns, changed: position among the inputs by that among the outputs."""
         with gc_pause.paused():
             self.linked = link(program, progress, layout)

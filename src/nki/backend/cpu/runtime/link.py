@@ -24,7 +24,7 @@ from nki.ir.gather_compute_scatter import GatherComputeScatter
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While, touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor
@@ -80,17 +80,17 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
             numbers[id(part)] = entry[0]
     compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress)
     scratch = max((routine.scratch for routine in compiled), default=0)
-    fills = [maybe_uninitialized(core) for core in program.cores]
+    fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
     common = {*program.outputs, *shared} if several else set[Tensor]()
     whole = common.intersection(*fills)
     cores: list[LinkedCore] = []
     for rank, core in enumerate(program.cores):
-        storage = Storage(core, shared, layout)
+        storage = Storage(core, program.signature, shared, layout)
         table = _Table(
             storage, compiled, numbers, fills[rank] - common, _Peers(rank, len(program.cores), storage.free_slot)
         )
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
-        table.add_core(core)
+        table.add_core(core, program.outputs)
         cores.append(table.finish(core, max(scratch, table.scratch), len(unique)))
     offsets: list[int] = []
     size = barrier.lines_bytes(len(cores))
@@ -100,7 +100,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     return LinkedProgram(cores, offsets, size)
 
 
-def _parts(core: Program) -> list[Inst]:
+def _parts(core: CoreProgram) -> list[Inst]:
     """The instructions of ``core`` that need routines."""
     parts: list[Inst] = []
     for inst in core.instructions():
@@ -144,7 +144,7 @@ class _Table:
         self.pending: list[tuple[Loop, int]] = []
         """Loops whose bodies have no rows yet, and the index of the arguments that tell these."""
 
-    def finish(self, core: Program, scratch: int, routines: int) -> LinkedCore:
+    def finish(self, core: CoreProgram, scratch: int, routines: int) -> LinkedCore:
         """The finished table."""
         table = np.array(self.rows, np.int64).reshape(-1, 2)
         args = np.array(self.args, np.int64)
@@ -158,9 +158,9 @@ class _Table:
             self.add_fill(tensor)
         self.prologue = len(self.rows) // 2
 
-    def add_core(self, core: Program) -> None:
+    def add_core(self, core: CoreProgram, outputs: Sequence[Tensor]) -> None:
         """Add all rows: first those of the statements of ``core``, then those of the bodies of loops."""
-        for tensor in core.outputs:
+        for tensor in outputs:
             self.add_fill(tensor)
         for statement in core.body:
             if self.fills:

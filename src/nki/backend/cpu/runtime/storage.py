@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from nki.backend.cpu.runtime.dispatch import ARENA, FIRST_IO
 from nki.ir.layout import DENSE, Address, Layout
 from nki.ir.loop import touched
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
 
 ALIGN = 64
@@ -53,17 +53,19 @@ class Storage:
     uses lie in the arena, in ``layout``.
     """
 
-    def __init__(self, core: Program, shared: Sequence[Tensor], layout: Layout = DENSE) -> None:
+    def __init__(
+        self, core: CoreProgram, signature: Signature, shared: Sequence[Tensor], layout: Layout = DENSE
+    ) -> None:
         self.layout = layout
         self._bases: dict[Tensor, tuple[int, int]] = {}
-        external = (*core.inputs, *core.outputs, *core.constants(), *shared)
+        external = (*signature.inputs, *signature.outputs, *core.constants(), *shared)
         for slot, tensor in enumerate(external, FIRST_IO):
             self._bases.setdefault(tensor, (slot, 0))
         self.free_slot = FIRST_IO + len(external)
         """The first slot of the frame that no tensor has."""
         self.arena_bytes = self._allocate(core)
 
-    def _allocate(self, core: Program) -> int:
+    def _allocate(self, core: CoreProgram) -> int:
         """Place all other tensors in the arena; its size."""
         last_use: dict[Tensor, int] = {}
         for point, statement in enumerate(core.body):

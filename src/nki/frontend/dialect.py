@@ -1,0 +1,115 @@
+"""Dialect: everything that distinguishes one kernel language from another, as one value that the frontend takes.
+
+A dialect is an instance in a package of its own, above the frontend; ``nki.language.dialect`` holds the present one.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from nki.base.toolchain import add_package, is_toolchain_module
+from nki.ir.types import Access
+
+T = TypeVar("T")
+
+SyntaxRule = Callable[[Any, Any, frozenset[str]], bool]
+"""Judges one node: takes the report of the function, the node, and the names bound around the node; reports mistakes
+and returns True if the parts of the node are to be judged as well."""
+
+HookFactory = Callable[[Any], Callable[..., Any]]
+"""Makes the function that rewritten code calls, from the dialect's :class:`nki.frontend.inlining.Inliner`."""
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Generic[T]):
+    """The class of the tensors that a kernel holds: ``wrap`` makes one of an access, ``unwrap`` gives the access."""
+
+    kind: type[T]
+    wrap: Callable[[Access], T]
+    unwrap: Callable[[T], Access]
+
+
+@dataclass(frozen=True, slots=True)
+class RemovedNames:
+    """Names that older releases had, each with the text that says what to write instead.
+
+    ``names``: by full name; ``attributes``: of the toolchain's objects; ``keywords``: of all calls; ``parameters``: by
+    full name of function and parameter; ``packages``: whole packages, by dotted name.
+    """
+
+    names: Mapping[str, str] = field(default_factory=dict[str, str])
+    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
+    keywords: Mapping[str, str] = field(default_factory=dict[str, str])
+    parameters: Mapping[str, str] = field(default_factory=dict[str, str])
+    packages: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def package_fix(self, module: str) -> str | None:
+        """The text for a module of a removed package, else None."""
+        for package, fix in self.packages.items():
+            if module == package or module.startswith(package + "."):
+                return fix
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionStyle:
+    """The way in which calls of instructions pass their results.
+
+    ``destination``: the parameter that takes the destination, "" where instructions return tensors. ``result_fix``
+    explains a call whose result a statement uses all the same: from the call, the keywords that its function still
+    takes, the statement, and the function's full name. ``source_first``: functions, by full name, that once took the
+    source before the destination. ``ignored``: a keyword that a call may still pass besides its destination.
+    """
+
+    destination: str = ""
+    result_fix: Callable[[ast.Call, list[ast.keyword], ast.stmt | None, str], str] | None = None
+    source_first: frozenset[str] = frozenset()
+    ignored: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Dialect:
+    """A kernel language: the names, syntax and conventions under which the frontend reads a kernel.
+
+    ``namespaces`` are the packages that hold the language: their functions are called as they are, and their names are
+    checked before a kernel runs. ``syntax_rules`` has a rule per node class, ``unknown_syntax`` judges all others, and
+    ``signature_rule`` the parameters of a kernel. ``hooks`` holds, by the name that rewritten code calls
+    (:mod:`nki.frontend.rewrite`), the functions behind calls and loops; what has no hook keeps Python's meaning.
+    ``imports`` are the customary names of modules and the statements that import them.
+    """
+
+    name: str
+    releases: tuple[str, ...]
+    namespaces: tuple[str, ...]
+    tensor: TensorType[Any]
+    syntax_rules: Mapping[type[ast.AST], SyntaxRule]
+    unknown_syntax: SyntaxRule
+    signature_rule: Callable[[Any, ast.arguments], None]
+    hooks: Mapping[str, HookFactory] = field(default_factory=dict[str, HookFactory])
+    instructions: InstructionStyle = field(default_factory=InstructionStyle)
+    removed: RemovedNames = field(default_factory=RemovedNames)
+    imports: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+_registered: Final[dict[str, Dialect]] = {}
+
+
+def register(dialect: Dialect) -> Dialect:
+    """Make ``dialect`` known and count its packages, already imported, as the toolchain's; the first is the default."""
+    for package in dialect.namespaces:
+        if not is_toolchain_module(package):
+            add_package(package, os.path.dirname(str(sys.modules[package].__file__)))
+    return _registered.setdefault(dialect.name, dialect)
+
+
+def default_dialect() -> Dialect:
+    """The dialect of kernels that name no other: the one that was registered first."""
+    return next(iter(_registered.values()))
+
+
+__all__ = ["Dialect", "InstructionStyle", "RemovedNames", "SyntaxRule", "TensorType", "default_dialect", "register"]
