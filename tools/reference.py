@@ -1,29 +1,40 @@
 """Write what is generated from the declarations and the golden reports: ``python -m tools.reference [FOLDER]``.
 
-That is ``docs/reference/``, ``docs/errors.md``, and the examples that ``nki explain`` shows.
+The output is ``docs/reference/``, ``docs/errors.md``, and the examples that ``nki explain`` shows.
 """
 
 from __future__ import annotations
 
 import contextlib
+import importlib
 import inspect
 import io
+import math
+import pkgutil
 import re
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from types import FunctionType
 from typing import NamedTuple
 
+from examples import instructions as instruction_kernels
 from nki import target
 from nki.base.errors import NkiError
-from nki.cli.explain import MARK, costs, runs
+from nki.cli.arguments import parse
+from nki.cli.explain import MARK, runs
+from nki.compiler import pipeline
 from nki.describe import instructions
+from nki.describe.example_kernels import COSTS, ExampleKernel
+from nki.describe.example_kernels import MARK as EXAMPLE
 from nki.describe.rules import Grouped, grouped
-from nki.describe.samples import example, generations
+from nki.describe.samples import generations
+from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE, AluRow
 from nki.isa.tables.operators import OPS
+from nki.jit import Kernel
 from tests.errors.golden import MARK as REPORT
 from tests.errors.golden import Golden, golden
 
@@ -67,7 +78,7 @@ def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 # Instructions
 
 
-def instruction(cls: type[Inst]) -> str:
+def instruction(cls: type[Inst], kernel: ExampleKernel) -> str:
     """One instruction: signature, meaning, operands, engines, targets, an example, cost, rules."""
     operands = [(o.name, o.role.value, o.buffers, o.dtypes, o.otherwise) for o in instructions.operands(cls)]
     rules = [
@@ -85,11 +96,12 @@ def instruction(cls: type[Inst]) -> str:
         "Memory and dtypes are those of some legal call; not every combination of them is legal.\n",
         table(("operand", "role", "in", "dtypes", "or"), operands),
         "## Example\n",
-        f"```python\n{example(cls).text}\n```\n",
+        f"```python\n{kernel.program}\n```\n",
         "## Cost\n",
-        "Nanoseconds that the example keeps its engine (or all DMA engines), and until its result can be used:\n",
-        *(f"- {line}" for line in costs(cls)),
-        f"\nand of any, as declared (shapes and dtypes of `self`):\n\n```python\n{instructions.formula(cls)}\n```\n",
+        f"{instructions.formula(cls)}\n",
+        "The instruction in the example occupies its engine, or the shared DMA engines, for:\n",
+        *(f"- {line}" for line in kernel.costs),
+        "",
         "## Rules\n",
         table(("rule", "what is reported", "fix", "on", "source"), rules),
     ])  # fmt: skip
@@ -186,7 +198,7 @@ def _applies(r: Grouped) -> str:
 
 def _since(row: AluRow) -> str:
     """The first generation that has the operator, or that NKI's own instructions do not take it."""
-    return "not in NKI: runs here, with a warning" if OPS[row.name].unlisted else f"gen{row.since}"
+    return "not in NKI: runs here, with a warning" if OPS[row.name].portability_note else f"gen{row.since}"
 
 
 def operators() -> str:
@@ -218,19 +230,59 @@ def targets() -> str:
 
 def pages() -> dict[str, str]:
     """File names and contents of all pages."""
-    shortest = examples()
+    shortest, kernels = examples(), example_kernels()
     return {
         "docs/reference/instructions.md": index(),
-        **{f"{PAGES}/{name}.md": instruction(cls) for name, cls in REGISTRY.items() if cls.public},
+        **{f"{PAGES}/{name}.md": instruction(cls, kernels[name]) for name, cls in REGISTRY.items() if cls.public},
         "docs/reference/support.md": support(),
         "docs/reference/rules.md": rules(),
         "docs/reference/operators.md": operators(),
         "docs/reference/targets.md": targets(),
         "docs/errors.md": errors(shortest),
+        "src/nki/describe/instruction_examples.txt": "".join(
+            f"{EXAMPLE}{name}\n{kernel.program}\n{COSTS}" + "".join(f"{line}\n" for line in kernel.costs)
+            for name, kernel in kernels.items()
+        ),
         "src/nki/describe/examples.txt": "".join(
             f"{MARK}{code}\n{case.program}{REPORT}{case.report}" for code, case in sorted(shortest.items())
         ),
     }
+
+
+# Example kernels
+
+
+def example_kernels() -> dict[str, ExampleKernel]:
+    """The kernel of ``examples/instructions`` for each instruction, in the order of the registry."""
+    kernels: dict[str, ExampleKernel] = {}
+    for file in pkgutil.iter_modules(instruction_kernels.__path__):
+        module = importlib.import_module(f"{instruction_kernels.__name__}.{file.name}")
+        for name, arguments in module.ARGUMENTS.items():
+            kernel = getattr(module, name)[module.CORES.get(name, 1) if hasattr(module, "CORES") else 1]
+            estimates = [(t, estimate(kernel, arguments, t)) for t in generations(REGISTRY[name]) if runs_on(kernel, t)]
+            kernels[name] = ExampleKernel(source(kernel.func), tuple(instructions.costs(estimates)))
+    return {name: kernels[name] for name in REGISTRY if name in kernels}
+
+
+def source(function: FunctionType) -> str:
+    """The text of a function, behind that of the functions of its module that it calls."""
+    called = (function.__globals__.get(name) for name in function.__code__.co_names)
+    helpers = [f for f in called if isinstance(f, FunctionType) and f.__module__ == function.__module__]
+    return "\n\n".join(inspect.getsource(f).strip() + "\n" for f in (*helpers, function)).strip()
+
+
+def runs_on(kernel: Kernel, on: target.Target) -> bool:
+    """True if the target launches as many cores as the kernel needs."""
+    return math.prod(kernel.grid) <= on.logical_core_max
+
+
+def estimate(kernel: Kernel, texts: list[str], on: target.Target) -> Estimate:
+    """The estimate of the first instruction that has the kernel's name."""
+    name = kernel.func.__name__
+    arguments = dict(zip(inspect.signature(kernel.func).parameters, (parse(text)[1] for text in texts), strict=True))
+    specs = {parameter: value.spec(parameter) for parameter, value in arguments.items()}
+    program = pipeline.compile(kernel.func, specs, on, grid=kernel.grid, stop="verify")
+    return next(inst for inst in program.instructions() if inst.mnemonic == name).cost(on)
 
 
 # Errors

@@ -82,21 +82,21 @@ OTHERS = {
 
 def views(mnemonic: str, legal: dict[str, Any]) -> dict[str, Any]:
     """What turns the legal call into one with as many indirect views as there may be."""
-    names = REGISTRY[mnemonic].by_elements
+    names = REGISTRY[mnemonic].effects.element_indexed
     return {**columns(legal), **VIEWS.get(mnemonic, dict.fromkeys(names, chosen(32, 24)))}
 
 
 def cases(every: dict[str, dict[str, Any]]) -> list[Case]:
     found: list[Case] = []
     for mnemonic, cls in REGISTRY.items():
-        if cls.by_elements:
+        if cls.effects.element_indexed:
             twin = views(mnemonic, every[mnemonic])
             found += [*_general(mnemonic, twin), *_starts(mnemonic, twin)]
     return [*found, *_engines(every), *_matmuls(every)]
 
 
 def _general(mnemonic: str, twin: dict[str, Any]) -> Iterator[Case]:
-    names = REGISTRY[mnemonic].by_elements
+    names = REGISTRY[mnemonic].effects.element_indexed
     if not any(rule.code == "GE01" for rule in REGISTRY[mnemonic].rules):
         plain = {"dst": psum(64, 40), "moving": tile(32, 40, **FLOATS)} if mnemonic == "nc_matmul" else {}
         yield Case(mnemonic, "TI01", {}, {**twin, **plain}, "trn2", "trn3")
@@ -109,7 +109,7 @@ def _general(mnemonic: str, twin: dict[str, Any]) -> Iterator[Case]:
 
 
 def _starts(mnemonic: str, twin: dict[str, Any]) -> Iterator[Case]:
-    names = REGISTRY[mnemonic].by_elements
+    names = REGISTRY[mnemonic].effects.element_indexed
     for name in names:
         yield Case(mnemonic, "TI04", {name: twin[name].but(index_at=16)}, twin)
     for name in names[1:]:

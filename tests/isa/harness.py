@@ -17,7 +17,7 @@ from numpy.lib.stride_tricks import as_strided
 
 import nki.isa  # noqa: F401  # declares the instructions
 from nki.backend.numpy import executor
-from nki.base.dtype import DType, float32, uint8, uint32
+from nki.base.dtype import DType, uint8, uint32
 from nki.base.errors import NkiError
 from nki.compiler import pipeline
 from nki.compiler.executable import Executable
@@ -264,17 +264,15 @@ ON_GENERATIONS = [
 def sample(cls: type[Inst], draw: Draw) -> Inst:
     """A random instruction, with the engine's registers where it needs them."""
     made: Any = cls.sample(draw)
-    if hasattr(made, "supplied"):
+    implicit = cls.effects.implicit
+    if implicit is not None:
 
         def state(name: str, dtype: DType, lanes: int, words: int, first: int) -> Access:
             storage = (draw.target.partitions, words)
             tensor = Tensor(f"{name}{draw.integer(0, 1 << 60)}", storage, dtype, Buffer.register)
             return Access(tensor, first * words, (lanes, words), (words, 1), dtype)
 
-        made.states = made.supplied(state)
-    elif getattr(made, "uses_state", False):
-        registers = Tensor(f"r{draw.integer(0, 1 << 60)}", (draw.target.partitions, 1), float32, Buffer.register)
-        made.registers = Access(registers, 0, (made.dst.partitions, 1), (1, 1), float32)
+        setattr(made, implicit.name, implicit.supply(made, state))
     return made
 
 

@@ -181,7 +181,7 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
             values[f.name] = _generators(before, asked[f.name])
         elif isinstance(value := asked[f.name], np.ndarray):
             psum = (f.name == "dst" and on_tensor) or (f.name == "data1" and asked.get("in_psum"))
-            register = f.name in cls.scalar_registers
+            register = f.name in cls.effects.scalar_registers
             buffer = Buffer.psum if psum else Buffer.register if register else Buffer.sbuf
             kind = asked.get(f"{f.name}_dtype", value.dtype)
             values[f.name] = _tile(before, f.name, value, buffer, kind)
@@ -194,7 +194,7 @@ def instruction(name: str, asked: Mapping[str, Any]) -> tuple[Inst, Target, dict
         else:
             values[f.name] = freeze(value)
     made = cls(**values)
-    if getattr(made, "uses_state", False):
+    if getattr(made, "uses_registers", False):
         held = asked.get("reduce_regs", np.zeros(asked["dst"].shape[0], np.float32))
         made.registers = _tile(before, "registers", held.reshape(-1, 1), Buffer.register)  # type: ignore[attr-defined]
     return made, generation, before

@@ -32,7 +32,7 @@ from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from . import harness
 
 Array = np.ndarray[Any, Any]
-MNEMONICS = sorted(name for name, cls in REGISTRY.items() if cls.by_elements)
+MNEMONICS = sorted(name for name, cls in REGISTRY.items() if cls.effects.element_indexed)
 KINDS = (dt.uint16, dt.uint32, dt.int32)
 COUNT = max(6, harness.EXAMPLES // 4)
 NARROW = (dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2)
@@ -40,7 +40,7 @@ NARROW = (dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2)
 
 def test_which_instructions_take_indirect_views() -> None:
     """Those whose entry in the reference has a section "Tensor indirection", and the operands that it names."""
-    assert {name: REGISTRY[name].by_elements for name in MNEMONICS} == {
+    assert {name: REGISTRY[name].effects.element_indexed for name in MNEMONICS} == {
         "activate2": ("dst", "data"),
         "activation": ("dst", "data"),
         "activation_reduce": ("dst", "data"),
@@ -125,7 +125,7 @@ def plain(mnemonic: str, draw: Draw) -> Inst:
     cls = REGISTRY[mnemonic]
     for _ in range(1000):
         made = harness.sample(cls, draw)
-        tiles = {n: a for n, (f, a) in enumerate(made.operands()) if f.name in cls.by_elements}
+        tiles = {n: a for n, (f, a) in enumerate(made.operands()) if f.name in cls.effects.element_indexed}
         if any(a.shape[0] % 16 or (mnemonic == "tensor_reduce" and a.ndim > 2) for a in tiles.values()):
             continue
         return made.with_operands(
@@ -141,7 +141,7 @@ def pick(inst: Inst, draw: Draw, number: int) -> list[str]:
     if inst.mnemonic == "nc_matmul_mx":
         groups = [["dst"], ["stationary", "stationary_scale"], ["moving", "moving_scale"]]
     else:
-        groups = [[name] for name in inst.by_elements]
+        groups = [[name] for name in inst.effects.element_indexed]
     if getattr(inst, "is_transpose", False):
         groups = groups[:2]
     some = [group for group in groups if draw.flag()] or [draw.choice(groups)]

@@ -41,8 +41,8 @@ def dependences(kernel: CoreProgram, region: Sequence[Inst]) -> list[int]:
         mine = 0
         for p, other in enumerate(region[:i]):
             meets = writes[p] & (reads[i] | writes[i]) or writes[i] & reads[p]
-            drawn = other.label and other.label in inst.after
-            if meets or drawn or (inst.effects and other.effects):
+            drawn = other.label and other.label in inst.ordered_after
+            if meets or drawn or (inst.effects.external and other.effects.external):
                 mine |= 1 << p
         found.append(mine)
     return found

@@ -109,7 +109,7 @@ def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:
 
 def without(kernel: Program, inst: Inst, wait: tuple[str, int]) -> Program:
     """``kernel`` with one wait less."""
-    less = inst.placed(waits=tuple(other for other in inst.waits if other != wait))
+    less = inst.with_schedule(waits=tuple(other for other in inst.waits if other != wait))
 
     def change(each: Inst) -> list[Inst]:
         return [less if each is inst else each]

@@ -60,7 +60,7 @@ def test_some_order_shows_that_a_wait_is_missing(kernel):
 def test_a_core_that_nobody_meets_is_a_deadlock(kernel, kind):
     scheduled = compiled(kernel[2], A)
     first, second = scheduled.cores
-    alone = [inst.placed(waits=()) for inst in second.instructions() if not isinstance(inst, kind)]
+    alone = [inst.with_schedule(waits=()) for inst in second.instructions() if not isinstance(inst, kind)]
     with pytest.raises(QueueDeadlockError, match="of core 0 waits for another core"):
         played(scheduled.with_cores([first, second.with_body(alone)]), [A], 0)
 

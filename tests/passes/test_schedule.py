@@ -50,7 +50,7 @@ def two_steps(x):
 def edges(kernel: Program) -> set[tuple[str, str]]:
     """(consumer, producer) by name."""
     names = {inst.label: inst.name for inst in kernel.instructions() if inst.label}
-    return {(inst.name, names[label]) for inst in kernel.instructions() for label in inst.after}
+    return {(inst.name, names[label]) for inst in kernel.instructions() for label in inst.ordered_after}
 
 
 @pytest.mark.parametrize("producers", ["recip", ["recip"], ("recip",)])
@@ -71,7 +71,7 @@ def test_an_edge_against_program_order_puts_its_consumer_off():
     recip = next(i for i in scheduled.instructions() if i.name == "recip")
     plus1 = next(i for i in scheduled.instructions() if i.name == "plus1")
     less = scheduled.with_cores(
-        [scheduled.core.with_body([i.placed(waits=()) if i is recip else i for i in scheduled.instructions()])]
+        [scheduled.core.with_body([i.with_schedule(waits=()) if i is recip else i for i in scheduled.instructions()])]
     )
     assert plus1.queue != recip.queue
     with pytest.raises(MissingWaitError):
@@ -360,7 +360,7 @@ def test_the_environment_can_forbid_moves(monkeypatch):
 def test_without_moves_the_order_is_that_of_the_program(steps):
     before = compiled(programs.program, *programs.INPUTS, steps, stop="order")
     after = compiled(programs.program, *programs.INPUTS, steps, stop="schedule", reorder=False)
-    assert [i.placed(queue="") for i in after.instructions()] == list(before.instructions())
+    assert [i.with_schedule(queue="") for i in after.instructions()] == list(before.instructions())
     assert Counter(map(repr, before.instructions())) == Counter(
         map(repr, compiled(programs.program, *programs.INPUTS, steps).instructions())
     )

@@ -208,14 +208,14 @@ def test_the_text_of_a_kernel_with_waits_is_the_kernel():
 
 def test_a_kernel_without_waits_gets_them():
     kernel = compiled(programs.program, *programs.INPUTS, STEPS)
-    bare = kernel.with_cores([kernel.core.with_body([inst.placed(waits=()) for inst in kernel.instructions()])])
+    bare = kernel.with_cores([kernel.core.with_body([inst.with_schedule(waits=()) for inst in kernel.instructions()])])
     assert onward(bare) == kernel
 
 
 def test_waits_that_never_come_are_a_deadlock():
     kernel = compiled(programs.program, *programs.INPUTS, STEPS)
     inst, (queue, count) = next(waits(kernel))
-    beyond = inst.placed(waits=((queue, count + 1000),))
+    beyond = inst.with_schedule(waits=((queue, count + 1000),))
     stuck = kernel.with_cores(
         [kernel.core.with_body([beyond if each is inst else each for each in kernel.instructions()])]
     )

@@ -28,7 +28,7 @@ class _Analysis:
             for access in statement.reads():
                 self.visit_read(access)
             if isinstance(statement, Inst):
-                for access in () if statement.leaves_some() else statement.writes():
+                for access in () if statement.may_leave_unwritten() else statement.writes():
                     self.visit_write(access)
             else:
                 self.visit_loop(statement)

@@ -143,13 +143,14 @@ class GraphBuilder:
             reaching.floor = first + max(0, number - self._horizon)
             queue, effect = queues[number], effects[number]
             producers = reaching.visit_all(first + number, queue, effect)
-            if inst.after:
-                producers.update(p for label in inst.after if (p := labels.get(label, -1)) >= first)
+            if inst.ordered_after:
+                producers.update(p for label in inst.ordered_after if (p := labels.get(label, -1)) >= first)
             if inst.label:
                 labels[inst.label] = first + number
             numbers = tuple([producer - first for producer in producers] if first else producers)
             predecessors.append(numbers)
-            chained.append(tuple([p for p in numbers if queues[p] == queue and _reads_from(effect, effects[p])]))
+            local = [p for p in numbers if queues[p] == queue]
+            chained.append(tuple([p for p in local if _reads_from(effect, effects[p])]) if local else ())
         self._first += len(instructions)
         return graph
 

@@ -90,7 +90,7 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
             if large:
                 effects.large_reads = tuple(large[n] for n in reads if n in large)
                 effects.large_writes = tuple(large[n] for n in writes if n in large)
-        if inst.effects:
+        if inst.effects.external:
             writes_outside = (0, *effects.writes)
             effects = MemoryEffects(classes, effects.reads, writes_outside, effects.large_reads, effects.large_writes)
         inst.memory_effects = effects

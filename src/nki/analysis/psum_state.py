@@ -8,7 +8,6 @@ matmul, before the kernel runs. The dynamic check, which sees run-time indices a
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,26 +71,27 @@ class PsumState:
         To a destination that is written in part, as in a convolution whose windows overlap, the instruction adds, and
         the other bytes are to be 0. Raises :class:`PsumError` where the written bytes are not known.
         """
-        if not hasattr(inst, "accumulate"):
+        accumulation = inst.effects.accumulation
+        if accumulation is None:
             return inst, []
-        matmul: Any = inst
-        if matmul.accumulate is True and self._warns:
-            self._warn_undefined(inst, matmul.dst)
-        if matmul.accumulate is not None:
+        (dst,) = inst.writes()
+        if inst.accumulates and self._warns:
+            self._warn_undefined(inst, dst)
+        if inst.accumulates is not None:
             return inst, []
-        if getattr(inst, "is_transpose", False):
-            return inst.replace(accumulate=False), []
-        if matmul.dst.dynamic is not None:
-            return inst.replace(accumulate=self._accumulates_at_dynamic_index(inst, matmul.dst)), []
-        missing = self._missing(matmul.dst)
+        if accumulation.moves(inst):
+            return inst.with_accumulation(False), []
+        if dst.dynamic is not None:
+            return inst.with_accumulation(self._accumulates_at_dynamic_index(inst, dst)), []
+        missing = self._missing(dst)
         if missing is not None:
-            self._check_static_writes(inst, matmul.dst)
-            self._check_paths(inst, matmul.dst)
+            self._check_static_writes(inst, dst)
+            self._check_paths(inst, dst)
             if missing.all():
-                return inst.replace(accumulate=False), []
+                return inst.with_accumulation(False), []
         if self._warns:
-            self._warn_foreign(inst, matmul.dst)
-        return inst.replace(accumulate=True), [] if missing is None else list(_boxes(matmul.dst, missing))
+            self._warn_foreign(inst, dst)
+        return inst.with_accumulation(True), [] if missing is None else list(_boxes(dst, missing))
 
     def _accumulates_at_dynamic_index(self, inst: Inst, dst: Access) -> bool:
         """``accumulate`` of a matmul to a run-time index: True if all of the tile is written, False if nothing is."""
@@ -144,7 +144,7 @@ class PsumState:
 
     def record(self, inst: Inst) -> None:
         """Record the writes of ``inst`` to PSUM."""
-        is_matmul = inst.engines[0].name == "tensor"
+        is_matmul = inst.on_tensor_engine
         for access in inst.writes():
             if access.buffer is not Buffer.psum:
                 continue
@@ -160,7 +160,7 @@ class PsumState:
                 if tensor not in self._foreign:
                     self._foreign[tensor] = ByteSet(tensor)
                 self._foreign[tensor].add(access)
-            elif tensor in self._foreign and not getattr(inst, "accumulate", False):
+            elif tensor in self._foreign and not inst.accumulates:
                 self._foreign[tensor].subtract(access)
 
     def _missing(self, access: Access) -> Mask | None:

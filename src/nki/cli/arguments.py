@@ -36,7 +36,7 @@ _FILE: Final = re.compile(r"(.+\.npy)(?::(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class TensorArgument:
-    """A tensor to pass: what it looks like and how to make it."""
+    """A tensor argument: its shape, its dtype and the function that creates it."""
 
     shape: tuple[int, ...]
     dtype: DType
@@ -57,11 +57,11 @@ def parse(text: str) -> tuple[str, Any]:
     """The parameter that ``text`` names ("" for the next one) and a :class:`TensorArgument` or a constant."""
     named = _NAMED.fullmatch(text)
     name, value = (named[1], named[2]) if named else ("", text)
-    if found := _RANDOM.fullmatch(value):
-        shape = tuple(int(n) for n in found[1].split("x"))
-        return name, filled(shape, _dtype(found[2], text), found[3] or "random")
-    if found := _FILE.fullmatch(value):
-        return name, _file(Path(found[1]), _dtype(found[2], text) if found[2] else None)
+    if match := _RANDOM.fullmatch(value):
+        shape = tuple(int(n) for n in match[1].split("x"))
+        return name, filled(shape, _dtype(match[2], text), match[3] or "random")
+    if match := _FILE.fullmatch(value):
+        return name, _file(Path(match[1]), _dtype(match[2], text) if match[2] else None)
     return name, _constant(value, text)
 
 
@@ -142,7 +142,7 @@ FILLS: Final[dict[str, Fill]] = {
     "arange": _count,
 }
 PACKED: Final[dict[str, Fill]] = {"random": _packed, "zeros": FILLS["zeros"]}
-"""What to fill packed types with."""
+"""Fill rules of packed types."""
 
 
 def _file(path: Path, dtype: DType | None) -> TensorArgument:
@@ -157,8 +157,8 @@ def _file(path: Path, dtype: DType | None) -> TensorArgument:
         array = array.astype(array.dtype.newbyteorder("="))
     if dtype is None:
         dtype = _own(array, path)
-    made = np.ascontiguousarray(converted(array, dtype, path)).reshape(array.shape)
-    return TensorArgument(made.shape, dtype, lambda _: made)
+    elements = np.ascontiguousarray(converted(array, dtype, path)).reshape(array.shape)
+    return TensorArgument(elements.shape, dtype, lambda _: elements)
 
 
 def _own(array: Array, path: Path) -> DType:

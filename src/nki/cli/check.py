@@ -1,4 +1,4 @@
-"""``nki check``: what is wrong with the kernels of Python files; with ``--run`` also what the simulator finds."""
+"""``nki check``: errors and warnings of the kernels in Python files; ``--run`` adds those of a run in the simulator."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from nki.frontend.lint import Survey
 
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
-Found = NkiError | Warned
+Finding = NkiError | Warned
 
 
 def command(options: argparse.Namespace) -> int:
@@ -38,28 +38,28 @@ def command(options: argparse.Namespace) -> int:
     survey = surveyed(paths, everything=bool(options.all))
     if options.run and not any(isinstance(one, NkiError) for one in survey.found):
         survey.found += _ran(options.files[0], options)
-    found = _in_order(survey.found, [str(path.resolve()) for path in paths])
-    errors = sum(isinstance(one, NkiError) for one in found)
+    findings = _in_order(survey.found, [str(path.resolve()) for path in paths])
+    errors = sum(isinstance(one, NkiError) for one in findings)
     if options.json:
         counts = {"files": len(paths), "kernels": survey.kernels, "functions": len(survey.functions)}
-        print(json.dumps({"version": version(), **counts, "findings": [described(one) for one in found]}))
+        print(json.dumps({"version": version(), **counts, "findings": [described(one) for one in findings]}))
     else:
-        for one in found:
+        for one in findings:
             print(_text(one) + "\n")
-        print(_summary(errors, len(found) - errors, survey, len(paths)))
-    return 1 if errors or (found and options.strict) else 0
+        print(_summary(errors, len(findings) - errors, survey, len(paths)))
+    return 1 if errors or (findings and options.strict) else 0
 
 
-def _ran(source: str, options: argparse.Namespace) -> list[Found]:
-    """What the simulator has to say about the kernel that ``source`` names; what it prints goes to stderr."""
-    found: list[Found] = []
+def _ran(source: str, options: argparse.Namespace) -> list[Finding]:
+    """Errors and warnings of a simulator run of the kernel ``source``; the kernel's output goes to stderr."""
+    errors: list[Finding] = []
     with contextlib.redirect_stdout(sys.stderr), collecting(aside=True) as warned:
         try:
             with prepared(source, options.arg, options.target, options.cores) as work:
                 work.simulate(work.arrays(options.seed))
         except NkiError as error:
-            found.append(error)
-    return [*warned, *found]
+            errors.append(error)
+    return [*warned, *errors]
 
 
 def _path(given: str) -> Path:
@@ -73,7 +73,7 @@ def _path(given: str) -> Path:
 
 
 def surveyed(paths: Sequence[Path], *, everything: bool = False) -> Survey:
-    """What is wrong with the files, which are imported; what their modules print goes to stderr."""
+    """Import the files and collect their findings; the output of their modules goes to stderr."""
     survey = Survey()
     with contextlib.redirect_stdout(sys.stderr):
         for path in paths:
@@ -90,8 +90,8 @@ def surveyed(paths: Sequence[Path], *, everything: bool = False) -> Survey:
 
 @contextlib.contextmanager
 def _alone(path: Path) -> Generator[None]:
-    """The modules beside the file, which were imported for it, are gone afterwards: files in other folders may have
-    others under the same names. Modules that belong to a package stay.
+    """Context manager: forgets the modules beside the file that its import loaded, because files in other folders may
+    import others under the same names. Modules of packages stay.
     """
     root, before = root_of(path), set(sys.modules)
     try:
@@ -104,7 +104,7 @@ def _alone(path: Path) -> Generator[None]:
 
 
 def _is_of(failure: BaseException, path: Path) -> bool:
-    """Whether the file's own code was running, or read, when ``failure`` came up; else it is a mistake of ours."""
+    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else it is ours."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)]
     return str(path.resolve()) in files or isinstance(failure, SyntaxError | UnicodeDecodeError)
 
@@ -133,24 +133,24 @@ def _raised_at(failure: BaseException, path: Path) -> Span:
     return span
 
 
-def _in_order(found: list[Found], files: list[str]) -> list[Found]:
+def _in_order(findings: list[Finding], files: list[str]) -> list[Finding]:
     """The given files first, in their order, then others as they were met; each from top to bottom, nothing twice."""
-    for one in found:
+    for one in findings:
         if one.span is not None and one.span.file not in files:
             files.append(one.span.file)
-    unique = {_identity(one): one for one in reversed(found)}.values()
+    unique = {_identity(one): one for one in reversed(findings)}.values()
     spans = {id(one): one.span or Span(files[0], 0) for one in unique}
     return sorted(
         unique, key=lambda one: (files.index(spans[id(one)].file), spans[id(one)].line, spans[id(one)].column)
     )
 
 
-def _identity(one: Found) -> tuple[Any, ...]:
+def _identity(one: Finding) -> tuple[Any, ...]:
     span = one.span
     return (span.file, span.line, span.column, one.message) if span else (one.message,)
 
 
-def described(one: Found) -> dict[str, Any]:
+def described(one: Finding) -> dict[str, Any]:
     """A finding as JSON values. Lines and columns count from 1; ``end_column`` is the first behind what is meant."""
     span = one.span or Span("", 0)
     error = one if isinstance(one, NkiError) else None
@@ -168,7 +168,7 @@ def described(one: Found) -> dict[str, Any]:
     }
 
 
-def _text(one: Found) -> str:
+def _text(one: Finding) -> str:
     if isinstance(one, NkiError):
         return str(one).removesuffix(f"\n  (open-nki {version()})")
     lines = [f"[{one.category.__name__}] {one.message}", f"  --> {one.span}", caret(one.span)]

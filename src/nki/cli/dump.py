@@ -86,10 +86,10 @@ def shortened(program: Program) -> str:
 
 
 def _shorten(line: str) -> str:
-    found = _PLACE.search(line)
-    if found is None:
+    source = _PLACE.search(line)
+    if source is None:
         return line
-    return f"{line[: found.start()]}  # {json.dumps(_relative(json.loads(found[1])))}:{found[2]}"
+    return f"{line[: source.start()]}  # {json.dumps(_relative(json.loads(source[1])))}:{source[2]}"
 
 
 def _relative(file: str) -> str:
@@ -98,7 +98,7 @@ def _relative(file: str) -> str:
 
 
 def queued(program: Program) -> Iterator[str]:
-    """What each queue runs, in its order, with what it waits for: region by region, loops between them."""
+    """Instructions and waits of each queue in order: basic block by basic block, loops between them."""
     for core in program.cores:
         yield f"{program.name} on {program.target}" + (f", core {core.rank}" if len(program.cores) > 1 else "") + "\n"
         yield from _queues(core.body, "  ")
@@ -125,7 +125,7 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
 
 def _short(inst: Inst) -> str:
     written, read = (", ".join(dict.fromkeys(a.name for a in its)) for its in (inst.writes(), inst.reads()))
-    name = getattr(inst, "name", None)
+    name = inst.user_name
     return inst.mnemonic + (f" '{name}'" if name else "") + (f" {written} <- {read}" if read else f" {written}")
 
 
@@ -135,15 +135,15 @@ def _natural(queue: str) -> tuple[str, int]:
 
 
 def annotated(program: Program) -> str:
-    """The text form, with each source line as a comment above the instructions that it made."""
+    """The text form, with each source line as a comment above its instructions."""
     result: list[str] = []
     last: tuple[str, int] | None = None
     for line in show(program).splitlines():
-        found = _PLACE.search(line)
-        place = (json.loads(found[1]), int(found[2])) if found else None
+        source = _PLACE.search(line)
+        place = (json.loads(source[1]), int(source[2])) if source else None
         if place is not None and place != last:
             text = linecache.getline(*place).strip()
             result.append(f"  # {_relative(place[0])}:{place[1]}  {text}")
         last = place
-        result.append(line[: found.start()] if found else line)
+        result.append(line[: source.start()] if source else line)
     return "".join(line + "\n" for line in result)

@@ -1,4 +1,4 @@
-"""``nki explain``: what an error code, a rule, an instruction or an operator means, as declared."""
+"""``nki explain``: describes an error code, a rule, an instruction or an operator from its declaration."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.cli.usage import UsageError, nearest
 from nki.describe import instructions as facts
+from nki.describe.example_kernels import example_kernels
 from nki.describe.rules import Grouped, grouped
-from nki.describe.samples import example, generations
+from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.operators import OPS, Op
 
 MARK = "=== "
-"""What each entry of ``examples.txt`` begins with."""
+"""First characters of each entry of ``examples.txt``."""
 
 
 def command(options: argparse.Namespace) -> int:
@@ -103,16 +104,17 @@ def instruction(cls: type[Inst]) -> str:
     parts += [f"targets: {', '.join(t.name for t in generations(cls))}"]
     parts += [f"runs as: {runs(cls)}", "", "operands"]
     parts += [_wrapped(operand(o)) for o in facts.operands(cls)]
-    parts += ["", "example", *_indented(example(cls).text), "", "cost of the example, in nanoseconds"]
-    parts += [_wrapped(line) for line in costs(cls)]
-    parts += ["", "cost of any, as declared", *_indented(facts.formula(cls)), "", "rules"]
+    kernel = example_kernels()[cls.mnemonic]
+    parts += ["", "example", *_indented(kernel.program), "", "cost", _wrapped(facts.formula(cls).replace("``", ""))]
+    parts += [_wrapped(f"in the example: {line}") for line in kernel.costs]
+    parts += ["", "rules"]
     for r in grouped([cls]):
         parts += _shown(r)
     return "\n".join(parts)
 
 
 def runs(cls: type[Inst]) -> str:
-    """What executes the instruction."""
+    """Executors of the instruction."""
     native = "native code that calls Python" if facts.calls_python(cls) else "native code"
     return f"NumPy (nki.simulate), {native}"
 
@@ -121,15 +123,6 @@ def operand(o: facts.Operand) -> str:
     """An operand in a line."""
     otherwise = f"; or {o.otherwise}" if o.otherwise else ""
     return f"{o.name} ({o.role.value}): in {o.buffers}; {o.dtypes}{otherwise}"
-
-
-def costs(cls: type[Inst]) -> list[str]:
-    """Estimates of the example, a line for the targets that agree."""
-    agreeing: dict[tuple[str, str, str], list[str]] = {}
-    for on, cost in facts.costs(cls):
-        times = f"{cost.occupancy:.4g} of {cost.resource}, complete after {cost.latency:.4g},"
-        agreeing.setdefault((times, cost.kind, cost.source), []).append(on.name)
-    return [f"{n} on {', '.join(on)} [{kind}: {source}]" for (n, kind, source), on in agreeing.items()]
 
 
 def operator(op: Op) -> str:
@@ -159,7 +152,7 @@ def function(name: str, value: Any) -> str:
 
 
 def _called(name: str, value: Any) -> str:
-    """How a function is called, without annotations."""
+    """Signature of a function without annotations."""
     signature = inspect.signature(value)
     bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
     return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
@@ -195,7 +188,7 @@ def _public() -> list[tuple[str, type[Inst]]]:
 
 
 def _functions() -> dict[str, Any]:
-    """What ``nki.language`` has besides operators, types and buffers."""
+    """Functions and classes of ``nki.language`` besides operators, types and buffers."""
     own = {n: v for n, v in sorted(vars(language).items()) if n[0] != "_" and n not in OPS}
     return {n: v for n, v in own.items() if callable(v) and is_toolchain(v)}
 

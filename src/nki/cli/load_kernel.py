@@ -1,4 +1,4 @@
-"""What a command works on: a kernel in a Python file, a compiled kernel, or a kernel as text."""
+"""Kernels that commands take: in a Python file, compiled, or as text."""
 
 from __future__ import annotations
 

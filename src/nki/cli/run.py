@@ -1,4 +1,4 @@
-"""``nki run``: compile a kernel, run it, say what came out and how long it took."""
+"""``nki run``: compiles a kernel, runs it, and reports results and times."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from nki.cli.arguments import Array
 from nki.cli.job import Work, prepared
 from nki.cli.progress import bar
 from nki.cli.usage import UsageError
-from nki.compiler import simulated_run as checked
+from nki.compiler import simulated_run
 from nki.compiler.executable import Executable
 from nki.compiler.pipeline import NATIVE_STOP
 from nki.ir.program import Program
@@ -34,7 +34,7 @@ RUNS: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one ``nki run`` has found out. Times are in seconds; an eager run compiles nothing."""
+    """Result of one ``nki run``. Times are in seconds; an eager run compiles nothing."""
 
     program: Program
     arrays: list[Array]
@@ -45,7 +45,7 @@ class Outcome:
     run_seconds: list[float]
     checked: bool = False
     warned: int = 0
-    """What the check has warned of."""
+    """Number of warnings of the check."""
 
 
 def command(options: argparse.Namespace) -> int:
@@ -82,7 +82,7 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) 
     executable = Executable(program, bar)
     arrays = work.arrays(seed)
     with collecting() as warned:
-        expected = checked.run(program, arrays) if check else None
+        expected = simulated_run.run(program, arrays) if check else None
     results = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
     pointers = [array.ctypes.data for array in arrays + results]
     times: list[float] = []
@@ -106,13 +106,13 @@ def _compare(program: Program, results: list[Array], expected: list[Array]) -> N
 def _simulate(work: Work, seed: int, repeat: int) -> Outcome:
     arrays = work.arrays(seed)
     times: list[float] = []
-    made: tuple[Program, list[Array]] | None = None
+    outcome: tuple[Program, list[Array]] | None = None
     for _ in range(repeat):
         started = time.perf_counter()
-        made = work.simulate(arrays)
+        outcome = work.simulate(arrays)
         times.append(time.perf_counter() - started)
-    assert made is not None, "repeat is at least 1"
-    return Outcome(made[0], arrays, made[1], None, None, None, times)
+    assert outcome is not None, "repeat is at least 1"
+    return Outcome(outcome[0], arrays, outcome[1], None, None, None, times)
 
 
 def _check_save(path: Path) -> None:
@@ -185,8 +185,8 @@ def _text(report: dict[str, Any]) -> str:
         parts = f"{_duration(first)} to specialise, {_duration(second)} to native code"
         lines.append(f"  compiled in {_duration(first + second)} ({parts})")
     if report["checked"]:
-        found = plural(report["warnings"], "warning") if report["warnings"] else "no hazards"
-        lines.append(f"  checked: {found}, and the reference executor gives the same bits")
+        warnings = plural(report["warnings"], "warning") if report["warnings"] else "no hazards"
+        lines.append(f"  checked: {warnings}, and the reference executor gives the same bits")
     how = "ran" if routines is not None else "simulated"
     median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
     lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")

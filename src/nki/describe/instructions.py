@@ -1,10 +1,9 @@
-"""What a declaration says about its instruction, asked of the declaration itself."""
+"""Facts about an instruction, derived from its declaration: signature, operands, cost, executors."""
 
 from __future__ import annotations
 
 import inspect
 import random
-import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,7 +14,7 @@ from nki.backend.cpu.loop_ir.nodes import Print
 from nki.backend.numpy.executor import Memory, Reference
 from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
-from nki.describe.samples import example, generations, samples
+from nki.describe.samples import generations, samples
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.runtime_index import by_rows
@@ -28,7 +27,7 @@ from nki.target import Target
 
 _BUFFERS = (Buffer.sbuf, Buffer.psum, Buffer.hbm, Buffer.shared_hbm)
 _ASKED = 8
-"""How many samples are tried with other dtypes and buffers, and are executed."""
+"""Samples that are tried with other dtypes and buffers, and executed."""
 _GROUPS = {
     "every dtype": ALL,
     "every dtype that computes": COMPUTING,
@@ -55,14 +54,14 @@ def _default(value: object) -> str:
 
 @dataclass(slots=True)
 class Operand:
-    """A tensor operand: what is done with it, where it may be and which dtypes some legal call gives it."""
+    """A tensor operand: its role, and the memories and dtypes of some legal call."""
 
     name: str
     role: Role
     buffers: str
     dtypes: str
     otherwise: str
-    """What may stand in its place: "a number", "nothing"."""
+    """Values that may replace the tensor: "a number", "nothing"."""
 
 
 def operands(cls: type[Inst]) -> list[Operand]:
@@ -95,13 +94,13 @@ def _operand(cls: type[Inst], f: Field, role: Role, on: Target) -> Operand:
 
 
 def _number(inst: Inst, name: str) -> int | None:
-    """Which of the accesses of ``inst`` is the operand ``name``."""
+    """Index of operand ``name`` among the accesses of ``inst``."""
     names = [f.name for f, _ in inst.operands()]
     return names.index(name) if name in names else None
 
 
 def _accepts(inst: Inst, number: int, on: Target, **change: Any) -> bool:
-    """Whether it is legal to change this operand, or all that have the same buffer and dtype."""
+    """True if this operand, or all operands of its buffer and dtype, may change so."""
     tiles = inst.accesses()
     own = tiles[number]
     alike = [n for n, tile in enumerate(tiles) if (tile.buffer, tile.dtype) == (own.buffer, own.dtype)]
@@ -129,16 +128,18 @@ def named(kinds: Sequence[DType]) -> str:
 # Cost
 
 
-def costs(cls: type[Inst]) -> list[tuple[Target, Estimate]]:
-    """Estimate of the example on every target that has the instruction."""
-    inst = example(cls).inst
-    return [(t, inst.cost(t)) for t in generations(cls)]
+def costs(estimates: Sequence[tuple[Target, Estimate]]) -> list[str]:
+    """Estimates of one instruction in words, a line for the targets that agree."""
+    agreeing: dict[tuple[str, str, str], list[str]] = {}
+    for on, cost in estimates:
+        times = f"{cost.occupancy:.4g} ns of {cost.resource}, complete after {cost.latency:.4g} ns"
+        agreeing.setdefault((times, cost.kind, cost.source), []).append(on.name)
+    return [f"{times}, on {', '.join(on)} [{kind}: {source}]" for (times, kind, source), on in agreeing.items()]
 
 
 def formula(cls: type[Inst]) -> str:
-    """Python text with which the declaration computes its estimate."""
-    body = inspect.getsource(cls.cost).partition(":\n")[2]
-    return textwrap.dedent(body).strip()
+    """Formula of the occupancy, from the declaration."""
+    return inspect.getdoc(cls.cost) or ""
 
 
 # Operators
@@ -170,13 +171,13 @@ def _legal(inst: Inst, on: Target) -> bool:
 
 
 def simulated(cls: type[Inst]) -> bool:
-    """Whether the NumPy executor runs the example; it raises where it cannot."""
+    """True if the NumPy executor runs the example; raises if it cannot."""
     Reference(Memory()).execute(_asked(cls)[0])
     return True
 
 
 def calls_python(cls: type[Inst]) -> bool:
-    """Whether native code for some sample calls back into Python; raises where there is no native code at all."""
+    """True if native code for some sample calls back into Python; raises if there is no native code."""
     lowered = (lower(next(by_rows(inst)), ()) for inst in _asked(cls))
     return any(isinstance(statement, Print) for lowering in lowered for statement in lowering.statements)
 

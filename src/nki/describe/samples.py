@@ -31,7 +31,7 @@ _LINE = 100
 
 @dataclass(slots=True)
 class Call:
-    """A call of a public instruction: what a kernel writes, and what is recorded."""
+    """A call of a public instruction: its text and the recorded instruction."""
 
     text: str
     inst: Inst
@@ -110,7 +110,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _recorded(cls: type[Inst], values: dict[str, Any], on: Target) -> Inst | None:
-    """What the public function records for these arguments; None if ``on`` refuses them, or a warning comes."""
+    """The instruction that the public function records for these arguments; None if ``on`` refuses them or warns."""
     with recording(Builder("example", on)) as builder, collecting(aside=True) as warned:
         try:
             getattr(isa, cls.mnemonic)(**values)
@@ -118,9 +118,9 @@ def _recorded(cls: type[Inst], values: dict[str, Any], on: Target) -> Inst | Non
             return None
     if warned:
         return None
-    made = cast("Inst", builder.body[-1])
-    made.where = NOWHERE
-    return made
+    inst = cast("Inst", builder.body[-1])
+    inst.where = NOWHERE
+    return inst
 
 
 def _oddness(cls: type[Inst], values: dict[str, Any]) -> float:

@@ -1,4 +1,4 @@
-"""What all bridges share: the adapter that ``kernel(...)`` calls, the public FrameworkKernel, loaded kernels.
+"""Common parts of all bridges: the adapter that ``kernel(...)`` calls, the public FrameworkKernel, loaded kernels.
 
 A framework's tensors are described by three methods (:class:`TensorMap`), the documented extension point for framework
 developers. An :class:`Adapter` adds how to run a kernel on those tensors; a :class:`FrameworkKernel` adds how to write
@@ -32,7 +32,7 @@ _RETRACE: Final = "clear the framework's compilation cache, so that the program 
 
 
 class TensorMap(ABC):
-    """How one framework's tensors look to a kernel."""
+    """Mapping of one framework's tensors to kernel arguments."""
 
     @abstractmethod
     def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
@@ -40,7 +40,7 @@ class TensorMap(ABC):
 
     @abstractmethod
     def is_framework_tensor(self, t: Any) -> bool:
-        """Whether ``t`` is an input of the kernel; anything else is a constant of its compilation."""
+        """True if ``t`` is an input of the kernel; any other value is a compile-time constant."""
 
     @abstractmethod
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:

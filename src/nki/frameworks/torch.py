@@ -70,7 +70,7 @@ _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 
 @dataclass(frozen=True)
 class _StandIn:
-    """What the compiler of PyTorch knows of a tensor while it traces: everything but the data."""
+    """A tensor without data, as PyTorch's compiler traces it."""
 
     position: int
     shape: tuple[int, ...]

@@ -107,8 +107,8 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     kinds = {parameter.kind for parameter in parameters.values()}
     written = ast.unparse(node.func)
     full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
-    older: dict[str, str] = getattr(callee, "older", {})
-    takes = {*parameters, *older}
+    deprecated: dict[str, str] = getattr(callee, "deprecated_parameters", {})
+    takes = {*parameters, *deprecated}
     known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
     dialect = found.captured.dialect
     style = dialect.instructions
@@ -122,7 +122,7 @@ def _check_arguments(found: Findings, node: ast.Call, callee: object, signature:
     if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
     try:
-        names = {keyword.arg: older.get(keyword.arg, keyword.arg) for keyword in known if keyword.arg}
+        names = {keyword.arg: deprecated.get(keyword.arg, keyword.arg) for keyword in known if keyword.arg}
         signature.bind(*node.args, **{names[k.arg]: k.value for k in known if k.arg and names[k.arg]})
     except TypeError as misfit:
         user = found.users.get(node)

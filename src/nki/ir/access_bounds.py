@@ -12,6 +12,7 @@ from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from nki.base.errors import WindowError
+from nki.ir.effects import Effects
 from nki.ir.gather_offsets import GROUP, INDICES
 from nki.ir.instruction import Inst
 from nki.ir.register import is_register
@@ -28,8 +29,8 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
 
     ``known`` grows: what depends on a window's form alone is checked once for each form.
     """
-    state = getattr(inst, "state", ("",))[0]
-    registers = bool(state or inst.scalar_registers)
+    effects = inst.effects
+    registers = bool(effects.implicit or effects.scalar_registers)
     for access in inst.accesses():
         if not isinstance(access, Access):  # pyright: ignore[reportUnnecessaryIsInstance]  # for the types to refuse
             continue
@@ -39,14 +40,15 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
             _check(access.dynamic.source, known)
             check_dynamic(access, inst)
     if registers:  # of which most instructions have none
-        _check_registers(inst, state)
+        _check_registers(inst, inst.effects)
 
 
-def _check_registers(inst: Inst, state: str) -> None:
+def _check_registers(inst: Inst, effects: Effects) -> None:
     """Operands are in registers just where the instruction takes such."""
     for f, access in inst.operands():
-        held = f.name == state or (f.name in inst.scalar_registers and is_register(access))
-        if (access.buffer is Buffer.register) is not held:
+        scalar = f.name in effects.scalar_registers and is_register(access)
+        takes = scalar or (effects.implicit is not None and f.name == effects.implicit.name)
+        if (access.buffer is Buffer.register) is not takes:
             raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
 
 
@@ -66,7 +68,7 @@ def check_dynamic(access: Access, inst: Inst) -> None:
     enough = line and source.size >= access.shape[0] if rows else source.size == 1
     if not enough or dynamic.step < 1:
         raise _error(access, f"takes {source.size} run-time indices in steps of {dynamic.step}")
-    if rows and not (inst.by_rows and access.buffer.is_hbm):
+    if rows and not (inst.effects.row_indexed and access.buffer.is_hbm):
         raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
 
 

@@ -33,7 +33,7 @@ Offsets = NDArray[np.int64]
 
 def group_of(inst: Inst) -> int:
     """How many partitions share a list where ``inst`` runs."""
-    return TENSOR_GROUP if inst.engines[0].name == "tensor" else GROUP
+    return TENSOR_GROUP if inst.on_tensor_engine else GROUP
 
 
 def capacity(access: Access, group: int) -> int:

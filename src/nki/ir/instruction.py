@@ -1,4 +1,4 @@
-"""What an instruction declaration is made of, and the decorator that checks that no part is missing."""
+"""Base class and registry of instruction declarations, and the decorator that refuses incomplete ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,11 @@ from nki.base.errors import (
     ShapeError,
 )
 from nki.base.source import Where
+from nki.ir import deprecation
+from nki.ir import effects as _effects
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms
+from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
@@ -83,7 +87,8 @@ def _words_of(value: Any) -> str:
     return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
-_PLACED = ("label", "after", "queue", "waits")
+_SCHEDULE = ("label", "ordered_after", "queue", "waits")
+"""The attributes that say when and where an instruction runs; they are no arguments."""
 
 
 class Inst(NkiInstruction):
@@ -94,19 +99,14 @@ class Inst(NkiInstruction):
     fields: ClassVar[tuple[Field, ...]]
     rules: ClassVar[tuple[Rule, ...]]
     public: ClassVar[bool] = True
-    effects: ClassVar[bool] = False  # whether it does more than writing tensors
-    scalar_registers: ClassVar[tuple[str, ...]] = ()
-    """The operands that are scalar registers."""
-    by_rows: ClassVar[bool] = False
-    """Whether an operand may have a run-time index for each row: the instruction then runs row by row."""
-    row_dims: ClassVar[Mapping[str, int]] = {}
-    """The dimension of an operand that runs over those rows, where it is not the first."""
-    by_elements: ClassVar[tuple[str, ...]] = ()
-    """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.gather_offsets`)."""
+    effects: ClassVar[Effects] = _effects.NONE
+    deprecated: ClassVar[DeprecatedForms] = deprecation.NONE
+    on_tensor_engine: ClassVar[bool] = False
+    """The Tensor engine is the one that the instruction prefers."""
     where: Where = NOWHERE
-    # Labels that edges name, and of those what has to be complete first; the queue, and its waits (see ir.placing).
+    # Label that edges name, labels of what has to be complete first, queue and its waits (ir.text.schedule_attributes).
     label: str = ""
-    after: tuple[str, ...] = ()
+    ordered_after: tuple[str, ...] = ()
     queue: str = ""
     waits: tuple[tuple[str, int], ...] = ()
     operand_fields: ClassVar[tuple[Field, ...]]
@@ -167,10 +167,59 @@ class Inst(NkiInstruction):
         """What the instruction writes."""
         return _present(self, self.write_names)
 
-    def leaves_some(self) -> bool:
-        """Whether places of what it writes may stay as they were: rows that it skips, partitions that it leaves out."""
-        skips = getattr(self.__dict__.get("oob_mode"), "name", "") == "skip"
-        return skips and any(access.dynamic is not None for access in self.accesses())
+    def may_leave_unwritten(self) -> bool:
+        """Whether places of the outputs may keep what they held: rows out of bounds, partitions left out."""
+        effects = self.effects
+        if effects.partial is not None and effects.partial(self):
+            return True
+        return self.skips_out_of_bounds and any(access.dynamic is not None for access in self.accesses())
+
+    @property
+    def skips_out_of_bounds(self) -> bool:
+        """Whether a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""
+        skips = self.effects.skips
+        return skips is not None and skips(self)
+
+    @property
+    def engine_choice(self) -> Any:
+        """The engine that the caller asked for; None where the instruction has no such argument."""
+        return self.__dict__.get("engine")
+
+    @property
+    def user_name(self) -> str | None:
+        """The name that the user gave to the instruction."""
+        return self.__dict__.get("name")
+
+    @property
+    def accumulates(self) -> bool | None:
+        """Whether the instruction adds to what PSUM holds; None: not decided yet; False where it never does."""
+        accumulation = self.effects.accumulation
+        return False if accumulation is None else self.__dict__[accumulation.flag]
+
+    def with_accumulation(self, adds: bool) -> Inst:
+        """A copy that adds to what PSUM holds, or overwrites it."""
+        assert self.effects.accumulation is not None
+        return self.replace(**{self.effects.accumulation.flag: adds})
+
+    def as_barrier(self) -> Barrier | None:
+        """The barrier that the instruction is."""
+        return None if self.effects.barrier is None else self.effects.barrier(self)
+
+    def as_exchange(self) -> Exchange | None:
+        """The exchange with another core that the instruction is."""
+        return None if self.effects.exchange is None else self.effects.exchange(self)
+
+    def write_predicate(self) -> Predicate | None:
+        """The predicate under which the instruction writes."""
+        return None if self.effects.predicate is None else self.effects.predicate(self)
+
+    def as_copy(self) -> Copy | None:
+        """The copy that the instruction is."""
+        return None if self.effects.copy is None else self.effects.copy(self)
+
+    def update_chains(self) -> tuple[Update, ...]:
+        """The chains of operators from operands to the result, as far as they are declared."""
+        return () if self.effects.updates is None else self.effects.updates(self)
 
     def orders(self) -> list[Access]:
         """What it neither reads nor writes, and no access may be moved across it to."""
@@ -198,12 +247,12 @@ class Inst(NkiInstruction):
         made = cast("Callable[..., Inst]", type(self))
         fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
         fresh.where = self.where
-        for name in _PLACED:
+        for name in _SCHEDULE:
             if name in values:
                 setattr(fresh, name, values[name])
         return fresh
 
-    def placed(self, **changes: Any) -> Inst:
+    def with_schedule(self, **changes: Any) -> Inst:
         """A copy with the same arguments and another label, edges, queue or waits."""
         fresh = self.__class__.__new__(self.__class__)
         fresh.__dict__ = self.__dict__ | changes
@@ -231,7 +280,7 @@ class Inst(NkiInstruction):
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        if any(getattr(self, name) != getattr(other, name) for name in _PLACED):
+        if any(getattr(self, name) != getattr(other, name) for name in _SCHEDULE):
             return False
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
@@ -269,13 +318,16 @@ C = TypeVar("C", bound=Inst)
 
 @dataclass_transform(eq_default=False)
 def instruction(
-    *, engines: tuple[Any, ...], public: bool = True, effects: bool = False
+    *,
+    engines: tuple[Any, ...],
+    public: bool = True,
+    effects: Effects = _effects.NONE,
+    deprecated: DeprecatedForms = deprecation.NONE,
 ) -> Callable[[type[C]], type[C]]:
     """Register an instruction declaration: its annotations are its fields, which the constructor that it gets takes.
 
-    ``effects``: the instruction is there for what it does besides writing tensors.
-
-    A class without a docstring, operands, ``rules``, ``semantics``, ``cost`` or ``sample`` is refused at import.
+    A class that lacks a docstring, outputs or an external effect, ``rules``, ``semantics``, ``cost`` or ``sample`` is
+    refused at import.
     """
 
     def declare(cls: type[C]) -> type[C]:
@@ -287,7 +339,8 @@ def instruction(
         if missing:
             raise TypeError(f"instruction {cls.__name__} lacks: {', '.join(missing)}")
         cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
-        cls.engines, cls.public, cls.effects = engines, public, effects
+        cls.engines, cls.public, cls.effects, cls.deprecated = engines, public, effects, deprecated
+        cls.on_tensor_engine = engines[0].name == "tensor"
         cls.fields = _fields(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
         cls.operand_names = tuple(f.name for f in cls.operand_fields)
@@ -295,7 +348,7 @@ def instruction(
         cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
         cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
         cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
-        if not cls.write_names and not effects:
+        if not cls.write_names and not effects.external:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
         for method in _methods(cls):
             setattr(cls, method.__name__, method)

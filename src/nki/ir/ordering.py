@@ -38,7 +38,7 @@ class Edge:
 
 def named(inst: Inst) -> str:
     """What a message calls ``inst``."""
-    name = getattr(inst, "name", None) or inst.label
+    name = inst.user_name or inst.label
     span = inst.where.span
     return (f"'{name}' ({inst.mnemonic})" if name else inst.mnemonic) + (f" of line {span.line}" if span else "")
 
@@ -80,7 +80,7 @@ def connect_names(body: Iterable[Statement], pairs: Pairs, where: Span | None) -
     found = list(placed(body))
     by_name: dict[str, list[Inst]] = {}
     for inst, _ in found:
-        if name := getattr(inst, "name", None):
+        if name := inst.user_name:
             by_name.setdefault(name, []).append(inst)
     edges = [
         Edge(_only(consumer, by_name, where), _only(producer, by_name, where))
@@ -113,13 +113,13 @@ def _connect(edges: list[Edge], paths: dict[int, Path]) -> None:
         check_scope(edge, paths[id(edge.consumer)], paths[id(edge.producer)])
         if not edge.producer.label:
             edge.producer.label = _label(edge.producer, labels)
-        if edge.producer.label not in edge.consumer.after:
-            edge.consumer.after = (*edge.consumer.after, edge.producer.label)
+        if edge.producer.label not in edge.consumer.ordered_after:
+            edge.consumer.ordered_after = (*edge.consumer.ordered_after, edge.producer.label)
 
 
 def _label(inst: Inst, labels: set[str]) -> str:
     """A label that no instruction has: its name if that is free."""
-    name = label = getattr(inst, "name", None) or inst.mnemonic
+    name = label = inst.user_name or inst.mnemonic
     number = len(labels)
     while label in labels:
         label = f"{name}.{number}"
@@ -150,7 +150,7 @@ def edges(body: Iterable[Statement]) -> list[tuple[Edge, Path, Path]]:
 
     Raises :class:`StructureError` for labels that are not there or not unique.
     """
-    found = [(inst, path) for inst, path in placed(body) if inst.label or inst.after]
+    found = [(inst, path) for inst, path in placed(body) if inst.label or inst.ordered_after]
     labelled: dict[str, tuple[Inst, Path]] = {}
     fix = "compare with the output of `nki dump`"
     for inst, path in found:
@@ -158,7 +158,7 @@ def edges(body: Iterable[Statement]) -> list[tuple[Edge, Path, Path]]:
             raise StructureError(f"two instructions have the label {inst.label!r}", fix=fix).at(inst.where.span)
     result: list[tuple[Edge, Path, Path]] = []
     for inst, path in found:
-        for label in inst.after:
+        for label in inst.ordered_after:
             if label not in labelled:
                 raise StructureError(f"no instruction has the label {label!r}", fix=fix).at(inst.where.span)
             producer, its = labelled[label]

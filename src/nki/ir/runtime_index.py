@@ -19,7 +19,7 @@ def by_rows(inst: Inst) -> Iterator[Inst]:
     if not rows:
         yield inst
         return
-    whole = [(a, inst.row_dims.get(f.name, 0)) for f, a in operands]
+    whole = [(a, inst.effects.row_dims.get(f.name, 0)) for f, a in operands]
     for number in range(max(rows)):
         yield inst.with_operands({i: row(a, number, dim) for i, (a, dim) in enumerate(whole)})
 
@@ -69,7 +69,7 @@ def out_of_bounds(inst: Inst, name: str, access: Access, index: int) -> OutOfBou
     dynamic = access.dynamic
     assert dynamic is not None
     shown = f"{index} (or {index - (1 << 32)})" if index >= 1 << 31 else str(index)
-    skip = " or skip such rows with oob_mode=nisa.oob_mode.skip" if hasattr(inst, "oob_mode") else ""
+    skip = " or skip such rows with oob_mode=nisa.oob_mode.skip" if inst.effects.skips is not None else ""
     error = OutOfBoundsError(
         f"{inst.mnemonic}: {name} '{access.name}' {access.tensor.shape} was accessed at run-time index {shown} from "
         f"'{dynamic.source.name}'; in steps of {dynamic.step} elements the largest that stays inside is "

@@ -65,19 +65,19 @@ def check_indexed(inst: Inst) -> None:
     Which operands take indirect views is a rule of the instructions that take any.
     """
     for f, access in inst.operands():
-        if is_register(access) and f.name not in inst.scalar_registers:
+        if is_register(access) and f.name not in inst.effects.scalar_registers:
             raise MemoryRegionError(
                 f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
                 "nisa.register_… read",
                 fix="store it to a (1, 1) tile with nisa.register_store",
             )
-        if has_rows(access) and not inst.by_rows:
+        if has_rows(access) and not inst.effects.row_indexed:
             raise DynamicIndexError(
                 f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
                 "follows",
                 fix="gather the rows into a tile with nisa.dma_copy first",
             )
-        if by_elements(access) and not inst.by_elements:
+        if by_elements(access) and not inst.effects.element_indexed:
             raise DynamicIndexError(
                 f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} is an indirect view, which this instruction "
                 "does not take",

@@ -13,7 +13,7 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current as _current
 from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.register import VirtualRegister
-from nki.isa import api as _publish
+from nki.isa import api as _api
 from nki.isa import instructions as _instructions
 from nki.isa.tables.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
 
@@ -24,13 +24,13 @@ _ENGINES = {
 
 
 def __getattr__(name: str) -> engine:
-    found = _ENGINES.get(name)
-    if found is None:
+    member = _ENGINES.get(name)
+    if member is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _is_recording():
-        message = f"`nisa.{name}` is deprecated since NKI 0.6: write `nisa.engine.{found.name}`"
+        message = f"`nisa.{name}` is deprecated since NKI 0.6: write `nisa.engine.{member.name}`"
         _warn_here(message, _NkiDeprecationWarning)
-    return found
+    return member
 
 
 def get_nc_version() -> nc_version:
@@ -50,7 +50,7 @@ for _file in _pkgutil.iter_modules(_instructions.__path__):
 from nki.isa.instructions.register import register_alloc  # noqa: E402  # it needs no name before the loop above
 
 # A function takes the place of the module of its name in this namespace, as users expect of nisa.activation.
-_FUNCTIONS = {_name: _publish.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}
+_FUNCTIONS = {_name: _api.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}
 globals().update(_FUNCTIONS)
 
 __all__ = [

@@ -3,18 +3,18 @@
 from collections.abc import Sequence as _Sequence
 
 from nki.base.errors import NkiError as NkiValidationError
-from nki.ir.handle import NkiInstruction as NkiInstruction
+from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
-from nki.isa.enums import dge_mode as dge_mode
-from nki.isa.enums import dma_engine as dma_engine
-from nki.isa.enums import engine as engine
-from nki.isa.enums import matmul_perf_mode as matmul_perf_mode
-from nki.isa.enums import nc_version as nc_version
-from nki.isa.enums import oob_mode as oob_mode
-from nki.isa.enums import reduce_cmd as reduce_cmd
-from nki.isa.ops import Op as _Op
+from nki.isa.tables.enums import dge_mode as dge_mode
+from nki.isa.tables.enums import dma_engine as dma_engine
+from nki.isa.tables.enums import engine as engine
+from nki.isa.tables.enums import matmul_perf_mode as matmul_perf_mode
+from nki.isa.tables.enums import nc_version as nc_version
+from nki.isa.tables.enums import oob_mode as oob_mode
+from nki.isa.tables.enums import reduce_cmd as reduce_cmd
+from nki.isa.tables.operators import Op as _Op
 
 _dge_mode = dge_mode
 _dma_engine = dma_engine

@@ -1,4 +1,4 @@
-"""Turn instruction declarations into the functions of ``nki.isa``."""
+"""Generate the functions of ``nki.isa`` from the instruction declarations."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any, cast
 
 import numpy as np
 
-from nki.base.dtype import float32
 from nki.base.errors import ArgumentError
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
-from nki.ir.types import Access
-from nki.isa.deprecated import ABSENT, Older, Reordered, renewed
+from nki.isa.deprecated import ABSENT, upgrade
 from nki.isa.tables.enums import matmul_perf_mode
 from nki.isa.tables.operators import Op
 
-_MADE: dict[str, Callable[..., NkiInstruction]] = {}
-"""The functions, by name."""
+_FUNCTIONS: dict[str, Callable[..., NkiInstruction]] = {}
+"""The public functions, by name."""
 
 
 def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
@@ -29,12 +27,12 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
 
     Built as source text, because a call happens for every instruction of a kernel and the text has no loop.
     """
-    shown = visible(cls)
+    fields = visible(cls)
     scope: dict[str, Any] = {
         "__name__": "nki.isa",
         "cls": cls,
         "freeze": freeze,
-        "meant": meant,
+        "operator_of": operator_of,
         "member": member,
         "mode": mode,
         "Op": Op,
@@ -42,76 +40,69 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "record": _record(cls),
     }
     required = inspect.Parameter.empty
-    replaced = [form.replaces for form in _older(cls).values()]  # by older names, so that their own may be missing
+    replaced = [form.replaces for form in cls.deprecated.parameters]  # by older names, so that these may be missing
     parameters: list[str] = []
     arguments: list[str] = []
-    for f in shown:
+    for f in fields:
         scope[f"default_{f.name}"] = ABSENT if f.default is required and f.name in replaced else f.default
         scope[f"kind_{f.name}"] = f.symbol
-        plainly = f.default is required and f.name not in replaced
-        parameters.append(f.name if plainly else f"{f.name}=default_{f.name}")
+        without_default = f.default is required and f.name not in replaced
+        parameters.append(f.name if without_default else f"{f.name}=default_{f.name}")
         arguments.append(f"{f.name}={_argument(f)}")
-    check = _check_for_older(cls, scope)
-    if check:
+    upgrade_text = _upgrade_text(cls, scope)
+    if upgrade_text:
         parameters.append("**old")
-    text = f"def {cls.mnemonic}({', '.join(parameters)}):\n{check}    return record(cls({', '.join(arguments)}))\n"
+    head = f"def {cls.mnemonic}({', '.join(parameters)}):\n"
+    text = f"{head}{upgrade_text}    return record(cls({', '.join(arguments)}))\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
-    made = scope[cls.mnemonic]
-    if check:
+    public = scope[cls.mnemonic]
+    if upgrade_text:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        made.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in shown])
-    made.older = {name: form.replaces for name, form in _older(cls).items()}
-    _MADE[cls.mnemonic] = made
-    made.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
-    made.__module__ = "nki.isa"
-    made.__qualname__ = cls.mnemonic
-    return made
+        public.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in fields])
+    public.deprecated_parameters = {form.parameter: form.replaces for form in cls.deprecated.parameters}
+    _FUNCTIONS[cls.mnemonic] = public
+    public.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
+    public.__module__ = "nki.isa"
+    public.__qualname__ = cls.mnemonic
+    return public
 
 
-def _older(cls: type[Inst]) -> dict[str, Older]:
-    return {form.parameter: form for form in cast(tuple[Older, ...], getattr(cls, "older", ()))}
-
-
-def _check_for_older(cls: type[Inst], scope: dict[str, Any]) -> str:
-    """The statements that look for older forms of a call (``nki.isa.deprecated``); none where there never were any."""
-    forms, order = _older(cls), cast(Reordered | None, getattr(cls, "reordered", None))
-    if not forms and order is None:
+def _upgrade_text(cls: type[Inst], scope: dict[str, Any]) -> str:
+    """The statements that upgrade a call of an older form (``nki.isa.deprecated``); none without such forms."""
+    forms = cls.deprecated
+    if not forms.parameters and forms.order is None:
         return ""
     names = [f.name for f in visible(cls)]
     defaults = {f.name: f.default for f in visible(cls)}
 
-    def again(values: tuple[Any, ...], old: dict[str, Any]) -> NkiInstruction:
-        given = {name: v for name, v in zip(names, values, strict=True) if v is not defaults[name]}
-        target, arguments = renewed(cls.mnemonic, forms, order, given, old)
+    def retry(values: tuple[Any, ...], old: dict[str, Any]) -> NkiInstruction:
+        passed = {name: v for name, v in zip(names, values, strict=True) if v is not defaults[name]}
+        target, arguments = upgrade(cls.mnemonic, forms, passed, old)
         missing = [n for n, default in defaults.items() if default is inspect.Parameter.empty and n not in arguments]
         if missing and target == cls.mnemonic:
             raise TypeError(f"{cls.mnemonic}() missing a required argument: '{missing[0]}'")
-        return _MADE[target](**arguments)
+        return _FUNCTIONS[target](**arguments)
 
-    scope |= {"again": again, "ABSENT": ABSENT}
-    replaced = [form.replaces for form in forms.values() if defaults.get(form.replaces) is inspect.Parameter.empty]
-    found = ["old", *(f"{name} is ABSENT" for name in replaced)]
-    if order is not None:
-        scope["kind_of_older"] = order.kind
-        found.append(f"isinstance({order.parameter}, kind_of_older)")
-    return f"    if {' or '.join(found)}:\n        return again(({', '.join(names)},), old)\n"
+    scope |= {"retry": retry, "ABSENT": ABSENT}
+    replaced = [form.replaces for form in forms.parameters if defaults.get(form.replaces) is inspect.Parameter.empty]
+    signs = ["old", *(f"{name} is ABSENT" for name in replaced)]
+    if forms.order is not None:
+        scope["kind_of_older"] = forms.order.kind
+        signs.append(f"isinstance({forms.order.parameter}, kind_of_older)")
+    return f"    if {' or '.join(signs)}:\n        return retry(({', '.join(names)},), old)\n"
 
 
 def visible(cls: type[Inst]) -> list[Field]:
-    """The fields that a caller passes: all but the engine state that the builder supplies."""
-    hidden = _state(cls)[0]
-    return [f for f in cls.fields if f.name != hidden]
-
-
-def _state(cls: type[Inst]) -> tuple[str, str]:
-    return cast(tuple[str, str], getattr(cls, "state", ("", "")))
+    """The fields that a caller passes: all but the implicit operand, which the builder supplies."""
+    implicit = cls.effects.implicit
+    return [f for f in cls.fields if implicit is None or f.name != implicit.name]
 
 
 def _argument(f: Field) -> str:
     if f.symbol is matmul_perf_mode:  # the reference gives its members texts as values, which kernels pass
         return f"mode({f.name}) if type({f.name}) is str else {f.name}"
     if f.symbol is Op:
-        return f"{f.name} if type({f.name}) is Op and {f.name}.unlisted is None else meant({f.name})"
+        return f"{f.name} if type({f.name}) is Op and {f.name}.portability_note is None else operator_of({f.name})"
     if tuple in f.types:
         return f"freeze({f.name})"
     if f.symbol is not None and issubclass(f.symbol, Enum):
@@ -120,17 +111,17 @@ def _argument(f: Field) -> str:
 
 
 def mode(value: str) -> Any:
-    """The performance mode whose value is this text; what is none stays, for its type to be refused."""
-    return next((known for known in matmul_perf_mode if known.value == value), value)
+    """The performance mode whose value is this text; any other text, unchanged: its type is then refused."""
+    return next((member for member in matmul_perf_mode if member.value == value), value)
 
 
-def meant(value: Any) -> Any:
+def operator_of(value: Any) -> Any:
     """The operator that a function of the language stands for: NKI's documents give ``nl.max`` as one, too.
 
     Warns of an operator that NKI's own instructions do not take.
     """
-    if isinstance(value, Op) and value.unlisted is not None:
-        warn_here(f"{value}: {value.unlisted}", NkiPortabilityWarning)
+    if isinstance(value, Op) and value.portability_note is not None:
+        warn_here(f"{value}: {value.portability_note}", NkiPortabilityWarning)
     return getattr(value, "operator", value)
 
 
@@ -141,11 +132,12 @@ def freeze(value: Any) -> Any:
 
 def member(kind: type[Enum], name: str, value: int) -> Any:
     """The member of ``kind`` with this value, with a warning: up to NKI 0.2 the members were plain integers."""
-    found = next((m for m in kind if m.value == value), None)
-    if found is not None:
-        message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{found.name}`"
-        warn_here(message, NkiDeprecationWarning)
-    return value if found is None else found
+    meaning = next((m for m in kind if m.value == value), None)
+    if meaning is None:
+        return value
+    message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{meaning.name}`"
+    warn_here(message, NkiDeprecationWarning)
+    return meaning
 
 
 def plain(value: Any) -> Any:
@@ -162,29 +154,26 @@ def plain(value: Any) -> Any:
 
 def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
     what = f"nisa.{cls.mnemonic}"
-    field, register = _state(cls)
+    implicit, warning = cls.effects.implicit, cls.deprecated.warning
 
     def record(inst: Any) -> Inst:
         current(what).emit(inst)
         return inst
 
-    def record_with_doubt(inst: Any) -> Inst:
+    def record_with_warning(inst: Any) -> Inst:
         record(inst)
-        if (doubt := inst.doubt()) is not None:
-            warn_here(doubt, NkiDeprecationWarning)
+        if warning is not None and (message := warning(inst)) is not None:
+            warn_here(message, NkiDeprecationWarning)
         return inst
 
-    def record_with_state(inst: Any) -> Inst:
+    def record_with_implicit(inst: Any) -> Inst:
         builder = current(what)
-        if supplied := getattr(cls, "supplied", None):  # what depends on more than dst, the instruction says itself
-            setattr(inst, field, supplied(inst, builder.state))
-        elif inst.uses_state:
-            lanes = inst.dst.partitions if isinstance(inst.dst, Access) else 1  # what else it is, verify says
-            setattr(inst, field, builder.state(register, float32, min(lanes, builder.target.partitions)))
+        if implicit is not None:
+            setattr(inst, implicit.name, implicit.supply(inst, builder.state))
         builder.emit(inst)
         return inst
 
-    return record_with_state if field else record_with_doubt if hasattr(cls, "doubt") else record
+    return record_with_implicit if implicit is not None else record if warning is None else record_with_warning
 
 
 __all__ = ["freeze", "function", "member", "mode", "plain", "visible"]

@@ -24,7 +24,7 @@ _HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa
 from collections.abc import Sequence as _Sequence
 
 from nki.base.errors import NkiError as NkiValidationError
-from nki.ir.handle import NkiInstruction as NkiInstruction
+from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
 from nki.ir.types import Access as _Tile
@@ -38,7 +38,7 @@ _CONSTANTS = sorted(name for name in nki.isa.__all__ if name.endswith("_engine")
 def stub() -> str:
     """The text of ``__init__.pyi``."""
     functions = [_function(cls) for cls in REGISTRY.values() if cls.public]
-    imports = [f"from nki.isa.enums import {name} as {name}" for name in _ENUMS]
+    imports = [f"from nki.isa.tables.enums import {name} as {name}" for name in _ENUMS]
     # Parameters have the names of their types: within a signature the types go by another one.
     aliases = [f"_{name} = {name}" for name in _ENUMS]
     constants = [f"{name}: _engine" for name in _CONSTANTS]
@@ -47,9 +47,8 @@ def stub() -> str:
     version += f"\ndef get_nc_sub_version() -> int:\n    {_docstring(nki.isa.get_nc_sub_version)}\n"
     alloc = "x: int | _VirtualRegister | _Tile | None = None"
     registers = f"def register_alloc({alloc}) -> _VirtualRegister:\n    {_docstring(register_alloc)}\n"
-    parts = [
-        "\n".join(p) for p in (imports, ["from nki.isa.ops import Op as _Op", ""], [*aliases, ""], [*constants, ""])
-    ]
+    operator = "from nki.isa.tables.operators import Op as _Op"
+    parts = ["\n".join(p) for p in (imports, [operator, ""], [*aliases, ""], [*constants, ""])]
     return _HEAD + "\n".join([*parts, version, registers, *functions, f"__all__ = [\n{names}]\n"])
 
 

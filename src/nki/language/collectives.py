@@ -27,7 +27,7 @@ from nki.frontend.builder import current
 from nki.frontend.objects import NKIObject
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Buffer
-from nki.isa.deprecated import dropped, taking
+from nki.isa.deprecated import accepting, dropped
 from nki.isa.tables.operators import Op
 from nki.language.tensor import NkiTensor
 
@@ -246,7 +246,7 @@ def collective_permute_implicit_reduce(
             )
 
 
-@taking(
+@accepting(
     dropped("num_channels", "0.3", "leave it out: `collective_permute_implicit` takes the channels as `channel_ids`"),
     "ncc.collective_permute_implicit_current_processing_rank_id",
 )

@@ -164,7 +164,7 @@ def _binary(name: str) -> None:
         return dst
 
     function.__doc__ = f"{_BINARY[name]}, element by element, as a new tile.\n\n{_BINARY_DOC}"
-    op.means(function)
+    op.bind(function)
 
 
 _BINARY_DOC: Final = """\
@@ -221,7 +221,7 @@ def _unary(name: str) -> None:
         return dst
 
     function.__doc__ = f"{_UNARY[name]}, as a new tile.\n\n{_UNARY_DOC}{_EMITS.get(name, 'nisa.activation')}."
-    OPS[name].means(function)
+    OPS[name].bind(function)
 
 
 _TURN: Final = 2 * math.pi

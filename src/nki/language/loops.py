@@ -20,7 +20,7 @@ from nki.ir.loop import BOUNDS, For, While
 from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
-from nki.isa.instructions.register import RegisterMove
+from nki.isa.build import move_register
 
 Bound = int | VirtualRegister
 
@@ -129,17 +129,17 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
             fix="make one with nisa.register_alloc, and load it with nisa.register_load",
         )
     condition = builder.register("condition", where)
-    builder.emit(RegisterMove(condition, init))
+    builder.emit(move_register(condition, init))
     builder.open(While(condition, where=where))
     value = builder.register(_parameter(body_fun), where)
-    builder.emit(RegisterMove(value, condition))
+    builder.emit(move_register(value, condition))
     result = invoke(body_fun, value)
     if not isinstance(result, VirtualRegister):
         raise DynamicLoopError(
             f"nl.while_loop: the body returns {_shown(result)} and not the register to test next",
             fix="end it with `return register`",
         )
-    builder.emit(RegisterMove(condition, result))
+    builder.emit(move_register(condition, result))
     builder.close()
 
 

@@ -16,7 +16,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer
-from nki.isa.instructions.psum_zero import PsumZero
+from nki.isa.build import zero_psum
 from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
@@ -35,7 +35,7 @@ class Accumulate(CoreStage):
 
     def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No matmul is undecided."""
-        undecided = [inst for inst in program.instructions() if getattr(inst, "accumulate", False) is None]
+        undecided = [inst for inst in program.instructions() if inst.accumulates is None]
         assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"
 
 
@@ -56,7 +56,7 @@ def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...
 def decided(inst: Inst, psum: PsumState) -> list[Inst]:
     """``inst`` with ``accumulate`` decided, behind what clears the places that it adds to although nothing is there."""
     chosen, missing = psum.resolve(inst)
-    result = [*(PsumZero(place) for place in missing), chosen]
+    result = [*(zero_psum(place) for place in missing), chosen]
     for made in result:
         made.where = inst.where
         psum.record(made)

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nki.analysis.liveness import LiveRange, Region, interference, live_ranges, regions
+from nki.analysis.liveness import LiveRange, interference, live_ranges
 from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
@@ -29,6 +29,7 @@ from nki.passes.allocation import diagnostics
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
 from nki.passes.stage import CoreStage
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
@@ -48,9 +49,9 @@ class Allocate(CoreStage):
         _check_placement(core)
         addresses: dict[Tensor, TileAddress] = {}
         ranges = live_ranges(core, target)
-        for region in regions(target):
-            in_region = ranges[region.buffer]
-            addresses.update(_allocate(program.name, core, region, in_region, target, self.check_overlap))
+        for space in memory_spaces(target):
+            in_space = ranges[Buffer[space.name]]
+            addresses.update(_allocate(program.name, core, space, in_space, target, self.check_overlap))
         illegal = _first_illegal(core, addresses, target)
         if illegal is not None:
             inst, error = illegal
@@ -64,7 +65,7 @@ class Allocate(CoreStage):
 
 
 def _allocate(
-    name: str, core: CoreProgram, region: Region, ranges: list[LiveRange], target: Target, check_overlap: bool
+    name: str, core: CoreProgram, space: MemorySpace, ranges: list[LiveRange], target: Target, check_overlap: bool
 ) -> dict[Tensor, TileAddress]:
     """The addresses of the tensors of one memory, in the order in which their live ranges begin."""
     given: dict[Tensor, TileAddress] = {}
@@ -73,13 +74,13 @@ def _allocate(
         if address is not None:
             given[live.tensor] = address
     pinned = [Pinned(live, *given[live.tensor]) for live in ranges if live.tensor in given]
-    _check_pinned(core, region, pinned, check_overlap)
+    _check_pinned(core, space, pinned, check_overlap)
     free = [live for live in ranges if live.tensor not in given] if given else ranges
-    plan = pack(free, region.usable, pinned) if free else []
+    plan = pack(free, space.usable, pinned) if free else []
     if plan is None:
-        plan = _allocate_side_by_side(core, region, free, pinned, target)
+        plan = _allocate_side_by_side(core, space, free, pinned, target)
     if plan is None:
-        raise diagnostics.out_of_memory(name, core, region, ranges, target)
+        raise diagnostics.out_of_memory(name, core, space, ranges, target)
     addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
     return {live.tensor: given.get(live.tensor) or addresses[live.tensor] for live in ranges} if given else addresses
 
@@ -95,24 +96,24 @@ def _check_placement(core: CoreProgram) -> None:
             )
 
 
-def _check_pinned(core: CoreProgram, region: Region, pinned: Sequence[Pinned], check_overlap: bool) -> None:
+def _check_pinned(core: CoreProgram, space: MemorySpace, pinned: Sequence[Pinned], check_overlap: bool) -> None:
     """Raise unless pinned tensors lie inside the memory and no two live ones overlap.
 
     Without ``check_overlap``, tiles with an address of the user may overlap.
     """
     for pin in pinned:
         tensor = pin.live.tensor
-        if tensor.address is None and not _is_inside(region, pin.live, (pin.partition, pin.offset)):
+        if tensor.address is None and not _is_inside(space, pin.live, (pin.partition, pin.offset)):
             raise PlaceError(
-                f"'{tensor.name}' has place={(pin.partition, pin.offset)}, which is none in {region.buffer.value} for "
-                f"{tensor.shape[0]} partitions of {region.partitions} and {pin.live.size} bytes of {region.usable} at "
+                f"'{tensor.name}' has place={(pin.partition, pin.offset)}, which is none in {space.name} for "
+                f"{tensor.shape[0]} partitions of {space.partitions} and {pin.live.size} bytes of {space.usable} at "
                 f"a multiple of {pin.live.align}",
                 fix=_FIX,
             )
     checked = [pin.live for pin in pinned if check_overlap or pin.live.tensor.address is None]
     conflict = _conflict(core, checked, {pin.live.tensor: (pin.partition, pin.offset) for pin in pinned})
     if isinstance(conflict, Overwrite):
-        raise diagnostics.overwritten(core, region, checked, conflict)
+        raise diagnostics.overwritten(core, space, checked, conflict)
     if conflict is not None:
         raise diagnostics.overlap(core, *conflict)
 
@@ -142,22 +143,22 @@ def _interfering_pairs(
                 yield ranges[j], live
 
 
-def _is_inside(region: Region, live: LiveRange, address: TileAddress) -> bool:
+def _is_inside(space: MemorySpace, live: LiveRange, address: TileAddress) -> bool:
     """True if this stage could assign ``address``: aligned, at a start partition, inside the memory."""
     partition, offset = address
     count = live.tensor.shape[0]
     aligned = offset % live.align == 0 and partition in starts(count)
-    return aligned and partition + count <= region.partitions and offset + live.size <= region.usable
+    return aligned and partition + count <= space.partitions and offset + live.size <= space.usable
 
 
 def _allocate_side_by_side(
-    core: CoreProgram, region: Region, free: Sequence[LiveRange], pinned: Sequence[Pinned], target: Target
+    core: CoreProgram, space: MemorySpace, free: Sequence[LiveRange], pinned: Sequence[Pinned], target: Target
 ) -> list[TileAddress] | None:
     """Addresses at several start partitions; None where that does not help."""
     options = _start_partitions(core, free, target)
     given = {pin.live.tensor: (pin.partition, pin.offset) for pin in pinned}
     while any(len(partitions) > 1 for partitions in options.values()):
-        plan = first_fit(free, region.usable, pinned, [options[live.tensor] for live in free])
+        plan = first_fit(free, space.usable, pinned, [options[live.tensor] for live in free])
         if plan is None:
             return None
         addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
@@ -248,12 +249,12 @@ def _first_illegal(
 
 def _check_addresses(core: CoreProgram, target: Target) -> None:
     ranges = live_ranges(core, target)
-    for region in regions(target):
-        in_region = ranges[region.buffer]
-        for live in in_region:
+    for space in memory_spaces(target):
+        in_space = ranges[Buffer[space.name]]
+        for live in in_space:
             address = core.placement.get(live.tensor)
             name, given = live.tensor.name, live.tensor.address
             assert address is not None, f"allocate left '{name}' without a place"
-            legal = address == given or (given is None and _is_inside(region, live, address))
+            legal = address == given or (given is None and _is_inside(space, live, address))
             assert legal, f"'{name}' at {address}"
-        assert _conflict(core, in_region, core.placement) is None, "allocate put two tiles in one place"
+        assert _conflict(core, in_space, core.placement) is None, "allocate put two tiles in one place"

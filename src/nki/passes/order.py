@@ -41,7 +41,7 @@ class Order(CoreStage):
         Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that
         cannot be, which only text can draw.
         """
-        if not any(inst.after for inst in core.instructions()):
+        if not any(inst.ordered_after for inst in core.instructions()):
             return core
         levels: Level = {}
         for edge, consumer, producer in edges(core.body):
@@ -55,7 +55,7 @@ class Order(CoreStage):
         for core in program.cores:
             seen: set[str] = set()
             for inst in core.instructions():
-                assert seen.issuperset(inst.after), f"{inst!r} stands before {set(inst.after) - seen}"
+                assert seen.issuperset(inst.ordered_after), f"{inst!r} stands before {set(inst.ordered_after) - seen}"
                 if inst.label:
                     seen.add(inst.label)
 

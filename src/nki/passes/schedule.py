@@ -82,7 +82,7 @@ class _Scheduler:
 
     def region(self, instructions: list[Inst]) -> list[Inst]:
         names, candidates = self.assignment.assign(instructions)
-        assigned = [inst.placed(queue=name) for inst, name in zip(instructions, names, strict=True)]
+        assigned = [inst.with_schedule(queue=name) for inst, name in zip(instructions, names, strict=True)]
         if self.graphs is None:
             return assigned
         numbers = self.queue_numbers

@@ -109,8 +109,8 @@ class _Waiting:
             producers = reaching.visit(number, mine, touched)
             if touched.large_reads or touched.large_writes:
                 producers |= self.unknown(reaching.visit_large(number, mine, touched), clocks[mine], floor)
-            if inst.after:
-                producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
+            if inst.ordered_after:
+                producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number
             clock = clocks[mine]
@@ -125,7 +125,7 @@ class _Waiting:
                         clock = _later(clock, clock_of[p])
                         clock[its] = count
                 clocks[mine] = clock
-                inst = inst.placed(waits=tuple(waits))
+                inst = inst.with_schedule(waits=tuple(waits))
             counts[mine] += 1
             queue_of.append(mine)
             position_of.append(counts[mine])
@@ -192,7 +192,7 @@ class _Checking(_Waiting):
         for number, inst in enumerate(instructions, floor):
             mine = queues[inst.queue]
             producers = reaching.visit_all(number, mine, effects_of(inst))
-            producers.update(p for label in inst.after if (p := self.labels.get(label, -1)) >= floor)
+            producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number
             for p in sorted(producers):

@@ -25,8 +25,6 @@ from nki.ir.register import is_register
 from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access
 from nki.ir.verifier import verify
-from nki.isa.instructions.core_barrier import CoreBarrier
-from nki.isa.instructions.sendrecv import Sendrecv
 from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
@@ -124,12 +122,10 @@ def _loops(core: CoreProgram) -> None:
 
 def check_cores(inst: Inst, core: int, grid: tuple[int, ...]) -> None:
     """Raise if ``inst``, on this core, meets cores that the launch does not have, or leaves its own out."""
-    if isinstance(inst, CoreBarrier):
-        wanted = inst.together()
-        argument = f"cores={inst.cores}"
-    elif isinstance(inst, Sendrecv):
-        wanted = (inst.send_to_rank, core)
-        argument = f"send_to_rank={inst.send_to_rank}"
+    if (barrier := inst.as_barrier()) is not None:
+        wanted, argument = barrier.cores, barrier.argument
+    elif (exchange := inst.as_exchange()) is not None:
+        wanted, argument = (exchange.to, core), exchange.argument
     else:
         return
     count = grid[0] if grid else 1

@@ -84,9 +84,6 @@ def deadlock(rank: int, inst: Inst, others: Sequence[tuple[int, Inst | None]]) -
 
 def _description(inst: Inst) -> str:
     span = inst.where.span
-    values = inst.__dict__
-    if "pipe_id" in values:
-        arguments = f"(send_to_rank={values['send_to_rank']}, pipe_id={values['pipe_id']})"
-    else:
-        arguments = f"('{values['data'].name}')"
-    return f"{inst.mnemonic}{arguments}" + (f", line {span.line}" if span is not None else "")
+    meeting = inst.as_exchange() or inst.as_barrier()
+    subject = "" if meeting is None else meeting.subject
+    return f"{inst.mnemonic}({subject})" + (f", line {span.line}" if span is not None else "")

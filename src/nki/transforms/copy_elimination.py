@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
@@ -64,19 +65,23 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     return [statement for statement in body if statement is not None]
 
 
-def _other_side(inst: Statement | None, tile: Tensor, other_field: str, tile_field: str) -> Access | None:
-    """The access on the other side of a DMA that moves all of ``tile`` unchanged."""
-    if not isinstance(inst, Inst) or inst.mnemonic != "dma_copy" or inst.indexed_by():
-        return None
-    other, own = getattr(inst, other_field), getattr(inst, tile_field)
+def _copy(inst: Statement | None) -> Copy | None:
+    """The copy that a statement is, without run-time indices."""
+    return inst.as_copy() if isinstance(inst, Inst) and not inst.indexed_by() else None
+
+
+def _moves_all(tile: Tensor, own: Access, other: Access) -> bool:
+    """Whether a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
     whole = own.tensor is tile and own.size == tile.elements and own.strides == row_major(own.shape)
-    return other if whole and own.dtype is tile.dtype is other.dtype is other.tensor.dtype else None
+    return whole and own.dtype is tile.dtype is other.dtype is other.tensor.dtype
 
 
 def _forward_load(body: list[Statement | None], tile: Tensor, use: _Uses, sources: set[Tensor]) -> bool:
     """Remove the load of ``tile`` if its readers can read the source; True if they can."""
-    source = _other_side(body[use.writes[0]], tile, "src", "dst")
-    if source is None or source.tensor not in sources or not _redirect(body, use.reads, tile, source):
+    copy = _copy(body[use.writes[0]])
+    if copy is None or not _moves_all(tile, copy.dst, copy.src) or copy.src.tensor not in sources:
+        return False
+    if not _redirect(body, use.reads, tile, copy.src):
         return False
     body[use.writes[0]] = None
     return True
@@ -87,15 +92,15 @@ def _forward_store(
 ) -> None:
     """Remove the store of ``tile`` if its writers can write the destination."""
     store = use.reads[0]
-    target = _other_side(body[store], tile, "dst", "src")
-    if target is None or target.tensor not in outputs:
+    copy = _copy(body[store])
+    if copy is None or not _moves_all(tile, copy.src, copy.dst) or copy.dst.tensor not in outputs:
         return
-    target_uses = uses[target.tensor]
+    target_uses = uses[copy.dst.tensor]
     if any(use.writes[0] <= position < store for position in (*target_uses.writes, *target_uses.reads)):
         return
     if not any(_fills(body[position], tile) for position in use.writes):
         return
-    if _redirect(body, use.writes, tile, target):
+    if _redirect(body, use.writes, tile, copy.dst):
         body[store] = None
 
 
@@ -127,7 +132,7 @@ def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, 
 
 def _suits(inst: Inst, before: Access, after: Access) -> bool:
     """The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy."""
-    return inst.mnemonic != "nc_matmul" or before.strides == after.strides
+    return inst.effects.accumulation is None or before.strides == after.strides
 
 
 def _follower(target: Access) -> Callable[[Access], Access | None]:

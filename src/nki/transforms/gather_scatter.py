@@ -13,8 +13,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import changed
 from nki.ir.program import Program
 from nki.ir.types import Access, Tensor
-from nki.isa.instructions.tensor_copy import TensorCopy
-from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
+from nki.isa.build import copy_tile
 
 
 def run(program: Program) -> Program:
@@ -25,11 +24,11 @@ def run(program: Program) -> Program:
 
 
 def _is_indirect(inst: Inst) -> bool:
-    return bool(inst.by_elements and inst.indexed_by() and chosen(inst))
+    return bool(inst.effects.element_indexed and inst.indexed_by() and chosen(inst))
 
 
 def _expanded(inst: Inst) -> Iterable[Inst]:
-    return [inst.placed(expansion=expand(inst)) if _is_indirect(inst) else inst]
+    return [inst.with_schedule(expansion=expand(inst)) if _is_indirect(inst) else inst]
 
 
 def expand(inst: Inst) -> GatherComputeScatter:
@@ -47,12 +46,13 @@ def expand(inst: Inst) -> GatherComputeScatter:
         )
         for number, _, access in chosen(inst)
     ]
-    if not (isinstance(compute, TensorCopyPredicated) and operands[0].operand is inst.writes()[0]):
+    predicate = compute.write_predicate()
+    if predicate is None or operands[0].operand is not inst.writes()[0]:
         return GatherComputeScatter(inst, tuple(operands), compute)
     first = operands[0]
     operands[0] = IndirectOperand(first.operand, first.dense, first.order, first.reads, first.writes, predicated=True)
-    mask, copies = compute.predicate, list[Inst]()
+    mask, copies = predicate.operand, list[Inst]()
     if not any(operand.dense is mask for operand in operands):
-        mask = Access.whole(Tensor(mask.name, compute.dst.shape, mask.dtype, mask.buffer))
-        copies.append(TensorCopy(mask, compute.predicate))
-    return GatherComputeScatter(inst, tuple(operands), compute, tuple(copies), mask, compute.reverse_pred)
+        mask = Access.whole(Tensor(mask.name, predicate.dst.shape, mask.dtype, mask.buffer))
+        copies.append(copy_tile(mask, predicate.operand))
+    return GatherComputeScatter(inst, tuple(operands), compute, tuple(copies), mask, predicate.inverted)

@@ -12,13 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from nki.base.dtype import uint8
+from nki.ir.effects import Exchange
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Buffer, Tensor, row_major
-from nki.isa.instructions.core_barrier import CoreBarrier
-from nki.isa.instructions.dma_copy import DmaCopy
-from nki.isa.instructions.sendrecv import Sendrecv
+from nki.isa.build import copy_by_dma, core_barrier
 
 _SMALLEST_MAILBOX = 8
 """Bytes of a mailbox that no exchange needs."""
@@ -37,10 +36,10 @@ def run(program: Program) -> Program:
 def _mailboxes(program: Program) -> list[Tensor]:
     """Shared memory for each core to leave what it sends; as large as the largest exchange."""
     sizes = [
-        inst.src.size * inst.src.dtype.itemsize
+        exchange.src.size * exchange.src.dtype.itemsize
         for core in program.cores
         for inst in core.instructions()
-        if isinstance(inst, Sendrecv)
+        if (exchange := inst.as_exchange()) is not None
     ]
     size = max(sizes, default=_SMALLEST_MAILBOX)
     return [Tensor(f"mailbox {rank}", (size,), uint8, Buffer.shared_hbm) for rank, _ in enumerate(program.cores)]
@@ -50,25 +49,24 @@ def lower(core: CoreProgram, mailboxes: Sequence[Tensor]) -> tuple[Statement, ..
     """The body of one core with copies and barriers instead of exchanges."""
 
     def lowered(inst: Inst) -> Iterable[Inst]:
-        if isinstance(inst, CoreBarrier):
-            if inst.together() == (core.rank,):
+        barrier, exchange = inst.as_barrier(), inst.as_exchange()
+        if barrier is not None:
+            if barrier.cores == (core.rank,):
                 return []
-            return [_barrier(inst, inst.data, inst.together(), f"core_barrier {inst.data.name}")]
-        if not isinstance(inst, Sendrecv) or inst.send_to_rank == core.rank:
+            return [_barrier(inst, barrier.data, barrier.cores, f"barrier {barrier.data.name}")]
+        if exchange is None or exchange.to == core.rank:
             return [inst]
-        return _exchange(inst, core.rank, mailboxes)
+        return _exchange(inst, exchange, core.rank, mailboxes)
 
     return changed(core.body, lowered)
 
 
-def _exchange(inst: Sendrecv, rank: int, mailboxes: Sequence[Tensor]) -> list[Inst]:
-    shape, dtype = inst.src.shape, inst.src.dtype
-    sent, received = (
-        Access(mailboxes[owner], 0, shape, row_major(shape), dtype) for owner in (rank, inst.recv_from_rank)
-    )
-    participants = tuple(sorted({rank, inst.send_to_rank, inst.recv_from_rank}))
-    tag = f"sendrecv {inst.pipe_id} {shape} {dtype.name}"
-    copies = DmaCopy(sent, inst.src), DmaCopy(inst.dst, received)
+def _exchange(inst: Inst, exchange: Exchange, rank: int, mailboxes: Sequence[Tensor]) -> list[Inst]:
+    shape, dtype = exchange.src.shape, exchange.src.dtype
+    sent, received = (Access(mailboxes[owner], 0, shape, row_major(shape), dtype) for owner in (rank, exchange.source))
+    participants = tuple(sorted({rank, exchange.to, exchange.source}))
+    tag = f"exchange {exchange.pipe} {shape} {dtype.name}"
+    copies = copy_by_dma(sent, exchange.src), copy_by_dma(exchange.dst, received)
     for copy in copies:
         copy.where = inst.where
     return [
@@ -79,7 +77,7 @@ def _exchange(inst: Sendrecv, rank: int, mailboxes: Sequence[Tensor]) -> list[In
     ]
 
 
-def _barrier(origin: Inst, data: Access, participants: tuple[int, ...], tag: str) -> CoreBarrier:
-    barrier = CoreBarrier(data, participants, name=tag)
+def _barrier(origin: Inst, data: Access, participants: tuple[int, ...], tag: str) -> Inst:
+    barrier = core_barrier(data, participants, tag)
     barrier.where, barrier.origin = origin.where, origin
     return barrier

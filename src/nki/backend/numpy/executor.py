@@ -31,7 +31,6 @@ from nki.ir.rng_state import initial
 from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
 from nki.ir.types import Access, Tensor, by_elements
 from nki.isa.tables.alu import BITS
-from nki.isa.tables.enums import oob_mode
 from nki.numerics import matmul_entry, numpy_entry
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
@@ -186,7 +185,7 @@ class Reference:
             return inst
         found = {i: self.followed(a) for i, (_, a) in windows.items()}
         for i, (f, access) in windows.items():
-            if found[i] is None and getattr(inst, "oob_mode", None) is not oob_mode.skip:
+            if found[i] is None and not inst.skips_out_of_bounds:
                 raise out_of_bounds(inst, f.name, access, self.index(access))
         complete = {i: access for i, access in found.items() if access is not None}
         return inst.with_operands(complete) if len(complete) == len(found) else None

@@ -13,7 +13,6 @@ from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -131,7 +130,5 @@ def carry_out(inst: Inst, machine: Any) -> None:
 
 def _masks(memory: Contents, direct: Inst) -> dict[Tensor, Mask]:
     """What of a stand-in is to be scattered, where that is not all: a predicate leaves elements as they are."""
-    if not isinstance(direct, TensorCopyPredicated):
-        return {}
-    predicate = memory.window(direct.predicate).reshape(direct.dst.shape)
-    return {direct.dst.tensor: (predicate == 0) if direct.reverse_pred else (predicate != 0)}
+    predicate = direct.write_predicate()
+    return {} if predicate is None else {predicate.dst.tensor: predicate.mask(memory.window(predicate.operand))}

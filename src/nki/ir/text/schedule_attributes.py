@@ -29,8 +29,8 @@ def shown(inst: Inst) -> Iterator[str]:
     """The parts that ``inst`` has."""
     if inst.label:
         yield f"label {word(inst.label)}"
-    if inst.after:
-        yield f"after {', '.join(map(word, inst.after))}"
+    if inst.ordered_after:
+        yield f"after {', '.join(map(word, inst.ordered_after))}"
     if inst.queue:
         yield f"on {inst.queue}"
     if inst.waits:
@@ -47,7 +47,7 @@ def read(line: str, at: int) -> tuple[dict[str, Any], int]:
         if found["label"]:
             values["label"] = _name(found["label"])
         if found["after"]:
-            values["after"] = tuple(_name(label) for label in re.findall(_LABEL, found["after"]))
+            values["ordered_after"] = tuple(_name(label) for label in re.findall(_LABEL, found["after"]))
     except ValueError:  # an escape that JSON does not have
         return {}, at
     if found["queue"]:

@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
@@ -35,7 +36,10 @@ def _reversals_fit(i: Any) -> bool:
     return not (i.reverse0 and i.op0.name == "bypass") and not (i.reverse1 and i.op1.name == "bypass")
 
 
-@instruction(engines=(enums.engine.scalar,))
+@instruction(
+    engines=(enums.engine.scalar,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.SCALAR), element_indexed=("dst", "data")),
+)
 class Activate2(Inst):
     """``dst = op((data <op0> imm0) <op1> imm1)`` on the Scalar engine, in float32.
 
@@ -65,8 +69,6 @@ class Activate2(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.SCALAR)
-    by_elements = ("dst", "data")
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst", "data", "imm0", "imm1", "relu_param", "reduce_res"),
@@ -124,7 +126,7 @@ class Activate2(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """Whether the reduction registers take part."""
         return self.reduce_cmd is not _R.idle or self.reduce_res is not None
 
@@ -142,6 +144,7 @@ class Activate2(Inst):
             accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Scalar cycles for N elements per partition; a reduction adds a readout."""
         return cost.activation(
             target, self.dst.free_elements, "guess", "like nisa.activation", reduces=self.reduce_res is not None
         )

@@ -8,6 +8,7 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
@@ -120,7 +121,10 @@ def _function(draw: Draw, bias: object) -> Op:
     return OPS[draw.choice([name for name in activations.ACTIVATIONS if name not in refused])]
 
 
-@instruction(engines=(enums.engine.scalar,))
+@instruction(
+    engines=(enums.engine.scalar,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.SCALAR), element_indexed=("dst", "data")),
+)
 class Activation(Inst):
     """``dst = op(data * scale + bias)`` on the Scalar engine, in float32.
 
@@ -143,8 +147,6 @@ class Activation(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.SCALAR)
-    by_elements = ("dst", "data")
     rules = _rules(
         rule(
             "AC07",
@@ -159,7 +161,7 @@ class Activation(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """Whether the reduction registers take part."""
         return self.reduce_cmd is not _R.idle or self.reduce_res is not None
 
@@ -171,6 +173,7 @@ class Activation(Inst):
             accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Scalar cycles for N elements per partition; a reduction adds a readout."""
         return cost.activation(
             target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation", reduces=self.reduce_res is not None
         )
@@ -195,7 +198,10 @@ class Activation(Inst):
         )
 
 
-@instruction(engines=(enums.engine.scalar,))
+@instruction(
+    engines=(enums.engine.scalar,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.SCALAR), element_indexed=("dst", "data")),
+)
 class ActivationReduce(Inst):
     """``dst = op(data * scale + bias)`` and ``reduce_res`` = its sum over the free dimensions.
 
@@ -212,12 +218,10 @@ class ActivationReduce(Inst):
     name: str | None = None
     registers: Out[Tile] | None = None
 
-    state = ("registers", accumulators.SCALAR)
-    by_elements = ("dst", "data")
     rules = _rules(accumulators.registers(own=False))  # it computes the same without them
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """The registers always take part."""
         return True
 
@@ -231,6 +235,7 @@ class ActivationReduce(Inst):
             m.store(self.reduce_res, m.cast(total, self.reduce_res.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + readout + issue`` Scalar cycles for N elements per partition."""
         return cost.activation(
             target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation_reduce", reduces=True
         )

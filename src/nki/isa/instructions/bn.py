@@ -67,6 +67,7 @@ class BnStats(Inst):
             m.store(m.column(self.dst, index), m.cast(column, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements of ``data`` per partition."""
         return cost.streaming(self, target, self.data.free_elements, "bn_stats")
 
     @classmethod
@@ -120,6 +121,7 @@ class BnAggr(Inst):
         m.store(m.column(self.dst, 1), m.cast(variance, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, 13/3 N) + issue`` Vector cycles for N elements of ``data`` per partition."""
         return cost.streaming(self, target, self.data.free_elements, "bn_aggr", 13 / 3)
 
     @classmethod

@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, EngineError, MemoryRegionError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Barrier, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
@@ -19,7 +20,10 @@ _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.core_barrier"
 
 
-@instruction(engines=(_E.gpsimd, _E.tensor, _E.vector, _E.scalar, _E.sync), effects=True)
+@instruction(
+    engines=(_E.gpsimd, _E.tensor, _E.vector, _E.scalar, _E.sync),
+    effects=Effects(barrier=lambda i: Barrier(i.together(), i.data, f"cores={i.cores}")),
+)
 class CoreBarrier(Inst):
     """Wait until every one of ``cores`` has come to its barrier for ``data``.
 
@@ -70,6 +74,7 @@ class CoreBarrier(Inst):
         m.meet(self.together(), self.data.name)
 
     def cost(self, target: Target) -> Estimate:
+        """One instruction of the sequencer; the time of waiting depends on the other core."""
         why = "one instruction; the time of waiting is the other core's"
         return cost.fixed(self, target, target.sequencer_ns, "guess", why)
 

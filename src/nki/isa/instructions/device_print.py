@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, MemoryRegionError
 from nki.cost import dma
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
@@ -18,7 +19,7 @@ from nki.target.model import Target
 _SOURCE = "NKI reference, nki.language.device_print"
 
 
-@instruction(engines=(enums.engine.dma,), public=False, effects=True)
+@instruction(engines=(enums.engine.dma,), public=False, effects=Effects(prints=True, scalar_registers=("src",)))
 class DevicePrint(Inst):
     """Show ``src``, a tensor in SBUF or HBM or a register, behind ``prefix``.
 
@@ -28,7 +29,6 @@ class DevicePrint(Inst):
     prefix: str
     src: In[Tile]
 
-    scalar_registers = ("src",)
     rules = (
         rule(
             "DP01",
@@ -52,6 +52,7 @@ class DevicePrint(Inst):
         m.show(self.prefix, m.flat(self.src), self.src.shape)
 
     def cost(self, target: Target) -> Estimate:
+        """One transfer of ``src``."""
         why = "a copy to the host, whose time is not the kernel's"
         return dma.transfer(self.src, (self.src,), target, kind="guess", source=why)
 

@@ -7,12 +7,13 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError, DynamicIndexError, MemoryRegionError, OperatorError, ShapeError
 from nki.cost import dma
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms, DeprecatedOrder
+from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
-from nki.isa.deprecated import Reordered
-from nki.isa.rules.dma import NO_PSUM, ONE_COLUMN, ROWS, by_rows
+from nki.isa.rules.dma import NO_PSUM, ONE_COLUMN, ROWS, row_indexed, skips
 from nki.isa.rules.operands import rule
 from nki.isa.tables import enums
 from nki.isa.tables.operators import AluOp, Op, named
@@ -33,7 +34,23 @@ def _reaches(i: Any) -> bool:
     return tile.buffer is Buffer.sbuf and not has_rows(tile)
 
 
-@instruction(engines=(enums.engine.dma,))
+def _updates(i: Any) -> tuple[Update, ...]:
+    return tuple(Update(src, ((i.reduce_op.name, True),)) for src in i.srcs)
+
+
+@instruction(
+    engines=(enums.engine.dma,),
+    effects=Effects(updates=_updates, skips=skips, row_indexed=True),
+    deprecated=DeprecatedForms(
+        order=DeprecatedOrder(
+            "scales",
+            Op,
+            ("dst", "srcs", "scales", "reduce_op"),
+            "0.3",
+            "write `nisa.dma_compute(dst, srcs, nl.add, scales)`, or leave scales out",
+        )
+    ),
+)
 class DmaCompute(Inst):
     """``dst`` = the sum of the 2 to 16 tensors in ``srcs``, element by element, in HBM or SBUF.
 
@@ -54,14 +71,6 @@ class DmaCompute(Inst):
     oob_mode: enums.oob_mode = enums.oob_mode.error
     name: str | None = None
 
-    reordered = Reordered(
-        "scales",
-        Op,
-        ("dst", "srcs", "scales", "reduce_op"),
-        "0.3",
-        "write `nisa.dma_compute(dst, srcs, nl.add, scales)`, or leave scales out",
-    )
-    by_rows = True
     rules = (
         rule(
             "DA01",
@@ -116,7 +125,7 @@ class DmaCompute(Inst):
         rule(
             "DA07",
             "oob_mode=skip needs an index for each row; neither dst {o[dst]} nor a source has one",
-            lambda i, t: i.oob_mode is enums.oob_mode.error or by_rows(i),
+            lambda i, t: i.oob_mode is enums.oob_mode.error or row_indexed(i),
             "Release notes of NKI 0.4",
             error=ArgumentError,
             fix="leave oob_mode out",
@@ -126,7 +135,7 @@ class DmaCompute(Inst):
         rule(
             "DA08",
             "dst is {o[dst]}, srcs are {o[srcs]}: with an index for each row, dst is one of two sources",
-            lambda i, t: not by_rows(i) or (len(i.srcs) == 2 and len(_added(i)) < 2),
+            lambda i, t: not row_indexed(i) or (len(i.srcs) == 2 and len(_added(i)) < 2),
             _MODIFY,
             error=ArgumentError,
             fix="pass the same window as dst and in srcs, with the same indices if it has them",
@@ -135,7 +144,7 @@ class DmaCompute(Inst):
         rule(
             "DA09",
             "dst is {o[dst]}, srcs are {o[srcs]}: rows are added to a tile in SBUF, or such a tile to rows",
-            lambda i, t: not by_rows(i) or _reaches(i),
+            lambda i, t: not row_indexed(i) or _reaches(i),
             _MODIFY,
             error=MemoryRegionError,
             fix="keep one side in SBUF, without indices",
@@ -144,7 +153,7 @@ class DmaCompute(Inst):
         rule(
             "DA10",
             "dst is {o[dst]}, srcs are {o[srcs]}: with an index for each row, all have as many rows",
-            lambda i, t: not by_rows(i) or all(a.shape[0] == i.dst.shape[0] for a in i.srcs),
+            lambda i, t: not row_indexed(i) or all(a.shape[0] == i.dst.shape[0] for a in i.srcs),
             _MODIFY,
             error=ShapeError,
             fix="reshape the tile, so that its first dimension is the number of indices",
@@ -152,7 +161,7 @@ class DmaCompute(Inst):
         rule(
             "DA11",
             "unique_indices=False: rows that {o[by rows]} names twice cannot be added to",
-            lambda i, t: i.unique_indices or not by_rows(i),
+            lambda i, t: i.unique_indices or not row_indexed(i),
             _MODIFY,
             error=ArgumentError,
             fix="make the indices unique, and leave unique_indices out",
@@ -166,6 +175,7 @@ class DmaCompute(Inst):
         m.store(self.dst, m.cast(total, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``bytes / (efficiency * bandwidth)`` for each source; the DMA engines of the core share the bandwidth."""
         return dma.transfer(self.dst, self.srcs, target, efficiency=target.dma_accumulate_efficiency)
 
     @classmethod

@@ -7,12 +7,14 @@ from typing import Any
 from nki.base.errors import DTypeError, EngineError, ShapeError
 from nki.cost import dma
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms, DeprecatedParameter
+from nki.ir.effects import Copy, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Tile
-from nki.isa.deprecated import Older, dropped
-from nki.isa.rules.dma import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, by_rows
+from nki.isa.deprecated import dropped
+from nki.isa.rules.dma import HARDWARE, NO_PSUM, ONE_COLUMN, PRIORITY, ROWS, ROWS_MODE, row_indexed, skips
 from nki.isa.rules.operands import converts, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -31,7 +33,21 @@ def _modified(arguments: dict[str, Any], value: Any) -> str | None:
     return "dma_compute"
 
 
-@instruction(engines=(enums.engine.dma,))
+@instruction(
+    engines=(enums.engine.dma,),
+    effects=Effects(copy=lambda i: Copy(i.dst, i.src), skips=skips, row_indexed=True),
+    deprecated=DeprecatedForms(
+        (
+            DeprecatedParameter(
+                "dst_rmw_op",
+                "0.3",
+                "write `nisa.dma_compute(dst, [src, dst], nl.add)` to add to what dst holds, and leave it out to copy",
+                _modified,
+            ),
+            dropped("unique_indices", "0.3", "leave it out: only `nisa.dma_compute` adds to rows, and it takes it"),
+        )
+    ),
+)
 class DmaCopy(Inst):
     """Copy ``src`` to ``dst`` with the DMA engines, between HBM and SBUF or within either.
 
@@ -52,16 +68,6 @@ class DmaCopy(Inst):
     engine: enums.engine = enums.engine.unknown
     name: str | None = None
 
-    older = (
-        Older(
-            "dst_rmw_op",
-            "0.3",
-            "write `nisa.dma_compute(dst, [src, dst], nl.add)` to add to what dst holds, and leave it out to copy",
-            _modified,
-        ),
-        dropped("unique_indices", "0.3", "leave it out: only `nisa.dma_compute` adds to rows, and it takes it"),
-    )
-    by_rows = True
     rules = (
         rule(
             "DC01",
@@ -97,7 +103,7 @@ class DmaCopy(Inst):
         rule(
             "DC05",
             "dst is {o[dst]}, src is {o[src]}: with an index for each row, both have as many rows",
-            lambda i, t: not by_rows(i) or i.dst.shape[0] == i.src.shape[0],
+            lambda i, t: not row_indexed(i) or i.dst.shape[0] == i.src.shape[0],
             "Access-pattern guide, vector dynamic access",
             error=ShapeError,
             fix="reshape the other side, so that its first dimension is the number of indices",
@@ -112,6 +118,7 @@ class DmaCopy(Inst):
         m.store(self.dst, m.cast(m.flat(self.src), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
         return dma.transfer(self.dst, (self.src,), target)
 
     @classmethod

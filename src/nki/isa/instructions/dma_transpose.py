@@ -7,11 +7,12 @@ from typing import Any, Final
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, ShapeError
 from nki.cost import dma
 from nki.ir.algebra import Algebra, permuted
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
-from nki.isa.rules.dma import HARDWARE, NO_PSUM, PRIORITY, ROWS, ROWS_MODE
+from nki.isa.rules.dma import HARDWARE, NO_PSUM, PRIORITY, ROWS, ROWS_MODE, skips
 from nki.isa.rules.operands import buffer, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -55,7 +56,7 @@ def _are_blocks(indices: Access) -> bool:
     )
 
 
-@instruction(engines=(enums.engine.dma,))
+@instruction(engines=(enums.engine.dma,), effects=Effects(skips=skips, row_indexed=True, row_dims={"dst": -1}))
 class DmaTranspose(Inst):
     """Write ``src``, in HBM or SBUF, to the SBUF tile ``dst`` with its first and last dimensions exchanged.
 
@@ -80,8 +81,6 @@ class DmaTranspose(Inst):
     oob_mode: enums.oob_mode = enums.oob_mode.error
     name: str | None = None
 
-    by_rows = True
-    row_dims = {"dst": -1}  # noqa: RUF012  # a constant
     rules = (
         NO_PSUM,
         buffer("dst", Buffer.sbuf),
@@ -212,6 +211,7 @@ class DmaTranspose(Inst):
         m.store(self.dst, m.load(permuted(self.src, _AXES[self.src.ndim])))
 
     def cost(self, target: Target) -> Estimate:
+        """``bytes / (efficiency * bandwidth)``; a transpose uses a documented part of the bandwidth."""
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
         return dma.transposed(self.dst, target, efficiency)

@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
@@ -34,7 +35,10 @@ _OUTPUTS = tuple(d for d in COMPUTING if d.name not in ("float8_e4m3fn", "uint32
 _SUMS = tuple(d for d in FLOATS if d.name != "float8_e4m3fn")
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(
+    engines=(enums.engine.vector,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR), element_indexed=("dst", "src")),
+)
 class Exponential(Inst):
     """``dst = exp(src - max_value)`` in float32, four elements a cycle, and the sum of these results.
 
@@ -55,8 +59,6 @@ class Exponential(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.VECTOR)
-    by_elements = ("dst", "src")
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst", "src", "max_value", "reduce_res", "reduce_init"),
@@ -108,7 +110,7 @@ class Exponential(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """The registers always take part: ``idle`` spoils them."""
         return True
 
@@ -119,6 +121,7 @@ class Exponential(Inst):
         accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / r) + issue`` Vector cycles for N elements per partition, r elements per cycle."""
         cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_exponentials_per_cycle)
         source = target.source("vector_exponentials_per_cycle")
         return cost.pipelined(self, target, cycles, "docs", source)

@@ -54,6 +54,7 @@ class NcNGather(Inst):
         m.store(as_moved(self.dst), m.gather(m.load(as_moved(self.data)), m.load(self.indices)))
 
     def cost(self, target: Target) -> Estimate:
+        """``N + 150 * ceil(N / 512)`` GpSimd cycles for N gathered elements per partition."""
         passes = -(-self.dst.free_elements // _ELEMENTS_PER_START)
         cycles = target.gpsimd_issue_cycles * (passes - 1) + self.dst.free_elements
         return cost.guessed(self, target, cycles, "one start for every 512 elements, as GpSimd's iota")
@@ -156,6 +157,7 @@ class LocalGather(Inst):
         m.store(as_moved(self.dst), m.gather(m.load(as_moved(self.src_buffer)), indices))
 
     def cost(self, target: Target) -> Estimate:
+        """``N * (28 + 4 r) / (4 r) / min(4 / b, r)`` GpSimd cycles: N elements of b bytes, in runs of r per index."""
         run, size = self.num_elem_per_idx, self.dst.dtype.itemsize
         each = ((28 + 4 * run) / (4 * run)) / min(4 / size, run)
         why = "release 2.26.1 of the reference divides the elements by this factor, so that long runs would be slower"

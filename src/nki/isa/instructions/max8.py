@@ -61,6 +61,7 @@ class Max8(Inst):
         m.store(self.dst, m.cast(m.top8(m.load(self.src)), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements of ``src`` per partition."""
         return cost.streaming(self, target, self.src.free_elements, "max8")
 
     @classmethod
@@ -107,6 +108,7 @@ class NcFindIndex8(Inst):
         m.store(self.dst, m.cast(places, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements of ``data`` per partition."""
         return cost.streaming(self, target, self.data.free_elements, "nc_find_index8")
 
     @classmethod
@@ -156,6 +158,7 @@ class NcMatchReplace8(Inst):
             m.store(self.dst_idx, m.cast(places, self.dst_idx.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements of ``data`` per partition."""
         return cost.streaming(self, target, self.data.free_elements, "nc_match_replace8")
 
     @classmethod

@@ -9,6 +9,8 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, GenerationError, PsumError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms
+from nki.ir.effects import Accumulation, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
@@ -73,7 +75,19 @@ def _rows(m: Algebra[Any], tile: Access) -> Any:
     return m.stack([m.cast(m.load(row(tile, r)), float32) for r in (0, 1)], 2 * tile.partitions)
 
 
-@instruction(engines=(enums.engine.tensor,))
+@instruction(
+    engines=(enums.engine.tensor,),
+    effects=Effects(
+        accumulation=Accumulation("accumulate", moves=lambda i: i.is_transpose),
+        element_indexed=("dst", "stationary", "moving"),
+    ),
+    deprecated=DeprecatedForms(
+        (
+            renamed("is_moving_zero", "is_moving_onezero", "0.2"),
+            dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
+        )
+    ),
+)
 class NcMatmul(Inst):
     """``dst = stationary.T @ moving``, contracted over partitions, into PSUM.
 
@@ -99,11 +113,6 @@ class NcMatmul(Inst):
     perf_mode: enums.matmul_perf_mode = _PERF.none
     name: str | None = None
 
-    older = (
-        renamed("is_moving_zero", "is_moving_onezero", "0.2"),
-        dropped("psumAccumulateFlag", "0.2", "leave it out: it had no effect, and `accumulate` has one"),
-    )
-    by_elements = ("dst", "stationary", "moving")
     rules = (
         *tiles("dst", "stationary", "moving"),
         buffer("stationary", Buffer.sbuf),
@@ -274,6 +283,9 @@ class NcMatmul(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(p M / 4, p max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``;
+        p = 1, for float32 several passes.
+        """
         double = self.perf_mode is _PERF.double_row
         columns = _free(self.moving, double)
         factor = target.matmul_fp32_factor if self.moving.dtype is float32 else 1

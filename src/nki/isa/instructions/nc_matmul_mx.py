@@ -8,6 +8,7 @@ from nki.base.dtype import bfloat16, float4_e2m1fn_x4, float8_e4m3fn_x4, float8_
 from nki.base.errors import ArgumentError, DTypeError, PartitionError, PsumError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Accumulation, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import PACKED, Draw
@@ -44,7 +45,10 @@ def _panel(m: Algebra[Any], data: Access, scale: Access) -> Any:
     return m.stack(parts, 4 * partitions)
 
 
-@instruction(engines=(enums.engine.tensor,))
+@instruction(
+    engines=(enums.engine.tensor,),
+    effects=Effects(accumulation=Accumulation("accumulate"), element_indexed=("dst", "stationary", "moving", *_SCALES)),
+)
 class NcMatmulMx(Inst):
     """``dst = stationary.T @ moving`` of MXFP8 and MXFP4 tiles, with their scales, into PSUM; gen4.
 
@@ -73,7 +77,6 @@ class NcMatmulMx(Inst):
     accumulate: bool | None = None
     name: str | None = None
 
-    by_elements = ("dst", "stationary", "moving", *_SCALES)
     rules = (
         exists_from(4, _SOURCE),
         *tiles("dst"),
@@ -170,6 +173,7 @@ class NcMatmulMx(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(M / 4, max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``."""
         why = "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there"
         return cost.matmul(target, self.moving.free_elements, self.stationary.free_elements, 1, "docs", why)
 

@@ -101,6 +101,9 @@ class NcTranspose(Inst):
         m.store(self.dst, m.transpose(m.load(self.data)))
 
     def cost(self, target: Target) -> Estimate:
+        """Vector: ``max(64, N) + issue`` cycles for N elements per partition. Tensor: a product with an identity, with
+        several passes for 4-byte elements.
+        """
         if self.engine is _E.vector or not _by_tensor(self):
             return cost.streaming(self, target, self.data.free_elements, "nc_transpose")
         # As a matmul by the identity; fp32 takes half the passes where the array moves it unchanged.

@@ -8,6 +8,7 @@ from nki.base.dtype import float32, int32
 from nki.base.errors import ArgumentError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
@@ -27,7 +28,7 @@ def _first(access: Access) -> Access:
     return Access(access.tensor, access.offset, shape, strides, access.dtype)
 
 
-@instruction(engines=(enums.engine.gpsimd,))
+@instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: i.dst.partitions > 1))
 class NonzeroWithCount(Inst):
     """The positions of the elements that are not 0, in partitions 0, 16, 32, … of ``src``; gen3 and later.
 
@@ -69,9 +70,6 @@ class NonzeroWithCount(Inst):
         ),
     )
 
-    def leaves_some(self) -> bool:
-        return self.dst.partitions > 1
-
     def semantics(self, m: Algebra[Any]) -> None:
         found = m.nonzero(m.load(_first(self.src)))
         moved = m.integer("add", found, m.const(self.index_offset, int32), int32)
@@ -82,6 +80,7 @@ class NonzeroWithCount(Inst):
         m.store(_first(self.dst), m.select(last, found, listed))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` GpSimd cycles for N elements per partition."""
         why = "as other GpSimd instructions that look at every element"
         return cost.guessed(self, target, self.dst.free_elements, why)
 

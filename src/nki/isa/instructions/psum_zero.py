@@ -32,6 +32,7 @@ class PsumZero(Inst):
         m.store(self.dst, m.const(0.0, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """One Tensor cycle: a flag of the next matmul."""
         cycle = 1 / target.tensor_clock_ghz
         why = "a flag of the matmul's own instruction (psum_zero in the profiler's view of it)"
         return cost.fixed(self, target, cycle, "guess", why)

@@ -29,6 +29,7 @@ class Reciprocal(Inst):
         m.store(self.dst, m.cast(m.alu("reciprocal", m.load(self.data)), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, c N) + issue`` Vector cycles for N elements per partition; c depends on the target."""
         return cost.streaming(self, target, self.dst.free_elements, "reciprocal", target.reciprocal_cycles)
 
     @classmethod

@@ -10,6 +10,8 @@ from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError, Memo
 from nki.base.source import here
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.deprecation import DeprecatedForms
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.recorder import current
@@ -81,15 +83,17 @@ def _one_element(name: str) -> tuple[Rule, ...]:
     )
 
 
-@instruction(engines=(enums.engine.sync,))
+@instruction(
+    engines=(enums.engine.sync,),
+    effects=Effects(scalar_registers=("dst", "src")),
+    deprecated=DeprecatedForms((renamed("imm", "src", "0.3"),)),
+)
 class RegisterMove(Inst):
     """``dst = src``: a whole number of 32 bits, or what another register holds."""
 
     dst: Out[Tile]
     src: Index | In[Tile]
 
-    older = (renamed("imm", "src", "0.3"),)
-    scalar_registers = ("dst", "src")
     rules = (
         _is_register("dst"),
         _WRITABLE,
@@ -119,6 +123,7 @@ class RegisterMove(Inst):
             m.store(self.dst, m.iota(((0, 1),), self.src, 0, 1))
 
     def cost(self, target: Target) -> Estimate:
+        """One instruction of the sequencer."""
         return cost.fixed(self, target, target.sequencer_ns, *target.origin("sequencer_ns"))
 
     @classmethod
@@ -126,7 +131,7 @@ class RegisterMove(Inst):
         return cls(draw.register(), draw.register() if draw.flag() else draw.integer(-(1 << 31), (1 << 31) - 1))
 
 
-@instruction(engines=(enums.engine.sync,))
+@instruction(engines=(enums.engine.sync,), effects=Effects(scalar_registers=("dst",)))
 class RegisterLoad(Inst):
     """``dst = src``: one element of a tensor in SBUF or HBM.
 
@@ -137,7 +142,6 @@ class RegisterLoad(Inst):
     dst: Out[Tile]
     src: In[Tile]
 
-    scalar_registers = ("dst",)
     rules = (_is_register("dst"), _WRITABLE, *_one_element("src"))
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -147,6 +151,7 @@ class RegisterLoad(Inst):
             m.store(self.dst, m.integer("add", m.flat(self.src), m.const(0, dt.int32), dt.int32))
 
     def cost(self, target: Target) -> Estimate:
+        """One read of a register from memory."""
         return cost.fixed(self, target, target.register_load_ns, *target.origin("register_load_ns"))
 
     @classmethod
@@ -155,14 +160,13 @@ class RegisterLoad(Inst):
         return cls(draw.register(), draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1,), dtype))
 
 
-@instruction(engines=(enums.engine.sync,))
+@instruction(engines=(enums.engine.sync,), effects=Effects(scalar_registers=("src",)))
 class RegisterStore(Inst):
     """``dst = src``: the register's low bits, as many as an element of ``dst`` in SBUF or HBM has."""
 
     dst: Out[Tile]
     src: In[Tile]
 
-    scalar_registers = ("src",)
     rules = (_is_register("src"), *_one_element("dst"))
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -171,6 +175,7 @@ class RegisterStore(Inst):
         m.store(reinterpreted(self.dst, kind), m.flat(low))
 
     def cost(self, target: Target) -> Estimate:
+        """One write of a register to memory."""
         return cost.fixed(self, target, target.register_store_ns, *target.origin("register_store_ns"))
 
     @classmethod

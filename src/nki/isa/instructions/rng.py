@@ -7,7 +7,6 @@ without saying which; here it has these generators too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from nki.base.dtype import (
@@ -27,9 +26,10 @@ from nki.base.dtype import (
 from nki.base.errors import ArgumentError, DTypeError, EngineError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.effects import Effects, EngineState, ImplicitOperand
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
-from nki.ir.rng_state import GOLDEN, MIXING, VECTOR_WORDS, WORDS
+from nki.ir.rng_state import GOLDEN, LANES, MIXING, VECTOR_WORDS, WORDS
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Scalar, Tile
 from nki.isa.rules.operands import (
@@ -51,7 +51,6 @@ _E = enums.engine
 _UNSIGNED = {1: uint8, 2: uint16, 4: uint32}
 _INTEGERS = (int8, int16, int32, uint8, uint16, uint32)
 _UNIFORM = (float32, float8_e4m3, float8_e5m2, float16, bfloat16, tfloat32, *_INTEGERS)
-State = Callable[[str, Any, int, int, int], Access]
 
 
 def _words(i: Any) -> int:
@@ -60,16 +59,22 @@ def _words(i: Any) -> int:
 
 
 def _gpsimd(i: Any) -> bool:
-    chosen = getattr(i, "engine", _E.vector)
-    return chosen is _E.gpsimd or (chosen is _E.unknown and isinstance(i, RandSetState | RandGetState))
+    chosen = i.engine_choice
+    return chosen is _E.gpsimd or (chosen is _E.unknown and i.engines[0] is _E.gpsimd)
 
 
-def _supplied(i: Any, tile: Any, state: State) -> Access:
-    """The generators of the partitions of ``tile``; without one, those of all lanes."""
-    first, lanes = 0, 128
-    if isinstance(tile, Access):  # what else it is, verify says
-        first, lanes = tile.start_partition % 128, min(tile.partitions, 128 - tile.start_partition % 128)
-    return state("gpsimd.random" if _gpsimd(i) else "vector.random", uint32, lanes, _words(i), first)
+def _generators(operand: str | None) -> ImplicitOperand:
+    """The generators of the partitions of ``operand``; without one, those of all lanes."""
+
+    def supply(i: Any, state: EngineState) -> Access:
+        tile = None if operand is None else getattr(i, operand)
+        first, lanes = 0, LANES
+        if isinstance(tile, Access):  # verify refuses anything else
+            first = tile.start_partition % LANES
+            lanes = min(tile.partitions, LANES - first)
+        return state("gpsimd.random" if _gpsimd(i) else "vector.random", uint32, lanes, _words(i), first)
+
+    return ImplicitOperand("states", supply)
 
 
 def _states(name: str | None) -> Rule:
@@ -138,7 +143,7 @@ def _unit(m: Algebra[Any], bits: Any) -> Any:
     )
 
 
-@instruction(engines=(_E.vector, _E.gpsimd))
+@instruction(engines=(_E.vector, _E.gpsimd), effects=Effects(implicit=_generators("dst")))
 class Rng(Inst):
     """Fill ``dst``, an integer tile, with random bits: the low ones of a 32-bit number for each element.
 
@@ -150,7 +155,6 @@ class Rng(Inst):
     name: str | None = None
     states: InOut[Tile] | None = None
 
-    state = ("states", "")
     rules = (
         *tiles("dst"),
         dtypes("dst", *_INTEGERS),
@@ -158,10 +162,6 @@ class Rng(Inst):
         _on_gpsimd(3, "NKI reference, nki.isa.rng"),
         _states("dst"),
     )
-
-    def supplied(self, state: State) -> Access:
-        """The generators that it uses."""
-        return _supplied(self, self.dst, state)
 
     def semantics(self, m: Algebra[Any]) -> None:
         size = self.dst.dtype.itemsize
@@ -171,6 +171,7 @@ class Rng(Inst):
         m.store(reinterpreted(self.dst, _UNSIGNED[size]), bits)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / r) + issue`` cycles for N elements per partition; r numbers per cycle, 1 on GpSimd."""
         rate = 1 if _gpsimd(self) else target.vector_random_per_cycle
         return cost.guessed(self, target, self.dst.free_elements / rate, target.source("vector_random_per_cycle"))
 
@@ -182,7 +183,7 @@ class Rng(Inst):
         return cls(dst, _E.gpsimd if by_gpsimd else draw.choice((_E.vector, _E.unknown)))
 
 
-@instruction(engines=(_E.vector,))
+@instruction(engines=(_E.vector,), effects=Effects(implicit=_generators("dst")))
 class Rand2(Inst):
     """Fill ``dst`` with random numbers spread evenly from ``min`` to ``max``; gen4.
 
@@ -197,7 +198,6 @@ class Rand2(Inst):
     name: str | None = None
     states: InOut[Tile] | None = None
 
-    state = ("states", "")
     rules = (
         exists_from(4, "NKI reference, nki.isa.rand2"),
         *tiles("dst", "min", "max"),
@@ -218,10 +218,6 @@ class Rand2(Inst):
         _states("dst"),
     )
 
-    def supplied(self, state: State) -> Access:
-        """The generators that it uses."""
-        return _supplied(self, self.dst, state)
-
     def semantics(self, m: Algebra[Any]) -> None:
         low, high = m.load(self.min), m.load(self.max)
         unit = _unit(m, _draw(self, m, self.dst.free_elements))
@@ -229,6 +225,7 @@ class Rand2(Inst):
         m.store(self.dst, m.cast(m.alu("minimum", value, high), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / r) + issue`` Vector cycles for N elements per partition, r numbers per cycle."""
         cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_random_per_cycle)
         return cost.pipelined(self, target, cycles, *target.origin("vector_random_per_cycle"))
 
@@ -242,7 +239,7 @@ class Rand2(Inst):
         return cls(dst, least, most)
 
 
-@instruction(engines=(_E.vector,))
+@instruction(engines=(_E.vector,), effects=Effects(implicit=_generators("dst")))
 class Dropout(Inst):
     """``data`` with elements replaced by 0, each with the probability ``prob``: 1.0 drops all, 0.0 keeps all.
 
@@ -257,7 +254,6 @@ class Dropout(Inst):
     name: str | None = None
     states: InOut[Tile] | None = None
 
-    state = ("states", "")
     rules = (
         *tiles("dst", "data", "prob"),
         same_partitions("dst", "data"),
@@ -279,16 +275,13 @@ class Dropout(Inst):
         _states("dst"),
     )
 
-    def supplied(self, state: State) -> Access:
-        """The generators that it uses."""
-        return _supplied(self, self.dst, state)
-
     def semantics(self, m: Algebra[Any]) -> None:
         data, prob = m.load(self.data), m.load(self.prob)
         kept = m.alu("greater_equal", _unit(m, _draw(self, m, self.dst.free_elements)), prob)
         m.store(self.dst, m.select(kept, data, m.const(0, self.data.dtype)))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements per partition."""
         return cost.streaming(self, target, self.dst.free_elements, "dropout")
 
     @classmethod
@@ -301,7 +294,7 @@ class Dropout(Inst):
         )
 
 
-@instruction(engines=(_E.vector,))
+@instruction(engines=(_E.vector,), effects=Effects(implicit=_generators(None)))
 class SetRngSeed(Inst):
     """Set all generators of the Vector engine from one 32-bit number in a ``(1, 1)`` tile.
 
@@ -313,7 +306,6 @@ class SetRngSeed(Inst):
     name: str | None = None
     states: Out[Tile] | None = None
 
-    state = ("states", "")
     rules = (
         *tiles("src_seeds"),
         rule(
@@ -327,10 +319,6 @@ class SetRngSeed(Inst):
         _states(None),
     )
 
-    def supplied(self, state: State) -> Access:
-        """The generators that it uses."""
-        return _supplied(self, None, state)
-
     def semantics(self, m: Algebra[Any]) -> None:
         states = self.states
         assert states is not None
@@ -340,6 +328,7 @@ class SetRngSeed(Inst):
         m.store(states, _mixed(m, m.integer("add", spread, seed, uint32)))
 
     def cost(self, target: Target) -> Estimate:
+        """``64 + issue`` cycles."""
         return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
@@ -385,7 +374,7 @@ def _state_sample(draw: Draw, where: Buffer = Buffer.sbuf) -> tuple[Access, enum
     return tile, _E.vector if by_vector else draw.choice((_E.gpsimd, _E.unknown))
 
 
-@instruction(engines=(_E.gpsimd, _E.vector))
+@instruction(engines=(_E.gpsimd, _E.vector), effects=Effects(implicit=_generators("src_seeds")))
 class RandSetState(Inst):
     """Set an engine's generators, in the lanes of ``src_seeds``, to the words in its partitions; gen3 and later.
 
@@ -399,18 +388,14 @@ class RandSetState(Inst):
     name: str | None = None
     states: Out[Tile] | None = None
 
-    state = ("states", "")
     rules = _state_rules("src_seeds", "NKI reference, nki.isa.rand_set_state", buffer("src_seeds", Buffer.sbuf))
-
-    def supplied(self, state: State) -> Access:
-        """The generators that it sets."""
-        return _supplied(self, self.src_seeds, state)
 
     def semantics(self, m: Algebra[Any]) -> None:
         assert self.states is not None
         m.store(self.states, m.load(self.src_seeds))
 
     def cost(self, target: Target) -> Estimate:
+        """``64 + issue`` cycles."""
         return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod
@@ -418,7 +403,7 @@ class RandSetState(Inst):
         return cls(*_state_sample(draw))
 
 
-@instruction(engines=(_E.gpsimd, _E.vector))
+@instruction(engines=(_E.gpsimd, _E.vector), effects=Effects(implicit=_generators("dst")))
 class RandGetState(Inst):
     """Copy the words of an engine's generators, in the lanes of ``dst``, to its partitions; gen3 and later.
 
@@ -430,18 +415,14 @@ class RandGetState(Inst):
     name: str | None = None
     states: In[Tile] | None = None
 
-    state = ("states", "")
     rules = _state_rules("dst", "NKI reference, nki.isa.rand_get_state")
-
-    def supplied(self, state: State) -> Access:
-        """The generators that it reads."""
-        return _supplied(self, self.dst, state)
 
     def semantics(self, m: Algebra[Any]) -> None:
         assert self.states is not None
         m.store(self.dst, m.load(self.states))
 
     def cost(self, target: Target) -> Estimate:
+        """``64 + issue`` cycles."""
         return cost.guessed(self, target, 0, "the least that an instruction of this engine takes")
 
     @classmethod

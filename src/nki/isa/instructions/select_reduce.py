@@ -8,6 +8,7 @@ from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
@@ -41,7 +42,7 @@ _EXACT: Final = 1 << 24
 """Whole numbers up to this size are float32 numbers."""
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(engines=(enums.engine.vector,), effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR)))
 class SelectReduce(Inst):
     """``dst = on_true`` where ``predicate`` is not zero, ``on_false`` elsewhere, and the maximum of these elements.
 
@@ -64,7 +65,6 @@ class SelectReduce(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.VECTOR)
     rules = (
         *tiles("dst", "predicate", "on_true", "on_false", "reduce_res"),
         same_partitions("dst", "predicate", "on_true"),
@@ -95,7 +95,7 @@ class SelectReduce(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """The registers always take part: ``idle`` spoils them."""
         return True
 
@@ -107,6 +107,7 @@ class SelectReduce(Inst):
         accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, 2 N) + issue`` Vector cycles for N elements per partition."""
         why = "like tensor_copy_predicated, which reads as much"
         return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
 
@@ -125,7 +126,7 @@ class SelectReduce(Inst):
         )
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(engines=(enums.engine.vector,), effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR)))
 class RangeSelect(Inst):
     """``dst[p, i] = on_true_tile[p, i]`` where both comparisons of ``range_start + i`` hold, else the smallest float32.
 
@@ -151,7 +152,6 @@ class RangeSelect(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.VECTOR)
     rules = (
         exists_from(3, _RANGE),
         *tiles("dst", "on_true_tile", "bound0", "bound1", "reduce_res"),
@@ -203,7 +203,7 @@ class RangeSelect(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """Whether the reduction registers take part."""
         return self.reduce_cmd is not _R.idle or self.reduce_res is not None
 
@@ -219,6 +219,7 @@ class RangeSelect(Inst):
             accumulators.keep(self, m, held)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + issue`` Vector cycles for N elements per partition."""
         return cost.streaming(self, target, self.dst.free_elements, "range_select")
 
     @classmethod

@@ -7,11 +7,12 @@ from typing import Any
 from nki.base.errors import ArgumentError, CapacityError, DTypeError
 from nki.cost import dma
 from nki.ir.algebra import Algebra
+from nki.ir.deprecation import DeprecatedForms, DeprecatedParameter
+from nki.ir.effects import Effects, Exchange
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Buffer, In, Out, Tile
-from nki.isa.deprecated import Older
 from nki.isa.rules.operands import buffer, exists_from, rule, same_elements, same_partitions
 from nki.isa.tables import enums
 from nki.target.model import Target
@@ -26,7 +27,25 @@ def _engine(arguments: dict[str, Any], value: Any) -> None:
     arguments["dma_engine"] = enums.dma_engine.gpsimd_dma if value else enums.dma_engine.dma
 
 
-@instruction(engines=(_E.dma,), effects=True)
+def _exchange(i: Any) -> Exchange:
+    rank = i.send_to_rank
+    return Exchange(i.src, i.dst, rank, i.recv_from_rank, i.pipe_id, f"send_to_rank={rank}")
+
+
+@instruction(
+    engines=(_E.dma,),
+    effects=Effects(exchange=_exchange),
+    deprecated=DeprecatedForms(
+        (
+            DeprecatedParameter(
+                "use_gpsimd_dma",
+                "0.3",
+                "write `dma_engine=nisa.dma_engine.gpsimd_dma` for True; False is `nisa.dma_engine.dma`, the default",
+                _engine,
+            ),
+        )
+    ),
+)
 class Sendrecv(Inst):
     """Send ``src`` to core ``send_to_rank`` while receiving ``dst`` from core ``recv_from_rank``.
 
@@ -44,14 +63,6 @@ class Sendrecv(Inst):
     dma_engine: enums.dma_engine = enums.dma_engine.dma
     name: str | None = None
 
-    older = (
-        Older(
-            "use_gpsimd_dma",
-            "0.3",
-            "write `dma_engine=nisa.dma_engine.gpsimd_dma` for True; False is `nisa.dma_engine.dma`, the default",
-            _engine,
-        ),
-    )
     rules = (
         exists_from(3, _SOURCE),
         buffer("src", Buffer.sbuf),
@@ -112,6 +123,7 @@ class Sendrecv(Inst):
         m.store(self.dst, m.exchange(m.load(self.src), self.send_to_rank, self.recv_from_rank, self.pipe_id))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(packets, bytes / bandwidth)``, as ``nisa.dma_copy``."""
         return dma.transfer(self.dst, (self.src,), target)
 
     @classmethod

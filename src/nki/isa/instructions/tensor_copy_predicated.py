@@ -8,6 +8,7 @@ from nki.base.dtype import uint32
 from nki.base.errors import ArgumentError, DTypeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, as_moved
+from nki.ir.effects import Effects, Predicate
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
@@ -20,7 +21,12 @@ from nki.target.model import Target
 _SOURCE = "NKI reference, nki.isa.tensor_copy_predicated"
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(
+    engines=(enums.engine.vector,),
+    effects=Effects(
+        predicate=lambda i: Predicate(i.dst, i.predicate, i.reverse_pred), element_indexed=("dst", "predicate")
+    ),
+)
 class TensorCopyPredicated(Inst):
     """Copy ``src`` (a tile like ``dst``, or a number) to ``dst`` where ``predicate`` is not zero; leave the rest.
 
@@ -35,7 +41,6 @@ class TensorCopyPredicated(Inst):
     reverse_pred: bool = False
     name: str | None = None
 
-    by_elements = ("dst", "predicate")
     rules = (
         *tiles("dst", "src", any_dtype=True),
         *tiles("predicate"),
@@ -76,6 +81,9 @@ class TensorCopyPredicated(Inst):
         m.store(as_moved(self.dst), m.select(chosen, new, m.load(as_moved(self.dst))))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 2, or 1 if one
+        source is in PSUM.
+        """
         psum = isinstance(self.src, Tile) and (self.src.buffer is Buffer.psum) != (self.predicate.buffer is Buffer.psum)
         cycles = 1.0 if psum else 2.0
         return cost.streaming(self, target, self.dst.free_elements, "tensor_copy_predicated", cycles)

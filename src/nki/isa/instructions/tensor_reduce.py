@@ -9,6 +9,7 @@ from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
@@ -52,7 +53,7 @@ def _store(m: Algebra[Any], op: Op, dst: Tile, value: Any) -> None:
         m.store(dst, m.cast(value, dst.dtype))
 
 
-@instruction(engines=(_E.vector,))
+@instruction(engines=(_E.vector,), effects=Effects(element_indexed=("dst", "data")))
 class TensorReduce(Inst):
     """Fold the last dimensions of ``data`` with ``op``, partition by partition.
 
@@ -70,7 +71,6 @@ class TensorReduce(Inst):
     keepdims: bool = False
     name: str | None = None
 
-    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data"),
         rule(
@@ -118,6 +118,9 @@ class TensorReduce(Inst):
         _store(m, self.op, self.dst, value)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` Vector cycles for N elements of ``data`` per partition; f = 1, or 1/2 for add and
+        maximum of 16-bit tiles.
+        """
         fast = self.data.dtype.itemsize == 2 and self.dst.dtype.itemsize == 2 and self.op.name in ("add", "maximum")
         return cost.streaming(self, target, self.data.free_elements, "tensor_reduce", 0.5 if fast else 1.0)
 
@@ -182,6 +185,7 @@ class TensorPartitionReduce(Inst):
         _store(m, self.op, self.dst, value)
 
     def cost(self, target: Target) -> Estimate:
+        """``c N`` GpSimd cycles for N elements of ``data`` per partition; c cycles per element depend on the target."""
         cycles = target.gpsimd_partition_reduce_cycles * self.data.free_elements
         return cost.guessed(self, target, cycles, "GpSimd reads 16 partitions per processor")
 

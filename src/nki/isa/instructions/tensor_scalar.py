@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, EngineError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
@@ -54,7 +55,15 @@ def _scalar_engine(i: Any) -> bool:
     return (i.op0.name, second) in (("multiply", "add"), ("multiply", None), ("add", None))
 
 
-@instruction(engines=(_E.vector, _E.scalar, _E.gpsimd))
+def _steps(i: Any) -> tuple[tuple[str | None, bool], ...]:
+    """The operators that ``data`` goes through, and whether it is their right argument."""
+    return (i.op0.name, i.reverse0), (None if i.op1 is None else i.op1.name, i.reverse1)
+
+
+@instruction(
+    engines=(_E.vector, _E.scalar, _E.gpsimd),
+    effects=Effects(updates=lambda i: (Update(i.data, _steps(i)),), element_indexed=("dst", "data")),
+)
 class TensorScalar(Inst):
     """``dst = (data <op0> operand0) <op1> operand1``, operands repeated along the free dimensions.
 
@@ -77,7 +86,6 @@ class TensorScalar(Inst):
     engine: enums.engine = _E.unknown
     name: str | None = None
 
-    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data", "operand0", "operand1"),
         same_partitions("dst", "data"),
@@ -158,6 +166,7 @@ class TensorScalar(Inst):
             m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N / w) + issue`` cycles for N elements per partition; w = 1, 2 or 4 by engine, dtype and memory."""
         return cost.copying(self, target, self.dst.free_elements, "tensor_scalar")
 
     @classmethod
@@ -185,7 +194,15 @@ class TensorScalar(Inst):
         )
 
 
-@instruction(engines=(_E.vector,))
+def _updates(i: Any) -> tuple[Update, ...]:
+    first, second = _steps(i)
+    chains = [Update(i.operand1, ((i.op1.name, not i.reverse1),)), Update(i.data, (first, second))]
+    if isinstance(i.operand0, Tile):
+        chains.append(Update(i.operand0, ((i.op0.name, not i.reverse0), second)))
+    return tuple(chains)
+
+
+@instruction(engines=(_E.vector,), effects=Effects(updates=_updates))
 class ScalarTensorTensor(Inst):
     """``dst = (data <op0> operand0) <op1> operand1`` with ``operand0`` a number or ``(partitions, 1)`` tile and
     ``operand1`` a tile like ``data``.
@@ -227,6 +244,7 @@ class ScalarTensorTensor(Inst):
         m.store(self.dst, m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 1 for 16-bit tiles, else 2."""
         narrow = all(a.dtype.itemsize == 2 for a in (self.data, self.operand1))
         cycles = 1.0 if narrow else 2.0
         return cost.streaming(self, target, self.dst.free_elements, "scalar_tensor_tensor", cycles)

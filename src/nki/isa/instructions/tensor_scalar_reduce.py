@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, Step
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
@@ -35,7 +36,10 @@ _NARROW = (*FLOATS[:-1], *(d for d in INTEGERS if d.itemsize < 4))
 """What the cumulative instruction reads and writes."""
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(
+    engines=(enums.engine.vector,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR), element_indexed=("dst", "data")),
+)
 class TensorScalarReduce(Inst):
     """``dst = data <op0> operand0``, and the fold of these results with ``reduce_op`` over the free dimensions.
 
@@ -61,8 +65,6 @@ class TensorScalarReduce(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.VECTOR)
-    by_elements = ("dst", "data")
     rules = (
         *tiles("dst", "data", "operand0", "reduce_res", "reduce_init"),
         same_partitions("dst", "data"),
@@ -114,7 +116,7 @@ class TensorScalarReduce(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """The registers always take part."""
         return True
 
@@ -126,6 +128,7 @@ class TensorScalarReduce(Inst):
         accumulators.keep(self, m, held, negate=self.reduce_res_negate)
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, N) + 64 + issue`` Vector cycles for N elements per partition."""
         extra = target.min_interval_cycles
         return cost.streaming(self, target, self.dst.free_elements, "tensor_scalar_reduce", extra=extra)
 
@@ -148,7 +151,10 @@ class TensorScalarReduce(Inst):
         )
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(
+    engines=(enums.engine.vector,),
+    effects=Effects(implicit=accumulators.implicit(accumulators.VECTOR), element_indexed=("dst", "src")),
+)
 class TensorScalarCumulative(Inst):
     """Running results: ``reg = (src[i] <op0> imm0) <op1> reg; dst[i] = reg``, partition by partition, in float32.
 
@@ -169,8 +175,6 @@ class TensorScalarCumulative(Inst):
     name: str | None = None
     registers: InOut[Tile] | None = None
 
-    state = ("registers", accumulators.VECTOR)
-    by_elements = ("dst", "src")
     rules = (
         *tiles("dst", "src", "imm0", "imm1"),
         same_partitions("dst", "src"),
@@ -196,7 +200,7 @@ class TensorScalarCumulative(Inst):
     )
 
     @property
-    def uses_state(self) -> bool:
+    def uses_registers(self) -> bool:
         """The registers always take part."""
         return True
 
@@ -209,6 +213,7 @@ class TensorScalarCumulative(Inst):
         m.store(self.registers, m.strided(states, self.src.free_elements - 1, self.src.free_elements))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, 2 N) + issue`` Vector cycles for N elements per partition."""
         why = "like tensor_tensor_scan: a result needs the last one"
         return cost.guessed(self, target, 2.0 * self.dst.free_elements, why)
 

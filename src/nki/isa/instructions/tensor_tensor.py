@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import EngineError, MemoryRegionError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, INTEGERS, Draw
@@ -35,7 +36,11 @@ _EXACT = ("add", "subtract", "multiply", "maximum", "minimum", "abs_max", "abs_m
 """Operators that GpSimd computes on integers; on the logical ones float32 changes nothing."""
 
 
-@instruction(engines=(_E.vector, _E.gpsimd))
+def _updates(i: Any) -> tuple[Update, ...]:
+    return Update(i.data1, ((i.op.name, False),)), Update(i.data2, ((i.op.name, True),))
+
+
+@instruction(engines=(_E.vector, _E.gpsimd), effects=Effects(updates=_updates, element_indexed=("dst", "data1")))
 class TensorTensor(Inst):
     """``dst = data1 <op> data2``, element by element.
 
@@ -53,7 +58,6 @@ class TensorTensor(Inst):
     engine: enums.engine = _E.unknown
     name: str | None = None
 
-    by_elements = ("dst", "data1")
     rules = (
         *tiles("dst", "data1", "data2"),
         same_partitions("dst", "data1", "data2"),
@@ -113,6 +117,7 @@ class TensorTensor(Inst):
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, f N) + issue`` cycles for N elements per partition; f = 2, or 1 for 16-bit tiles or one in PSUM."""
         psum = sum(a.buffer is Buffer.psum for a in (self.data1, self.data2))
         narrow = all(a.dtype.itemsize == 2 for a in self.accesses())
         cycles = 1.0 if psum == 1 or narrow else 2.0

@@ -67,6 +67,7 @@ class TensorTensorScan(Inst):
         m.store(self.dst, m.cast(states, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
+        """``max(64, 2 N) + issue`` Vector cycles for N elements per partition."""
         return cost.streaming(self, target, self.dst.free_elements, "tensor_tensor_scan", 2.0)
 
     @classmethod

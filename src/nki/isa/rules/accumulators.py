@@ -12,7 +12,9 @@ from typing import Any, Final
 from nki.base.dtype import float32
 from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.ir.algebra import Algebra
+from nki.ir.effects import EngineState, ImplicitOperand
 from nki.ir.instruction import Rule
+from nki.ir.rng_state import LANES
 from nki.ir.types import Access
 from nki.isa.rules.operands import rule
 from nki.isa.tables.enums import reduce_cmd
@@ -34,6 +36,18 @@ STARTS: Final = {
 """What a reset leaves in the registers, for each operator that reduces into them."""
 ADDING: Final = (reduce_cmd.reduce, reduce_cmd.reset_reduce, reduce_cmd.load_reduce)
 """The commands under which an instruction's results go into the registers."""
+
+
+def implicit(register: str) -> ImplicitOperand:
+    """The registers of the lanes of ``dst``, where the instruction ``uses_registers``."""
+
+    def supply(i: Any, state: EngineState) -> Access | None:
+        if not i.uses_registers:
+            return None
+        lanes = i.dst.partitions if isinstance(i.dst, Access) else 1  # verify refuses anything else
+        return state(register, float32, min(lanes, LANES), 1, 0)
+
+    return ImplicitOperand("registers", supply)
 
 
 def before(i: Any, m: Algebra[Any], op: str, loaded: Any = None) -> Any:
@@ -94,8 +108,8 @@ def registers(own: bool = True) -> Rule:
     def ok(i: Any, t: Any) -> bool:
         held = i.registers
         if held is None:
-            return not (own and i.uses_state)
-        return i.uses_state and held.shape == (i.dst.partitions, 1) and held.offset == 0 and held.dtype is float32
+            return not (own and i.uses_registers)
+        return i.uses_registers and held.shape == (i.dst.partitions, 1) and held.offset == 0 and held.dtype is float32
 
     return rule(
         "RC03",

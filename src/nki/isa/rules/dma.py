@@ -15,7 +15,12 @@ _GUIDE = "Descriptor generation guide, "
 _REFERENCE = "NKI reference, nki.isa.dma_copy"
 
 
-def by_rows(inst: Inst) -> bool:
+def skips(inst: Any) -> bool:
+    """Whether ``oob_mode`` skips rows whose index leads out of bounds."""
+    return inst.oob_mode is enums.oob_mode.skip
+
+
+def row_indexed(inst: Inst) -> bool:
     """Whether an operand has a run-time index for each of its rows."""
     return any(map(has_rows, inst.accesses()))
 
@@ -63,7 +68,7 @@ ROWS = (
     Rule(
         "DM05",
         "{t.name} has no DMA with an index for each row",
-        lambda i, t: not by_rows(i),
+        lambda i, t: not row_indexed(i),
         _GUIDE + "mode selection summary (indirect: NeuronCore-v3 and newer)",
         GenerationError,
         "loop over the rows with one index each, or target trn2 or trn3",
@@ -82,7 +87,7 @@ ROWS = (
 ROWS_MODE = Rule(
     "DM07",
     "dge_mode={i.dge_mode.name} cannot follow an index for each row; only software on GpSimd can",
-    lambda i, t: not by_rows(i) or i.dge_mode in (_MODE.unknown, _MODE.swdge),
+    lambda i, t: not row_indexed(i) or i.dge_mode in (_MODE.unknown, _MODE.swdge),
     _GUIDE + "how access patterns affect the mode",
     ArgumentError,
     "leave dge_mode out, or pass nisa.dge_mode.swdge",

@@ -11,7 +11,7 @@ from nki.base.errors import OperatorError
 from nki.ir.algebra import Algebra
 from nki.isa.tables import activations, alu
 
-_UNLISTED: Final = {
+_PORTABILITY: Final = {
     "divide": "no engine of NKI divides (known issues of NKI 0.3): multiply with the result of nisa.reciprocal, or in "
     "the language nl.multiply(x, nl.reciprocal(y))",
     "fmod": "NKI has no remainder as an instruction: nl.fmod works only in its simulator (known issues of NKI 0.3)",
@@ -23,7 +23,8 @@ class Op:
     """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one.
 
     Instructions take it as ``op=``. The language gives most of them a function, too, which a call of the name runs:
-    ``nl.add(x, y)``. ``unlisted``: why NKI's own instructions do not take it, which those who pass it are told.
+    ``nl.add(x, y)``. ``portability_note``: the reason why NKI's own
+    instructions do not take it, or None; a warning says so to callers that pass it.
     """
 
     def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
@@ -31,10 +32,10 @@ class Op:
         self.alu = alu_row
         self.act = act_row
         self.function: Callable[..., Any] | None = None
-        self.unlisted = _UNLISTED.get(name)
+        self.portability_note = _PORTABILITY.get(name)
 
-    def means(self, function: Callable[..., Any]) -> None:
-        """Calls run ``function``, whose name, signature and documentation the operator takes on."""
+    def bind(self, function: Callable[..., Any]) -> None:
+        """Let calls of the operator run ``function``, and give it that function's signature and documentation."""
         self.function = function
         self.__name__ = self.name
         self.__doc__ = function.__doc__

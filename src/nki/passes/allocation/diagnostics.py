@@ -6,14 +6,15 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from nki.analysis.liveness import LiveRange, Region, peak_pressure
+from nki.analysis.liveness import LiveRange, peak_pressure
 from nki.analysis.tile_areas import TileArea
 from nki.base.errors import AddressOverlapError, MemoryFullError, NkiError, PlaceError
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
-from nki.ir.types import Buffer, Tensor
+from nki.ir.types import Tensor
 from nki.passes.allocation.overwrites import Overwrite
+from nki.target.memory_spaces import MemorySpace
 from nki.target.model import Target
 
 _MAX_LISTED = 8
@@ -21,7 +22,7 @@ _MAX_LISTED = 8
 
 
 def out_of_memory(
-    name: str, core: CoreProgram, region: Region, ranges: Sequence[LiveRange], target: Target
+    name: str, core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], target: Target
 ) -> NkiError:
     """The error for a memory that is too small: the tensors that are live at peak pressure, and remedies.
 
@@ -31,17 +32,17 @@ def out_of_memory(
     inst = instruction_at(core, point)
     span = inst.where.span
     live = sorted((one for one in ranges if one.first <= point <= one.last), key=lambda one: -one.size)
-    lines = [_line(one, core, region, span) for one in live[:_MAX_LISTED]]
+    lines = [_line(one, core, space, span) for one in live[:_MAX_LISTED]]
     if len(live) > _MAX_LISTED:
         rest = sum(one.size for one in live[_MAX_LISTED:])
-        lines.append(f"and {len(live) - _MAX_LISTED} more, {_amount(rest, region)}")
-    memory = f"{region.buffer.value} of {target.name}, which has {_amount(region.usable, region)} per partition"
+        lines.append(f"and {len(live) - _MAX_LISTED} more, {_amount(rest, space)}")
+    memory = f"{space.name} of {target.name}, which has {_amount(space.usable, space)} per partition"
     tensors = "1 tensor" if len(live) == 1 else f"{len(live)} tensors"
-    what = f"{tensors} in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, region)}"
-    if need <= region.usable:
+    what = f"{tensors} in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, space)}"
+    if need <= space.usable:
         what += ", but no arrangement of all tensors was found that lets each keep its place while it is in use"
     message = f"{name} does not fit into {memory}: {what}\n" + "\n".join("    " + line for line in lines)
-    fix = _remedies(core, region, live, need, point)
+    fix = _remedies(core, space, live, need, point)
     return MemoryFullError(message, fix=fix).at(span, inst.where.stack)
 
 
@@ -55,7 +56,7 @@ def overlap(core: CoreProgram, one: LiveRange, two: LiveRange) -> NkiError:
     ).at(inst.where.span, inst.where.stack)
 
 
-def overwritten(core: CoreProgram, region: Region, ranges: Sequence[LiveRange], overwrite: Overwrite) -> NkiError:
+def overwritten(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], overwrite: Overwrite) -> NkiError:
     """The error for a write to a placed tile that overwrites bytes of another one which are still read."""
     victim, over, writer, reader = overwrite.victim, overwrite.over, overwrite.writer, overwrite.reader
     near = writer.where.span
@@ -65,12 +66,11 @@ def overwritten(core: CoreProgram, region: Region, ranges: Sequence[LiveRange], 
     line = f" in {_location(reader.where.span, near)}" if reader.where.span is not None else ""
     needs = "it reads at the same time" if reader is writer else f"{reader.mnemonic}{line} still reads"
     lines = [
-        _line_with_address(next(live for live in ranges if live.tensor is t), core, region, near)
-        for t in (victim, over)
+        _line_with_address(next(live for live in ranges if live.tensor is t), core, space, near) for t in (victim, over)
     ]
     return AddressOverlapError(
         f"{writer.mnemonic} writes '{over.name}' over bytes of '{victim.name}' that {needs}: both were placed on bytes "
-        f"{left} to {right - 1} of partitions {top} to {bottom - 1} of {region.buffer.value}\n"
+        f"{left} to {right - 1} of partitions {top} to {bottom - 1} of {space.name}\n"
         + "\n".join("    " + line for line in lines),
         fix=f"place them apart, use '{victim.name}' up before, or leave address out of both",
     ).at(near, writer.where.stack)
@@ -85,9 +85,9 @@ def _at(span: Span | None) -> str:
     return "" if span is None else f" (line {span.line})"
 
 
-def _amount(size: int, region: Region) -> str:
-    if region.buffer is Buffer.psum:
-        return _banks(size // region.align)
+def _amount(size: int, space: MemorySpace) -> str:
+    if space.name == "psum":
+        return _banks(size // space.align)
     return f"{size} bytes"
 
 
@@ -95,14 +95,14 @@ def _banks(count: int) -> str:
     return f"{count} bank" + "s" * (count != 1)
 
 
-def _line(live: LiveRange, core: CoreProgram, region: Region, near: Span | None) -> str:
+def _line(live: LiveRange, core: CoreProgram, space: MemorySpace, near: Span | None) -> str:
     """One tensor of a list: its type, its size, and where it is live."""
     tensor = live.tensor
-    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}: {_amount(live.size, region)}{_history(live, core, near)}"
+    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}: {_amount(live.size, space)}{_history(live, core, near)}"
 
 
-def _line_with_address(live: LiveRange, core: CoreProgram, region: Region, near: Span | None) -> str:
-    return f"{_line(live, core, region, near)}, address={live.tensor.address}"
+def _line_with_address(live: LiveRange, core: CoreProgram, space: MemorySpace, near: Span | None) -> str:
+    return f"{_line(live, core, space, near)}, address={live.tensor.address}"
 
 
 def _history(live: LiveRange, core: CoreProgram, near: Span | None) -> str:
@@ -121,26 +121,26 @@ def _location(span: Span, near: Span | None) -> str:
     return f"{Path(span.file).name}:{span.line}"
 
 
-def _remedies(core: CoreProgram, region: Region, live: Sequence[LiveRange], need: int, point: int) -> str:
+def _remedies(core: CoreProgram, space: MemorySpace, live: Sequence[LiveRange], need: int, point: int) -> str:
     """Changes that would make the ``live`` tensors fit, with names and numbers."""
     addressed = [one.tensor.name for one in live if one.tensor.address is not None]
-    if need <= region.usable:
+    if need <= space.usable:
         first = f"leave address out of '{addressed[0]}'; or " if addressed else ""
         return f"{first}make '{live[0].tensor.name}' smaller, or use it up earlier (docs/memory.md)"
-    excess = need - region.usable
-    parts = [_spill_remedy(core, region, live, point, excess), _shrink_remedy(region, live, excess)]
+    excess = need - space.usable
+    parts = [_spill_remedy(core, space, live, point, excess), _shrink_remedy(space, live, excess)]
     return "; or ".join(part for part in parts if part) + " (docs/memory.md)"
 
 
-def _shrink_remedy(region: Region, live: Sequence[LiveRange], excess: int) -> str:
+def _shrink_remedy(space: MemorySpace, live: Sequence[LiveRange], excess: int) -> str:
     """The size to which the largest tile would have to shrink, or the number of largest tiles to halve."""
     largest = live[0]
     if largest.size > excess:
         room = largest.size - excess
         elements = room // largest.tensor.dtype.itemsize
         return f"make '{largest.tensor.name}' at most {elements} elements of {largest.tensor.dtype} per partition"
-    if region.buffer is Buffer.psum:
-        return f"use tiles one after the other, with {_banks(excess // region.align)} fewer at once"
+    if space.name == "psum":
+        return f"use tiles one after the other, with {_banks(excess // space.align)} fewer at once"
     halves = itertools.accumulate(one.size // 2 for one in live)
     count = next((n for n, saved in enumerate(halves, 1) if saved >= excess), 0)
     if count:
@@ -148,7 +148,7 @@ def _shrink_remedy(region: Region, live: Sequence[LiveRange], excess: int) -> st
     return f"work in smaller tiles: together they must take {excess} bytes less"
 
 
-def _spill_remedy(core: CoreProgram, region: Region, live: Sequence[LiveRange], point: int, excess: int) -> str:
+def _spill_remedy(core: CoreProgram, space: MemorySpace, live: Sequence[LiveRange], point: int, excess: int) -> str:
     """The smallest tensor that is large enough and idle at ``point``, between two uses; "" if there is none."""
     idle = {one.tensor: one for one in live if one.size >= excess and one.first < point < one.last}
     before: dict[Tensor, Inst] = {}
@@ -171,7 +171,7 @@ def _spill_remedy(core: CoreProgram, region: Region, live: Sequence[LiveRange], 
         last, again = before[tensor].where.span, after[tensor].where.span
         if last is None or again is None:
             continue
-        if region.buffer is Buffer.psum:
+        if space.name == "psum":
             return f"copy '{tensor.name}' to SBUF with nisa.tensor_copy after line {last.line} and go on with the copy"
         return (
             f"'{tensor.name}' waits from line {last.line} to line {again.line}: load or compute it after this "

@@ -89,7 +89,7 @@ class _Ownership:
         writes = [access for access in inst.writes() if access.tensor in self.numbers]
         overwrite = self._lost(inst, reads)
         if overwrite is None and writes:
-            is_definite = not inst.leaves_some()
+            is_definite = not inst.may_leave_unwritten()
             for access in writes:
                 self._write(inst, access, is_definite)
             overwrite = self._lost(inst, reads)

@@ -43,7 +43,7 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
     if engine.dma in inst.engines:
         estimate = inst.cost(target)
         return (Candidate(DMA, estimate.issue, estimate.latency, estimate.latency, estimate.occupancy),)
-    requested: Any = getattr(inst, "engine", None)
+    requested = inst.engine_choice
     if requested is not engine.unknown:
         return (_candidate(inst, inst.engines[0] if requested is None else requested, target),)
     assigned = ((inst.replace(engine=one), one) for one in inst.choices())
@@ -69,7 +69,8 @@ class Assignment:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.rings = [f"{DMA}.{number}" for number in range(target.dma_queues_per_engine)]
+        semaphores = target.semaphores - len(engine)  # one counts for each queue, another core takes one
+        self.rings = [f"{DMA}.{number}" for number in range(min(target.dma_queues_per_engine, semaphores))]
         self._by_signature: dict[tuple[Any, ...], tuple[Candidate, ...]] = {}
 
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:

@@ -16,15 +16,13 @@ from numpy.typing import NDArray
 from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import warn_at
+from nki.ir.effects import Exchange, Predicate
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Buffer, Tensor, by_elements
-from nki.isa.instructions.core_barrier import CoreBarrier
-from nki.isa.instructions.sendrecv import Sendrecv
-from nki.isa.instructions.tensor_copy_predicated import TensorCopyPredicated
 from nki.sim.hazards.core_races import CoreRaces
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
 from nki.sim.hazards.messages import ExecutionLog, ReadErrors, first_box, out_of_range_error
@@ -164,8 +162,9 @@ class Hazards(ExecutionObserver):
 
     def end(self) -> None:
         inst = self._inst
-        if isinstance(inst, CoreBarrier) and len(inst.together()) > 1:
-            self._launch.races.pass_barrier(self._core, inst.data.tensor)
+        barrier = None if inst is None else inst.as_barrier()
+        if barrier is not None and len(barrier.cores) > 1:
+            self._launch.races.pass_barrier(self._core, barrier.data.tensor)
         for access, before, on_change in self._shared_writes:
             assert inst is not None
             now = self._bytes(access)
@@ -196,7 +195,7 @@ class Hazards(ExecutionObserver):
         inst = self._inst
         assert inst is not None
         if shadow.reads is not None:
-            if getattr(inst, "accumulate", False):
+            if inst.accumulates:
                 self._accumulates(inst, access, shadow)
                 return
             shadow.reads.record_read(access, self._time)
@@ -205,8 +204,8 @@ class Hazards(ExecutionObserver):
         if shadow.may_be_overwritten:
             self._tile_reads.append(access)
         if shadow.is_whole or shadow.is_defined(access):
-            if isinstance(inst, Sendrecv):
-                self._record_sent(inst, np.zeros(access.shape, np.bool_), None)
+            if (exchange := inst.as_exchange()) is not None:
+                self._record_sent(exchange, np.zeros(access.shape, np.bool_), None)
             if self._loop_carried.open and not (self._is_multicore and access.buffer is Buffer.shared_hbm):
                 self._loop_carried.reads(inst, access, shadow, shadow.made, self._time)
         elif not _may_keep(inst, access):
@@ -224,8 +223,8 @@ class Hazards(ExecutionObserver):
             self._launch.defer(origin)
         undefined = times <= 0
         undefined = np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1))
-        if isinstance(inst, Sendrecv):  # a trial would need the other core
-            self._record_sent(inst, undefined, origin)
+        if (exchange := inst.as_exchange()) is not None:  # a trial would need the other core
+            self._record_sent(exchange, undefined, origin)
             return
         if self._trial is None:
             self._trial, self._origin = Trial(self._executor, inst), origin
@@ -234,28 +233,29 @@ class Hazards(ExecutionObserver):
     def _others_may_write(self, access: Access) -> bool:
         return self._is_multicore and access.buffer is Buffer.shared_hbm
 
-    def _record_sent(self, inst: Sendrecv, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
+    def _record_sent(self, exchange: Exchange, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
         """Record the undefined elements of a tile that goes to another core."""
-        key = (self._core, inst.send_to_rank, inst.pipe_id)
+        key = (self._core, exchange.to, exchange.pipe)
         self._launch.sent.setdefault(key, deque()).append((undefined, origin))
 
-    def _record_received(self, inst: Sendrecv, shadow: Shadow) -> None:
+    def _record_received(self, exchange: Exchange, shadow: Shadow) -> None:
         """Poison the elements of a received tile that were undefined on the sending core."""
-        undefined, origin = self._launch.sent[inst.recv_from_rank, self._core, inst.pipe_id].popleft()
+        undefined, origin = self._launch.sent[exchange.source, self._core, exchange.pipe].popleft()
         if undefined.any():
-            shadow.poison(inst.dst, undefined)
+            shadow.poison(exchange.dst, undefined)
             shadow.origin = origin
 
     def writes(self, access: Access) -> None:
         shadow = self._shadow(access.tensor)
         inst = self._inst
         assert inst is not None
-        if isinstance(inst, TensorCopyPredicated) and access is inst.dst and not shadow.is_defined(access):
-            self._write_predicated(inst, shadow)
+        predicate = inst.write_predicate()
+        if predicate is not None and access is predicate.dst and not shadow.is_defined(access):
+            self._write_predicated(inst, predicate, shadow)
             return
         if self._trial is not None:
             self._trial.writes(access)
-        if shadow.reads is not None and getattr(inst, "accumulate", None) is False:
+        if shadow.reads is not None and inst.effects.accumulation is not None and inst.accumulates is False:
             self._launch.psum_groups.start(inst, access, shadow)
         if access.buffer is Buffer.shared_hbm and (self._is_multicore or self._loop_carried.open):
             self._watch_shared_write(inst, access, shadow)
@@ -265,8 +265,8 @@ class Hazards(ExecutionObserver):
             outside, error = self._pending_out_of_range
             self._out_of_range.append((access, outside.reshape(access.shape), error))
         shadow.record(access, self._time)
-        if isinstance(inst, Sendrecv):
-            self._record_received(inst, shadow)
+        if (exchange := inst.as_exchange()) is not None:
+            self._record_received(exchange, shadow)
         if shadow.may_be_overwritten:
             self._placed_tiles.record_write(shadow, access, self._time)
             self._check_self_overwrite(inst, shadow)
@@ -311,11 +311,10 @@ class Hazards(ExecutionObserver):
     def counts_iteration(self, loop: For) -> None:
         self._shadow(loop.register.tensor).record(loop.register, self._log.add(loop))
 
-    def _write_predicated(self, inst: TensorCopyPredicated, shadow: Shadow) -> None:
+    def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:
         """Record a predicated copy to undefined elements: those that the predicate selects are defined now."""
-        predicate = self._executor.contents(inst, inst.predicate).reshape(inst.dst.shape)
-        chosen = (predicate == 0) if inst.reverse_pred else (predicate != 0)
-        shadow.record_some(inst.dst, chosen, self._time)
+        mask = predicate.mask(self._executor.contents(inst, predicate.operand))
+        shadow.record_some(predicate.dst, mask, self._time)
 
     def _accumulates(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """A matmul adds to ``access``, where an accumulation group must have started."""
@@ -339,7 +338,7 @@ class Hazards(ExecutionObserver):
             assert shadow.origin is not None, "poisoned bytes have an origin"
             return errors.undefined(shadow.origin)
         missing = shadow.byte_mask(access, times == 0)
-        if getattr(by, "accumulate", False) and shadow.reads is not None:
+        if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:
             return errors.without_start(missing)
         beneath = self._placed_tiles.beneath(access.tensor, missing) if shadow.may_be_overwritten else None
         if beneath is not None:
@@ -353,9 +352,10 @@ class Hazards(ExecutionObserver):
 
 def _may_keep(inst: Inst, access: Access) -> bool:
     """True if ``inst`` may keep the contents of ``access``, and so may find it undefined."""
-    if not isinstance(inst, TensorCopyPredicated):
+    predicate = inst.write_predicate()
+    if predicate is None:
         return False
-    return access is inst.dst or (by_elements(inst.dst) and access.tensor is inst.dst.tensor)
+    return access is predicate.dst or (by_elements(predicate.dst) and access.tensor is predicate.dst.tensor)
 
 
 def _is_overwritten(times: Times) -> NDArray[np.bool_]:

@@ -46,12 +46,13 @@ class ExecutionLog:
 
     def by_matmul(self, time: int) -> bool:
         """True if a matmul ran at ``time``."""
-        return time > 0 and hasattr(self._kinds[time - 1], "accumulate")
+        kind = self._kinds[time - 1] if time > 0 else None
+        return kind is not None and kind.effects.accumulation is not None
 
     def by_tensor_engine(self, time: int) -> bool:
         """True if the Tensor engine ran at ``time``."""
         kind = self._kinds[time - 1]
-        return kind is not None and kind.engines[0].name == "tensor"
+        return kind is not None and kind.on_tensor_engine
 
     def mnemonic(self, time: int) -> str:
         """Name of the instruction that ran at ``time``."""

@@ -22,7 +22,6 @@ from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.runtime import dispatch
 from nki.ir.instruction import Inst
 from nki.ir.types import has_rows
-from nki.isa.tables.enums import oob_mode
 
 I8: Final = ir.IntType(8)
 I32: Final = ir.IntType(32)
@@ -44,7 +43,7 @@ class ArgumentLayout:
         self.dynamic = bool(self._slots)
         self.trap_site = self._first + 3 * len(self._slots)
         self.immediates = self.trap_site + self.dynamic
-        self.skips = getattr(inst, "oob_mode", None) is oob_mode.skip
+        self.skips = inst.skips_out_of_bounds
         rows = [a.shape[0] for a in operands if has_rows(a)]
         self.rows = max(rows, default=1)
 
@@ -64,7 +63,7 @@ class Routine:
         self.function = ir.Function(module, ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.loop_ir = loop_ir
-        self.operands = [(a, a.strides[inst.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
+        self.operands = [(a, a.strides[inst.effects.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
         """Each with its step from row to row."""
         self.lanes = lanes
         self.bases, self.args = self.function.args

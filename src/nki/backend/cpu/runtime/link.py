@@ -20,6 +20,7 @@ from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage, aligned
 from nki.base.version import version
+from nki.ir.effects import Barrier
 from nki.ir.gather_compute_scatter import GatherComputeScatter
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
@@ -28,7 +29,6 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor
-from nki.isa.instructions.core_barrier import CoreBarrier
 
 
 @dataclass(slots=True)
@@ -200,8 +200,8 @@ class _Table:
         """Add the rows of a statement."""
         if not isinstance(statement, Inst):
             self.add_loop(statement)
-        elif self.peers.cores > 1 and isinstance(statement, CoreBarrier):
-            self.add_barrier(statement)
+        elif self.peers.cores > 1 and (meeting := statement.as_barrier()) is not None:
+            self.add_barrier(statement, meeting)
         elif statement.expansion is not None:
             self.add_steps(statement.expansion)
         else:
@@ -240,12 +240,12 @@ class _Table:
         for routine, args in rows:
             self.add_row(routine, args)
 
-    def add_barrier(self, inst: CoreBarrier) -> None:
+    def add_barrier(self, inst: Inst, meeting: Barrier) -> None:
         """Add a row at which this core waits for the others that take part."""
         rank, cores, lines = self.peers.rank, self.peers.cores, self.peers.lines
         self.sites.append(inst.origin or inst)
-        peers = [peer for peer in inst.together() if peer != rank]
-        tag = inst.name or inst.data.name
+        peers = [peer for peer in meeting.cores if peer != rank]
+        tag = inst.user_name or meeting.data.name
         args = barrier.arguments(lines, lines + 1, tag, len(self.sites), rank, peers, cores)
         self.add_row(barrier.address(), args)
 

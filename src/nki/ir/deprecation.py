@@ -1,0 +1,60 @@
+"""Call forms of older releases, as data of a declaration; ``nki.isa.deprecated`` upgrades such calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nki.base.warning import NkiDeprecationWarning, warn_here
+
+Arguments = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class DeprecatedParameter:
+    """A parameter that a function had until NKI ``since``.
+
+    ``fix`` says what to write. ``convert`` changes the arguments of a call to what its value means today, and returns
+    the name of another function where that one takes them. ``replaces``: the required parameter whose place it takes.
+    """
+
+    parameter: str
+    since: str
+    fix: str
+    convert: Callable[[Arguments, Any], str | None]
+    replaces: str = ""
+
+    def warn(self, function: str) -> None:
+        """Warn that ``function``, as kernels call it, no longer takes the parameter."""
+        warn_here(f"`{function}` takes no `{self.parameter}` since NKI {self.since}: {self.fix}", NkiDeprecationWarning)
+
+
+@dataclass(frozen=True, slots=True)
+class DeprecatedOrder:
+    """An order that arguments had until NKI ``since``: it shows where ``parameter`` holds a ``kind``."""
+
+    parameter: str
+    kind: type[Any]
+    order: tuple[str, ...]
+    since: str
+    fix: str
+
+    def reorder(self, arguments: Arguments) -> Arguments:
+        """``arguments``, by today's names in today's order, by the names whose places they stood in."""
+        return dict(zip(self.order, arguments.values(), strict=False))
+
+
+@dataclass(frozen=True, slots=True)
+class DeprecatedForms:
+    """All older forms of one function.
+
+    ``warning`` gives the warning for arguments that are legal here and not in NKI, or None.
+    """
+
+    parameters: tuple[DeprecatedParameter, ...] = ()
+    order: DeprecatedOrder | None = None
+    warning: Callable[[Any], str | None] | None = None
+
+
+NONE = DeprecatedForms()

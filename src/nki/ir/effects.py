@@ -1,0 +1,145 @@
+"""Effects of an instruction: what passes and executors ask beyond its operands, its semantics and its cost.
+
+Every declaration carries one :class:`Effects`; the defaults describe an instruction that reads its inputs and writes
+its outputs. An effect that depends on the arguments is a function of the instruction. No pass, executor or simulator
+asks for a mnemonic, a class or an attribute by name instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.base.dtype import DType
+from nki.ir.types import Access
+
+EngineState = Callable[[str, DType, int, int, int], Access]
+"""The builder's register files: (name, dtype, lanes, words a lane, first lane) to the operand that shows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Cores that wait for each other before any of them goes on with ``data``."""
+
+    cores: tuple[int, ...]
+    data: Access
+    argument: str
+    """The argument that names the cores, as errors show it."""
+
+    @property
+    def subject(self) -> str:
+        """The tensor, as deadlock errors show it."""
+        return f"'{self.data.name}'"
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """``src`` goes to core ``to`` while ``dst`` comes from core ``source``, through one pipe."""
+
+    src: Access
+    dst: Access
+    to: int
+    source: int
+    pipe: int
+    argument: str
+    """The argument that names the other core, as errors show it."""
+
+    @property
+    def subject(self) -> str:
+        """Peer and pipe, as deadlock errors show them."""
+        return f"{self.argument}, pipe_id={self.pipe}"
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """The elements of ``src`` move to ``dst`` in row-major order, uninterpreted where both dtypes are equal."""
+
+    dst: Access
+    src: Access
+
+
+@dataclass(frozen=True, slots=True)
+class Predicate:
+    """``dst`` is written only where an element of ``operand`` is not 0 (``inverted``: is 0)."""
+
+    dst: Access
+    operand: Access
+    inverted: bool
+
+    def mask(self, contents: NDArray[Any]) -> NDArray[np.bool_]:
+        """The places of ``dst`` that are written, given the contents of ``operand``."""
+        elements = contents.reshape(self.dst.shape)
+        return (elements == 0) if self.inverted else (elements != 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A chain of binary operators from one operand to the result.
+
+    ``steps`` are the operators in order, by name (None: no operator), each with True where the value that comes from
+    the operand is the right argument.
+    """
+
+    operand: Access
+    steps: tuple[tuple[str | None, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accumulation:
+    """Addition to what the destination in PSUM holds.
+
+    ``flag`` is the field that says so: True adds, False overwrites, None leaves it to the compiler. ``moves`` is true
+    of an instruction that moves data through the array and therefore never adds.
+    """
+
+    flag: str
+    moves: Callable[[Any], bool] = lambda _: False
+
+
+@dataclass(frozen=True, slots=True)
+class ImplicitOperand:
+    """Engine state that callers do not pass: ``supply`` gives the operand of field ``name`` when a call is recorded."""
+
+    name: str
+    supply: Callable[[Any, EngineState], Access | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """All effects of one declaration."""
+
+    barrier: Callable[[Any], Barrier] | None = None
+    exchange: Callable[[Any], Exchange] | None = None
+    prints: bool = False
+    accumulation: Accumulation | None = None
+    predicate: Callable[[Any], Predicate] | None = None
+    updates: Callable[[Any], tuple[Update, ...]] | None = None
+    """The operands from which chains of operators lead to the result: updates in place may commute."""
+    copy: Callable[[Any], Copy] | None = None
+    implicit: ImplicitOperand | None = None
+    skips: Callable[[Any], bool] | None = None
+    """Set where a run-time index may be allowed to lead out of bounds; true: such rows are skipped."""
+    partial: Callable[[Any], bool] | None = None
+    """True: some places of the outputs keep what they held."""
+    scalar_registers: tuple[str, ...] = ()
+    """The operands that are scalar registers."""
+    row_indexed: bool = False
+    """An operand may have a run-time index for each row: the instruction then runs row by row."""
+    row_dims: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The dimension of an operand that runs over those rows, where it is not the first."""
+    element_indexed: tuple[str, ...] = ()
+    """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.gather_offsets`)."""
+    external: bool = field(init=False)
+    """The instruction acts on more than tensors: it prints, or meets other cores."""
+
+    def __post_init__(self) -> None:
+        external = self.prints or self.barrier is not None or self.exchange is not None
+        object.__setattr__(self, "external", external)
+
+
+NONE = Effects()
+"""The instruction reads its inputs and writes its outputs, nothing else."""
