@@ -1,4 +1,4 @@
-"""Which names a function binds, and what the others stand for before it runs."""
+"""Scopes: the names that a function binds, and the values of all others before it runs."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 def dictionaries(function: ast.AST) -> frozenset[str]:
     """The names to which ``function``, with all functions inside it, assigns dictionaries and nothing else."""
-    made: dict[str, int] = {}
+    dictionary_stores: dict[str, int] = {}
     bound: dict[str, int] = {}
     for node in ast.walk(function):
         match node:
             case ast.Assign(value=value, targets=targets) if _is_dictionary(value):
                 for target in targets:
                     if isinstance(target, ast.Name):
-                        made[target.id] = made.get(target.id, 0) + 1
+                        dictionary_stores[target.id] = dictionary_stores.get(target.id, 0) + 1
             case ast.AnnAssign(value=ast.expr() as value, target=ast.Name(id=name)) if _is_dictionary(value):
-                made[name] = made.get(name, 0) + 1
+                dictionary_stores[name] = dictionary_stores.get(name, 0) + 1
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
                 bound[name] = bound.get(name, 0) + 1
             case _:
                 pass
-    return frozenset(name for name, times in made.items() if bound.get(name) == times)
+    return frozenset(name for name, times in dictionary_stores.items() if bound.get(name) == times)
 
 
 def _is_dictionary(node: ast.expr) -> bool:
@@ -84,22 +84,22 @@ def _is_dictionary(node: ast.expr) -> bool:
             return False
 
 
-def resolve(node: ast.expr, captured: Captured, local: frozenset[str], *, closures: bool = True) -> object:
+def resolve(node: ast.expr, captured: Captured, outer: frozenset[str], *, closures: bool = True) -> object:
     """The value of a name or dotted name as far as it is settled before the function runs, else ``UNKNOWN``.
 
-    Names in ``local`` are not settled. Attributes are followed through modules and NKI's own objects only: looking at
+    Names in ``outer`` are not settled. Attributes are followed through modules and NKI's own objects only: looking at
     any other object could run code of the user. Without ``closures``, closure variables are not settled either.
     """
     match node:
         case ast.Name(id=name):
-            if name in local:
+            if name in outer:
                 return UNKNOWN
             if name in captured.cells:
                 value = captured.closure(name) if closures else EMPTY
                 return UNKNOWN if value is EMPTY else value
             return captured.globals.get(name, vars(builtins).get(name, UNKNOWN))
         case ast.Attribute(value=owner, attr=name):
-            value = resolve(owner, captured, local, closures=closures)
+            value = resolve(owner, captured, outer, closures=closures)
             if isinstance(value, types.ModuleType) or (value is not UNKNOWN and is_toolchain(value)):
                 return getattr(value, name, UNKNOWN)
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""A kernel language of five names: its package and one :class:`Dialect` are all that the frontend needs."""
+"""A kernel language of six names: its package and one :class:`Dialect` are all that the frontend needs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from nki.base.dtype import float32
 from nki.base.source import here
 from nki.frontend import syntax_rules
 from nki.frontend.builder import current
-from nki.frontend.dialect import Dialect, RemovedNames, TensorType, register
+from nki.frontend.dialect import Dialect, RemovedNames, TensorType, assign_dialect, register
 from nki.frontend.errors import SyntaxNotInNkiError
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.operators import OPS
+from nki.jit import Kernel
 
 
 @dataclass(eq=False, frozen=True)
@@ -56,8 +57,8 @@ def _new(like: Sheet, name: str, buffer: Buffer) -> Sheet:
     return Sheet(Access.whole(current("toy").tensor(name, like.access.shape, float32, buffer, where=here())))
 
 
-def _no_if(report: Any, node: ast.If, _local: frozenset[str]) -> bool:
-    report.report(SyntaxNotInNkiError, node, "toys have no `if`", "leave it out")
+def _no_if(report: Any, node: ast.If, _bound: frozenset[str]) -> bool:
+    report.error(SyntaxNotInNkiError, node, "toys have no `if`", "leave it out")
     return False
 
 
@@ -74,3 +75,9 @@ TOY = register(
         removed=RemovedNames(names={"tests.frontend.toy.subtract": "add the negative"}),
     )
 )
+
+
+def jit(function: Any) -> Kernel:
+    """A kernel of this language."""
+    assign_dialect(function, TOY)
+    return Kernel(function)
