@@ -110,6 +110,12 @@ def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: Gra
             total += measure(queues, candidates, graphs.graph(region, queues))
         else:
             once = _predicted_ns(region.body, assignment, graphs, measure)
-            rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
-            total += len(rounds or ()) * once
+            total += _rounds(region) * once
     return total
+
+
+def _rounds(loop: Loop) -> int:
+    """Number of rounds; 0 where only the run knows it."""
+    if not isinstance(loop, For) or not isinstance(loop.start, int) or not isinstance(loop.stop, int):
+        return 0
+    return len(range(loop.start, loop.stop, loop.step))

@@ -19,7 +19,7 @@ WINDOW = 256
 _CLOSE = 1.005
 """Program order stays if it ends within this factor of a lower bound of all orders; estimates are no better."""
 _NEVER = float("inf")
-_NO_EVENT = (_NEVER, 0, 0)
+_NO_EVENT: tuple[float, int, int] = (_NEVER, 0, 0)
 
 
 class Bandwidth:
