@@ -16,12 +16,14 @@ from benchmarks.timing import Row
 from examples.minilm import encoder, kernels, main
 from examples.minilm.model import load_model, make_batch
 from nki import target as targets
-from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure, regions
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.base import gc_pause
 from nki.ir.program import Program
+from nki.ir.types import Buffer
 from nki.jit import Kernel as Jitted
 from nki.passes.allocate import Allocate
 from nki.passes.allocation.packing import pack
+from nki.target.memory_spaces import memory_spaces
 
 
 @nki.jit
@@ -58,13 +60,13 @@ def peaks(kernel: Program) -> Iterator[Row]:
     """Bytes per partition: as placed, and as little as a plan needs, over the most in use at one moment."""
     core, target = kernel.core, targets.find(kernel.target)
     found = live_ranges(core, target)
-    for region in regions(target):
-        its = found[region.buffer]
+    for space in memory_spaces(target):
+        its = found[Buffer[space.name]]
         if its:
             need, _ = peak_pressure(its)
             placed = max(core.placement[life.tensor][1] + life.size for life in its)
             tight = tightest(its, need)
-            what = f"{region.buffer.value} of {kernel.name}, {len(its)} tiles"
+            what = f"{space.name} of {kernel.name}, {len(its)} tiles"
             yield Row(what, f"{placed:,} B placed", f"{tight:,} B tight", f"{tight / need:.3f} x need")
 
 

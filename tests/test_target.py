@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+import nki.target
 from nki.base.dtype import bfloat16, float8_e4m3fn, float32
 from nki.base.errors import UnknownTargetError
 from nki.target import ENVIRONMENT, GEN2, GEN3, GEN4, GENERATIONS, default, find
+from nki.target.memory_spaces import QUADRANT, memory_spaces
 from nki.target.model import Fact, Target
 
 ALL = pytest.mark.parametrize("target", GENERATIONS, ids=str)
@@ -24,6 +28,23 @@ def test_every_field_is_a_sourced_fact(target: Target) -> None:
         assert fact.kind in ("docs", "measured", "guess"), name
         assert target.fact(name) is fact and target.source(name) == fact.source
         assert getattr(target, name) is fact.value
+
+
+def test_every_fact_is_read_in_the_source() -> None:
+    source = Path(nki.target.__file__).parents[1]
+    files = [file for file in source.rglob("*.py") if file.name not in ("model.py", "gen2.py", "gen3.py", "gen4.py")]
+    trees = [ast.parse(file.read_text(encoding="utf-8")) for file in files]
+    attributes = {node.attr for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert set(GEN2.facts()) - attributes == set()
+
+
+@ALL
+def test_memory_spaces(target: Target) -> None:
+    sbuf, psum = memory_spaces(target)
+    assert (sbuf.name, psum.name) == ("sbuf", "psum")
+    assert sbuf.usable == target.sbuf_usable_partition_bytes < sbuf.size
+    assert psum.usable == psum.size == psum.align * target.psum_banks
+    assert target.quadrant_partitions == QUADRANT
 
 
 @ALL

@@ -149,7 +149,8 @@ class GraphBuilder:
                 labels[inst.label] = first + number
             numbers = tuple([producer - first for producer in producers] if first else producers)
             predecessors.append(numbers)
-            chained.append(tuple([p for p in numbers if queues[p] == queue and _reads_from(effect, effects[p])]))
+            local = [p for p in numbers if queues[p] == queue]
+            chained.append(tuple([p for p in local if _reads_from(effect, effects[p])]) if local else ())
         self._first += len(instructions)
         return graph
 

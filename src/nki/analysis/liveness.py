@@ -24,31 +24,8 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions, touched
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Buffer, Tensor, TileAddress
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
-
-
-@dataclass(frozen=True, slots=True)
-class Region:
-    """A memory of one core, as one partition sees it, in bytes.
-
-    ``usable`` is the part of ``size`` that the runtime leaves to kernels. Tensors start at a multiple of ``align``
-    and take a multiple of it, which in PSUM is a bank (NKI migration guide, Improved allocation API).
-    """
-
-    buffer: Buffer
-    size: int
-    usable: int
-    align: int
-    partitions: int
-
-
-def regions(target: Target) -> tuple[Region, Region]:
-    """The memories that tensors are allocated in."""
-    sbuf, psum, count = target.sbuf_partition_bytes, target.psum_partition_bytes, target.partitions
-    return (
-        Region(Buffer.sbuf, sbuf, target.sbuf_usable_partition_bytes, target.sbuf_align_bytes, count),
-        Region(Buffer.psum, psum, psum, target.psum_bank_bytes, count),
-    )
 
 
 @dataclass(slots=True)
@@ -132,24 +109,24 @@ def live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRang
     A tensor that no instruction accesses has no live range. A tile that the user has placed may have several.
     """
     ranges, _ = _body_ranges(core.body, 0)
-    result: dict[Buffer, list[LiveRange]] = {region.buffer: [] for region in regions(target)}
+    result: dict[Buffer, list[LiveRange]] = {Buffer[space.name]: [] for space in memory_spaces(target)}
     placed: _Ranges = {}
     for live in ranges.values():
-        in_region = result.get(live.tensor.buffer)
-        if in_region is None:
+        in_space = result.get(live.tensor.buffer)
+        if in_space is None:
             continue
         if live.tensor.address is None:
-            in_region.append(live)
+            in_space.append(live)
         else:
             placed[live.tensor] = live
     if placed:
         for live in _split_at_definitions(core, placed):
             result[live.tensor.buffer].append(live)
-    for region in regions(target):
-        in_region = result[region.buffer]
-        for live in in_region:
-            _set_size(live, region)
-        in_region.sort(key=_first)
+    for space in memory_spaces(target):
+        in_space = result[Buffer[space.name]]
+        for live in in_space:
+            _set_size(live, space)
+        in_space.sort(key=_first)
     return result
 
 
@@ -180,13 +157,13 @@ def _first(live: LiveRange) -> int:
     return live.first
 
 
-def _set_size(live: LiveRange, region: Region) -> None:
+def _set_size(live: LiveRange, space: MemorySpace) -> None:
     size = live.tensor.free_size * live.tensor.dtype.itemsize
-    if region.buffer is Buffer.psum:
-        size += -size % region.align
-        live.align = region.align
+    if space.name == "psum":
+        size += -size % space.align
+        live.align = space.align
     else:
-        live.align = max(live.align, live.tensor.dtype.itemsize, region.align)
+        live.align = max(live.align, live.tensor.dtype.itemsize, space.align)
     live.size = size
 
 

@@ -11,11 +11,12 @@ from typing import Final
 
 import numpy as np
 
-from nki.analysis.liveness import LiveRange, Region, live_ranges, peak_pressure, regions
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Buffer, TileAddress
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
 _ROWS: Final = 24
@@ -36,7 +37,7 @@ class MemoryMap:
 
     program: Program
     core: CoreProgram
-    region: Region
+    space: MemorySpace
     partitions: range | None
     lives: list[LiveRange]
     instructions: list[Inst]
@@ -54,12 +55,12 @@ class MemoryMap:
 
     def summary(self) -> str:
         """The numbers of this memory, in two lines."""
-        region, part = self.region, self.partitions
+        space, part = self.space, self.partitions
         core = f", core {self.core.rank}" if self.program.grid > (1,) else ""
         core += f", partitions {part.start} to {part.stop - 1}" if part is not None else ""
         count = f"{len(self.lives)} tensor{'s' if len(self.lives) > 1 else ''}"
         return (
-            f"{region.buffer.value} of {self.program.target}{core}: {count}, {self.top} of {region.usable} "
+            f"{space.name} of {self.program.target}{core}: {count}, {self.top} of {space.usable} "
             f"bytes per partition\nat most {self.need} bytes in use at one moment, at {self.line(self.moment)}"
         )
 
@@ -77,20 +78,22 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
     for core in kernel.cores:
         found = live_ranges(core, target)
         insts = list(core.instructions())
-        for region in regions(target):
-            for part, its in _parts(core, region, found[region.buffer]):
+        for space in memory_spaces(target):
+            for part, its in _parts(core, space, found[Buffer[space.name]]):
                 need, moment = peak_pressure(its)
                 top = max(core.placement[life.tensor][1] + life.size for life in its)
-                result.append(MemoryMap(kernel, core, region, part, its, insts, need, moment, top))
+                result.append(MemoryMap(kernel, core, space, part, its, insts, need, moment, top))
     return result
 
 
-def _parts(core: CoreProgram, region: Region, its: list[LiveRange]) -> Iterator[tuple[range | None, list[LiveRange]]]:
+def _parts(
+    core: CoreProgram, space: MemorySpace, its: list[LiveRange]
+) -> Iterator[tuple[range | None, list[LiveRange]]]:
     """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
     starts = sorted({0, *(core.placement[life.tensor][0] for life in its)})
     if len(starts) == 1:
         starts = []
-    for first, end in pairwise([*starts, region.partitions]):
+    for first, end in pairwise([*starts, space.partitions]):
         here = [
             life
             for life in its
@@ -122,9 +125,9 @@ def _grid(memory: MemoryMap, width: int) -> list[str]:
     columns = max(1, width - _LABEL - 3)
     if count <= columns:  # as many for each instruction
         columns = columns // count * count
-    banks = memory.region.buffer is Buffer.psum
-    step = memory.region.align if banks else max(1, math.ceil(memory.top / _ROWS))
-    rows = memory.region.usable // step if banks else math.ceil(memory.top / step)
+    banks = memory.space.name == "psum"
+    step = memory.space.align if banks else max(1, math.ceil(memory.top / _ROWS))
+    rows = memory.space.usable // step if banks else math.ceil(memory.top / step)
     most = np.zeros((rows, columns))
     shown = np.full((rows, columns), _EMPTY)
     letters = _symbols(memory)

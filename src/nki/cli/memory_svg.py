@@ -8,7 +8,6 @@ from typing import Final
 
 from nki.cli.memory_map import MemoryMap, described, maps
 from nki.ir.program import Program
-from nki.ir.types import Buffer
 from nki.target.model import Target
 
 _WIDTH: Final = 1100
@@ -89,14 +88,14 @@ def _map(memory: MemoryMap) -> list[str]:
 
 def _top(memory: MemoryMap) -> int:
     """The byte at the upper edge of the map: of PSUM all banks are shown, of SBUF what is used."""
-    return memory.region.usable if memory.region.buffer is Buffer.psum else memory.top
+    return memory.space.usable if memory.space.name == "psum" else memory.top
 
 
 def _bytes_axis(memory: MemoryMap) -> list[str]:
     height = _top(memory)
     what = "bytes per partition"
-    if memory.region.buffer is Buffer.psum:
-        what += f", banks of {memory.region.align}"
+    if memory.space.name == "psum":
+        what += f", banks of {memory.space.align}"
     parts = [f'<text transform="translate(-{_LEFT - 14},{_HEIGHT / 2}) rotate(-90)" text-anchor="middle">{what}</text>']
     for i in range(_TICKS + 1):
         size = height * i // _TICKS

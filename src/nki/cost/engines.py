@@ -123,12 +123,17 @@ def matmul(
 def next_tensor_rate(rate: float, busy: float, target: Target) -> float:
     """Clock of the Tensor engine in the next window, as a part of its full clock.
 
-    ``rate`` is that of the window that ends, ``busy`` the part of its issue slots that were in use. A window is
-    ``target.tensor_throttle_window_cycles`` long; the first one is slow.
+    ``rate`` is that of the window that ends, ``busy`` the part of its issue slots that were in use. The first window is
+    slow.
     """
     if rate < 1.0:
         return 1.0 if busy >= target.tensor_throttle_raise else target.tensor_throttle_fraction
     return target.tensor_throttle_fraction if busy <= target.tensor_throttle_lower else 1.0
+
+
+def tensor_window_ns(target: Target) -> float:
+    """Length of a window, through which the Tensor engine keeps one clock."""
+    return target.tensor_throttle_window_cycles / target.tensor_clock_ghz
 
 
 def table_load(target: Target) -> Estimate:

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from nki.analysis.liveness import LiveRange, Region, interference, live_ranges, regions
+from nki.analysis.liveness import LiveRange, interference, live_ranges
 from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
@@ -27,6 +27,7 @@ from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics, overwrites
 from nki.passes.allocation.packing import Fixed, pack, stack
 from nki.passes.stage import CoreStage
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
@@ -46,8 +47,8 @@ class Allocate(CoreStage):
         _check_known(core)
         places: dict[Tensor, TileAddress] = {}
         living = live_ranges(core, target)
-        for region in regions(target):
-            places.update(_placed(program.name, core, region, living[region.buffer], target, self.check_overlap))
+        for space in memory_spaces(target):
+            places.update(_placed(program.name, core, space, living[Buffer[space.name]], target, self.check_overlap))
         wrong = _wrong_starts(core, places, target)
         if wrong is not None:
             raise wrong
@@ -60,7 +61,7 @@ class Allocate(CoreStage):
 
 
 def _placed(
-    name: str, kernel: CoreProgram, region: Region, living: list[LiveRange], target: Target, apart: bool
+    name: str, kernel: CoreProgram, space: MemorySpace, living: list[LiveRange], target: Target, apart: bool
 ) -> dict[Tensor, TileAddress]:
     """The places of what lives in one memory, in the order in which it begins to live."""
     given: dict[Tensor, TileAddress] = {}
@@ -69,13 +70,13 @@ def _placed(
         if place is not None:
             given[life.tensor] = place
     fixed = [Fixed(life, *given[life.tensor]) for life in living if life.tensor in given]
-    _check_given(kernel, region, fixed, apart)
+    _check_given(kernel, space, fixed, apart)
     free = [life for life in living if life.tensor not in given] if given else living
-    found = pack(free, region.usable, fixed) if free else []
+    found = pack(free, space.usable, fixed) if free else []
     if found is None:
-        found = _stacked(kernel, region, free, fixed, target)
+        found = _stacked(kernel, space, free, fixed, target)
     if found is None:
-        raise diagnostics.full(name, kernel, region, living, target)
+        raise diagnostics.full(name, kernel, space, living, target)
     places = {life.tensor: place for life, place in zip(free, found, strict=True)}
     return {life.tensor: given.get(life.tensor) or places[life.tensor] for life in living} if given else places
 
@@ -91,21 +92,21 @@ def _check_known(kernel: CoreProgram) -> None:
             )
 
 
-def _check_given(kernel: CoreProgram, region: Region, fixed: Sequence[Fixed], apart: bool) -> None:
+def _check_given(kernel: CoreProgram, space: MemorySpace, fixed: Sequence[Fixed], apart: bool) -> None:
     """Raise unless given places lie inside the memory and, ``apart``, no two overlap while both are in use."""
     for f in fixed:
         tensor = f.life.tensor
-        if tensor.address is None and not _inside(region, f.life, (f.partition, f.offset)):
+        if tensor.address is None and not _inside(space, f.life, (f.partition, f.offset)):
             raise PlaceError(
-                f"'{tensor.name}' has place={(f.partition, f.offset)}, which is none in {region.buffer.value} for "
-                f"{tensor.shape[0]} partitions of {region.partitions} and {f.life.size} bytes of {region.usable} at a "
+                f"'{tensor.name}' has place={(f.partition, f.offset)}, which is none in {space.name} for "
+                f"{tensor.shape[0]} partitions of {space.partitions} and {f.life.size} bytes of {space.usable} at a "
                 f"multiple of {f.life.align}",
                 fix=_FIX,
             )
     known = [f.life for f in fixed if apart or f.life.tensor.address is None]
     met = _met(kernel, known, {f.life.tensor: (f.partition, f.offset) for f in fixed})
     if isinstance(met, overwrites.Loss):
-        raise diagnostics.lost(kernel, region, known, met)
+        raise diagnostics.lost(kernel, space, known, met)
     if met is not None:
         raise diagnostics.overlap(kernel, *met)
 
@@ -134,22 +135,22 @@ def _pairs(living: Sequence[LiveRange], places: Mapping[Tensor, TileAddress]) ->
                 yield living[j], one
 
 
-def _inside(region: Region, life: LiveRange, place: TileAddress) -> bool:
+def _inside(space: MemorySpace, life: LiveRange, place: TileAddress) -> bool:
     """Whether the place is one that this stage could have chosen."""
     partition, offset = place
     count = life.tensor.shape[0]
     aligned = offset % life.align == 0 and partition in starts(count)
-    return aligned and partition + count <= region.partitions and offset + life.size <= region.usable
+    return aligned and partition + count <= space.partitions and offset + life.size <= space.usable
 
 
 def _stacked(
-    kernel: CoreProgram, region: Region, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
+    kernel: CoreProgram, space: MemorySpace, free: Sequence[LiveRange], fixed: Sequence[Fixed], target: Target
 ) -> list[TileAddress] | None:
     """Places of which some start at other partitions than 0; None where that does not help."""
     seats = _seats(kernel, free, target)
     given = {f.life.tensor: (f.partition, f.offset) for f in fixed}
     while any(len(its) > 1 for its in seats.values()):
-        found = stack(free, region.usable, fixed, [seats[life.tensor] for life in free])
+        found = stack(free, space.usable, fixed, [seats[life.tensor] for life in free])
         if found is None:
             return None
         places = {life.tensor: place for life, place in zip(free, found, strict=True)}
@@ -241,10 +242,10 @@ def _wrong_starts(kernel: CoreProgram, places: Mapping[Tensor, TileAddress], tar
 
 def _check_places(core: CoreProgram, target: Target) -> None:
     living = live_ranges(core, target)
-    for region in regions(target):
-        for life in living[region.buffer]:
+    for space in memory_spaces(target):
+        for life in living[Buffer[space.name]]:
             place = core.placement.get(life.tensor)
             name, given = life.tensor.name, life.tensor.address
             assert place is not None, f"allocate left '{name}' without a place"
-            assert place == given or (given is None and _inside(region, life, place)), f"'{name}' at {place}"
-        assert _met(core, living[region.buffer], core.placement) is None, "allocate put two tiles in one place"
+            assert place == given or (given is None and _inside(space, life, place)), f"'{name}' at {place}"
+        assert _met(core, living[Buffer[space.name]], core.placement) is None, "allocate put two tiles in one place"

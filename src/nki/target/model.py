@@ -92,8 +92,6 @@ class Target:
     gemm_moving_fmax: FactField[int] = FactField()
     matmul_row_tiles: FactField[tuple[int, ...]] = FactField()
     matmul_transpose_mode: FactField[bool] = FactField()
-    matmul_double_row: FactField[bool] = FactField()
-    matmul_mx: FactField[bool] = FactField()
     matmul_accumulates_foreign_psum: FactField[bool] = FactField()
     bn_stats_free_max: FactField[int] = FactField()
     vector_gpsimd_share_sbuf: FactField[bool] = FactField()

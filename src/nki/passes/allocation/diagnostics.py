@@ -6,36 +6,37 @@ import itertools
 from collections.abc import Sequence
 from pathlib import Path
 
-from nki.analysis.liveness import LiveRange, Region, peak_pressure
+from nki.analysis.liveness import LiveRange, peak_pressure
 from nki.base.errors import AddressOverlapError, MemoryFullError, NkiError, PlaceError
 from nki.base.source import Span
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
-from nki.ir.types import Buffer, Tensor, TileAddress
+from nki.ir.types import Tensor, TileAddress
 from nki.passes.allocation.overwrites import Loss
+from nki.target.memory_spaces import MemorySpace
 from nki.target.model import Target
 
 _SHOWN = 8
 """Tensors that an error lists; the others are counted."""
 
 
-def full(name: str, kernel: CoreProgram, region: Region, living: Sequence[LiveRange], target: Target) -> NkiError:
+def full(name: str, kernel: CoreProgram, space: MemorySpace, living: Sequence[LiveRange], target: Target) -> NkiError:
     """The error for a memory that is too small: what is in use at the moment when most is, and what would help."""
     need, moment = peak_pressure(living)
     inst = instruction(kernel, moment)
     span = inst.where.span
     using = sorted((life for life in living if life.first <= moment <= life.last), key=lambda life: -life.size)
-    lines = [_line(life, kernel, region, span) for life in using[:_SHOWN]]
+    lines = [_line(life, kernel, space, span) for life in using[:_SHOWN]]
     if len(using) > _SHOWN:
         rest = sum(life.size for life in using[_SHOWN:])
-        lines.append(f"and {len(using) - _SHOWN} more, {_amount(rest, region)}")
-    memory = f"{region.buffer.value} of {target.name}, which has {_amount(region.usable, region)} per partition"
+        lines.append(f"and {len(using) - _SHOWN} more, {_amount(rest, space)}")
+    memory = f"{space.name} of {target.name}, which has {_amount(space.usable, space)} per partition"
     those = "1 tensor" if len(using) == 1 else f"{len(using)} tensors"
-    what = f"{those} in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, region)}"
-    if need <= region.usable:
+    what = f"{those} in use at one moment, at {inst.mnemonic}{_at(span)}, take {_amount(need, space)}"
+    if need <= space.usable:
         what += ", but no arrangement of all tensors was found that lets each keep its place while it is in use"
     message = f"{name} does not fit into {memory}: {what}\n" + "\n".join("    " + line for line in lines)
-    fix = _remedy(kernel, region, using, need, moment)
+    fix = _remedy(kernel, space, using, need, moment)
     return MemoryFullError(message, fix=fix).at(span, inst.where.stack)
 
 
@@ -49,17 +50,17 @@ def overlap(kernel: CoreProgram, one: LiveRange, two: LiveRange) -> NkiError:
     ).at(inst.where.span, inst.where.stack)
 
 
-def lost(kernel: CoreProgram, region: Region, living: Sequence[LiveRange], found: Loss) -> NkiError:
+def lost(kernel: CoreProgram, space: MemorySpace, living: Sequence[LiveRange], found: Loss) -> NkiError:
     """The error for a tile that loses what is still read of it, because another one was placed on the same bytes."""
     victim, over, writer, reader = found.victim, found.over, found.writer, found.reader
     near = writer.where.span
     (top, left), (bottom, right) = _shared(victim, over)
     line = f" in {_place(reader.where.span, near)}" if reader.where.span is not None else ""
     needs = "it reads at the same time" if reader is writer else f"{reader.mnemonic}{line} still reads"
-    lines = [_placed(next(one for one in living if one.tensor is t), kernel, region, near) for t in (victim, over)]
+    lines = [_placed(next(one for one in living if one.tensor is t), kernel, space, near) for t in (victim, over)]
     return AddressOverlapError(
         f"{writer.mnemonic} writes '{over.name}' over bytes of '{victim.name}' that {needs}: both were placed on bytes "
-        f"{left} to {right} of partitions {top} to {bottom} of {region.buffer.value}\n"
+        f"{left} to {right} of partitions {top} to {bottom} of {space.name}\n"
         + "\n".join("    " + line for line in lines),
         fix=f"place them apart, use '{victim.name}' up before, or leave address out of both",
     ).at(near, writer.where.stack)
@@ -83,9 +84,9 @@ def _at(span: Span | None) -> str:
     return "" if span is None else f" (line {span.line})"
 
 
-def _amount(size: int, region: Region) -> str:
-    if region.buffer is Buffer.psum:
-        return _banks(size // region.align)
+def _amount(size: int, space: MemorySpace) -> str:
+    if space.name == "psum":
+        return _banks(size // space.align)
     return f"{size} bytes"
 
 
@@ -93,13 +94,13 @@ def _banks(count: int) -> str:
     return f"{count} bank" + "s" * (count != 1)
 
 
-def _line(life: LiveRange, kernel: CoreProgram, region: Region, near: Span | None) -> str:
+def _line(life: LiveRange, kernel: CoreProgram, space: MemorySpace, near: Span | None) -> str:
     tensor = life.tensor
-    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}: {_amount(life.size, region)}{_history(life, kernel, near)}"
+    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}: {_amount(life.size, space)}{_history(life, kernel, near)}"
 
 
-def _placed(life: LiveRange, kernel: CoreProgram, region: Region, near: Span | None) -> str:
-    return f"{_line(life, kernel, region, near)}, address={life.tensor.address}"
+def _placed(life: LiveRange, kernel: CoreProgram, space: MemorySpace, near: Span | None) -> str:
+    return f"{_line(life, kernel, space, near)}, address={life.tensor.address}"
 
 
 def _history(life: LiveRange, kernel: CoreProgram, near: Span | None) -> str:
@@ -118,26 +119,26 @@ def _place(span: Span, near: Span | None) -> str:
     return f"{Path(span.file).name}:{span.line}"
 
 
-def _remedy(kernel: CoreProgram, region: Region, using: Sequence[LiveRange], need: int, moment: int) -> str:
+def _remedy(kernel: CoreProgram, space: MemorySpace, using: Sequence[LiveRange], need: int, moment: int) -> str:
     """What would make it fit, with names and numbers."""
     addressed = [life.tensor.name for life in using if life.tensor.address is not None]
-    if need <= region.usable:
+    if need <= space.usable:
         first = f"leave address out of '{addressed[0]}'; or " if addressed else ""
         return f"{first}make '{using[0].tensor.name}' smaller, or use it up earlier (docs/memory.md)"
-    excess = need - region.usable
-    parts = [_idle(kernel, region, using, moment, excess), _smaller(region, using, excess)]
+    excess = need - space.usable
+    parts = [_idle(kernel, space, using, moment, excess), _smaller(space, using, excess)]
     return "; or ".join(part for part in parts if part) + " (docs/memory.md)"
 
 
-def _smaller(region: Region, using: Sequence[LiveRange], excess: int) -> str:
+def _smaller(space: MemorySpace, using: Sequence[LiveRange], excess: int) -> str:
     """How far the largest tile would have to shrink, or how many of the largest would have to be halved."""
     largest = using[0]
     if largest.size > excess:
         room = largest.size - excess
         elements = room // largest.tensor.dtype.itemsize
         return f"make '{largest.tensor.name}' at most {elements} elements of {largest.tensor.dtype} per partition"
-    if region.buffer is Buffer.psum:
-        return f"use tiles one after the other, with {_banks(excess // region.align)} fewer at once"
+    if space.name == "psum":
+        return f"use tiles one after the other, with {_banks(excess // space.align)} fewer at once"
     halves = itertools.accumulate(life.size // 2 for life in using)
     count = next((n for n, saved in enumerate(halves, 1) if saved >= excess), 0)
     if count:
@@ -145,7 +146,7 @@ def _smaller(region: Region, using: Sequence[LiveRange], excess: int) -> str:
     return f"work in smaller tiles: together they must take {excess} bytes less"
 
 
-def _idle(kernel: CoreProgram, region: Region, using: Sequence[LiveRange], moment: int, excess: int) -> str:
+def _idle(kernel: CoreProgram, space: MemorySpace, using: Sequence[LiveRange], moment: int, excess: int) -> str:
     """The smallest tensor that is large enough and that nothing touches at this moment, between two others."""
     waiting = {life.tensor: life for life in using if life.size >= excess and life.first < moment < life.last}
     before: dict[Tensor, Inst] = {}
@@ -168,7 +169,7 @@ def _idle(kernel: CoreProgram, region: Region, using: Sequence[LiveRange], momen
         last, again = before[tensor].where.span, after[tensor].where.span
         if last is None or again is None:
             continue
-        if region.buffer is Buffer.psum:
+        if space.name == "psum":
             return f"copy '{tensor.name}' to SBUF with nisa.tensor_copy after line {last.line} and go on with the copy"
         return (
             f"'{tensor.name}' waits from line {last.line} to line {again.line}: load or compute it after this "

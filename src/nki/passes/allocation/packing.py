@@ -25,11 +25,9 @@ from numpy.typing import NDArray
 from nki.analysis.liveness import LiveRange, peak_pressure
 from nki.ir.types import TileAddress
 from nki.passes.allocation.skyline import skyline
+from nki.target.memory_spaces import QUADRANT
 
 Range = tuple[int, int]
-
-QUADRANT: Final = 32
-"""Partitions; what has at most as many can start at each multiple of them (architecture guides)."""
 
 ROOMY_ALIGN: Final = 32
 """Where there is room, blocks start at multiples of 32 bytes, as nki-library's allocator aligns by default. No public

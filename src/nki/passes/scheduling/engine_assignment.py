@@ -69,7 +69,8 @@ class Assignment:
 
     def __init__(self, target: Target) -> None:
         self.target = target
-        self.rings = [f"{DMA}.{number}" for number in range(target.dma_queues_per_engine)]
+        semaphores = target.semaphores - len(engine)  # one counts for each queue, another core takes one
+        self.rings = [f"{DMA}.{number}" for number in range(min(target.dma_queues_per_engine, semaphores))]
         self._by_signature: dict[tuple[Any, ...], tuple[Candidate, ...]] = {}
 
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:

@@ -16,8 +16,8 @@ from nki.passes.scheduling.engine_assignment import Candidate
 
 WINDOW = 256
 """Number of instructions, from the first unissued one on, among which queues choose."""
-_CLOSE = 1.0 + 1e-6
-"""Program order stays if it ends within this factor of the lower bound of all orders."""
+_CLOSE = 1.005
+"""Program order stays if it ends within this factor of a lower bound of all orders; estimates are no better."""
 _NEVER = float("inf")
 _NO_EVENT = (_NEVER, 0, 0)
 
@@ -60,19 +60,24 @@ def in_order_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: D
     free = [0.0] * (max(queues) + 1)
     started: list[float] = []
     visible: list[float] = []
-    bandwidth = Bandwidth()
-    for number, (queue, candidate) in enumerate(zip(queues, candidates, strict=True)):
+    reserve = Bandwidth().reserve
+    for number, producers in enumerate(graph.predecessors):
+        queue, candidate = queues[number], candidates[number]
         time = free[queue]
-        for producer in graph.predecessors[number]:
-            if queues[producer] != queue and visible[producer] > time:
+        for producer in producers:
+            if visible[producer] > time and queues[producer] != queue:
                 time = visible[producer]
         for producer in graph.chained[number]:
-            time = max(time, started[producer] + candidates[producer].chained)
-        free[queue] = time + candidate.occupancy
+            result = started[producer] + candidates[producer].chained
+            if result > time:
+                time = result
+        end = time + candidate.occupancy
         if candidate.transfer:
-            end = bandwidth.reserve(time, candidate.transfer)
-            free[queue] = max(free[queue], end)
-            time = end - candidate.transfer
+            through = reserve(time, candidate.transfer)
+            time = through - candidate.transfer
+            if through > end:
+                end = through
+        free[queue] = end
         started.append(time)
         visible.append(time + candidate.latency)
     return max(visible)
@@ -85,11 +90,36 @@ def list_schedule(queues: Sequence[int], candidates: Sequence[Candidate], graph:
     :data:`WINDOW` instructions from the first unissued one on.
     """
     in_order = in_order_ns(queues, candidates, graph)
+    if in_order <= _resource_bound(queues, candidates) * _CLOSE:
+        return None
     scheduler = _ListScheduler(queues, candidates, graph)
-    if in_order <= scheduler.lower_bound() * _CLOSE:
+    if in_order <= max(scheduler.path) * _CLOSE:
         return None
     order = scheduler.run()
     return order if max(scheduler.visible) < in_order else None
+
+
+def lower_bound_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> float:
+    """Time before which no order of the region ends: the longest path, or the load of one resource."""
+    return max(_resource_bound(queues, candidates), *_ListScheduler(queues, candidates, graph).path)
+
+
+def _resource_bound(queues: Sequence[int], candidates: Sequence[Candidate]) -> float:
+    """Load of the busiest queue, or of the DMA engines, with the least time from the last start to the end."""
+    load = [0.0] * (max(queues) + 1)
+    tail = [_NEVER] * len(load)
+    bandwidth, bandwidth_tail = 0.0, _NEVER
+    for queue, candidate in zip(queues, candidates, strict=True):
+        occupancy, transfer, latency = candidate.occupancy, candidate.transfer, candidate.latency
+        load[queue] += occupancy
+        if latency - occupancy < tail[queue]:
+            tail[queue] = latency - occupancy
+        if transfer:
+            bandwidth += transfer
+            if latency - transfer < bandwidth_tail:
+                bandwidth_tail = latency - transfer
+    bounds = [busy + rest for busy, rest in zip(load, tail, strict=True) if busy]
+    return max([*bounds, bandwidth + bandwidth_tail if bandwidth else 0.0])
 
 
 class _ListScheduler:
@@ -136,20 +166,6 @@ class _ListScheduler:
                 successors[producer].append((number, delay))
                 if length + delay > path[producer]:
                     path[producer] = length + delay
-
-    def lower_bound(self) -> float:
-        """Time before which no order of the region can end: the longest path, or the load of one resource."""
-        load = [0.0] * len(self.free)
-        tail = [_NEVER] * len(self.free)
-        bandwidth, bandwidth_tail = 0.0, _NEVER
-        for queue, candidate in zip(self.queues, self.candidates, strict=True):
-            load[queue] += candidate.occupancy
-            tail[queue] = min(tail[queue], candidate.latency - candidate.occupancy)
-            if candidate.transfer:
-                bandwidth += candidate.transfer
-                bandwidth_tail = min(bandwidth_tail, candidate.latency - candidate.transfer)
-        bounds = [busy + rest for busy, rest in zip(load, tail, strict=True) if busy]
-        return max(*bounds, *self.path, bandwidth + bandwidth_tail if bandwidth else 0.0, 0.0)
 
     def run(self) -> list[int]:
         """The instructions in the order of their start."""

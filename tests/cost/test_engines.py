@@ -1,0 +1,159 @@
+"""Estimates of engine instructions against published profiles (within their spread), and their form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nki.isa as nisa
+from nki.base.dtype import DType, bfloat16, float16, float32
+from nki.cost import engines
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import REGISTRY, Inst
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.tables.operators import OPS
+from nki.target import GEN2, GEN3, GEN4, GENERATIONS, Target
+
+EXP = OPS["exp"]
+ADD = OPS["add"]
+
+
+def tile(columns: int, dtype: DType = float32, buffer: Buffer = Buffer.sbuf, partitions: int = 128) -> Access:
+    return Access.whole(Tensor("t", (partitions, columns), dtype, buffer))
+
+
+def psum(columns: int, dtype: DType = float32) -> Access:
+    return tile(columns, dtype, Buffer.psum)
+
+
+def estimate(target: Target, mnemonic: str, **arguments: Any) -> Estimate:
+    declaration: Any = REGISTRY[mnemonic]
+    return declaration(**arguments).cost(target)
+
+
+def duration(target: Target, mnemonic: str, **arguments: Any) -> float:
+    """Nanoseconds from start to completion, as a profile shows them."""
+    return estimate(target, mnemonic, **arguments).latency - target.semaphore_ns
+
+
+def matmul(target: Target, columns: int, dtype: DType = bfloat16) -> Estimate:
+    return estimate(target, "nc_matmul", dst=psum(columns), stationary=tile(128, dtype), moving=tile(columns, dtype))
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "dtype", "nanoseconds"),
+    [
+        (GEN2, 512, bfloat16, 213),  # trn1, weights loaded anew, best sustained: 212.4-213.7
+        (GEN3, 512, bfloat16, 217.4),  # trn2, 2048 matmuls at 77.2 TFLOPS
+        (GEN3, 512, float32, 859),  # trn2, kernel-optimization tutorial: 858.6 for a pair
+        (GEN3, 128, float32, 222),  # trn2, two instructions of 109.5-112
+    ],
+)
+def test_interval_of_matmuls(target: Target, columns: int, dtype: DType, nanoseconds: float) -> None:
+    assert matmul(target, columns, dtype).occupancy == pytest.approx(nanoseconds, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("target", "columns", "low", "high"),
+    [(GEN2, 64, 165, 185), (GEN2, 128, 185, 211), (GEN2, 256, 230, 244), (GEN2, 512, 320, 357), (GEN3, 512, 370, 380)],
+)
+def test_duration_of_a_matmul(target: Target, columns: int, low: float, high: float) -> None:
+    """Profiles on inf2; on trn2 586-595 ns for two passes of 512, so 373 for one."""
+    latency = matmul(target, columns, float16).latency - target.semaphore_ns
+    assert low <= latency <= high
+
+
+@pytest.mark.parametrize(("columns", "nanoseconds"), [(128, 248), (256, 340), (512, 522)])
+def test_scalar_copies_on_inf2(columns: int, nanoseconds: float) -> None:
+    copy = {"dst": tile(columns), "src": psum(columns), "engine": nisa.engine.scalar}
+    assert duration(GEN2, "tensor_copy", **copy) == pytest.approx(nanoseconds, rel=0.01)
+    # Profiles, steady state: 15.0 ns + N / 1.401 GHz from completion to completion.
+    assert estimate(GEN2, "tensor_copy", **copy).occupancy == pytest.approx(15.0 + columns / 1.401, abs=1)
+
+
+@pytest.mark.parametrize(("columns", "single", "low", "high"), [(128, 265, 150, 160), (512, 585, 465, 482)])
+def test_scalar_copies_on_trn2(columns: int, single: float, low: float, high: float) -> None:
+    copy = {"dst": tile(columns), "src": psum(columns), "engine": nisa.engine.scalar}
+    assert duration(GEN3, "tensor_copy", **copy) == pytest.approx(single, rel=0.01)
+    assert low <= estimate(GEN3, "tensor_copy", **copy).occupancy <= high
+
+
+def test_activation_functions() -> None:
+    exp = {"dst": tile(512), "op": EXP, "data": psum(512)}
+    assert duration(GEN3, "activation", **exp) == pytest.approx(686, rel=0.03)  # 686 from PSUM, 707 from SBUF
+    assert 570 <= estimate(GEN3, "activation", **exp).occupancy <= 612
+    wide = {"dst": tile(8192), "op": EXP, "data": tile(8192)}
+    assert duration(GEN2, "activation", **wide) == pytest.approx(6040, rel=0.01)
+    # trn1, one element: 189 ns between dependent ones.
+    one = estimate(GEN2, "tensor_copy", dst=tile(1), src=tile(1), engine=nisa.engine.scalar)
+    assert one.occupancy + one.dependent == pytest.approx(189, rel=0.25)
+
+
+def test_vector_on_trn2() -> None:
+    """Profiles on trn2.3xlarge and of the kernel-optimization tutorial."""
+    copy = {"dst": tile(512), "src": psum(512), "engine": nisa.engine.vector}
+    assert duration(GEN3, "tensor_copy", **copy) == pytest.approx(690, rel=0.02)
+    assert 590 <= estimate(GEN3, "tensor_copy", **copy).occupancy <= 608
+    within = {"dst": tile(512), "src": tile(512), "engine": nisa.engine.vector}
+    assert duration(GEN3, "tensor_copy", **within) == pytest.approx(420, rel=0.02)  # two float32 elements a cycle
+    scaled = {"dst": tile(512), "data": tile(512), "op0": ADD, "operand0": tile(1), "engine": nisa.engine.vector}
+    assert duration(GEN3, "tensor_scalar", **scaled) == pytest.approx(481, rel=0.02)
+    assert estimate(GEN3, "tensor_scalar", **scaled).occupancy == pytest.approx(396, rel=0.02)
+    reduced = {"dst": tile(1), "op": ADD, "data": tile(512), "axis": (1,)}
+    assert duration(GEN3, "tensor_reduce", **reduced) == pytest.approx(682, rel=0.02)
+    added = {"dst": tile(512), "data1": tile(512), "data2": psum(512), "op": ADD, "engine": nisa.engine.vector}
+    assert duration(GEN3, "tensor_tensor", **added) == pytest.approx(685, rel=0.01)
+
+
+def test_vector_on_trn1() -> None:
+    added = {"data1": tile(8192), "data2": tile(8192), "op": ADD, "engine": nisa.engine.vector}
+    assert duration(GEN2, "tensor_tensor", dst=tile(8192), **added) == pytest.approx(14980, rel=0.02)
+
+
+def test_narrow_copies_are_faster() -> None:
+    """Elements of 16 bits: four a cycle within SBUF, two a cycle from PSUM (architecture guide of trn2)."""
+    engine = nisa.engine.vector
+    start = GEN3.vector_latency_ns
+    within = duration(GEN3, "tensor_copy", dst=tile(1024, bfloat16), src=tile(1024, bfloat16), engine=engine)
+    assert within - start == pytest.approx(1024 / 4 / 0.96)
+    out = duration(GEN3, "tensor_copy", dst=tile(1024, bfloat16), src=psum(1024, bfloat16), engine=engine)
+    assert out - start == pytest.approx(1024 / 2 / 0.96)
+    first = duration(GEN2, "tensor_copy", dst=tile(1024, bfloat16), src=tile(1024, bfloat16), engine=engine)
+    assert first - GEN2.vector_latency_ns == pytest.approx(1024 / 1.12)
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+@pytest.mark.parametrize("engine", [nisa.engine.vector, nisa.engine.scalar, nisa.engine.gpsimd])
+def test_time_is_linear_in_the_elements(target: Target, engine: Any) -> None:
+    def cost(columns: int) -> Estimate:
+        return estimate(target, "tensor_copy", dst=tile(columns), src=tile(columns), engine=engine)
+
+    one, two, three = cost(1000), cost(2000), cost(3000)
+    for field in ("occupancy", "latency"):
+        step = getattr(two, field) - getattr(one, field)
+        assert step > 0 and getattr(three, field) - getattr(two, field) == pytest.approx(step)
+    assert one.dependent == three.dependent
+    assert one.resource == engine.name
+
+
+def test_an_engine_that_is_left_open_is_priced_as_the_preferred_one() -> None:
+    copy: Inst = REGISTRY["tensor_copy"](dst=tile(64), src=tile(64))  # type: ignore[call-arg]
+    assert engines.engine_of(copy) == copy.cost(GEN4).resource == "vector"
+
+
+def test_the_clock_of_the_tensor_engine() -> None:
+    """Windows of all ten profiles on trn2: 0.75 raises and 0.74 does not; 0.32 lowers and 0.41 does not."""
+    assert engines.tensor_window_ns(GEN3) == pytest.approx(3413.3, abs=0.1)
+    assert [engines.next_tensor_rate(0.5, busy, GEN3) for busy in (0.0, 0.74, 0.75, 1.0)] == [0.5, 0.5, 1.0, 1.0]
+    assert [engines.next_tensor_rate(1.0, busy, GEN3) for busy in (0.0, 0.32, 0.41, 1.0)] == [0.5, 0.5, 1.0, 1.0]
+    assert {engines.next_tensor_rate(1.0, busy / 10, GEN2) for busy in range(11)} == {1.0}
+    assert engines.table_load(GEN2).occupancy == 368 and engines.table_load(GEN3).occupancy == 1283
+
+
+def test_engines_that_exclude_each_other() -> None:
+    """Trn1: Vector and GpSimd on SBUF, Vector and Scalar on PSUM."""
+    pairs = [("vector", "gpsimd"), ("vector", "scalar"), ("scalar", "gpsimd")]
+    for target, expected in ((GEN2, [(0, 1), (1, 0), (1, 1)]), (GEN3, [(1, 1)] * 3), (GEN4, [(1, 1)] * 3)):
+        shared = [tuple(engines.share_memory(*pair, b, target) for b in (Buffer.sbuf, Buffer.psum)) for pair in pairs]
+        assert shared == expected

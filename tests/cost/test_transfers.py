@@ -1,0 +1,104 @@
+"""Estimates of DMA transfers against published numbers, and the bandwidth that all transfers share."""
+
+from __future__ import annotations
+
+import pytest
+
+from nki.analysis.dependence import DependenceGraph
+from nki.base.dtype import DType, bfloat16, float32
+from nki.cost import dma
+from nki.ir.estimate import Estimate
+from nki.ir.types import Access, Buffer, Tensor
+from nki.passes.scheduling.engine_assignment import Candidate
+from nki.passes.scheduling.list_scheduler import Bandwidth, in_order_ns
+from nki.target import GEN2, GEN3, GENERATIONS, Target
+
+
+def load(target: Target, rows: int, columns: int, dtype: DType = float32) -> Estimate:
+    """Rows of a dense tensor in HBM to as many partitions of SBUF."""
+    source = Access.whole(Tensor("source", (rows, columns), dtype, Buffer.hbm))
+    return dma.transfer(Access.whole(Tensor("t", (rows, columns), dtype, Buffer.sbuf)), (source,), target)
+
+
+def data_ns(target: Target, estimate: Estimate) -> float:
+    """From the first packet to the last data."""
+    return estimate.latency - target.dma_trigger_ns - target.dma_start_ns - target.dma_completion_ns
+
+
+def test_transfers_of_profiles() -> None:
+    # trn2: 32 KiB on one of the 16 engines in 1416 ns; 512 KiB on all in 1393 ns.
+    assert data_ns(GEN3, load(GEN3, 4, 4096, bfloat16)) == pytest.approx(1416, rel=0.03)
+    assert data_ns(GEN3, load(GEN3, 128, 1024)) == pytest.approx(1393, rel=0.03)
+    # trn2, sustained: 259 GB/s with descriptors of 1 KiB, 354 with 4 KiB.
+    for columns, rate in ((256, 259), (1024, 354)):
+        many = load(GEN3, 128, columns)
+        assert many.bytes / many.occupancy == pytest.approx(rate, rel=0.06)
+    # trn1: 4 MiB reloaded in 16,955 ns.
+    assert data_ns(GEN2, load(GEN2, 128, 8192)) == pytest.approx(16955, rel=0.1)
+
+
+def test_fixed_times_of_profiles() -> None:
+    small = load(GEN3, 128, 128)
+    assert small.issue == pytest.approx(585, abs=10)  # 576-590 ns between transfers of one queue
+    assert small.latency - data_ns(GEN3, small) == pytest.approx(1335 + 386, abs=5)  # trigger to data, data to reader
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+def test_no_transfer_is_faster_than_all_engines(target: Target) -> None:
+    for rows, columns in ((1, 1), (1, 65536), (16, 512), (128, 1), (128, 512), (128, 8192)):
+        estimate = load(target, rows, columns)
+        assert estimate.bytes / estimate.occupancy <= dma.bandwidth(target)
+        assert data_ns(target, estimate) >= estimate.occupancy * 0.999
+    few, many = load(target, 8, 4096), load(target, 128, 4096)
+    assert data_ns(target, few) > 10 * few.occupancy and few.occupancy * 17 > many.occupancy
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+def test_time_is_linear_in_the_bytes(target: Target) -> None:
+    one, two, four = (load(target, 128, columns) for columns in (1024, 2048, 4096))
+    assert two.occupancy == pytest.approx(2 * one.occupancy) and four.occupancy == pytest.approx(4 * one.occupancy)
+    assert four.latency - two.latency == pytest.approx(2 * (two.latency - one.latency))
+    assert four.bytes == 4 * one.bytes == 128 * 4096 * 4
+
+
+def test_short_runs_cost_a_packet_each() -> None:
+    wide = Access.whole(Tensor("wide", (128, 512), float32, Buffer.hbm))
+    turned = Access(wide.tensor, 0, (128, 128), (1, 512), float32)
+    dst = Access.whole(Tensor("t", (128, 128), float32, Buffer.sbuf))
+    assert dma.contiguous_bytes(wide) == 128 * 512 * 4 and dma.contiguous_bytes(turned) == 4
+    assert dma.contiguous_bytes(dst) == 128 * 4
+    dense = Access(wide.tensor, 0, (128, 128), (512, 1), float32)
+    turned_ns, dense_ns = (dma.transfer(dst, (source,), GEN3).occupancy for source in (turned, dense))
+    assert turned_ns > 50 * dense_ns
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+def test_parallel_transfers_share_the_bandwidth(target: Target) -> None:
+    """16 loads of 1 MiB on 16 rings take as long as 16 MiB at the rate of all engines, and not 16 times less."""
+    estimate = load(target, 128, 2048)
+    each = Candidate("dma", estimate.issue, estimate.latency, estimate.latency, estimate.occupancy)
+    graph = DependenceGraph()
+    graph.predecessors, graph.chained = [()] * 16, [()] * 16
+    end = in_order_ns(range(16), [each] * 16, graph)
+    assert end == pytest.approx(15 * estimate.occupancy + estimate.latency)
+    moving = end - estimate.latency + estimate.occupancy
+    assert 16 * estimate.bytes / moving <= dma.bandwidth(target) * (1 + 1e-9)
+    assert end - in_order_ns([0], [each], _single()) == pytest.approx(15 * estimate.occupancy)
+
+
+def _single() -> DependenceGraph:
+    graph = DependenceGraph()
+    graph.predecessors, graph.chained = [()], [()]
+    return graph
+
+
+def test_reservations_fill_what_earlier_ones_leave() -> None:
+    bandwidth = Bandwidth()
+    assert bandwidth.reserve(10, 5) == 15
+    assert bandwidth.reserve(30, 5) == 35
+    assert bandwidth.reserve(0, 4) == 4
+    assert bandwidth.reserve(2, 10) == 4 + 6 + 5 + 4  # from 4 to 10, and from 15 to 19
+    assert bandwidth.reserve(0, 1) == 20
+    assert bandwidth.reserve(35, 1) == 36
+    assert bandwidth.reserve(12, 20) == 36 + 10
+    assert (bandwidth.starts, bandwidth.ends) == ([0], [46])
