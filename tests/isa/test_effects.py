@@ -47,9 +47,8 @@ def complaints(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 yield node.lineno, "reads an argument by name"
             if node.func.id == "isinstance" and {n.id for n in ast.walk(name) if isinstance(n, ast.Name)} & CLASSES:
                 yield node.lineno, "asks for a class"
-        if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant) and node.slice.value in FIELDS:
-            if ast.unparse(node.value).endswith("__dict__"):
-                yield node.lineno, "reads an argument by name"
+        if isinstance(node, ast.Subscript) and ast.unparse(node).endswith(tuple(f"__dict__[{n!r}]" for n in FIELDS)):
+            yield node.lineno, "reads an argument by name"
 
 
 def outside() -> Iterator[Path]:

@@ -207,7 +207,7 @@ def _moved(inst: Inst, places: Mapping[Tensor, TileAddress]) -> Inst:
         if dynamic is not None:
             source = _shifted(dynamic.source, places)
             if source is not dynamic.source:
-                moved = Dynamic(source, dynamic.step, dynamic.reach)
+                moved = Dynamic(source, dynamic.step, dynamic.kind)
                 made = Access(made.tensor, made.offset, made.shape, made.strides, made.dtype, moved)
         if made is not access:
             changes[number] = made

@@ -23,13 +23,13 @@ from nki.base.device_print import device_print
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.execution_observer import Watcher
-from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
+from nki.ir.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
-from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
-from nki.ir.types import Access, Tensor, by_elements
+from nki.ir.runtime_index import largest_index, out_of_bounds, split_rows
+from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import matmul_entry, numpy_entry
 from nki.rendezvous.protocol import Participant
@@ -146,9 +146,9 @@ class Reference:
         if not inst.indexed_by():
             self._carry_out(inst)
             return
-        for row in by_rows(inst):
+        for row in split_rows(inst):
             if self.watcher is not None:
-                for index in looked_up(row):
+                for index in index_reads(row):
                     self.watcher.looks_up(row, index)
             if moved := self._followed(row):
                 self._carry_out(moved)
@@ -175,12 +175,12 @@ class Reference:
 
         Operands whose elements are chosen one by one stay as they are, after a look at their offsets.
         """
-        for _, f, access in chosen(inst):
+        for _, f, access in indirect_operands(inst):
             wrong = self.offsets(inst, access)
             wrong = wrong[wrong > largest_index(access)]
             if len(wrong):
                 raise out_of_bounds(inst, f.name, access, int(wrong[0]))
-        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not by_elements(a)}
+        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not is_element_indexed(a)}
         if not windows:
             return inst
         found = {i: self.followed(a) for i, (_, a) in windows.items()}
@@ -197,7 +197,7 @@ class Reference:
 
     def contents(self, inst: Inst, access: Access) -> Array:
         """What an operand of ``inst`` holds, in its shape; its elements gathered, if offsets choose them."""
-        if not by_elements(access):
+        if not is_element_indexed(access):
             return self.memory.window(access)
         return gathered(self.memory, access, self.offsets(inst, access))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nki.ir.access_bounds import byte_window
 from nki.ir.execution_observer import Watcher
-from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
+from nki.ir.gather_offsets import Offsets, dense_temporaries, indirect_operands, room
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
@@ -100,12 +100,12 @@ def _scatter(memory: Contents, view: Access, offsets: Offsets, values: Array, ma
 
 def carry_out(inst: Inst, machine: Any) -> None:
     """Run the semantics of ``inst`` on ``machine``, an algebra over its memory, whose other indices are followed."""
-    views = {number: (a, machine.offsets(inst, a)) for number, _, a in chosen(inst)}
+    views = {number: (a, machine.offsets(inst, a)) for number, _, a in indirect_operands(inst)}
     if not views:
         inst.semantics(machine)
         return
     memory: Contents = machine.memory
-    direct, stands = stand_ins(inst)
+    direct, stands = dense_temporaries(inst)
     read, written = inst.reads(), inst.writes()
     for number, (view, offsets) in views.items():
         if any(view is a for a in read):

@@ -50,7 +50,7 @@ from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Placement, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 
 
 def show(kernel: Program) -> str:
@@ -137,7 +137,7 @@ def _value(value: Any) -> str:
         window = ", ".join(f"{s}x{n}" for s, n in value.pattern())
         kind = "" if value.dtype is value.tensor.dtype else f" as {value.dtype.name}"
         dynamic = value.dynamic
-        index = "" if dynamic is None else f" {dynamic.reach.value} {dynamic.step}*{_value(dynamic.source)}"
+        index = "" if dynamic is None else f" {dynamic.kind.value} {dynamic.step}*{_value(dynamic.source)}"
         return f"{_name(value.tensor)}[{value.offset} | {window}{kind}{index}]"
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)
@@ -451,7 +451,7 @@ class _Parser:
         access, at = self.operand(line, source, depth + 1)
         if not line.startswith("]", at):
             raise self.fail("expected ] after a run-time index")
-        return Dynamic(access, self.whole(head[2]), Reach(head[1])), at + 1
+        return Dynamic(access, self.whole(head[2]), IndexKind(head[1])), at + 1
 
     def window(self, written: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Counts and steps of ``step x count, …``."""

@@ -26,7 +26,7 @@ from nki.backend.cpu.loop_ir.nodes import (
 )
 from nki.backend.cpu.runtime import print_callback
 from nki.ir.instruction import Inst
-from nki.ir.runtime_index import by_rows
+from nki.ir.runtime_index import split_rows
 from nki.numerics import matmul_entry, top8
 
 
@@ -35,7 +35,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     Gives the bytes of scratch memory that it needs. An instruction with an index for each row becomes a loop over them.
     """
-    loop_ir = lower(next(by_rows(inst)), aliases)
+    loop_ir = lower(next(split_rows(inst)), aliases)
     routine = Routine(module, name, loop_ir, inst, lanes)
     with routine.for_each_row():
         for statement in loop_ir.statements:
