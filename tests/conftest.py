@@ -21,6 +21,9 @@ hypothesis.settings.load_profile("repeatable")
 # Every test compiles what it says it does; tests/compiler has the ones about kernels that are kept on disk.
 os.environ["OPEN_NKI_CACHE_DISABLE"] = "1"
 
+# Every stage of the compiler is held to its whole specification.
+os.environ["OPEN_NKI_CHECK_STAGES"] = "1"
+
 # Since 3.13 Python keeps the program of `python -c`, which is how pytest-xdist starts its workers, as the source of
 # "<string>"; what the tests make with exec would seem to have that source.
 linecache.cache.pop("<string>", None)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class TensorMap(Protocol):
-    """How a framework's tensors look to a kernel; see ``nki.frameworks.kernel.TensorMap``."""
+    """The view that a kernel has of a framework's tensors; see ``nki.frameworks.kernel.TensorMap``."""
 
     def is_framework_tensor(self, t: Any) -> bool: ...
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...
@@ -45,7 +45,7 @@ class TensorMap(Protocol):
 
 
 class Adapter(TensorMap, Protocol):
-    """What a framework's bridge provides; see ``nki.frameworks.kernel.Adapter``."""
+    """Interface of a framework's bridge; see ``nki.frameworks.kernel.Adapter``."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
@@ -109,7 +109,7 @@ class Kernel:
                 return _simulate(self, args, kwargs)
             return adapter_for(args, kwargs).call(self, args, kwargs)
         except NkiError as error:
-            raise _brief(error)  # noqa: B904  # its cause is settled
+            raise _strip_frames(error)  # noqa: B904  # its cause is settled
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
@@ -129,7 +129,7 @@ class Kernel:
         return bound.arguments
 
     def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
-        """What compiling depends on, as a key for a cache; and the tensors among the arguments, in order."""
+        """The cache key of compiling: all that it depends on; and the tensors among the arguments, in order."""
         tensors: list[Any] = []
         key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT), knobs.precise_fp()]
         for name, value in arguments.items():
@@ -155,13 +155,13 @@ class Kernel:
         """Native code for these arguments, compiled now or found in the cache; and the tensors, in input order."""
         arguments = self.bind(args, kwargs)
         key, tensors = self.key(arguments, adapter)
-        found = self._executables.get(key)
-        if found is None or (found.outside and not unchanged(found.outside)):
+        executable = self._executables.get(key)
+        if executable is None or (executable.outside and not unchanged(executable.outside)):
             with self._lock:
-                found = self._executables.get(key)
-                if found is None or not unchanged(found.outside):
-                    found = self._executables[key] = self._compile(arguments, adapter, pipeline.ignore)
-        return found, tensors
+                executable = self._executables.get(key)
+                if executable is None or not unchanged(executable.outside):
+                    executable = self._executables[key] = self._compile(arguments, adapter, pipeline.ignore)
+        return executable, tensors
 
     def _compile(
         self,
@@ -172,21 +172,21 @@ class Kernel:
     ) -> Executable:
         specs = self.specs(arguments, adapter)
         program, reads = self._program(specs, observe)
-        made = compiler.executable.Executable(program, progress)
-        made.outside = seen(reads)
-        return made
+        executable = compiler.executable.Executable(program, progress)
+        executable.outside = seen(reads)
+        return executable
 
     def _program(self, specs: Mapping[str, Any], observe: pipeline.Observe) -> tuple[Program, Iterable[Read]]:
         """The compiled kernel and all that it read from outside, from the disk where that is possible.
 
         Who observes the stages wants to see them run.
         """
-        name = (self.func, specs, self.chosen_target(), self.grid, self.schedule)
-        found = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*name)
-        if found is not None and (kept := compiled.load(found.digest)):
+        inputs = (self.func, specs, self.chosen_target(), self.grid, self.schedule)
+        key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
+        if key is not None and (kept := compiled.load(key.digest)):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
-            return kept[0], found.reads
+            return kept[0], key.reads
         with watching() as watched, collecting() as warnings:
             program = pipeline.compile(
                 self.func,
@@ -197,10 +197,10 @@ class Kernel:
                 edges=self.schedule,
                 observe=observe,
             )
-        # What its own Python has changed or reached on hidden ways cannot be told from the name alone.
-        known = found is not None and not watched.files and found.codes.issuperset(watched.codes)
-        if found is not None and known and fingerprint(*name) == found:
-            compiled.store(found.digest, program, self.func.__code__, specs, warnings)
+        # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
+        complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
+        if key is not None and complete and fingerprint(*inputs) == key:
+            compiled.store(key.digest, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
     def compile(
@@ -217,11 +217,11 @@ class Kernel:
         try:
             adapter = adapter_for(args, kwargs)
             arguments = self.bind(args, kwargs)
-            made = self._compile(arguments, adapter, observe, progress)
-            self._executables[self.key(arguments, adapter)[0]] = made
+            executable = self._compile(arguments, adapter, observe, progress)
+            self._executables[self.key(arguments, adapter)[0]] = executable
         except NkiError as error:
-            raise _brief(error)  # noqa: B904  # its cause is settled
-        return made
+            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+        return executable
 
 
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
@@ -234,9 +234,9 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
 def _pairs(edges: Any) -> Pairs:
     """``edges`` as with_schedule takes them, each consumer with its producers."""
     if isinstance(edges, Iterable) and not isinstance(edges, str):
-        found = [_pair(edge) for edge in cast("Iterable[Any]", edges)]
-        if None not in found:
-            return tuple(pair for pair in found if pair is not None)
+        pairs = [_pair(edge) for edge in cast("Iterable[Any]", edges)]
+        if None not in pairs:
+            return tuple(pair for pair in pairs if pair is not None)
     raise ArgumentError(
         f"with_schedule: {edges!r:.80} is no list of (consumer, producer) names",
         fix='pass pairs of names, such as [("plus1", "recip"), ("sum", ["recip", "plus1"])]',
@@ -254,7 +254,7 @@ def _pair(edge: Any) -> tuple[str, tuple[str, ...]] | None:
     return (consumer, tuple(several)) if several and all(isinstance(name, str) for name in several) else None
 
 
-def _brief(error: NkiError) -> NkiError:
+def _strip_frames(error: NkiError) -> NkiError:
     """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
     it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
     """
@@ -293,8 +293,8 @@ def _bridge_of(*kinds: type[Any]) -> str:
     """The bridge for arguments of these types, imported."""
     module = _bridges.get(kinds)
     if module is None:
-        found = (BRIDGES.get(base.__module__.partition(".")[0]) for kind in kinds for base in kind.__mro__)
-        module = max((m for m in found if m is not None), key=_RANK.__getitem__, default=_NUMPY)
+        modules = (BRIDGES.get(base.__module__.partition(".")[0]) for kind in kinds for base in kind.__mro__)
+        module = max((m for m in modules if m is not None), key=_RANK.__getitem__, default=_NUMPY)
         _adapters[module] = importlib.import_module(module).ADAPTER
         _bridges[kinds] = module
     return module
@@ -313,7 +313,7 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
     ``func`` is what ``fn`` was called in NKI 0.2.
     """
-    known = {"platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
+    accepted = {"platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
     fn = options.pop("func", fn)
     if options.get("mode", "auto") != "auto":
         warnings.warn(
@@ -321,8 +321,8 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
             NkiDeprecationWarning,
             stacklevel=2,
         )
-    if unknown := set(options) - known:
-        raise KernelArgumentError(f"nki.jit has no option {sorted(unknown)}", fix=f"use {', '.join(sorted(known))}")
+    if unknown := set(options) - accepted:
+        raise KernelArgumentError(f"nki.jit has no option {sorted(unknown)}", fix=f"use {', '.join(sorted(accepted))}")
     target = options.get("platform_target")
     if target is not None:
         warnings.warn(
@@ -330,10 +330,10 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
             NkiDeprecationWarning,
             stacklevel=2,
         )
-    chosen = targets.find(target) if target is not None else None
+    target = targets.find(target) if target is not None else None
     if fn is None:
-        return functools.partial(_decorate, chosen)
-    return Kernel(_plain(fn), target=chosen)
+        return functools.partial(_decorate, target)
+    return Kernel(_plain(fn), target=target)
 
 
 def _decorate(target: Target | None, func: Callable[..., Any]) -> Kernel:
@@ -357,14 +357,14 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
 
     Results are those of the compiled kernel, bit for bit; ``print(tile)`` inside the kernel shows values.
     """
-    made = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
+    launched = kernel if isinstance(kernel, Kernel) else Kernel(_plain(kernel))
 
-    @functools.wraps(made.func)
+    @functools.wraps(launched.func)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return _simulate(made, args, kwargs)
+            return _simulate(launched, args, kwargs)
         except NkiError as error:
-            raise _brief(error)  # noqa: B904  # its cause is settled
+            raise _strip_frames(error)  # noqa: B904  # its cause is settled
 
     return run
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.backend.numpy.executor import Memory
+from nki.backend.numpy.memory import Memory
 from nki.backend.numpy.placed_memory import PlacedMemory
 from nki.base.dtype import bfloat16, float32
 from nki.ir.types import Access, Buffer, Tensor

@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from nki.compiler.pipeline import STAGES
-from nki.ir.text import artifact
-from nki.ir.text import printer as text
+from nki.ir.text import artifact, parser
 from tests.cli.command import KERNELS, SHAPE, dumped, report
 
 
 @pytest.mark.parametrize("stage", ["specialise", *(stage.name for stage in STAGES)])
 def test_dump_after_each_stage_can_be_read(file, nki, stage):
-    kernel = text.parse(dumped(nki, file, "--after", stage))
+    kernel = parser.parse(dumped(nki, file, "--after", stage))
     assert kernel.name == "both" and len(kernel.core.body) == 5
 
 
@@ -36,7 +35,7 @@ def test_dump_with_source_lines(file, nki):
     lines = shown.splitlines()
     at = next(i for i, line in enumerate(lines) if line.startswith("  tensor_tensor"))
     assert re.fullmatch(r"  # kernels\.py:\d+  nisa\.tensor_tensor\(dst=s, data1=s, data2=t, op=op\)", lines[at - 1])
-    assert text.parse(shown) == text.parse(dumped(nki, file))
+    assert parser.parse(shown) == parser.parse(dumped(nki, file))
 
 
 def test_dump_by_queues(file, nki):
@@ -44,7 +43,7 @@ def test_dump_by_queues(file, nki):
     assert re.search(r"^  vector\n +1  tensor_tensor .*  wait dma\.\d+>=1, dma", shown, re.MULTILINE)
     assert re.search(r"^  dma\.0\n +1  dma_copy", shown, re.MULTILINE)
     assert len([line for line in shown.splitlines() if re.match(r" +\d+  ", line)]) == 5
-    assert text.parse(dumped(nki, file, "--in-order"))
+    assert parser.parse(dumped(nki, file, "--in-order"))
 
 
 def test_queues_are_a_form_of_their_own(file, nki):
@@ -93,7 +92,7 @@ def test_edited_text_is_judged_by_its_own_lines(file, nki):
 def test_artifact_keeps_the_users_lines(file, nki):
     dumped(nki, file, "--artifact", "both.klir")
     assert [i.where.span.line for i in artifact.load(Path("both.klir")).core.body] == [
-        i.where.span.line for i in text.parse(dumped(nki, file)).core.body
+        i.where.span.line for i in parser.parse(dumped(nki, file)).core.body
     ]
 
 

@@ -48,7 +48,7 @@ def test_a_kernel_of_another_language_compiles_and_runs(load: Load) -> None:
     copied, added, _ = program.instructions()
     spans = [copied.where.span, added.where.span]
     assert [(span.line, span.function) for span in spans if span is not None] == [(10, "kernel"), (5, "twice")]
-    compiled = pipeline.compile(None, {}, chip, start=program, stop=pipeline.NATIVE)
+    compiled = pipeline.compile(None, {}, chip, start=program, stop=pipeline.NATIVE_STOP)
     paper = np.arange(24, dtype=np.float32).reshape(4, 6)
     answer = np.empty_like(paper)
     Executable(compiled).launch([paper.ctypes.data, answer.ctypes.data])

@@ -14,7 +14,7 @@ from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.frontend.capture import capture
 from nki.frontend.code_objects import origin
-from nki.frontend.diagnostics import explain, place
+from nki.frontend.diagnostics import explain, locate
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import GeneratorError, KernelPythonError, NoSourceError, UnknownApiError, UnknownNameError
 from nki.frontend.inlining import compile_function, inliner, invoke
@@ -233,7 +233,7 @@ def test_endless_recursion_is_an_error_of_the_kernel(load: Load) -> None:
 
 def test_outside_of_kernels_there_is_no_place() -> None:
     assert explain(NkiError("nowhere")).span is None
-    assert place(ValueError("never raised")) == (None, ())
+    assert locate(ValueError("never raised")) == (None, ())
 
 
 def test_an_error_that_has_a_place_keeps_it_and_gets_the_calls(load: Load) -> None:

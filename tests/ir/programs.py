@@ -8,7 +8,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.ir.program import Program
-from nki.ir.text import printer
+from nki.ir.text import parser, printer
 from nki.passes.verify import Verify
 from nki.target import find
 
@@ -50,4 +50,4 @@ def accept(kernel: Program) -> Program:
 def edited(old: str, new: str) -> Program:
     """KERNEL with one part of its text replaced."""
     assert TEXT.count(old) >= 1, old
-    return printer.parse(TEXT.replace(old, new, 1))
+    return parser.parse(TEXT.replace(old, new, 1))

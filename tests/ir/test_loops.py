@@ -7,7 +7,7 @@ import pytest
 from nki import target
 from nki.base.errors import NkiError, StructureError, TextError
 from nki.compiler import pipeline
-from nki.ir.text.printer import parse
+from nki.ir.text.parser import parse
 
 TEXT = """
 kernel "k" target=trn3 grid=() version="1" {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from nki.base.errors import NkiError, TextError
 from nki.ir.program import Program
-from nki.ir.text import printer
+from nki.ir.text import parser, printer
 
 from .programs import KERNEL, TEXT, accept, edited
 
@@ -19,14 +19,14 @@ LINES = TEXT.splitlines()
 
 
 def test_text_and_kernel_are_one() -> None:
-    read = printer.parse(TEXT)
+    read = parser.parse(TEXT)
     assert read == KERNEL
     assert printer.show(read) == TEXT
     assert printer.show(KERNEL) == TEXT
 
 
 def test_positions_in_the_source_survive() -> None:
-    got = [i.where.span for i in printer.parse(TEXT).core.body]
+    got = [i.where.span for i in parser.parse(TEXT).core.body]
     want = [i.where.span for i in KERNEL.core.body]
     assert [(s.file, s.line) for s in got if s] == [(s.file, s.line) for s in want if s]
     assert len(got) == len(want) and None not in got
@@ -34,7 +34,7 @@ def test_positions_in_the_source_survive() -> None:
 
 def test_comments_and_empty_lines_change_nothing() -> None:
     airy = "# before\n\n" + "\n\n  # between\n".join(LINES) + "\n\n# after\n"
-    assert printer.parse(airy) == KERNEL
+    assert parser.parse(airy) == KERNEL
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_every_mistake_names_its_line(old: str, new: str, line: int, why: str) -
 @pytest.mark.parametrize("length", range(0, len(TEXT), 41))
 def test_truncated_text(length: int) -> None:
     with pytest.raises(TextError, match=r"line \d+: "):
-        printer.parse(TEXT[:length])
+        parser.parse(TEXT[:length])
 
 
 @pytest.mark.parametrize("line", range(len(LINES)))
@@ -102,7 +102,7 @@ def test_a_line_less(line: int) -> None:
     """Without any one line the text cannot be read, or what it says is refused or is a smaller kernel."""
     shorter = "\n".join(LINES[:line] + LINES[line + 1 :])
     with contextlib.suppress(NkiError):
-        accept(printer.parse(shorter))
+        accept(parser.parse(shorter))
         assert LINES[line].split()[0] in ("memset", "iota", "affine_select", "tensor_scalar", "activation", "nc_matmul",
                                           "dma_copy", "tensor_copy")  # fmt: skip
 
@@ -131,10 +131,10 @@ def mutated(source: random.Random, insert: str) -> str:
 @given(st.randoms(use_true_random=False), INSERTS)
 def test_mutated_text_gives_a_kernel_or_an_error_of_ours(source: random.Random, insert: str) -> None:
     with contextlib.suppress(NkiError):
-        accept(printer.parse(mutated(source, insert)))
+        accept(parser.parse(mutated(source, insert)))
 
 
 @given(st.text(max_size=200))
 def test_any_text_gives_an_error_of_ours(anything: str) -> None:
     with pytest.raises(TextError):
-        printer.parse(anything)
+        parser.parse(anything)

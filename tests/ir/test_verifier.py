@@ -25,7 +25,7 @@ from nki.base.errors import (
 from nki.compiler import pipeline
 from nki.compiler.executable import Executable
 from nki.ir.program import Program
-from nki.ir.text import printer
+from nki.ir.text import parser
 from nki.target import find
 
 from .programs import accept, edited
@@ -49,11 +49,11 @@ kernel "small" target=trn2 grid=() version="1" {
 def with_line(line: str) -> Program:
     """SMALL with one more instruction, before its last."""
     at = SMALL.index("  dma_copy dst=c")
-    return printer.parse(f"{SMALL[:at]}  {line}\n{SMALL[at:]}")
+    return parser.parse(f"{SMALL[:at]}  {line}\n{SMALL[at:]}")
 
 
 def test_the_kernel_is_accepted_and_runs() -> None:
-    kernel = accept(printer.parse(SMALL))
+    kernel = accept(parser.parse(SMALL))
     a = np.arange(64 * 32, dtype=np.float32).reshape(64, 32)
     assert np.array_equal(executor.run(kernel, [a, np.zeros(7, np.uint8)])[0], a)
 
@@ -162,7 +162,7 @@ def test_windows_that_are_unusual_and_legal(line: str) -> None:
 )
 def test_kernels_as_a_whole(old: str, new: str, error: type[NkiError]) -> None:
     assert old in SMALL
-    kernel = printer.parse(SMALL.replace(old, new, 1))
+    kernel = parser.parse(SMALL.replace(old, new, 1))
     with pytest.raises(error):
         pipeline.compile(None, {}, find(kernel.target), start=kernel)
 

@@ -14,7 +14,8 @@ from nki import target
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
 from nki.ir.text import artifact
-from nki.ir.text.printer import parse, show
+from nki.ir.text.parser import parse
+from nki.ir.text.printer import show
 from nki.ir.verifier import verify
 from nki.target import Target
 

@@ -21,7 +21,8 @@ from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import PACKED, Draw
 from nki.ir.text.artifact import dumps, loads
-from nki.ir.text.printer import parse, show
+from nki.ir.text.parser import parse
+from nki.ir.text.printer import show
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 from nki.ir.verifier import verify
 from nki.isa.instructions.dma_copy import DmaCopy

@@ -13,7 +13,8 @@ from nki.compiler import pipeline
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
-from nki.ir.text.printer import parse, show
+from nki.ir.text.parser import parse
+from nki.ir.text.printer import show
 from nki.ir.types import TensorSpec
 from nki.target import GEN2, GEN3, GEN4
 

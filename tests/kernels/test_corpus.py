@@ -8,7 +8,7 @@ import pytest
 import nki
 from nki.backend.numpy import executor
 from nki.compiler.executable import Executable
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.target import ENVIRONMENT
 
 from . import indirect, language, linear, matmuls, microscaling, rows, shapes, types, vector
@@ -50,7 +50,7 @@ def test_text_and_artifact_are_the_kernel(name):
     arguments = case.arguments()
     compiled = case.kernel.compile(*arguments)
     shown = printer.show(compiled.kernel)
-    read = printer.parse(shown)
+    read = parser.parse(shown)
     assert read == compiled.kernel
     assert printer.show(read) == shown
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from nki.backend.numpy.executor import Memory
+from nki.backend.numpy.memory import Memory
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.frontend.builder import Builder

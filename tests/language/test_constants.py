@@ -34,7 +34,7 @@ from nki.base.errors import (
 from nki.compiler.executable import Executable
 from nki.ir.constant import constant
 from nki.ir.program import Program
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.passes.verify import Verify
 from nki.target import find
 
@@ -223,7 +223,7 @@ def kernel() -> Program:
 def test_text_and_artifact_hold_the_data() -> None:
     made = kernel()
     shown = printer.show(made)
-    again = printer.parse(shown)
+    again = parser.parse(shown)
     assert again == made and printer.show(again) == shown
     assert artifact.loads(artifact.dumps(made)) == made
     a = np.ones_like(TABLE)
@@ -273,9 +273,9 @@ def test_damaged_data_is_refused(old: str, new: str, why: str) -> None:
     shown = printer.show(kernel())
     packing = packed(TABLE.tobytes())
     shown = shown.replace(shown.partition("data=")[2].partition("\n")[0], packing)
-    assert printer.parse(shown) == kernel() and shown.count(old) == 1
+    assert parser.parse(shown) == kernel() and shown.count(old) == 1
     with pytest.raises(TextError, match=why):
-        printer.parse(shown.replace(old, new))
+        parser.parse(shown.replace(old, new))
 
 
 @pytest.mark.parametrize(
@@ -286,7 +286,7 @@ def test_a_constant_is_what_it_says(pattern: str, new: str) -> None:
     changed, count = re.subn(pattern, new, printer.show(kernel()))
     assert count == 1
     with pytest.raises(StructureError, match="'table' is no constant in HBM"):
-        accept(printer.parse(changed))
+        accept(parser.parse(changed))
 
 
 # Mistakes

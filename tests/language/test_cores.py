@@ -18,7 +18,7 @@ from nki.backend.numpy import executor
 from nki.base.errors import DeadlockError, OutOfBoundsError
 from nki.compiler import pipeline
 from nki.compiler.executable import Executable
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.target import find
 
 A = np.arange(64 * 8, dtype=np.float32).reshape(64, 8) ** 1.5
@@ -129,7 +129,7 @@ def test_text_and_artifact_hold_both_programs() -> None:
     kernel = differences[2].compile(A).kernel
     assert len(kernel.cores) == 2 and kernel.size == sum(1 for c in kernel.cores for _ in c.instructions())
     written = printer.show(kernel)
-    again, kept = printer.parse(written), artifact.loads(artifact.dumps(kernel))
+    again, kept = parser.parse(written), artifact.loads(artifact.dumps(kernel))
     assert again == kept == kernel and printer.show(again) == written
     assert again.outputs[0] in again.cores[1].tensors and again.shared() == [again.cores[0].tensors[2]]
     assert [line for line in written.splitlines() if line.startswith("core")] == ["core 1 {"]

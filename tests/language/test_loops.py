@@ -22,7 +22,7 @@ from nki.compiler import pipeline
 from nki.compiler.executable import Executable
 from nki.ir.loop import For, While, loops
 from nki.ir.program import Program
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.ir.types import TensorSpec
 
 Array = np.ndarray[Any, Any]
@@ -41,7 +41,7 @@ def same(kernel: Any, *arguments: Any) -> Any:
     results = got if isinstance(got, tuple) else (got,)
     arrays = [np.ascontiguousarray(a) for a in arguments if isinstance(a, np.ndarray)]
     eager = nki.simulate(kernel)(*arguments)
-    again = printer.parse(printer.show(made.kernel))
+    again = parser.parse(printer.show(made.kernel))
     assert again == made.kernel == artifact.loads(artifact.dumps(made.kernel))
     for other in (eager if isinstance(eager, tuple) else (eager,), executor.run(again, arrays), native(again, arrays)):
         for one, two in zip(results, other, strict=True):

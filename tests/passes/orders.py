@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, regions
+from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
@@ -23,8 +23,8 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 
 
 def straight(body: Sequence[Statement]) -> Iterator[list[Inst]]:
-    """The regions between loops, those in loops too."""
-    for region in regions(body):
+    """The basic_blocks between loops, those in loops too."""
+    for region in basic_blocks(body):
         if isinstance(region, list):
             yield region
         else:

@@ -86,7 +86,7 @@ def _memories(kernel: Program, inputs: Sequence[Array]) -> list[PlacedMemory]:
         first.bind(tensor, array)
         if tensor in kernel.outputs:
             first.own(tensor)
-    return [first, *(first.beside(target, other.placement) for other in others)]
+    return [first, *(first.other_core(target, other.placement) for other in others)]
 
 
 def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:

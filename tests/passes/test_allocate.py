@@ -21,7 +21,7 @@ from nki.base.errors import AddressOverlapError, MemoryFullError, PartitionError
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, instructions
 from nki.ir.program import CoreProgram, Program, Signature
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.passes.allocate import Allocate
@@ -93,7 +93,7 @@ def test_addresses_are_kept(kernel: Program) -> None:
 def test_the_same_again_and_kept_where_it_is(kernel: Program) -> None:
     made = placed(kernel)
     assert placed(kernel).core.placement == made.core.placement == ALLOCATE.run(made, TRN2).core.placement
-    again = printer.parse(printer.show(made))
+    again = parser.parse(printer.show(made))
     assert again == made == artifact.loads(artifact.dumps(made))
     assert (again == made.with_cores([dataclasses.replace(made.core, placement={})])) is (not made.core.placement)
     assert ALLOCATE.run(again, TRN2) == made
@@ -356,7 +356,7 @@ kernel "k" target=trn2 grid=() version="1" {
 
 
 def test_places_of_a_text_are_kept_and_the_others_found() -> None:
-    made = ALLOCATE.run(printer.parse(KEPT), TRN2)
+    made = ALLOCATE.run(parser.parse(KEPT), TRN2)
     assert {t.name: p for t, p in made.core.placement.items()} == {"t": (0, 4096), "u": (0, 0)}
 
 
@@ -375,7 +375,7 @@ def test_places_of_a_text_are_kept_and_the_others_found() -> None:
 def test_places_that_are_refused(old: str, new: str) -> None:
     assert old in KEPT
     with pytest.raises(PlaceError):
-        ALLOCATE.run(printer.parse(KEPT.replace(old, new)), TRN2)
+        ALLOCATE.run(parser.parse(KEPT.replace(old, new)), TRN2)
 
 
 @pytest.mark.parametrize(("columns", "fits"), [(26_623, True), (26_624, False)])
@@ -423,5 +423,5 @@ def test_each_core_has_a_memory_of_its_own() -> None:
     ALLOCATE.check(made, TRN2)
     found = [{t.name: p for t, p in core.placement.items()} for core in made.cores]
     assert found == [{"half": (0, 0)}, {"first": (0, 0), "half": (0, 64)}]
-    assert printer.parse(printer.show(made)) == made == artifact.loads(artifact.dumps(made))
+    assert parser.parse(printer.show(made)) == made == artifact.loads(artifact.dumps(made))
     assert (halves[2](a) == 2).all() and (nki.simulate(halves[2])(a) == 2).all()

@@ -24,7 +24,7 @@ from nki.base.errors import (
     TextError,
 )
 from nki.ir.program import Program
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser, printer
 from nki.passes import sync
 from nki.passes.scheduling.list_scheduler import WINDOW
 
@@ -75,7 +75,7 @@ def test_an_edge_against_program_order_puts_its_consumer_off():
     )
     assert plus1.queue != recip.queue
     with pytest.raises(MissingWaitError):
-        sync.check(less)
+        sync.check_waits(less)
 
 
 def test_edges_add_up_and_reach_launches_on_a_grid():
@@ -197,8 +197,8 @@ def test_edges_live_in_text_and_artifacts():
     shown = printer.show(kernel)
     assert 'name="recip" after plus1' in shown
     assert 'name="plus1" label plus1' in shown
-    assert printer.parse(shown) == artifact.loads(artifact.dumps(kernel)) == kernel
-    assert onward(printer.parse(shown)) == onward(kernel)
+    assert parser.parse(shown) == artifact.loads(artifact.dumps(kernel)) == kernel
+    assert onward(parser.parse(shown)) == onward(kernel)
 
 
 @pytest.mark.parametrize(
@@ -216,14 +216,14 @@ def test_edges_in_text_that_cannot_be(old, new, error):
     shown = printer.show(compiled(two_steps.with_schedule([("recip", "plus1")]), X, stop="order"))
     assert old in shown
     with pytest.raises(error):
-        onward(printer.parse(shown.replace(old, new)))
+        onward(parser.parse(shown.replace(old, new)))
 
 
 def test_two_labels_of_one_name():
     shown = printer.show(compiled(two_steps, X, stop="order"))
     twice = shown.replace('name="recip"', 'name="recip" label a').replace('name="sum"', 'name="sum" label a after a')
     with pytest.raises(StructureError, match="two instructions"):
-        onward(printer.parse(twice))
+        onward(parser.parse(twice))
 
 
 @nki.jit
@@ -372,8 +372,8 @@ def test_a_kernel_with_queues_keeps_them():
     shown = printer.show(compiled(two_steps, X, stop="schedule"))
     assert "on dma.0" in shown
     with pytest.raises(QueueError, match="which cannot run it"):
-        onward(printer.parse(shown.replace(" on vector", " on scalar", 1)))
+        onward(parser.parse(shown.replace(" on vector", " on scalar", 1)))
     with pytest.raises(QueueError, match="which cannot run it"):
-        onward(printer.parse(shown.replace(" on dma.0", " on dma.16")))
+        onward(parser.parse(shown.replace(" on dma.0", " on dma.16")))
     with pytest.raises(QueueError, match="has no queue"):
-        onward(printer.parse(shown.replace(" on vector", "", 1)))
+        onward(parser.parse(shown.replace(" on vector", "", 1)))

@@ -15,7 +15,7 @@ from nki import target as targets
 from nki.base.errors import MissingWaitError, OutOfBoundsError, QueueDeadlockError
 from nki.ir.instruction import REGISTRY
 from nki.ir.program import Program
-from nki.ir.text import printer
+from nki.ir.text import parser, printer
 from nki.passes import sync
 from nki.sim.interleaving import QueueSimulator
 from nki.target import ENVIRONMENT
@@ -57,11 +57,11 @@ def test_no_wait_is_missing_and_none_is_implied(name, monkeypatch):
 @given(programs.programs)
 def test_random_programs_wait_for_what_they_need_and_nothing_else(steps):
     kernel = compiled(programs.program, *programs.INPUTS, steps)
-    sync.check(kernel)
+    sync.check_waits(kernel)
     assert check_waits(kernel)
     for inst, wait in waits(kernel):
         with pytest.raises(MissingWaitError):
-            sync.check(without(kernel, inst, wait))
+            sync.check_waits(without(kernel, inst, wait))
 
 
 @settings(max_examples=20)
@@ -104,7 +104,7 @@ def test_what_offsets_choose_waits_for_all_of_the_tile(monkeypatch):
     inputs = (rng.standard_normal((16, 64)).astype(np.float32), rng.integers(0, 64, (16, 2)).astype(np.uint16))
     expected = in_order(compiled(choosing, *inputs, stop="order"), inputs)
     kernel = compiled(choosing, *inputs)
-    sync.check(kernel)
+    sync.check_waits(kernel)
     for seed in range(30):
         assert played(kernel, inputs, seed) == expected, f"seed {seed}"
 
@@ -201,7 +201,7 @@ def test_the_text_of_a_kernel_with_waits_is_the_kernel():
     shown = printer.show(kernel)
     assert " wait " in shown
     assert " on vector" in shown
-    read = printer.parse(shown)
+    read = parser.parse(shown)
     assert read == kernel
     assert printer.show(onward(read)) == shown
 

@@ -20,7 +20,7 @@ def test_every_order_that_waits_allow_gives_the_bits_of_program_order(name, monk
     arrays = [a for a in arguments if isinstance(a, np.ndarray)]
     made = compiled(case.kernel, *arguments, stop="order")
     scheduled = compiled(case.kernel, *arguments)
-    sync.check(scheduled)
+    sync.check_waits(scheduled)
     expected = in_order(made, arrays)
     assert in_order(scheduled, arrays) == expected
     for seed in range(6):

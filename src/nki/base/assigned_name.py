@@ -17,18 +17,18 @@ _PAIRS = ("STORE_FAST_STORE_FAST", "STORE_FAST_LOAD_FAST")
 @functools.lru_cache(maxsize=4096)
 def _targets(code: CodeType) -> dict[int, str]:
     """Variable names by the offset of the call whose result goes straight into them."""
-    found: dict[int, str] = {}
+    names: dict[int, str] = {}
     call = -1
     for instruction in dis.get_instructions(code):
         paired = instruction.opname in _PAIRS
         if call >= 0 and (paired or instruction.opname in _STORES):
             # While a call runs, the frame points somewhere between the call and its last cache entry.
             name = str(instruction.argval[0] if paired else instruction.argval)
-            found.update(dict.fromkeys(range(call, instruction.offset, 2), name))
+            names.update(dict.fromkeys(range(call, instruction.offset, 2), name))
         if instruction.opname in _LOOPS:
             continue
         call = instruction.offset if instruction.opname.startswith("CALL") else -1
-    return found
+    return names
 
 
 def assigned_name(where: Where, otherwise: str) -> str:

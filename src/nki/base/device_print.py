@@ -29,7 +29,7 @@ _running = _Running()
 
 @contextmanager
 def running_as(core: int) -> Generator[None]:
-    """What this thread prints inside comes from ``core``."""
+    """Attribute to ``core`` all that this thread prints inside."""
     before, _running.core = _running.core, core
     try:
         yield

@@ -76,7 +76,7 @@ class DType:
 
     @property
     def poison(self) -> bytes:
-        """What memory holds before it is written: NaN in floats, a conspicuous pattern in integers, False in bool."""
+        """The contents of unwritten memory: NaN in floats, a conspicuous pattern in integers, False in bool."""
         return _POISON.get(self.name, b"\x5a" * self.itemsize)
 
     @property
@@ -158,17 +158,17 @@ def of(value: Any) -> DType:
         return BY_NAME[value]
     try:
         kind = np.dtype(value)
-        found = _named(kind) or _BY_NUMPY.get(kind)
+        dtype = _named(kind) or _BY_NUMPY.get(kind)
     except TypeError:
-        found = None
-    if found is None:
+        dtype = None
+    if dtype is None:
         raise UnknownDTypeError(
             f"dtype {value!r} is not an NKI dtype",
             fix="convert to one of " + ", ".join(d.name for d in ALL if d.computes),
         )
-    return found
+    return dtype
 
 
 def _named(kind: np.dtype[Any]) -> DType | None:
-    found = BY_NAME.get(kind.type.__name__) if issubclass(kind.type, np.void) else None
-    return found if found is not None and found.is_packed and found.itemsize == kind.itemsize else None
+    dtype = BY_NAME.get(kind.type.__name__) if issubclass(kind.type, np.void) else None
+    return dtype if dtype is not None and dtype.is_packed and dtype.itemsize == kind.itemsize else None

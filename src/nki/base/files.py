@@ -29,7 +29,7 @@ def write(path: Path, data: bytes) -> None:
 
 
 def read(path: Path) -> bytes | None:
-    """What the file holds, None if it cannot be read. It counts as used now."""
+    """The contents of the file, None if it cannot be read. The file counts as used now."""
     try:
         data = path.read_bytes()
     except OSError:
@@ -41,8 +41,8 @@ def read(path: Path) -> bytes | None:
 
 def files(folder: Path, suffix: str) -> list[tuple[Path, os.stat_result]]:
     """The finished files in ``folder``, the one used last first; none where there is no folder."""
-    found = [(path, status) for path, status in _all(folder) if path.suffix == suffix]
-    return sorted(found, key=lambda item: (-item[1].st_mtime_ns, item[0].name))
+    entries = [(path, status) for path, status in _all(folder) if path.suffix == suffix]
+    return sorted(entries, key=lambda item: (-item[1].st_mtime_ns, item[0].name))
 
 
 def trim(folder: Path, suffix: str, limit: int) -> None:

@@ -28,21 +28,26 @@ def debug() -> bool:
 
 def cache_folder() -> Path:
     """``OPEN_NKI_CACHE``, else ``open-nki`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``)."""
-    chosen = os.environ.get("OPEN_NKI_CACHE")
-    if chosen:
-        return Path(chosen)
+    folder = os.environ.get("OPEN_NKI_CACHE")
+    if folder:
+        return Path(folder)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "open-nki"
 
 
 def debug_output_folder() -> Path | None:
     """``NEURON_RT_DEBUG_OUTPUT_DIR``: where ``nl.device_print`` also writes the tensors that it prints."""
-    chosen = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
-    return Path(chosen) if chosen else None
+    folder = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
+    return Path(folder) if folder else None
 
 
 def cache_disabled() -> bool:
     """``OPEN_NKI_CACHE_DISABLE=1``: compiled kernels are neither kept on disk nor looked for there."""
     return os.environ.get("OPEN_NKI_CACHE_DISABLE", "0") not in ("", "0")
+
+
+def check_stages() -> bool:
+    """``OPEN_NKI_CHECK_STAGES=1``: every compiler stage checks its whole result, as the tests do."""
+    return os.environ.get("OPEN_NKI_CHECK_STAGES", "0") not in ("", "0")
 
 
 def reorder() -> bool:

@@ -31,9 +31,9 @@ SCALARS: Final[dict[str, type[np.void]]] = {
 def dtype(name: str, word: np.dtype[Any]) -> np.dtype[Any]:
     """The NumPy dtype of packed elements in ``word``, which ``np.dtype(name)`` will find unless the name is taken."""
     # The field makes two packed types different ones: NumPy compares structures by their fields.
-    made: np.dtype[Any] = np.dtype((SCALARS[name], [(name.removesuffix("_x4"), word)]))
-    cast("dict[str, Any]", np.sctypeDict).setdefault(name, made)  # where ml_dtypes puts bfloat16, too
-    return made
+    packed: np.dtype[Any] = np.dtype((SCALARS[name], [(name.removesuffix("_x4"), word)]))
+    cast("dict[str, Any]", np.sctypeDict).setdefault(name, packed)  # where ml_dtypes puts bfloat16, too
+    return packed
 
 
 __all__ = ["SCALARS", "dtype", "float4_e2m1fn_x4", "float8_e4m3fn_x4", "float8_e5m2_x4"]

@@ -1,4 +1,4 @@
-"""Positions in the user's source, and the caret that points at one."""
+"""Source locations: spans, carets, and the chain of user frames of the running code."""
 
 from __future__ import annotations
 

@@ -40,14 +40,14 @@ _collectors: ContextVar[tuple[tuple[list[Warned], bool], ...]] = ContextVar("col
 """Those of this context, which the threads of a launch's other cores have, too."""
 
 _given: dict[str, dict[Any, Any]] = {}
-"""What was said about each file, as Python notes it in a module's ``__warningregistry__``."""
+"""Warnings given about each file, as Python notes it in a module's ``__warningregistry__``."""
 
 
 def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -> None:
     """Warn at a line of the user's file; Python's own filters and once-per-line rule apply to that line."""
     aside = False
-    for found, takes in _collectors.get():
-        found.append(Warned(span, message, category))
+    for collected, takes in _collectors.get():
+        collected.append(Warned(span, message, category))
         aside |= takes
     if not aside:
         warnings.warn_explicit(message, category, span.file, span.line, registry=_given.setdefault(span.file, {}))
@@ -65,9 +65,9 @@ def collecting(*, aside: bool = False) -> Generator[list[Warned]]:
     """A list of the warnings that are given inside, by cores on other threads too; ``aside``: Python's filters do not
     come to see them.
     """
-    found: list[Warned] = []
-    token = _collectors.set((*_collectors.get(), (found, aside)))
+    collected: list[Warned] = []
+    token = _collectors.set((*_collectors.get(), (collected, aside)))
     try:
-        yield found
+        yield collected
     finally:
         _collectors.reset(token)

@@ -36,9 +36,9 @@ def command(options: argparse.Namespace) -> int:
         raise UsageError("--arg and --target are about a kernel that is run", "add --run")
     paths = [_path(split(given)[0] if options.run else given) for given in options.files]
     survey = surveyed(paths, everything=bool(options.all))
-    if options.run and not any(isinstance(one, NkiError) for one in survey.found):
-        survey.found += _ran(options.files[0], options)
-    findings = _in_order(survey.found, [str(path.resolve()) for path in paths])
+    if options.run and not any(isinstance(one, NkiError) for one in survey.findings):
+        survey.findings += _ran(options.files[0], options)
+    findings = _in_order(survey.findings, [str(path.resolve()) for path in paths])
     errors = sum(isinstance(one, NkiError) for one in findings)
     if options.json:
         counts = {"files": len(paths), "kernels": survey.kernels, "functions": len(survey.functions)}
@@ -84,7 +84,7 @@ def surveyed(paths: Sequence[Path], *, everything: bool = False) -> Survey:
                 except (Exception, SystemExit) as failure:
                     if not _is_of(failure, path):
                         raise
-                    survey.found.append(_not_imported(failure, path))
+                    survey.findings.append(_not_imported(failure, path))
     return survey
 
 

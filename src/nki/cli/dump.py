@@ -21,7 +21,7 @@ from nki.cli.usage import UsageError
 from nki.compiler.executable import lower
 from nki.compiler.pipeline import NATIVE_STOP, STAGES, replaced
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, regions
+from nki.ir.loop import Statement, basic_blocks
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.text.printer import show
@@ -105,7 +105,7 @@ def queued(program: Program) -> Iterator[str]:
 
 
 def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
-    for region in regions(body):
+    for region in basic_blocks(body):
         if not isinstance(region, list):
             span = region.where.span
             yield f"{indent}loop" + (f" of line {span.line}" if span else "") + ", behind everything before it\n"

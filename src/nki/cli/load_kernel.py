@@ -14,7 +14,7 @@ from typing import Any, Final, cast
 from nki.base.errors import TextError
 from nki.cli.usage import UsageError, nearest
 from nki.ir.program import Program
-from nki.ir.text import artifact, printer
+from nki.ir.text import artifact, parser
 from nki.jit import Kernel
 
 FORMS: Final = "FILE.py:KERNEL, FILE.klir (from `nki dump --artifact`), FILE.nki (text from `nki dump`), or - for text"
@@ -26,14 +26,14 @@ def opened(source: str) -> Generator[Kernel | Program]:
     file, name = split(source)
     path = Path(file)
     if file == "-":
-        yield printer.parse(sys.stdin.read(), "<stdin>")
+        yield parser.parse(sys.stdin.read(), "<stdin>")
     elif not path.is_file():
         known = sorted(p.name for p in path.parent.glob(f"*{path.suffix}")) if path.parent.is_dir() else []
         raise UsageError(f"there is no file {path}", nearest(path.name, known, f"such files in {path.parent}"))
     elif path.suffix == ".klir":
         yield artifact.load(path)
     elif path.suffix == ".nki":
-        yield printer.parse(_read(path), str(path))
+        yield parser.parse(_read(path), str(path))
     else:
         with imported(path) as module:
             yield _find(module, name, path)

@@ -12,8 +12,9 @@ from typing import Any
 from numpy.typing import NDArray
 
 from nki.analysis.psum_state import PsumState
-from nki.backend.numpy.executor import Memory, Reference
+from nki.backend.numpy.executor import Reference
 from nki.backend.numpy.gather_scatter import gathered
+from nki.backend.numpy.memory import Memory
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
@@ -76,7 +77,7 @@ class _Execution(Observer):
         self.decided: dict[int, list[Inst]] = {}
         """By id of an instruction in a loop: those that later rounds run."""
 
-    def made(self, tensor: Tensor) -> None:
+    def allocated(self, tensor: Tensor) -> None:
         self.psum.declare(tensor)
         if self.hazards is not None:
             self.hazards.made(tensor)

@@ -11,7 +11,8 @@ from typing import Any
 
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import Print
-from nki.backend.numpy.executor import Memory, Reference
+from nki.backend.numpy.executor import Reference
+from nki.backend.numpy.memory import Memory
 from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
 from nki.describe.samples import generations, samples

@@ -15,7 +15,7 @@ from nki.ir import recorder
 from nki.ir.constant import Constant
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions
-from nki.ir.ordering import connect_wanted
+from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
@@ -25,9 +25,9 @@ from nki.target.model import Target
 
 
 class Observer:
-    """What watches a kernel being recorded; this one does nothing. The eager simulator runs what it sees."""
+    """Interface of an observer of recording; this one does nothing. The eager simulator executes what it observes."""
 
-    def made(self, tensor: Tensor) -> None:
+    def allocated(self, tensor: Tensor) -> None:
         """``tensor`` was allocated."""
 
     def emitted(self, inst: Inst) -> None:
@@ -50,8 +50,8 @@ class Observer:
 
 
 @dataclass(slots=True)
-class _Around:
-    """What the builder goes back to when a loop's body ends."""
+class _OpenLoop:
+    """A loop whose body is being recorded, with the statements and tensors of the body around it."""
 
     loop: Loop
     body: list[Statement]
@@ -60,11 +60,11 @@ class _Around:
 
 @dataclass(slots=True)
 class Builder:
-    """Records tensors, instructions and loops of one kernel as they are made.
+    """Recorder of the tensors, instructions and loops of one core's program.
 
-    ``program`` is the number of the core, ``common`` what all cores of the grid share so far, by name. ``observer``
-    sees everything right after it was recorded. ``failed`` is a mistake that was noticed where nothing
-    can be raised; the next thing that is recorded raises it.
+    ``program`` is the rank of the core, ``common`` holds the tensors that all cores of the grid share so far, by name.
+    ``observer`` sees everything right after it was recorded. ``failed`` is a mistake noticed where nothing can be
+    raised; the next call that records raises it. ``dialect`` is the language of the kernel.
     """
 
     name: str
@@ -78,13 +78,13 @@ class Builder:
     failed: NkiError | None = None
     dialect: Dialect = field(default_factory=default_dialect)
     ordered: int = 0
-    """How many ``nl.no_reorder`` blocks are open."""
+    """Number of open ``nl.no_reorder`` blocks."""
     _ordered_from: int = 0
     _names: dict[str, int] = field(default_factory=dict[str, int])
-    _known: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
+    _verified: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
-    _around: list[_Around] = field(default_factory=list[_Around])
+    _open_loops: list[_OpenLoop] = field(default_factory=list[_OpenLoop])
     _ended: dict[Tensor, Loop] = field(default_factory=dict[Tensor, Loop])
 
     def tensor(
@@ -102,25 +102,25 @@ class Builder:
         if self.failed is not None:
             raise self.failed
         check_tensor(name, shape, dtype, buffer, address, self.target)
-        made = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
+        tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
         if buffer is Buffer.shared_hbm or role:
-            made = self._shared(made)
-        self.tensors.append(made)
+            tensor = self._shared(tensor)
+        self.tensors.append(tensor)
         if self.observer is not None:
-            self.observer.made(made)
-        return made
+            self.observer.allocated(tensor)
+        return tensor
 
-    def _shared(self, made: Tensor) -> Tensor:
-        """``made``, or what another core has made under its name."""
-        found = self.common.setdefault(made.name, made)
-        if (found.shape, found.dtype, found.data) != (made.shape, made.dtype, made.data):
+    def _shared(self, tensor: Tensor) -> Tensor:
+        """``tensor``, or what another core has made under its name."""
+        existing = self.common.setdefault(tensor.name, tensor)
+        if (existing.shape, existing.dtype, existing.data) != (tensor.shape, tensor.dtype, tensor.data):
             raise SharedTensorError(
-                f"core {self.program} makes the shared tensor '{made.name}' as {made.shape} {made.dtype}; another core "
-                f"has made it as {found.shape} {found.dtype}",
+                f"core {self.program} makes the shared tensor '{tensor.name}' as {tensor.shape} {tensor.dtype}; "
+                f"another core has made it as {existing.shape} {existing.dtype}",
                 fix="make what cores share in code that does not depend on nl.program_id, or name tensors apart",
-                span=made.span,
+                span=tensor.span,
             )
-        return found
+        return existing
 
     def _unique(self, name: str) -> str:
         unique = name
@@ -137,7 +137,7 @@ class Builder:
     def emit(self, inst: Inst) -> None:
         """Verify and record ``inst`` at the user's current line."""
         inst.where = here()
-        verify(inst, self.target, self._known)
+        verify(inst, self.target, self._verified)
         if self.failed is not None:
             raise self.failed
         if self._ended:
@@ -147,28 +147,28 @@ class Builder:
             self.observer.emitted(inst)
 
     def open(self, loop: Loop) -> None:
-        """What is recorded from now on is the body of ``loop``, until :meth:`close`."""
+        """Begin the body of ``loop``: all that is recorded until :meth:`close`."""
         if self.failed is not None:
             raise self.failed
         self._check_scope([loop.register, *loop.reads()])
-        self._around.append(_Around(loop, self.body, self.tensors))
+        self._open_loops.append(_OpenLoop(loop, self.body, self.tensors))
         self.body, self.tensors = [], []
         if self.observer is not None:
             self.observer.entered(loop)
 
     def close(self) -> Loop:
         """End the body of the innermost open loop and record the loop."""
-        around = self._around.pop()
-        loop = replace(around.loop, body=tuple(self.body), tensors=tuple(self.tensors))
+        open_loop = self._open_loops.pop()
+        loop = replace(open_loop.loop, body=tuple(self.body), tensors=tuple(self.tensors))
         self._ended.update(dict.fromkeys(self.tensors, loop))
-        self.body, self.tensors = around.body, around.tensors
+        self.body, self.tensors = open_loop.body, open_loop.tensors
         self.body.append(loop)
         if self.observer is not None:
             self.observer.left(loop)
         return loop
 
     def begin_order(self) -> None:
-        """What is recorded from now on runs in the order of the program, until :meth:`end_order`."""
+        """Begin an ordered block: its instructions run in the order of the program, until :meth:`end_order`."""
         if not self.ordered:
             self._ordered_from = len(self.body)
         self.ordered += 1
@@ -179,18 +179,18 @@ class Builder:
         if not self.ordered:
             block = [s for s in self.body[self._ordered_from :] if isinstance(s, Inst)]
             for earlier, later in pairwise(block):
-                later.wants(earlier, later.where)
+                later.request_edge(earlier, later.where)
 
     @property
     def in_loop(self) -> bool:
-        """Whether the body of a loop is being recorded."""
-        return bool(self._around)
+        """True while the body of a loop is being recorded."""
+        return bool(self._open_loops)
 
     def state(self, name: str, dtype: DType, lanes: int, words: int = 1, first: int = 0) -> Access:
         """The engine's own register file ``name`` of ``words`` a lane: ``lanes`` lanes from ``first``."""
         if name not in self._state:
-            made = Tensor(self._unique(name), (self.target.partitions, words), dtype, Buffer.register)
-            self._state[name] = self._outermost(made)  # engines outlive loops
+            tensor = Tensor(self._unique(name), (self.target.partitions, words), dtype, Buffer.register)
+            self._state[name] = self._outermost(tensor)  # engines outlive loops
         return Access(self._state[name], first * words, (lanes, words), (words, 1), dtype)
 
     def constant(self, name: str, shape: tuple[int, ...], dtype: DType, data: Constant, where: Where) -> Tensor:
@@ -200,16 +200,16 @@ class Builder:
         key = (data, shape, dtype)
         if key not in self._constants:
             check_tensor(name, shape, dtype, Buffer.shared_hbm, None, self.target)
-            made = Tensor(self._unique(name), shape, dtype, Buffer.shared_hbm, None, "constant", where.span, data)
-            self._constants[key] = self._outermost(self._shared(made))  # it is there before the kernel runs
+            tensor = Tensor(self._unique(name), shape, dtype, Buffer.shared_hbm, None, "constant", where.span, data)
+            self._constants[key] = self._outermost(self._shared(tensor))  # it is there before the kernel runs
         return self._constants[key]
 
-    def _outermost(self, made: Tensor) -> Tensor:
-        """``made``, which belongs to the kernel and not to the loop whose body is being recorded."""
-        (self._around[0].tensors if self._around else self.tensors).append(made)
+    def _outermost(self, tensor: Tensor) -> Tensor:
+        """``tensor``, which belongs to the kernel and not to the loop whose body is being recorded."""
+        (self._open_loops[0].tensors if self._open_loops else self.tensors).append(tensor)
         if self.observer is not None:
-            self.observer.made(made)
-        return made
+            self.observer.allocated(tensor)
+        return tensor
 
     def _check_scope(self, accesses: list[Access]) -> None:
         """Raise unless every tensor still exists: what a loop's body made ends with the loop."""
@@ -231,8 +231,8 @@ class Builder:
             raise self.failed
         for tensor in outputs:
             self._check_scope([Access.whole(tensor)])
-        if any(inst.wanted for inst in instructions(self.body)):
-            connect_wanted(self.body)
+        if any(inst.requested for inst in instructions(self.body)):
+            connect_requested(self.body)
         return Program(
             self.name,
             self.target.name,

@@ -135,21 +135,21 @@ def _definition(function: types.FunctionType) -> tuple[ast.FunctionDef | ast.Lam
         )
     text = "".join(lines)
     candidates = _functions(code.co_filename, text).get(code.co_firstlineno, [])
-    found = [c for c in candidates if _parameters(c[0]) == _arguments(code) and _named(c[0], code.co_name)]
-    if len(found) > 1:
-        found = _tell_apart(found, code)
-    if len(found) > 1:
+    matches = [c for c in candidates if _parameters(c[0]) == _arguments(code) and _named(c[0], code.co_name)]
+    if len(matches) > 1:
+        matches = _tell_apart(matches, code)
+    if len(matches) > 1:
         raise NoSourceError(
             f"line {code.co_firstlineno} of `{code.co_filename}` has several functions that look alike",
             fix="give each a line of its own",
         )
-    if not found or _edited(code, text):
+    if not matches or _edited(code, text):
         raise SourceChangedError(
             f"`{code.co_filename}` has changed since Python read it: the function `{name}` of line "
             f"{code.co_firstlineno} is not the one that is running",
             fix="restart Python, or reload the module",
         )
-    node, class_name = found[0]
+    node, class_name = matches[0]
     if isinstance(node, ast.AsyncFunctionDef):
         span = node_span(code.co_filename, node, function.__qualname__)
         raise AsyncError(f"`{name}` is asynchronous", fix="drop `async`: a kernel runs from start to end", span=span)
@@ -163,7 +163,7 @@ def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Capture
     """
     file, around, dialect = code.co_filename, vars(module), default_dialect()
     codes = _by_place(code)
-    found: list[Captured] = []
+    captures: list[Captured] = []
     for line, functions in sorted(_functions(file, "".join(source_lines(file, around))).items()):
         for node, class_name in functions:
             if not isinstance(node, ast.FunctionDef):
@@ -171,8 +171,8 @@ def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Capture
             for own in codes.get((line, node.name), ()):
                 cells = {name: types.CellType() for name in own.co_freevars}
                 about = (own.co_name, own.co_qualname, file, node, class_name, own, around, cells, None, None, dialect)
-                found.append(Captured(*about))
-    return found
+                captures.append(Captured(*about))
+    return captures
 
 
 def source_lines(file: str, module_globals: dict[str, Any] | None = None) -> list[str]:
@@ -227,19 +227,19 @@ def _named(node: FunctionNode, name: str) -> bool:
     return name == ("<lambda>" if isinstance(node, ast.Lambda) else node.name)
 
 
-def _tell_apart(found: list[tuple[FunctionNode, str]], code: types.CodeType) -> list[tuple[FunctionNode, str]]:
+def _tell_apart(matches: list[tuple[FunctionNode, str]], code: types.CodeType) -> list[tuple[FunctionNode, str]]:
     """Of several functions on one line, the innermost whose body holds every position of ``code``."""
     inside = [p for p in code.co_positions() if p[2] is not None and p[2] != p[3]]
     starts = [(line or 0, column or 0) for line, _, column, _ in inside]
     ends = [(line or 0, column or 0) for _, line, _, column in inside]
     holding: list[tuple[tuple[int, int], tuple[FunctionNode, str]]] = []
-    for node, class_name in found:
+    for node, class_name in matches:
         body = node.body if isinstance(node.body, list) else [node.body]
         start = (body[0].lineno, body[0].col_offset)
         end = (body[-1].end_lineno or 0, body[-1].end_col_offset or 0)
         if inside and start <= min(starts) and max(ends) <= end:
             holding.append((start, (node, class_name)))
-    return [max(holding, key=lambda item: item[0])[1]] if holding else found
+    return [max(holding, key=lambda item: item[0])[1]] if holding else matches
 
 
 def _parameters(node: FunctionNode) -> tuple[str, ...]:
@@ -254,7 +254,7 @@ def _arguments(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _edited(code: types.CodeType, text: str) -> bool:
-    """Whether ``text`` no longer compiles to ``code``; only asked of files written after this process began.
+    """True if ``text`` no longer compiles to ``code``; only asked of files written after this process began.
 
     Import hooks that rewrite code (assertion rewriting, type checkers) make the two differ as well, hence the date.
     """
@@ -271,7 +271,7 @@ def _edited(code: types.CodeType, text: str) -> bool:
 
 @functools.lru_cache(maxsize=4)
 def _codes(file: str, text: str) -> dict[tuple[int, str], list[types.CodeType]]:
-    """What ``text`` compiles to, by first line and name; nothing if it does not compile."""
+    """The code objects of ``text``, by first line and name; none if it does not compile."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the import has shown them
         try:
@@ -282,12 +282,12 @@ def _codes(file: str, text: str) -> dict[tuple[int, str], list[types.CodeType]]:
 
 def _by_place(code: types.CodeType) -> dict[tuple[int, str], list[types.CodeType]]:
     """``code`` and all code nested in it."""
-    found: dict[tuple[int, str], list[types.CodeType]] = {}
+    by_place: dict[tuple[int, str], list[types.CodeType]] = {}
     todo = [code]
     for part in todo:
-        found.setdefault(_place(part), []).append(part)
+        by_place.setdefault(_place(part), []).append(part)
         todo.extend(inner for inner in part.co_consts if isinstance(inner, types.CodeType))
-    return found
+    return by_place
 
 
 def _place(code: types.CodeType) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What the code of a kernel reads that is no argument: globals, closure variables, constants of modules and classes.
+"""Captured state: globals, closure variables, and constants of modules and classes that the code of a kernel reads.
 
 A kernel is compiled with the values that these have, so whoever keeps compiled kernels must notice when they change.
 """
@@ -18,7 +18,7 @@ from nki.base.toolchain import is_toolchain
 from nki.frontend.host_calls import is_users
 
 ABSENT: Any = object()
-"""What a name that is not bound reads as."""
+"""The value that a name without a binding reads as."""
 Read = Callable[[], Any]
 Scope = tuple[ast.AST, types.CodeType, dict[str, Any], tuple[types.CellType, ...]]
 """A function as the user wrote it: syntax tree, code, globals, and the cells of its closure variables."""
@@ -26,12 +26,12 @@ Scope = tuple[ast.AST, types.CodeType, dict[str, Any], tuple[types.CellType, ...
 
 @dataclass(slots=True)
 class Watched:
-    """What kernels have reached: a way to read each thing from outside, and the code of each function."""
+    """The state that kernels have reached: a way to read each thing from outside, and the code of each function."""
 
     reads: list[Read] = field(default_factory=list[Read])
     codes: list[types.CodeType] = field(default_factory=list[types.CodeType])
     files: bool = False
-    """Whether files are among what they read, of which no other process can know before it runs them."""
+    """True if they read files, of which no other process can know before it runs the kernels."""
 
 
 class _Reached(threading.local):
@@ -58,12 +58,12 @@ class watching:  # noqa: N801  # used like a function
 
     def __exit__(self, *exc: object) -> None:
         scopes, _reached.scopes = _reached.scopes or {}, self._outer
-        found: dict[tuple[int, str], Read] = {}
+        reads: dict[tuple[int, str], Read] = {}
         for node, code, module, cells in scopes.values():
             self.watched.codes.append(code)
             for key, read in _reads(node, module, dict(zip(code.co_freevars, cells, strict=True))):
-                found.setdefault(key, read)
-        self.watched.reads.extend([*found.values(), *_reached.files.values()])
+                reads.setdefault(key, read)
+        self.watched.reads.extend([*reads.values(), *_reached.files.values()])
         self.watched.files = bool(_reached.files)
         _reached.files = self._files
 
@@ -80,10 +80,10 @@ def note_file(path: str) -> None:
 
     def state(before: Any = ABSENT) -> Any:
         try:
-            found = os.stat(path)
+            status = os.stat(path)
         except OSError:
             return before
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return status.st_mtime_ns, status.st_size, status.st_ino
 
     _reached.files[path] = functools.partial(state, state())
 
@@ -127,7 +127,7 @@ def _path(node: ast.expr) -> tuple[str, ...]:
 
 
 def of_cell(cell: types.CellType) -> Any:
-    """What a closure variable holds, ABSENT as long as nothing was assigned to it."""
+    """The value of a closure variable, ABSENT as long as nothing was assigned to it."""
     try:
         return cell.cell_contents
     except ValueError:

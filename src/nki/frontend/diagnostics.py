@@ -1,4 +1,4 @@
-"""Where in the user's file something went wrong, and Python exceptions told as errors of the kernel.
+"""Locations of exceptions in the user's file, and the translation of Python's exceptions to errors of the kernel.
 
 Only frames whose code the frontend compiled count: the compiler's own frames never show.
 """
@@ -20,8 +20,8 @@ from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApi
 from nki.frontend.name_checks import did_you_mean, spelling
 
 
-def place(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
-    """Where in the kernel ``exc`` was raised, and the calls that led there, outermost first."""
+def locate(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
+    """The position in the kernel at which ``exc`` was raised, and the calls that led there, outermost first."""
     spans: list[Span] = []
     for tb in _traceback(exc):
         mark = origin(tb.tb_frame.f_code)
@@ -36,18 +36,18 @@ def explain(exc: Exception) -> NkiError:
     An ``NkiError`` comes back itself, placed if it had no place. Anything else is wrapped, with ``exc`` as its cause,
     whose traceback keeps only the user's frames. Raise the result as it is, or ``from`` its ``__cause__``.
     """
-    span, stack = place(exc)
+    span, stack = locate(exc)
     if isinstance(exc, NkiError):
         if exc.span is not None and not exc.stack and span is not None and span != exc.span:
             exc.stack = (*stack, span)  # it points into a function that did not come to run: we were about to call it
         return exc.at(span, stack)
-    error = _told(exc)
+    error = _translate(exc)
     error.span, error.stack = error.span or span, stack
     error.__cause__ = exc.with_traceback(_kernel_frames(exc))
     return error
 
 
-def _told(exc: Exception) -> NkiError:
+def _translate(exc: Exception) -> NkiError:
     *_, last = [None, *_traceback(exc)]
     mark = origin(last.tb_frame.f_code) if last is not None else None
     by_kernel = last if mark is not None else None
@@ -64,8 +64,8 @@ def _told(exc: Exception) -> NkiError:
         case AttributeError(name=str(name), obj=owner) if by_kernel is not None:
             error = UnknownApiError if is_toolchain(owner) else KernelPythonError
             return error(_python_text(exc), fix=did_you_mean(name, dir(owner)))
-        case TypeError() if mark is not None and (told := _KEYWORD.match(str(exc))) is not None:
-            function, keyword = told.groups()
+        case TypeError() if mark is not None and (misfit := _KEYWORD.match(str(exc))) is not None:
+            function, keyword = misfit.groups()
             removed = mark.dialect.removed.keywords.get(keyword)
             if removed is None:
                 return KernelPythonError(_python_text(exc))
@@ -94,11 +94,11 @@ def _failed_assertion(text: str, at: types.TracebackType | None) -> KernelAssert
         return KernelAssertError(text or "an assertion does not hold")
     # Python places the exception at the last part of the condition, whichever part failed.
     span = node_span(at.tb_frame.f_code.co_filename, condition, mark.function)
-    known = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}
+    variables = {**at.tb_frame.f_globals, **at.tb_frame.f_locals}
     names = dict.fromkeys(_dotted_names(condition))
-    values = ", ".join(f"{name} = {shown}" for name in names if (shown := _value(name, known)))
-    told = f"this does not hold: {ast.unparse(condition)}" + (f", where {values}" if values else "")
-    return KernelAssertError(text or told, span=span)
+    values = ", ".join(f"{name} = {shown}" for name in names if (shown := _value(name, variables)))
+    text_of_condition = f"this does not hold: {ast.unparse(condition)}" + (f", where {values}" if values else "")
+    return KernelAssertError(text or text_of_condition, span=span)
 
 
 def _dotted_names(node: ast.expr) -> Iterator[str]:
@@ -112,10 +112,10 @@ def _dotted_names(node: ast.expr) -> Iterator[str]:
             yield from _dotted_names(part)
 
 
-def _value(name: str, known: dict[str, Any]) -> str:
-    """How a dotted name shows in an error: plain values that fit on the line, nothing else."""
+def _value(name: str, variables: dict[str, Any]) -> str:
+    """The text of a dotted name's value in an error: plain values that fit on the line, nothing else."""
     first, *rest = name.split(".")
-    value = known.get(first)
+    value = variables.get(first)
     for attribute in rest:
         value = getattr(value, attribute, None)
     if isinstance(value, bool | int | float | str | tuple):
@@ -133,12 +133,12 @@ _SHOWN = 8
 
 
 def _traceback(exc: BaseException) -> list[types.TracebackType]:
-    found: list[types.TracebackType] = []
+    entries: list[types.TracebackType] = []
     tb = exc.__traceback__
     while tb is not None:
-        found.append(tb)
+        entries.append(tb)
         tb = tb.tb_next
-    return found
+    return entries
 
 
 def _kernel_frames(exc: BaseException) -> types.TracebackType | None:

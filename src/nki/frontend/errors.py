@@ -40,7 +40,7 @@ class SourceChangedError(NkiError):
 
 
 class NotAFunctionError(NkiError):
-    """What should become a kernel is a class, a built-in or no function at all."""
+    """A class, a built-in or something that is no function at all should become a kernel."""
 
     code = "NKI-FE003"
 

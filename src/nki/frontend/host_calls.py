@@ -1,4 +1,4 @@
-"""Which functions belong to the host's Python and are called as they are, and which are NKI code to be captured."""
+"""Host functions, which are called as they are, and user functions, which are NKI code to be captured."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def home(value: Any) -> str:
 
 
 def is_users(value: Any) -> bool:
-    """Whether ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
+    """True if ``value`` is of a file that somebody edits: no part of Python, NumPy and the like."""
     name = home(value)
     package = name.partition(".")[0]
     if package in HOST_PACKAGES or is_toolchain_module(name):
@@ -42,7 +42,7 @@ def is_users(value: Any) -> bool:
 
 
 def calls_back(fn: object) -> bool:
-    """Whether ``fn`` is a built-in that calls a function which it is given."""
+    """True if ``fn`` is a built-in that calls a function which it is given."""
     return type(fn) in (type, types.BuiltinFunctionType) and fn in _CALLS_BACK
 
 
@@ -51,7 +51,7 @@ _CALLS_BACK: tuple[Any, ...] = (map, filter, sorted, min, max, functools.reduce)
 
 
 def is_host(fn: object) -> bool:
-    """Whether ``fn`` is called as it is: a class, a built-in, or a function of NKI, NumPy and the like."""
+    """True if ``fn`` is called as it is: a class, a built-in, or a function of NKI, NumPy and the like."""
     if isinstance(fn, types.FunctionType):
         return _is_host_function(fn)
     if isinstance(fn, types.MethodType | functools.partial) or calls_back(fn):

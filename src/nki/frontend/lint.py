@@ -1,4 +1,4 @@
-"""Everything that can be said against the kernels of a file before they run, and against all functions they reach."""
+"""Lint: mistakes of the kernels of a file, and of all functions that they reach, found before anything runs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from nki.base.warning import Warned, collecting
 from nki.frontend.capture import Captured, capture, functions_of, unwrap
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
-from nki.frontend.syntax_rules import findings
+from nki.frontend.syntax_rules import examine
 
 
 @dataclass(slots=True)
 class Survey:
-    """What was found so far, and in which functions; a function is looked at once, whoever reaches it."""
+    """Findings so far, and the functions that were examined; a function is examined once, whoever reaches it."""
 
-    found: list[NkiError | Warned] = field(default_factory=list[NkiError | Warned])
+    findings: list[NkiError | Warned] = field(default_factory=list[NkiError | Warned])
     functions: set[tuple[str, int, str]] = field(default_factory=set[tuple[str, int, str]])
     kernels: int = 0
 
@@ -35,45 +35,45 @@ class Survey:
         kernels = self.kernels_of(own, module, code.co_filename)
         self.kernels += len(kernels)
         for captured in kernels:
-            self.look(captured, kernel=True)
+            self.examine_reachable(captured, kernel=True)
         if everything or not kernels:
             for captured in own:
                 if "<locals>" not in captured.qualname:  # those are parts of functions
-                    self.look(captured, kernel=False)
+                    self.examine_reachable(captured, kernel=False)
 
     def kernels_of(self, own: Iterable[Captured], module: types.ModuleType, file: str) -> list[Captured]:
         """The functions of the file that ``nki.jit`` was applied to, in their order. Those that exist know their
         closures; of those that only come to be when a function is called, the source has to do.
         """
-        made: dict[int, Captured] = {}
+        kernels: dict[int, Captured] = {}
         for value in vars(module).values():
             function = unwrap(value)
             if function is value or not isinstance(function, types.FunctionType):
                 continue
-            if function.__code__.co_filename == file and function.__code__.co_firstlineno not in made:
+            if function.__code__.co_filename == file and function.__code__.co_firstlineno not in kernels:
                 try:
-                    made[function.__code__.co_firstlineno] = capture(function)
+                    kernels[function.__code__.co_firstlineno] = capture(function)
                 except NkiError as error:
-                    self.found.append(error)
+                    self.findings.append(error)
         for one in own:
             if any(_is_jit(resolve(_called(d), one, frozenset())) for d in _decorators(one.node)):
-                made.setdefault(one.code.co_firstlineno, one)
-        return [made[line] for line in sorted(made)]
+                kernels.setdefault(one.code.co_firstlineno, one)
+        return [kernels[line] for line in sorted(kernels)]
 
-    def look(self, captured: Captured, *, kernel: bool) -> None:
+    def examine_reachable(self, captured: Captured, *, kernel: bool) -> None:
         """Check a function, and the functions that it and they name; a kernel has narrower rules for its parameters."""
         todo = [captured] if self.is_new(captured.code) else []
         for one in todo:
             with collecting(aside=True) as warned:
-                result = findings(one, kernel=kernel and one is captured)
-            self.found += [*result.errors, *warned]
-            for value in map(unwrap, result.values.values()):
+                result = examine(one, kernel=kernel and one is captured)
+            self.findings += [*result.errors, *warned]
+            for value in map(unwrap, result.referenced.values()):
                 if isinstance(value, types.FunctionType) and not is_host(value) and self.is_new(value.__code__):
                     with contextlib.suppress(NkiError):  # it is of no file: where the kernel calls it, it will say so
                         todo.append(capture(value, one.dialect))
 
     def is_new(self, code: types.CodeType) -> bool:
-        """Whether the function was not looked at before; now it is."""
+        """Mark the function as examined; True if it was not before."""
         key = (code.co_filename, code.co_firstlineno, code.co_name)
         before = len(self.functions)
         self.functions.add(key)

@@ -25,72 +25,72 @@ from nki.frontend.errors import (
 )
 from nki.frontend.host_calls import is_users
 from nki.frontend.purity import check_change, check_read
-from nki.frontend.report import Findings
+from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
 
 HOST_BUILTINS: Final = frozenset({eval, exec, compile, __import__, globals, locals, open, input})
 """Built-ins that reach out of the kernel: into the interpreter or to the machine."""
 
 
-def check_name(found: Findings, node: ast.Name, local: frozenset[str]) -> bool:
+def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
     """A name must be bound somewhere, and not to Beta 1's package."""
-    if not isinstance(node.ctx, ast.Load) or node.id in local:
+    if not isinstance(node.ctx, ast.Load) or node.id in bound:
         return True
-    captured, name = found.captured, node.id
+    captured, name = report.captured, node.id
     if name in captured.cells or name in captured.globals or hasattr(builtins, name):
-        value = found.resolve(node, local)
+        value = report.resolve(node, bound)
         home = value.__name__ if isinstance(value, types.ModuleType) else getattr(value, "__module__", None)
         fix = captured.dialect.removed.package_fix(home) if isinstance(home, str) else None
-        if fix is not None and name not in found.unknown:
-            found.unknown.add(name)
+        if fix is not None and name not in report.reported_names:
+            report.reported_names.add(name)
             message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
-            found.report(RemovedApiError, node, message, fix)
+            report.error(RemovedApiError, node, message, fix)
         else:
-            check_read(found, node, value)
-    elif name not in found.unknown:
-        found.unknown.add(name)
+            check_read(report, node, value)
+    elif name not in report.reported_names:
+        report.reported_names.add(name)
         message = f"name `{name}` is not defined"
         closures = {cell: captured.closure(cell) for cell in captured.cells}
-        fix = spelling(captured.dialect, name, {**captured.globals, **closures}, local)
-        found.doubt(UnknownNameError, node, message, fix)
+        fix = spelling(captured.dialect, name, {**captured.globals, **closures}, bound)
+        report.doubtful_error(UnknownNameError, node, message, fix)
     return True
 
 
-def check_attribute(found: Findings, node: ast.Attribute, local: frozenset[str]) -> bool:
+def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) -> bool:
     """NKI's own modules and objects must have the attribute."""
     if not isinstance(node.ctx, ast.Load):
         return True
-    owner = found.resolve(node.value, local)
+    owner = report.resolve(node.value, bound)
     if isinstance(owner, types.ModuleType) and is_users(owner):
-        check_read(found, node, vars(owner).get(node.attr, UNKNOWN))
+        check_read(report, node, vars(owner).get(node.attr, UNKNOWN))
     if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
-    removals = found.captured.dialect.removed
+    removals = report.captured.dialect.removed
     removed = removals.names.get(f"{home}.{node.attr}") if home else removals.attributes.get(node.attr)
     where = f"`{home or ast.unparse(node.value)}`"
     if removed is not None:
         message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
-        found.report(RemovedApiError, node, message, removed)
+        report.error(RemovedApiError, node, message, removed)
     else:
         prefix = ast.unparse(node.value)
         fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
-        found.doubt(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
+        report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
 
 
-def check_call(found: Findings, node: ast.Call, local: frozenset[str]) -> bool:
+def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
     """A call of an NKI function must fit its signature; built-ins that need the interpreter cannot be called."""
-    callee = found.resolve(node.func, local)
+    callee = report.resolve(node.func, bound)
     if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
         message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
-        found.report(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
+        report.error(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
         return True
-    check_change(found, node, callee, local)
+    check_change(report, node, callee, bound)
     if callable(callee) and is_toolchain(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
         signature = _signature(callee)
         if signature is not None:
-            _check_arguments(found, node, callee, signature)
+            _check_arguments(report, node, callee, signature)
     return True
 
 
@@ -102,41 +102,41 @@ def _signature(callee: Callable[..., object]) -> inspect.Signature | None:
         return None  # native code that does not tell
 
 
-def _check_arguments(found: Findings, node: ast.Call, callee: object, signature: inspect.Signature) -> None:
+def _check_arguments(report: Report, node: ast.Call, callee: object, signature: inspect.Signature) -> None:
     parameters = signature.parameters
     kinds = {parameter.kind for parameter in parameters.values()}
     written = ast.unparse(node.func)
     full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
     deprecated: dict[str, str] = getattr(callee, "deprecated_parameters", {})
     takes = {*parameters, *deprecated}
-    known = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
-    dialect = found.captured.dialect
+    accepted = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
+    dialect = report.captured.dialect
     style = dialect.instructions
     ignored = leftover(node, callee, style)
     for keyword in node.keywords:
         if keyword is ignored:
             message = f"`{written}` takes no `{style.ignored}`: {dialect.removed.keywords[style.ignored]}"
-            found.warn(keyword, message, NkiDeprecationWarning)
-        elif keyword not in known:
-            _report_keyword(found, keyword, full, written, list(parameters))
+            report.warn(keyword, message, NkiDeprecationWarning)
+        elif keyword not in accepted:
+            _report_keyword(report, keyword, full, written, list(parameters))
     if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
         return
     try:
-        names = {keyword.arg: deprecated.get(keyword.arg, keyword.arg) for keyword in known if keyword.arg}
-        signature.bind(*node.args, **{names[k.arg]: k.value for k in known if k.arg and names[k.arg]})
+        names = {keyword.arg: deprecated.get(keyword.arg, keyword.arg) for keyword in accepted if keyword.arg}
+        signature.bind(*node.args, **{names[k.arg]: k.value for k in accepted if k.arg and names[k.arg]})
     except TypeError as misfit:
-        user = found.users.get(node)
-        passed = any(k.arg == style.destination for k in known)
+        user = report.statements.get(node)
+        passed = any(k.arg == style.destination for k in accepted)
         if style.result_fix and style.destination in parameters and not isinstance(user, ast.Expr) and not passed:
             message = f"`{written}` returns no result: it writes to `{style.destination}`, its first argument"
-            found.report(RemovedApiError, node, message, style.result_fix(node, known, user, full))
-        elif known == node.keywords:
+            report.error(RemovedApiError, node, message, style.result_fix(node, accepted, user, full))
+        elif accepted == node.keywords:
             form = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
-            found.report(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
+            report.error(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
         return
     if full in style.source_first and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
         message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
-        found.warn(node, message, NkiDeprecationWarning)
+        report.warn(node, message, NkiDeprecationWarning)
 
 
 def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keyword | None:
@@ -163,13 +163,15 @@ def _first_word(node: ast.expr) -> str:
     return node.id.partition("_")[0] if isinstance(node, ast.Name) else ""
 
 
-def _report_keyword(found: Findings, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
+def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
     keyword = node.arg or ""
-    removals = found.captured.dialect.removed
+    removals = report.captured.dialect.removed
     removed = removals.parameters.get(f"{full}.{keyword}") or removals.keywords.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
-    found.doubt(error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters)))
+    report.doubtful_error(
+        error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
+    )
 
 
 def _takes(parameters: list[str]) -> str:
@@ -177,25 +179,25 @@ def _takes(parameters: list[str]) -> str:
 
 
 def _is_settled(owner: object) -> bool:
-    """Whether what ``owner`` has now is all that it ever has: NKI's modules, classes and enumerations."""
+    """True if the attributes of ``owner`` are complete: NKI's modules, classes and enumerations."""
     if isinstance(owner, types.ModuleType):
         return is_toolchain(owner)
     return is_toolchain(owner) and (isinstance(owner, type) or is_toolchain(type(owner)))
 
 
-def spelling(dialect: Dialect, name: str, around: Mapping[str, object], local: Iterable[str]) -> str:
+def spelling(dialect: Dialect, name: str, around: Mapping[str, object], bound: Iterable[str]) -> str:
     """The best guess at what an unknown name should be: an NKI function, a customary import, or a near name."""
     for alias, value in around.items():
         if isinstance(value, types.ModuleType) and is_toolchain(value) and hasattr(value, name):
             return f"did you mean `{alias}.{name}`?"
     if name in dialect.imports:
         return f"write `{dialect.imports[name]}` at the top of the file"
-    known = (*local, *around, *vars(builtins))
-    return did_you_mean(name, known, otherwise="define it, or take it as an argument")
+    candidates = (*bound, *around, *vars(builtins))
+    return did_you_mean(name, candidates, otherwise="define it, or take it as an argument")
 
 
-def did_you_mean(name: str, known: Iterable[str], prefix: str = "", otherwise: str = "") -> str:
+def did_you_mean(name: str, candidates: Iterable[str], prefix: str = "", otherwise: str = "") -> str:
     """The names nearest to ``name``, as the fix of an error; ``otherwise`` if none is near."""
-    public = sorted({n for n in known if not n.startswith("_")})
+    public = sorted({n for n in candidates if not n.startswith("_")})
     near = difflib.get_close_matches(name, public, 3, 0.6 if len(name) > 2 else 0.8)
     return f"did you mean {' or '.join(f'`{prefix}{n}`' for n in near)}?" if near else otherwise

@@ -37,17 +37,17 @@ class NKIObject:
         except TypeError as misfit:
             takes = ", ".join(signature.parameters) or "nothing"
             raise TypeError(f"{cls.__name__}: {misfit}; it takes {takes}") from None
-        given = frozenset(bound.arguments)
+        passed = frozenset(bound.arguments)
         bound.apply_defaults()
         for name, value in bound.arguments.items():
-            setattr(self, name, value if name in given else _fresh(value))
+            setattr(self, name, value if name in passed else _fresh(value))
         self.__post_init__()
 
     def __post_init__(self) -> None:
         """Called by the initialiser that is made from annotations; a class may define it."""
 
     def __eq__(self, other: object) -> bool:
-        """Whether ``other`` is of the same class and holds equal values; tensors are equal to themselves only."""
+        """True if ``other`` is of the same class and holds equal values; tensors are equal to themselves only."""
         if type(self) is not type(other):
             return NotImplemented
         return _equal(vars(self), vars(other))
@@ -62,13 +62,13 @@ class NKIObject:
 
 def _signature(cls: type[NKIObject]) -> inspect.Signature:
     """The parameters that the annotations of ``cls`` and its bases make; worked out once for each class."""
-    made = cls.__dict__.get("_nki_signature")
-    if made is None:
+    signature = cls.__dict__.get("_nki_signature")
+    if signature is None:
         fields = {name: _default(cls, name) for name in _fields(cls)}
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        made = inspect.Signature([inspect.Parameter(name, kind, default=value) for name, value in fields.items()])
-        setattr(cls, "_nki_signature", made)  # noqa: B010
-    return made
+        signature = inspect.Signature([inspect.Parameter(name, kind, default=value) for name, value in fields.items()])
+        setattr(cls, "_nki_signature", signature)  # noqa: B010
+    return signature
 
 
 def _fields(cls: type[NKIObject]) -> Iterator[str]:
@@ -109,7 +109,7 @@ def _equal(one: Any, other: Any) -> bool:
 
 
 def is_object(callee: object) -> bool:
-    """Whether calling it makes a :class:`NKIObject`."""
+    """True if calling ``callee`` makes a :class:`NKIObject`."""
     return isinstance(callee, type) and issubclass(callee, NKIObject)
 
 
@@ -118,7 +118,7 @@ _GENERATED = (lambda: None).__code__
 
 
 def construct(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any]) -> NKIObject:
-    """What calling ``cls`` in a kernel makes, also if ``@dataclass`` has given it its initialiser.
+    """Construct a ``cls`` as a kernel does, also if ``@dataclass`` has given it its initialiser.
 
     Python's would ask for every field without a default, which is None in a kernel, and would not know the attributes
     of the class that have a value and no annotation.
@@ -126,15 +126,15 @@ def construct(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any
     if not dataclasses.is_dataclass(cls) or getattr(cls.__init__, "__code__", _GENERATED).co_filename != "<string>":
         return cls(*args, **kwargs)  # it has an initialiser of its own, or NKIObject's
     fields = [f for f in dataclasses.fields(cls) if f.init]
-    given = {f.name for f in fields[: len(args)] if not f.kw_only}
+    passed = {f.name for f in fields[: len(args)] if not f.kw_only}
     needed = [f.name for f in fields if f.default is f.default_factory is dataclasses.MISSING]
-    missing = [name for name in needed if name not in given and name not in kwargs]
-    known = {f.name for f in fields}
-    others = {name: value for name, value in kwargs.items() if name not in known and hasattr(cls, name)}
-    made = cls(*args, **{n: v for n, v in kwargs.items() if n not in others}, **dict.fromkeys(missing))
+    missing = [name for name in needed if name not in passed and name not in kwargs]
+    names = {f.name for f in fields}
+    others = {name: value for name, value in kwargs.items() if name not in names and hasattr(cls, name)}
+    instance = cls(*args, **{n: v for n, v in kwargs.items() if n not in others}, **dict.fromkeys(missing))
     for name, value in others.items():
-        object.__setattr__(made, name, value)
-    return made
+        object.__setattr__(instance, name, value)
+    return instance
 
 
 def copied(value: Any, name: str = "", memo: dict[int, Any] | None = None) -> Any:
@@ -156,9 +156,9 @@ def _copied(value: Any, name: str, memo: dict[int, Any]) -> Any:
         return _dictionary(cast("dict[Any, Any]", value), name, memo)
     if isinstance(value, list):
         items = cast("list[Any]", value)
-        made = memo[id(items)] = copy.copy(items)
-        made[:] = [copied(item, name, memo) for item in items]
-        return made
+        duplicate = memo[id(items)] = copy.copy(items)
+        duplicate[:] = [copied(item, name, memo) for item in items]
+        return duplicate
     if isinstance(value, tuple):
         parts = cast("tuple[Any, ...]", value)
         fresh = [copied(item, name, memo) for item in parts]
@@ -174,7 +174,7 @@ def _copied(value: Any, name: str, memo: dict[int, Any]) -> Any:
 
 
 def is_structure(value: object) -> bool:
-    """Whether ``value`` is an object of a user's class that stands for its attributes."""
+    """True if ``value`` is an object of a user's class that stands for its attributes."""
     kind = type(value)
     if isinstance(value, Enum | type) or is_toolchain(kind) or not hasattr(value, "__dict__"):
         return False
@@ -184,7 +184,7 @@ def is_structure(value: object) -> bool:
 
 
 def _dictionary(value: dict[Any, Any], name: str, memo: dict[int, Any]) -> dict[Any, Any]:
-    made = memo[id(value)] = copy.copy(value)
+    duplicate = memo[id(value)] = copy.copy(value)
     for key, item in value.items():
         if not isinstance(key, str):
             raise DictKeyError(
@@ -192,22 +192,22 @@ def _dictionary(value: dict[Any, Any], name: str, memo: dict[int, Any]) -> dict[
                 "only",
                 fix=f"use the key {str(key)!r:.60}, or a list",
             )
-        made[key] = copied(item, name, memo)
-    return made
+        duplicate[key] = copied(item, name, memo)
+    return duplicate
 
 
 def _object(value: Any, name: str, memo: dict[int, Any]) -> Any:
     try:
-        made = object.__new__(cast("type[Any]", type(value)))
+        duplicate = object.__new__(cast("type[Any]", type(value)))
     except TypeError:
         return value  # of a class written in C, which holds more than attributes: a module, a number
-    memo[id(value)] = made
+    memo[id(value)] = duplicate
     state = cast("Any", object.__getstate__(value))
     slotted = cast("tuple[Any, ...]", state if isinstance(state, tuple) else (state,))
     for part in slotted:
         for key, item in cast("dict[str, Any]", part or {}).items():
-            object.__setattr__(made, key, copied(item, name, memo))  # also where the class is frozen
-    return made
+            object.__setattr__(duplicate, key, copied(item, name, memo))  # also where the class is frozen
+    return duplicate
 
 
 __all__ = ["NKIObject", "copied", "is_structure"]

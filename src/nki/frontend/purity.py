@@ -1,4 +1,4 @@
-"""What a kernel may not change, and should not read if others change it: what globals and closure variables refer to.
+"""Purity: a kernel changes nothing that globals and closure variables refer to, nor reads what others change there.
 
 A kernel is compiled once for its arguments and kept, so what it changed outside would change that one time only.
 """
@@ -15,7 +15,7 @@ import numpy as np
 
 from nki.base.toolchain import is_toolchain
 from nki.frontend.errors import OutsideChangedError
-from nki.frontend.report import Findings
+from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
 
 CHANGING: Final = frozenset({
@@ -31,11 +31,11 @@ _FIX = "take it as an argument, of which the kernel has its own copy, or return 
 Assigning = ast.Assign | ast.AugAssign | ast.AnnAssign | ast.For | ast.comprehension
 
 
-def check_targets(found: Findings, node: Assigning, local: frozenset[str]) -> bool:
+def check_targets(report: Report, node: Assigning, bound: frozenset[str]) -> bool:
     """Items and attributes of what lies outside cannot be assigned to."""
     for part in targets(node):
         if isinstance(part, ast.Subscript | ast.Attribute):
-            _report(found, part, part.value, f"assigns to `{ast.unparse(part):.60}`", local)
+            _report_change(report, part, part.value, f"assigns to `{ast.unparse(part):.60}`", bound)
     return True
 
 
@@ -45,35 +45,35 @@ def targets(node: Assigning) -> Iterator[ast.expr]:
         yield from _parts(target)
 
 
-def check_change(found: Findings, node: ast.Call, callee: object, local: frozenset[str]) -> None:
+def check_change(report: Report, node: ast.Call, callee: object, bound: frozenset[str]) -> None:
     """Containers that lie outside cannot be changed by their methods, nor anything there by ``setattr``."""
     if isinstance(callee, types.BuiltinFunctionType) and callee in (setattr, delattr) and node.args:
-        _report(found, node, node.args[0], f"changes `{ast.unparse(node.args[0]):.60}`", local)
+        _report_change(report, node, node.args[0], f"changes `{ast.unparse(node.args[0]):.60}`", bound)
     elif isinstance(node.func, ast.Attribute) and node.func.attr in CHANGING:
-        owner = _value(found, node.func.value, local)
+        owner = _value(report, node.func.value, bound)
         if isinstance(owner, list | dict | set | deque | bytearray):
-            _report(found, node, node.func.value, f"calls `{ast.unparse(node.func):.60}`", local)
+            _report_change(report, node, node.func.value, f"calls `{ast.unparse(node.func):.60}`", bound)
 
 
-def check_read(found: Findings, node: ast.Name | ast.Attribute, value: object) -> None:
+def check_read(report: Report, node: ast.Name | ast.Attribute, value: object) -> None:
     """Keep a value from outside. One that can change deserves a warning: functions, classes, modules, TABLES do not."""
-    found.values[id(value)] = value
+    report.referenced[id(value)] = value
     if value is UNKNOWN or callable(value) or is_toolchain(value) or is_toolchain(type(value)):
         return
     path = ast.unparse(node)
     name, kind = path.rpartition(".")[2], type(value).__name__
-    if isinstance(value, types.ModuleType) or path in found.mutable:
+    if isinstance(value, types.ModuleType) or path in report.warned_reads:
         return
-    if isinstance(node, ast.Name) and name not in found.captured.cells and name in found.rebound:
+    if isinstance(node, ast.Name) and name not in report.captured.cells and name in report.rebound:
         what, instead = "a variable that functions of its file assign to", "pass it as an argument"
     elif isinstance(value, _MUTABLE) and name != name.upper():
         what = f"a value of type {kind}, which can change"
         instead = "pass it as an argument, make it a tuple, or write its name in capitals"
     else:
         return
-    found.mutable.add(path)
-    message = f"`{found.captured.name}` reads `{path}`, {what}; it is compiled with the present value: {instead}"
-    found.warn(node, message)
+    report.warned_reads.add(path)
+    message = f"`{report.captured.name}` reads `{path}`, {what}; it is compiled with the present value: {instead}"
+    report.warn(node, message)
 
 
 _MUTABLE: Final = (list, dict, set, bytearray, np.ndarray)
@@ -89,30 +89,30 @@ def _parts(target: ast.expr) -> Iterator[ast.expr]:
         yield target
 
 
-def _report(found: Findings, node: ast.AST, changed: ast.expr, what: str, local: frozenset[str]) -> None:
+def _report_change(report: Report, node: ast.AST, changed: ast.expr, what: str, bound: frozenset[str]) -> None:
     root = changed
     while isinstance(root, ast.Attribute | ast.Subscript):
         root = root.value
-    if not isinstance(root, ast.Name) or root.id in local:
+    if not isinstance(root, ast.Name) or root.id in bound:
         return
-    kind = "the closure variable" if root.id in found.captured.cells else "the global"
-    if kind == "the global" and root.id not in found.captured.globals:
+    kind = "the closure variable" if root.id in report.captured.cells else "the global"
+    if kind == "the global" and root.id not in report.captured.globals:
         return  # a name that nothing defines, which is reported as such
     message = f"the kernel {what}, but {kind} `{root.id}` is outside of it, and kernels change nothing outside"
-    found.mutable.add(root.id)  # that it is read as well need not be said
-    found.report(OutsideChangedError, node, message, _FIX)
+    report.warned_reads.add(root.id)  # that it is read as well need not be said
+    report.error(OutsideChangedError, node, message, _FIX)
 
 
-def _value(found: Findings, node: ast.expr, local: frozenset[str]) -> Any:
-    """What ``node`` refers to, through attributes and constant items that can be read without running user code."""
+def _value(report: Report, node: ast.expr, bound: frozenset[str]) -> Any:
+    """The object that ``node`` refers to, read through attributes and constant items without running user code."""
     match node:
         case ast.Name():
-            return found.resolve(node, local)
+            return report.resolve(node, bound)
         case ast.Attribute(value=inner, attr=name):
-            owner = _value(found, inner, local)
+            owner = _value(report, inner, bound)
             return UNKNOWN if owner is UNKNOWN else getattr(owner, "__dict__", {}).get(name, UNKNOWN)
         case ast.Subscript(value=inner, slice=ast.Constant(value=key)):
-            owner = _value(found, inner, local)
+            owner = _value(report, inner, bound)
             try:
                 return owner[key] if type(owner) in (dict, list, tuple) else UNKNOWN
             except (KeyError, IndexError, TypeError):

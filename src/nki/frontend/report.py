@@ -1,4 +1,4 @@
-"""What a check has found in one function so far."""
+"""Mistakes of one function, collected while its syntax tree is checked."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from nki.frontend.capture import Captured, rebound
 from nki.frontend.scopes import dictionaries, resolve
 
 
-class Findings:
-    """The errors of one function, and what its rows need to know of the nodes above theirs."""
+class Report:
+    """The errors of one function, and the context that rules need of the nodes around theirs."""
 
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
         self.errors: list[NkiError] = []
-        self.users: dict[ast.expr, ast.stmt] = {}  # statements around expressions that are their whole value
+        self.statements: dict[ast.expr, ast.stmt] = {}  # by the expression that is their whole value
         self.dictionaries = dictionaries(captured.node)
-        self.unknown: set[str] = set()  # names that have been reported, each once
-        self.mutable: set[str] = set()  # the same for values from outside that can change
-        self.values: dict[int, object] = {}  # what its names and dotted names stand for
-        self.branches = 0  # how many conditions and functions stand between the function's first line and this node
+        self.reported_names: set[str] = set()  # names that have been reported, each once
+        self.warned_reads: set[str] = set()  # paths of values from outside that can change, each warned of once
+        self.referenced: dict[int, object] = {}  # what its names and dotted names stand for
+        self.branch_depth = 0  # conditions and functions around this node
 
     @functools.cached_property
     def rebound(self) -> frozenset[str]:
         """The globals that functions of the file assign to."""
         return rebound(self.captured)
 
-    def report(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
+    def error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
         """Keep an error at ``node``; they are raised together at the end."""
-        self.errors.append(error(message, fix=fix, span=self.captured.span(node)))
+        self.errors.append(kind(message, fix=fix, span=self.captured.span(node)))
 
-    def doubt(self, error: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
+    def doubtful_error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
         """An error if ``node`` is sure to run; else a warning, for it may be there for another version of NKI only."""
-        if self.branches:
+        if self.branch_depth:
             self.warn(node, f"{message}, which is an error if this line is reached: {fix}")
         else:
-            self.report(error, node, message, fix)
+            self.error(kind, node, message, fix)
 
     def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning) -> None:
         """Warn at ``node``, now."""
         warn_at(self.captured.span(node), message, category)
 
-    def resolve(self, node: ast.expr, local: frozenset[str]) -> object:
-        """What a name or dotted name stands for before the function runs; see ``names.resolve``."""
-        return resolve(node, self.captured, local)
+    def resolve(self, node: ast.expr, bound: frozenset[str]) -> object:
+        """The value of a name or dotted name before the function runs; see :func:`nki.frontend.scopes.resolve`."""
+        return resolve(node, self.captured, bound)

@@ -1,4 +1,4 @@
-"""Which names a function binds, and what the others stand for before it runs."""
+"""Scopes: the names that a function binds, and the values of all others before it runs."""
 
 from __future__ import annotations
 
@@ -59,21 +59,21 @@ def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
 
 def dictionaries(function: ast.AST) -> frozenset[str]:
     """The names to which ``function``, with all functions inside it, assigns dictionaries and nothing else."""
-    made: dict[str, int] = {}
+    dictionary_stores: dict[str, int] = {}
     bound: dict[str, int] = {}
     for node in ast.walk(function):
         match node:
             case ast.Assign(value=value, targets=targets) if _is_dictionary(value):
                 for target in targets:
                     if isinstance(target, ast.Name):
-                        made[target.id] = made.get(target.id, 0) + 1
+                        dictionary_stores[target.id] = dictionary_stores.get(target.id, 0) + 1
             case ast.AnnAssign(value=ast.expr() as value, target=ast.Name(id=name)) if _is_dictionary(value):
-                made[name] = made.get(name, 0) + 1
+                dictionary_stores[name] = dictionary_stores.get(name, 0) + 1
             case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.FunctionDef(name=name):
                 bound[name] = bound.get(name, 0) + 1
             case _:
                 pass
-    return frozenset(name for name, times in made.items() if bound.get(name) == times)
+    return frozenset(name for name, times in dictionary_stores.items() if bound.get(name) == times)
 
 
 def _is_dictionary(node: ast.expr) -> bool:

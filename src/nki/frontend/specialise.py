@@ -127,29 +127,29 @@ def _outputs(captured: Captured, result: Any) -> list[Access]:
 
 
 def _is_all(view: Access) -> bool:
-    """Whether a view is its whole tensor, element for element in the order in which they are stored."""
+    """True if a view is its whole tensor, element for element in the order in which they are stored."""
     tensor = view.tensor
     same = view.size == tensor.elements and view.dtype is tensor.dtype
     return same and view.offset == 0 and is_contiguous(view) and view.dynamic is None
 
 
 def _parameter(captured: Captured, name: str) -> ast.AST:
-    """Where the kernel declares the parameter ``name``."""
+    """The node that declares the parameter ``name``."""
     args = captured.node.args
     return next(arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg == name)
 
 
 def _return_span(captured: Captured) -> Span:
     """The kernel's return statement if it has just one; else its first line."""
-    found: list[ast.AST] = []
+    returns: list[ast.AST] = []
     todo: list[ast.AST] = list(ast.iter_child_nodes(captured.node))
     while todo:
         node = todo.pop()
         if isinstance(node, ast.Return):
-            found.append(node)
+            returns.append(node)
         elif not isinstance(node, FunctionNode):
             todo.extend(ast.iter_child_nodes(node))
-    return captured.span(found[0] if len(found) == 1 else captured.node)
+    return captured.span(returns[0] if len(returns) == 1 else captured.node)
 
 
 __all__ = ["specialise"]

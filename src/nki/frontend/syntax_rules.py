@@ -35,7 +35,7 @@ from nki.frontend.errors import (
 )
 from nki.frontend.name_checks import check_attribute, check_call, check_name
 from nki.frontend.purity import check_targets, targets
-from nki.frontend.report import Findings
+from nki.frontend.report import Report
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names
 
 
@@ -45,7 +45,7 @@ def check(captured: Captured, *, kernel: bool = True) -> Captured:
     One mistake is raised as its own class, several as ``KernelErrors``. ``kernel`` is False for functions that a kernel
     calls: those may take ``*args`` and ``**kwargs``. What only warrants a warning is a ``NkiWarning`` at its line.
     """
-    errors = findings(captured, kernel=kernel).errors
+    errors = examine(captured, kernel=kernel).errors
     if len(errors) == 1:
         raise errors[0]
     if errors:
@@ -53,32 +53,32 @@ def check(captured: Captured, *, kernel: bool = True) -> Captured:
     return captured
 
 
-def findings(captured: Captured, *, kernel: bool = True) -> Findings:
-    """What is wrong with ``captured``, from top to bottom, and the functions that it names; see :func:`check`."""
-    found = Findings(captured)
+def examine(captured: Captured, *, kernel: bool = True) -> Report:
+    """The mistakes of ``captured``, from top to bottom, and the functions that it names; see :func:`check`."""
+    report = Report(captured)
     node = captured.node
     if kernel:
-        captured.dialect.signature_rule(found, node.args)
-    local = bound_names(node)
+        captured.dialect.signature_rule(report, node.args)
+    bound = bound_names(node)
     for part in (*getattr(node, "type_params", ()), *(node.body if isinstance(node.body, list) else [node.body])):
-        _visit(found, part, local)
-    found.errors.sort(key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0))
-    return found
+        _visit(report, part, bound)
+    report.errors.sort(key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0))
+    return report
 
 
-def _visit(found: Findings, node: ast.AST, local: frozenset[str]) -> None:
-    """Judge ``node``, and its parts if its row says so. ``local``: the names that functions around it bind."""
+def _visit(report: Report, node: ast.AST, bound: frozenset[str]) -> None:
+    """Judge ``node``, and its parts if its rule says so. ``bound``: the names that functions around it bind."""
     if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
-        local |= bound_names(node)
-    dialect = found.captured.dialect
-    if dialect.syntax_rules.get(type(node), dialect.unknown_syntax)(found, node, local):
+        bound |= bound_names(node)
+    dialect = report.captured.dialect
+    if dialect.syntax_rules.get(type(node), dialect.unknown_syntax)(report, node, bound):
         for field, value in ast.iter_fields(node):
             if field not in _ELSEWHERE:
                 branch = isinstance(node, _BRANCHES.get(field, ()))
-                found.branches += branch
+                report.branch_depth += branch
                 for part in _nodes(value):
-                    _visit(found, part, local)
-                found.branches -= branch
+                    _visit(report, part, bound)
+                report.branch_depth -= branch
 
 
 _ELSEWHERE = ("annotation", "returns", "decorator_list")  # types mean nothing, decorators have a rule of their own
@@ -98,7 +98,7 @@ def _nodes(value: Any) -> Iterable[ast.AST]:
     return (part for part in cast(list[Any], value) if isinstance(part, ast.AST)) if isinstance(value, list) else ()
 
 
-def accept(_found: Findings, _node: ast.AST, _local: frozenset[str]) -> bool:
+def accept(_report: Report, _node: ast.AST, _bound: frozenset[str]) -> bool:
     """Rule of a node that is fine if its parts are."""
     return True
 
@@ -106,8 +106,8 @@ def accept(_found: Findings, _node: ast.AST, _local: frozenset[str]) -> bool:
 def refuse(error: type[NkiError], message: str, fix: str) -> SyntaxRule:
     """Rule of a node that the language does not have."""
 
-    def rule(found: Findings, node: ast.AST, _local: frozenset[str]) -> bool:
-        found.report(error, node, message, fix)
+    def rule(report: Report, node: ast.AST, _bound: frozenset[str]) -> bool:
+        report.error(error, node, message, fix)
         return False  # what is inside may be fine or not: it has to be rewritten anyway
 
     return rule
@@ -144,34 +144,34 @@ _SET = refuse(LiteralError, "NKI has no sets", "use a list, a tuple, or a dictio
 _NOT_INSIDE = refuse(SyntaxNotInNkiError, "this cannot stand inside a function", _PLAIN)
 
 
-def _constant(found: Findings, node: ast.Constant, _local: frozenset[str]) -> bool:
+def _constant(report: Report, node: ast.Constant, _bound: frozenset[str]) -> bool:
     match node.value:
         case bytes():
-            found.report(LiteralError, node, "NKI has no byte strings", "use a string, or a list of integers")
+            report.error(LiteralError, node, "NKI has no byte strings", "use a string, or a list of integers")
         case complex():
-            found.report(LiteralError, node, "NKI has no complex numbers", "keep real and imaginary part apart")
+            report.error(LiteralError, node, "NKI has no complex numbers", "keep real and imaginary part apart")
         case _:
             pass
     return True
 
 
-def _dict(found: Findings, node: ast.Dict, _local: frozenset[str]) -> bool:
+def _dict(report: Report, node: ast.Dict, _bound: frozenset[str]) -> bool:
     for key in node.keys:
         if key is not None:
-            _dict_key(found, key)
+            _dict_key(report, key)
     return True
 
 
-def _dict_comprehension(found: Findings, node: ast.DictComp, _local: frozenset[str]) -> bool:
-    _dict_key(found, node.key)
+def _dict_comprehension(report: Report, node: ast.DictComp, _bound: frozenset[str]) -> bool:
+    _dict_key(report, node.key)
     return True
 
 
-def _dict_key(found: Findings, key: ast.expr) -> None:
+def _dict_key(report: Report, key: ast.expr) -> None:
     other = isinstance(key, ast.Tuple | ast.UnaryOp | ast.Lambda)
     if other or (isinstance(key, ast.Constant) and not isinstance(key.value, str)):
         shown = ast.unparse(key)
-        found.report(
+        report.error(
             DictKeyError,
             key,
             f"the key {shown} is no string: NKI's dictionaries have string keys only",
@@ -181,12 +181,12 @@ def _dict_key(found: Findings, key: ast.expr) -> None:
         )
 
 
-def _compare(found: Findings, node: ast.Compare, _local: frozenset[str]) -> bool:
+def _compare(report: Report, node: ast.Compare, _bound: frozenset[str]) -> bool:
     sides = [node.left, *node.comparators]
     for index, operator in enumerate(node.ops):
         if isinstance(operator, ast.Is | ast.IsNot) and not any(map(_is_none, sides[index : index + 2])):
             word, instead = ("is", "==") if isinstance(operator, ast.Is) else ("is not", "!=")
-            found.warn(node, f"`{word}` compares identity, which means nothing in a kernel: write `{instead}`")
+            report.warn(node, f"`{word}` compares identity, which means nothing in a kernel: write `{instead}`")
     return True
 
 
@@ -194,46 +194,46 @@ def _is_none(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and node.value is None
 
 
-def _expression(found: Findings, node: ast.Expr, _local: frozenset[str]) -> bool:
-    found.users[node.value] = node
+def _expression(report: Report, node: ast.Expr, _bound: frozenset[str]) -> bool:
+    report.statements[node.value] = node
     return True
 
 
-def _assignment(found: Findings, node: ast.Assign | ast.AugAssign | ast.AnnAssign, local: frozenset[str]) -> bool:
+def _assignment(report: Report, node: ast.Assign | ast.AugAssign | ast.AnnAssign, bound: frozenset[str]) -> bool:
     if node.value is not None:
-        found.users[node.value] = node
-    _literal_key(found, node)
-    return check_targets(found, node, local)
+        report.statements[node.value] = node
+    _literal_key(report, node)
+    return check_targets(report, node, bound)
 
 
-def _literal_key(found: Findings, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> None:
+def _literal_key(report: Report, node: ast.Assign | ast.AugAssign | ast.AnnAssign) -> None:
     """``d[1] = x`` where all that is ever assigned to ``d`` is dictionaries."""
     for target in targets(node):
         match target:
-            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in found.dictionaries:
-                _dict_key(found, key)
+            case ast.Subscript(value=ast.Name(id=name), slice=key) if name in report.dictionaries:
+                _dict_key(report, key)
             case _:
                 pass
 
 
-def _with(found: Findings, node: ast.With, local: frozenset[str]) -> bool:
+def _with(report: Report, node: ast.With, bound: frozenset[str]) -> bool:
     for item in node.items:
         called = item.context_expr.func if isinstance(item.context_expr, ast.Call) else item.context_expr
-        value = found.resolve(called, local)
+        value = report.resolve(called, bound)
         if value is UNKNOWN or not is_toolchain(value) or getattr(value, "__name__", "") != "no_reorder":
-            return _WITH(found, node, local)
+            return _WITH(report, node, bound)
         if called is item.context_expr:
-            found.report(WithError, called, f"`{ast.unparse(called)}` is not called", "write `with nl.no_reorder():`")
+            report.error(WithError, called, f"`{ast.unparse(called)}` is not called", "write `with nl.no_reorder():`")
         if item.optional_vars is not None:
-            found.report(WithError, item.optional_vars, "`no_reorder` gives nothing to name", "leave `as …` out")
+            report.error(WithError, item.optional_vars, "`no_reorder` gives nothing to name", "leave `as …` out")
     return True
 
 
-def _function(found: Findings, node: ast.FunctionDef, local: frozenset[str]) -> bool:
+def _function(report: Report, node: ast.FunctionDef, bound: frozenset[str]) -> bool:
     for decorator in node.decorator_list:
         called = decorator.func if isinstance(decorator, ast.Call) else decorator
-        if not is_toolchain(found.resolve(called, local)):
-            found.report(
+        if not is_toolchain(report.resolve(called, bound)):
+            report.error(
                 DecoratorError,
                 decorator,
                 f"NKI does not know the decorator `{ast.unparse(called)}`",
@@ -242,15 +242,15 @@ def _function(found: Findings, node: ast.FunctionDef, local: frozenset[str]) -> 
     return True
 
 
-def kernel_signature(found: Findings, args: ast.arguments) -> None:
+def kernel_signature(report: Report, args: ast.arguments) -> None:
     """Judge the parameters of a kernel: each by its name, none by keyword only."""
     for arg, stars in ((args.vararg, "*"), (args.kwarg, "**")):
         if arg is not None:
             message = f"a kernel cannot take `{stars}{arg.arg}`: its arguments must be known one by one"
-            found.report(SignatureError, arg, message, "name each parameter")
+            report.error(SignatureError, arg, message, "name each parameter")
     if args.kwonlyargs and args.vararg is None:
         message = "newer NKI has no keyword-only parameters: leave the `*` out and put parameters with defaults last"
-        found.warn(args.kwonlyargs[0], message, NkiDeprecationWarning)
+        report.warn(args.kwonlyargs[0], message, NkiDeprecationWarning)
 
 
 _BY_NAME: Final[dict[str, SyntaxRule]] = {

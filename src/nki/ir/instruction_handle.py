@@ -9,7 +9,7 @@ from nki.base.source import Where, here
 class NkiInstruction:
     """A recorded instruction, as the functions of ``nki.isa`` return it."""
 
-    wanted: list[tuple[NkiInstruction, Where]] | None = None
+    requested: list[tuple[NkiInstruction, Where]] | None = None
     """The instructions that are to be complete before this one begins, and where the kernel said so. They become
     ``after`` when the kernel is complete: only then is it known which loop each of them is in.
     """
@@ -28,11 +28,11 @@ class NkiInstruction:
                     f"depends_on: a {type(producer).__name__} is no instruction",
                     fix="pass what the function of nisa returned that recorded the instruction",
                 )
-            self.wants(producer, where)
+            self.request_edge(producer, where)
         return self
 
-    def wants(self, producer: NkiInstruction, where: Where) -> None:
-        """Note that ``producer`` comes first."""
-        if self.wanted is None:
-            self.wanted = []
-        self.wanted.append((producer, where))
+    def request_edge(self, producer: NkiInstruction, where: Where) -> None:
+        """Request that ``producer`` is complete before this instruction begins."""
+        if self.requested is None:
+            self.requested = []
+        self.requested.append((producer, where))

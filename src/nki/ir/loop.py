@@ -11,16 +11,16 @@ from nki.ir.instruction import NOWHERE, Inst
 from nki.ir.types import Access, Tensor
 
 BOUNDS = range(-(1 << 31), 1 << 31)
-"""What a bound of a loop can be: a register counts the rounds."""
+"""Range of a bound: a 32-bit register counts the iterations."""
 
 
 @dataclass(slots=True)
 class For:
     """``for register in range(start, stop, step)``.
 
-    Bounds are numbers or registers, read once before the first round; ``step`` is at least 1. Nothing else writes
-    ``register``, which keeps the value of the last round that was begun. ``tensors`` are those made in the body: they
-    exist once, for all rounds.
+    Bounds are numbers or registers, read once before the first iteration; ``step`` is at least 1. Nothing else
+    writes ``register``, which keeps the value of the last iteration that was begun. ``tensors`` are those declared in
+    the body: they exist once, for all iterations.
     """
 
     register: Access
@@ -36,21 +36,21 @@ class For:
         return [bound for bound in (self.start, self.stop) if isinstance(bound, Access)]
 
     def runs(self) -> bool:
-        """Whether the body is known to run at least once."""
+        """True if the body is known to run at least once."""
         return isinstance(self.start, int) and isinstance(self.stop, int) and self.start < self.stop
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, For):
             return NotImplemented
-        bounds = _same(self.start, other.start) and _same(self.stop, other.stop) and self.step == other.step
-        return bounds and _same(self.register, other.register) and self.body == other.body
+        bounds = _same_bound(self.start, other.start) and _same_bound(self.stop, other.stop) and self.step == other.step
+        return bounds and _same_bound(self.register, other.register) and self.body == other.body
 
     __hash__ = None  # type: ignore[assignment]
 
 
 @dataclass(slots=True)
 class While:
-    """``while register``: the body runs as long as the register is not 0, asked before each round."""
+    """``while register``: the body runs as long as the register is not 0, tested before each iteration."""
 
     register: Access
     body: tuple[Statement, ...] = ()
@@ -62,13 +62,13 @@ class While:
         return [self.register]
 
     def runs(self) -> bool:
-        """Whether the body is known to run at least once."""
+        """True if the body is known to run at least once."""
         return False
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, While):
             return NotImplemented
-        return _same(self.register, other.register) and self.body == other.body
+        return _same_bound(self.register, other.register) and self.body == other.body
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -77,14 +77,14 @@ Loop = For | While
 Statement = Inst | For | While
 
 
-def _same(one: int | Access, two: int | Access) -> bool:
+def _same_bound(one: int | Access, two: int | Access) -> bool:
     if isinstance(one, Access):
         return isinstance(two, Access) and one.equals(two)
     return one == two
 
 
 def instructions(body: Iterable[Statement]) -> Iterator[Inst]:
-    """All instructions of ``body`` and of the loops in it, in the order in which they stand there."""
+    """All instructions of ``body`` and of the loops in it, in program order."""
     for statement in body:
         if isinstance(statement, Inst):
             yield statement
@@ -101,7 +101,7 @@ def loops(body: Iterable[Statement]) -> Iterator[Loop]:
 
 
 def changed(body: Iterable[Statement], change: Callable[[Inst], Iterable[Inst]]) -> tuple[Statement, ...]:
-    """``body`` with what ``change`` makes of it in the place of every instruction, those of loops too."""
+    """``body`` with every instruction, those of loops too, replaced by the instructions that ``change`` returns."""
     result: list[Statement] = []
     for statement in body:
         if isinstance(statement, Inst):
@@ -112,12 +112,12 @@ def changed(body: Iterable[Statement], change: Callable[[Inst], Iterable[Inst]])
 
 
 def declared(body: Iterable[Statement]) -> list[Tensor]:
-    """The tensors made inside the loops of ``body``, in the order of the text form."""
+    """The tensors that the loops of ``body`` declare, in the order of the text form."""
     return [tensor for loop in loops(body) for tensor in loop.tensors]
 
 
-def regions(body: Iterable[Statement]) -> Iterator[list[Inst] | Loop]:
-    """Loops, and the longest runs of instructions between them."""
+def basic_blocks(body: Iterable[Statement]) -> Iterator[list[Inst] | Loop]:
+    """The statements in order: basic blocks, which are the longest runs of instructions between loops, and loops."""
     for straight, statements in groupby(body, _is_instruction):
         if straight:
             yield [s for s in statements if isinstance(s, Inst)]
@@ -130,7 +130,7 @@ def _is_instruction(statement: Statement) -> bool:
 
 
 def touched(statement: Statement) -> list[Access]:
-    """Every window that a statement reads or writes, inside a loop too."""
+    """Every access of a statement, including those in the body of a loop."""
     if isinstance(statement, Inst):
         return [*statement.accesses(), *statement.indexed_by()]
     own = [statement.register, *statement.reads()]

@@ -1,8 +1,8 @@
-"""Edges between instructions that the user has drawn: who has to be complete before whom, whatever the data say.
+"""Edges between instructions that the user requests: the producer is complete before the consumer begins.
 
-In the IR an edge is the label of one instruction in ``after`` of another. It stays within one body, or leads from what
-surrounds a loop to an instruction in it: a loop is one statement to its surroundings, so what happens in its rounds can
-be waited for in it alone.
+In the IR an edge is the label of one instruction in ``after`` of another. Both are in one body, or the producer is in a
+body around the loop of the consumer: a loop is one statement to its surroundings, so an instruction of its iterations
+can be waited for in the loop alone.
 """
 
 from __future__ import annotations
@@ -24,62 +24,62 @@ Pairs = tuple[tuple[str, tuple[str, ...]], ...]
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """``consumer`` begins when ``producer`` is complete; ``where`` says so."""
+    """``consumer`` begins when ``producer`` is complete; ``where`` is the position of the request."""
 
     consumer: Inst
     producer: Inst
     where: Where = NOWHERE
 
     def error(self, kind: type[NkiError], message: str, fix: str) -> NkiError:
-        """An error of ``kind`` at the place that drew the edge, else at the consumer."""
+        """An error of ``kind`` at the request of the edge, else at the consumer."""
         where = self.where if self.where.span else self.consumer.where
         return kind(message, fix=fix).at(where.span, where.stack)
 
 
-def named(inst: Inst) -> str:
-    """What a message calls ``inst``."""
+def display_name(inst: Inst) -> str:
+    """The name of ``inst`` in messages."""
     name = inst.user_name or inst.label
     span = inst.where.span
     return (f"'{name}' ({inst.mnemonic})" if name else inst.mnemonic) + (f" of line {span.line}" if span else "")
 
 
-def placed(body: Iterable[Statement], around: Path = ()) -> Iterator[tuple[Inst, Path]]:
+def with_loops(body: Iterable[Statement], around: Path = ()) -> Iterator[tuple[Inst, Path]]:
     """Every instruction of ``body`` with the loops around it."""
     for statement in body:
         if isinstance(statement, Inst):
             yield statement, around
         else:
-            yield from placed(statement.body, (*around, statement))
+            yield from with_loops(statement.body, (*around, statement))
 
 
-def connect_wanted(body: Iterable[Statement]) -> None:
-    """Turn what ``depends_on`` and ``no_reorder`` have noted at instructions into labels and ``after``."""
-    found = list(placed(body))
-    paths = {id(inst): path for inst, path in found}
+def connect_requested(body: Iterable[Statement]) -> None:
+    """Turn the edges that ``depends_on`` and ``no_reorder`` requested into labels and ``after``."""
+    located = list(with_loops(body))
+    paths = {id(inst): path for inst, path in located}
     edges: list[Edge] = []
-    for inst, _ in found:
-        for producer, where in inst.wanted or ():
+    for inst, _ in located:
+        for producer, where in inst.requested or ():
             assert isinstance(producer, Inst)
             edge = Edge(inst, producer, where)
             if id(producer) not in paths:
                 raise edge.error(
                     ScheduleNameError,
-                    f"{named(inst)} depends on {named(producer)}, which is no instruction of this kernel",
+                    f"{display_name(inst)} depends on {display_name(producer)}, which is no instruction of this kernel",
                     "pass an instruction that the same run of the kernel has recorded",
                 )
             edges.append(edge)
-        inst.wanted = None
+        inst.requested = None
     _connect(edges, paths)
 
 
 def connect_names(body: Iterable[Statement], pairs: Pairs, where: Span | None) -> None:
-    """Draw the edges of ``pairs``, whose names are those that instructions were given with ``name=``.
+    """Add the edges of ``pairs``, whose names are those given to instructions with ``name=``.
 
     Raises :class:`ScheduleNameError` for a name that no instruction has, or several have.
     """
-    found = list(placed(body))
+    located = list(with_loops(body))
     by_name: dict[str, list[Inst]] = {}
-    for inst, _ in found:
+    for inst, _ in located:
         if name := inst.user_name:
             by_name.setdefault(name, []).append(inst)
     edges = [
@@ -87,23 +87,23 @@ def connect_names(body: Iterable[Statement], pairs: Pairs, where: Span | None) -
         for consumer, producers in pairs
         for producer in producers
     ]
-    _connect(edges, {id(inst): path for inst, path in found})
+    _connect(edges, {id(inst): path for inst, path in located})
 
 
 def _only(name: str, by_name: dict[str, list[Inst]], where: Span | None) -> Inst:
-    found = by_name.get(name, [])
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    candidates = by_name.get(name, [])
+    if len(candidates) == 1:
+        return candidates[0]
+    if not candidates:
         near = difflib.get_close_matches(name, by_name, 3)
         message = f"the schedule names {name!r}, and no instruction of the kernel has that name"
         fix = f"did you mean {' or '.join(map(repr, near))}?" if near else f"pass name={name!r} to an instruction"
         raise ScheduleNameError(message, fix=fix, span=where)
-    lines = sorted({inst.where.span.line for inst in found if inst.where.span})
+    lines = sorted({inst.where.span.line for inst in candidates if inst.where.span})
     raise ScheduleNameError(
-        f"the schedule names {name!r}, which {len(found)} instructions have (line {', '.join(map(str, lines))})",
+        f"the schedule names {name!r}, which {len(candidates)} instructions have (line {', '.join(map(str, lines))})",
         fix=f'give each its own, such as name=f"{name}{{i}}" in a loop',
-        span=found[-1].where.span,
+        span=candidates[-1].where.span,
     )
 
 
@@ -132,15 +132,17 @@ def check_scope(edge: Edge, consumer: Path, producer: Path) -> None:
     """Raise unless the producer stands in the loop of the consumer, or in one around it, and is another instruction."""
     if edge.consumer is edge.producer:
         raise edge.error(
-            ScheduleCycleError, f"{named(edge.consumer)} depends on itself", "name another instruction as the producer"
+            ScheduleCycleError,
+            f"{display_name(edge.consumer)} depends on itself",
+            "name another instruction as the producer",
         )
     if producer != consumer[: len(producer)] or any(a is not b for a, b in zip(producer, consumer, strict=False)):
         spans = [loop.where.span for loop in producer if not any(loop is other for other in consumer)]
         line = f" (line {spans[0].line})" if spans and spans[0] else ""
         raise edge.error(
             ScheduleScopeError,
-            f"{named(edge.consumer)} depends on {named(edge.producer)}, which is in the body of a run-time loop{line} "
-            "that the consumer is not in: in each round it would be waited for once, or never",
+            f"{display_name(edge.consumer)} depends on {display_name(edge.producer)}, which is in the body of a "
+            f"run-time loop{line} that the consumer is not in: in each round it would be waited for once, or never",
             "draw edges between instructions of one loop's body, or from before a loop to an instruction in it",
         )
 
@@ -148,21 +150,21 @@ def check_scope(edge: Edge, consumer: Path, producer: Path) -> None:
 def edges(body: Iterable[Statement]) -> list[tuple[Edge, Path, Path]]:
     """All edges below ``body``, each with the loops around its consumer and its producer.
 
-    Raises :class:`StructureError` for labels that are not there or not unique.
+    Raises :class:`StructureError` for labels that do not exist or are not unique.
     """
-    found = [(inst, path) for inst, path in placed(body) if inst.label or inst.ordered_after]
+    located = [(inst, path) for inst, path in with_loops(body) if inst.label or inst.ordered_after]
     labelled: dict[str, tuple[Inst, Path]] = {}
     fix = "compare with the output of `nki dump`"
-    for inst, path in found:
+    for inst, path in located:
         if inst.label and labelled.setdefault(inst.label, (inst, path))[0] is not inst:
             raise StructureError(f"two instructions have the label {inst.label!r}", fix=fix).at(inst.where.span)
     result: list[tuple[Edge, Path, Path]] = []
-    for inst, path in found:
+    for inst, path in located:
         for label in inst.ordered_after:
             if label not in labelled:
                 raise StructureError(f"no instruction has the label {label!r}", fix=fix).at(inst.where.span)
-            producer, its = labelled[label]
+            producer, producer_path = labelled[label]
             edge = Edge(inst, producer)
-            check_scope(edge, path, its)
-            result.append((edge, path, its))
+            check_scope(edge, path, producer_path)
+            result.append((edge, path, producer_path))
     return result

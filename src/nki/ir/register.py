@@ -59,7 +59,7 @@ class VirtualRegister(Access):
 
 
 def is_register(value: Any) -> bool:
-    """Whether an operand is a scalar register (an engine's reduction registers are floats and are none)."""
+    """True if an operand is a scalar register (an engine's reduction registers are floats and are none)."""
     if not isinstance(value, Access) or value.buffer is not Buffer.register:
         return False
     return value.dtype is int32 and value.tensor.shape == (1, 1)

@@ -1,4 +1,4 @@
-"""What ``print`` shows of tensors and registers while a kernel runs eagerly: their values."""
+"""Values of tensors and registers as text, for ``print`` in a kernel that runs eagerly."""
 
 from __future__ import annotations
 

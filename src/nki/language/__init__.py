@@ -186,7 +186,7 @@ def program_id(axis: int = 0) -> int:
 
 
 def num_programs(axes: int | None = 0) -> int:
-    """How many programs the launch grid has; 1 without a grid."""
+    """The number of programs of the launch grid; 1 without a grid."""
     if axes is None:
         _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`")
         axes = 0
@@ -196,7 +196,7 @@ def num_programs(axes: int | None = 0) -> int:
 
 
 def program_ndim() -> int:
-    """How many axes the launch grid has: 0 or 1."""
+    """The number of axes of the launch grid: 0 or 1."""
     return len(_current("nl.program_ndim").grid)
 
 

@@ -20,22 +20,22 @@ def buffer_of(buffer: Any, what: str) -> Buffer:
 
 
 def is_sbuf(buffer: Any) -> bool:
-    """Whether ``buffer`` is SBUF."""
+    """True if ``buffer`` is SBUF."""
     return buffer_of(buffer, "nl.is_sbuf") is Buffer.sbuf
 
 
 def is_psum(buffer: Any) -> bool:
-    """Whether ``buffer`` is PSUM."""
+    """True if ``buffer`` is PSUM."""
     return buffer_of(buffer, "nl.is_psum") is Buffer.psum
 
 
 def is_hbm(buffer: Any) -> bool:
-    """Whether ``buffer`` is one of the HBM regions."""
+    """True if ``buffer`` is one of the HBM regions."""
     return buffer_of(buffer, "nl.is_hbm").is_hbm
 
 
 def is_on_chip(buffer: Any) -> bool:
-    """Whether ``buffer`` is SBUF or PSUM."""
+    """True if ``buffer`` is SBUF or PSUM."""
     return buffer_of(buffer, "nl.is_on_chip").on_chip
 
 

@@ -39,7 +39,7 @@ _CHANNELS = 4
 
 
 class ReplicaGroup(NKIObject):
-    """Which ranks exchange with each other: lists of ranks that do not overlap, ``ReplicaGroup([[0, 1], [2, 3]])``.
+    """Groups of ranks that exchange with each other, disjoint lists: ``ReplicaGroup([[0, 1], [2, 3]])``.
 
     Raises :class:`ArgumentError` for anything else.
     """

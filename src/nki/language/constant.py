@@ -25,7 +25,7 @@ _TYPES: Final = (
     *(dt.float32, dt.float16, dt.bfloat16, dt.float8_e4m3fn, dt.float8_e5m2, dt.float8_e8m0fnu),
     *(dt.int32, dt.int16, dt.int8, dt.uint32, dt.uint16, dt.uint8),
 )
-"""What a constant may consist of (NKI reference, nki.language.shared_constant)."""
+"""The dtypes of constants (NKI reference, nki.language.shared_constant)."""
 
 
 def shared_constant(constant: Any) -> NkiTensor:
@@ -52,17 +52,17 @@ def shared_constant(constant: Any) -> NkiTensor:
 def _read(path: str) -> NDArray[Any]:
     note_file(path)
     try:
-        found: Any = np.load(path, allow_pickle=False)
+        loaded: Any = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise ArgumentError(
             f"nl.shared_constant: cannot read {path!r}: {error}", fix="write the file with np.save(path, array)"
         ) from None
-    if not isinstance(found, np.ndarray):
-        found.close()
+    if not isinstance(loaded, np.ndarray):
+        loaded.close()
         raise ArgumentError(
             f"nl.shared_constant: {path!r} holds several arrays", fix="save each with np.save, in a file of its own"
         )
-    array = cast("NDArray[Any]", found)
+    array = cast("NDArray[Any]", loaded)
     if array.dtype.type is np.void:  # what NumPy makes of types that it did not define itself
         raise DTypeError(
             f"nl.shared_constant: {path!r} holds elements of {array.dtype.itemsize} bytes without saying what they are",

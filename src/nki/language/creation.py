@@ -52,15 +52,15 @@ def ndarray(
 
 
 def _own_dtype(dtype: Any, where: Where) -> DType:
-    found = dt.of(dtype)
-    _outdated(where, f"dtype {dtype!r}", f"nl.{'bool_' if found is dt.bool_ else found.name}")
-    return found
+    resolved = dt.of(dtype)
+    _outdated(where, f"dtype {dtype!r}", f"nl.{'bool_' if resolved is dt.bool_ else resolved.name}")
+    return resolved
 
 
 def _own_buffer(buffer: Any, where: Where) -> Buffer:
-    found = Buffer.sbuf if buffer is None else buffer_of(buffer, "nl.ndarray")
-    _outdated(where, f"buffer {buffer!r}", f"nl.{found.value}")
-    return found
+    resolved = Buffer.sbuf if buffer is None else buffer_of(buffer, "nl.ndarray")
+    _outdated(where, f"buffer {buffer!r}", f"nl.{resolved.value}")
+    return resolved
 
 
 def _outdated(where: Where, what: str, instead: str) -> None:
@@ -106,30 +106,30 @@ def empty_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") ->
 
 def _filled(what: str, shape: Any, value: Any, dtype: Any, buffer: Any, name: str) -> NkiTensor:
     label = name or assigned_name(here(), what)
-    made = ndarray(shape, dtype, buffer, label)
-    if made.buffer.on_chip:
-        isa.memset(made, value)
-        return made
+    tensor = ndarray(shape, dtype, buffer, label)
+    if tensor.buffer.on_chip:
+        isa.memset(tensor, value)
+        return tensor
     tiles: list[NkiTensor] = []  # one, as large as the first piece, which is the largest
 
     def filled(rows: int, columns: int) -> NkiTensor:
         if not tiles:
-            tiles.append(ndarray((rows, columns), made.dtype, Buffer.sbuf, f"{label}_fill"))
+            tiles.append(ndarray((rows, columns), tensor.dtype, Buffer.sbuf, f"{label}_fill"))
             isa.memset(tiles[0], value)
         return tiles[0][0:rows, 0:columns]
 
-    pour(made, filled)
-    return made
+    pour(tensor, filled)
+    return tensor
 
 
-def pour(made: NkiTensor, tile_of: Callable[[int, int], NkiTensor]) -> None:
-    """Write ``made``, a new tensor in HBM, piece by piece from the tiles that ``tile_of(rows, columns)`` gives.
+def pour(tensor: NkiTensor, tile_of: Callable[[int, int], NkiTensor]) -> None:
+    """Write ``tensor``, a new tensor in HBM, piece by piece from the tiles that ``tile_of(rows, columns)`` gives.
 
     Emits ``nisa.dma_copy``; the first piece is the largest.
     """
-    size, start = made.size, 0
-    flat = made.reshape((size,))
-    columns = min(size, _PIECE // made.dtype.itemsize)
+    size, start = tensor.size, 0
+    flat = tensor.reshape((size,))
+    columns = min(size, _PIECE // tensor.dtype.itemsize)
     while start < size:
         left = size - start
         rows = min(current("nisa.dma_copy").target.partitions, left // columns)

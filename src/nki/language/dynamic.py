@@ -185,12 +185,12 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
 
 
 def _count(t: Access, index: Access, num_elem: Any) -> int:
-    """How many offsets of each list an indirect view of ``t`` uses."""
-    view, given = f"indirect view of '{t.name}' {t.shape}", f"offsets '{index.name}' {index.shape}"
+    """The number of offsets of each list that an indirect view of ``t`` uses."""
+    view, lists = f"indirect view of '{t.name}' {t.shape}", f"offsets '{index.name}' {index.shape}"
     each, most = GROUP * index.shape[1], min(TENSOR_GROUP, t.shape[0]) * index.shape[1]
     if num_elem is None and index.size > most:
         raise ViewError(
-            f"{view}: without num_elem all {index.size} elements of {given} would be one list; each group of {GROUP} "
+            f"{view}: without num_elem all {index.size} elements of {lists} would be one list; each group of {GROUP} "
             f"partitions has a list of its own, of {each}",
             fix=f"pass num_elem={each}, or less (on the tensor engine up to {most}, in groups of {TENSOR_GROUP})",
         )
@@ -200,7 +200,7 @@ def _count(t: Access, index: Access, num_elem: Any) -> int:
         count = 0
     if not 1 <= count <= most:
         raise ViewError(
-            f"{view}: num_elem={num_elem!r} of {given}, which have {each} for each group of {GROUP} partitions",
+            f"{view}: num_elem={num_elem!r} of {lists}, which have {each} for each group of {GROUP} partitions",
             fix=f"pass an integer from 1 to {each} (on the tensor engine up to {most})",
         )
     return count

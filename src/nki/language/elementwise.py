@@ -97,10 +97,10 @@ def combine(dst: NkiTensor, op: Op, x: Operand, y: Operand) -> None:
         return
     kind = _dtype(op, x, y)  # bits are combined in the type of the operands, and converted afterwards
     x, y = (_as_wide(side, kind) if isinstance(side, NkiTensor) else side for side in (x, y))
-    made = dst if dst.dtype.is_integer and dst.dtype.itemsize == kind.itemsize else scratch("bits", dst.shape, kind)
-    _emit(made, op, x, y)
-    if made is not dst:
-        isa.tensor_copy(dst, made)
+    computed = dst if dst.dtype.is_integer and dst.dtype.itemsize == kind.itemsize else scratch("bits", dst.shape, kind)
+    _emit(computed, op, x, y)
+    if computed is not dst:
+        isa.tensor_copy(dst, computed)
 
 
 def _emit(dst: NkiTensor, op: Op, x: Operand, y: Operand) -> None:
@@ -193,10 +193,10 @@ def apply(dst: NkiTensor, name: str, x: NkiTensor) -> None:
         isa.tensor_scalar(dst, in_sbuf(x), op, 0.0, engine=isa.engine.gpsimd)
     elif name == "invert":
         _whole_numbers("nl.invert", x=x)
-        made = dst if dst.dtype.itemsize == x.dtype.itemsize else scratch("bits", x.shape, x.dtype)
-        isa.tensor_scalar(made, x, op, 0)
-        if made is not dst:
-            isa.tensor_copy(dst, made)
+        computed = dst if dst.dtype.itemsize == x.dtype.itemsize else scratch("bits", x.shape, x.dtype)
+        isa.tensor_scalar(computed, x, op, 0)
+        if computed is not dst:
+            isa.tensor_copy(dst, computed)
     elif name == "sin":
         sine(dst, x, 0.0)
     elif name == "logical_not":

@@ -10,13 +10,13 @@ from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, IndexRangeError
 from nki.ir.types import Access, Dynamic, is_element_indexed, is_row_indexed
+from nki.language.deferred_error import defer_error
 from nki.language.dynamic import keep_elements, one_index, second_index
-from nki.language.unusable import unusable
 
 T = TypeVar("T", bound=Access)
 Index = int | slice | Any
 Run = tuple[int, int, int, Access | None]
-"""What an index takes of a dimension: start, number of elements (0: the dimension goes), step, run-time index."""
+"""Part of a dimension that an index takes: start, number of elements (0: the dimension goes), step, run-time index."""
 _NONE = -1
 """Stands for the number of elements of a slice that has none."""
 
@@ -46,15 +46,15 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
     choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
     """
     keys = cast(tuple[Index, ...], key) if isinstance(key, tuple) else (key,)
-    given, shape, strides = len(keys), t.shape, t.strides
+    indexed, shape, strides = len(keys), t.shape, t.strides
     for item in keys:
         if item is Ellipsis:
             keys = _spread(keys, len(shape))
-            given = len(keys)
+            indexed = len(keys)
             break
-    if given > len(shape):
+    if indexed > len(shape):
         raise IndexRangeError(
-            f"'{t.name}' of shape {shape} has {len(shape)} dimensions; {given} indices were given",
+            f"'{t.name}' of shape {shape} has {len(shape)} dimensions; {indexed} indices were given",
             fix="give at most one index per dimension",
         )
     dynamic = t.dynamic
@@ -95,13 +95,13 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
         elif dim == 0 and on_chip:
             sizes.append(1)
             steps.append(strides[0])
-    sizes.extend(shape[given:])
-    steps.extend(strides[given:])
+    sizes.extend(shape[indexed:])
+    steps.extend(strides[indexed:])
     if len(sizes) < 1 + on_chip:
         sizes.append(1)
         steps.append(1)
-    made = t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic)
-    return made if empty is None else unusable(made, _no_elements(t, empty, keys[empty]))
+    view = t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic)
+    return view if empty is None else defer_error(view, _no_elements(t, empty, keys[empty]))
 
 
 def _no_elements(t: Access, dim: int, item: Any) -> IndexRangeError:

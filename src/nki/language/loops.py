@@ -78,7 +78,7 @@ def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> Dyn
 
 
 class DynamicRange:
-    """What :func:`dynamic_range` gives to a ``for`` loop."""
+    """The iterable that :func:`dynamic_range` gives to a ``for`` loop."""
 
     def __init__(self, start: Bound, stop: Bound, step: int, where: Where) -> None:
         self.start = start

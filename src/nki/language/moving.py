@@ -36,16 +36,16 @@ def where(condition: Any, x: Any, y: Any, dtype: Any = None) -> NkiTensor:
     float32. Raises :class:`ShapeError` for shapes that do not fit. Emits ``nisa.tensor_scalar`` (the condition as
     uint8), ``nisa.tensor_copy`` or ``nisa.memset``, and ``nisa.tensor_copy_predicated``.
     """
-    chosen = tile_of(condition, "nl.where", "condition")
+    mask = tile_of(condition, "nl.where", "condition")
     yes, no = operand_of(x, "nl.where", "x"), operand_of(y, "nl.where", "y")
     tiles = {name: t for name, t in (("x", yes), ("y", no)) if isinstance(t, NkiTensor)}
-    chosen, *repeated = aligned("nl.where", condition=chosen, **tiles)
+    mask, *repeated = aligned("nl.where", condition=mask, **tiles)
     both = dict(zip(tiles, repeated, strict=True))
     yes, no = both.get("x", yes), both.get("y", no)
-    dst = result("where", chosen.shape, _type(yes, no) if dtype is None else dtype)
+    dst = result("where", mask.shape, _type(yes, no) if dtype is None else dtype)
     _fill(dst, no)
-    predicate = scratch("predicate", chosen.shape, dt.uint8)
-    isa.tensor_scalar(predicate, chosen, OPS["not_equal"], 0.0)
+    predicate = scratch("predicate", mask.shape, dt.uint8)
+    isa.tensor_scalar(predicate, mask, OPS["not_equal"], 0.0)
     if isinstance(yes, NkiTensor) and yes.dtype is not dst.dtype:
         converted = scratch("chosen", dst.shape, dst.dtype)
         isa.tensor_copy(converted, yes)
@@ -74,20 +74,20 @@ def gather_flattened(data: Any, indices: Any, axis: int = 0, dtype: Any = None) 
     ``nisa.nc_n_gather``, which takes uint32, and ``nisa.tensor_copy`` for other dtypes or a tile in PSUM.
     """
     tile = in_sbuf(tile_of(data, "nl.gather_flattened", "data"))
-    chosen = in_sbuf(tile_of(indices, "nl.gather_flattened", "indices"))
-    if chosen.dtype is dt.int32:
-        chosen = chosen.view(dt.uint32)
-    elif chosen.dtype.is_integer and chosen.dtype is not dt.uint32:
-        narrow, chosen = chosen, scratch("indices", chosen.shape, dt.uint32)
-        isa.tensor_copy(chosen, narrow)
+    offsets = in_sbuf(tile_of(indices, "nl.gather_flattened", "indices"))
+    if offsets.dtype is dt.int32:
+        offsets = offsets.view(dt.uint32)
+    elif offsets.dtype.is_integer and offsets.dtype is not dt.uint32:
+        narrow, offsets = offsets, scratch("indices", offsets.shape, dt.uint32)
+        isa.tensor_copy(offsets, narrow)
     if axis != 0:
         raise ArgumentError(f"nl.gather_flattened: axis={axis!r}; only 0 is defined", fix="leave it out")
     kind = tile.dtype if dtype is None else dt.of(dtype)
-    dst = result("gather_flattened", chosen.shape, kind)
-    found = dst if kind is tile.dtype else scratch("found", chosen.shape, tile.dtype)
-    isa.nc_n_gather(found, tile, chosen)
-    if found is not dst:
-        isa.tensor_copy(dst, found)
+    dst = result("gather_flattened", offsets.shape, kind)
+    gathered = dst if kind is tile.dtype else scratch("found", offsets.shape, tile.dtype)
+    isa.nc_n_gather(gathered, tile, offsets)
+    if gathered is not dst:
+        isa.tensor_copy(dst, gathered)
     return dst
 
 

@@ -113,14 +113,14 @@ def common_shape(what: str, **tiles: NkiTensor) -> tuple[int, ...]:
     """
     ndim = max(t.ndim for t in tiles.values())
     shapes = [_shape_in(t, ndim) for t in tiles.values()]
-    sizes = [set(found) - {1} or {1} for found in zip(*shapes, strict=True)] if None not in shapes else []  # pyright: ignore[reportArgumentType]
-    if not sizes or any(len(found) > 1 for found in sizes):
+    sizes = [set(extents) - {1} or {1} for extents in zip(*shapes, strict=True)] if None not in shapes else []  # pyright: ignore[reportArgumentType]
+    if not sizes or any(len(extents) > 1 for extents in sizes):
         listed = " and ".join(f"{name} '{t.name}' {t.shape}" for name, t in tiles.items())
         raise ShapeError(
             f"{what}: {listed} do not fit each other",
             fix="give them the same shape; a dimension of size 1 is repeated, others are not",
         )
-    return tuple(found.pop() for found in sizes)
+    return tuple(extents.pop() for extents in sizes)
 
 
 def _shape_in(t: NkiTensor, ndim: int) -> tuple[int, ...] | None:

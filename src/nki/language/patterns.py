@@ -15,9 +15,9 @@ from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.tensor_verifier import MAX_DIMS
 from nki.ir.types import Access, Dynamic, IndexKind
+from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
-from nki.language.unusable import unusable
 
 T = TypeVar("T", bound=Access)
 
@@ -28,7 +28,7 @@ def ap(
     """The elements of the storage of ``t`` at ``offset + index_0 * step_0 + index_1 * step_1 + …``."""
     kind = t.dtype if dtype is None else dt.of(dtype)
     pairs = _pairs(t, pattern)
-    given = _shown(pairs)
+    shown = _shown(pairs)
     if t.dynamic is not None:
         raise DynamicIndexError(
             f"ap on a view of '{t.name}' that is indexed at run time by '{t.dynamic.source.name}': ap addresses "
@@ -46,7 +46,7 @@ def ap(
         column = column_index(t, dimension(t, indirect_dim, "ap"), vector_offset, "ap", columns=True)
         if column.size < pairs[0][1]:
             raise ViewError(
-                f"ap on '{t.name}' {t.shape}: pattern {given} has {pairs[0][1]} rows, and vector_offset "
+                f"ap on '{t.name}' {t.shape}: pattern {shown} has {pairs[0][1]} rows, and vector_offset "
                 f"'{column.name}' {column.shape} has {column.size} indices",
                 fix=f"make the first count {column.size}, or pass {pairs[0][1]} indices",
             )
@@ -61,11 +61,11 @@ def ap(
                 fix="add an offset that is known when the kernel is compiled to offset=",
             )
         dynamic = Dynamic(one_index(t, dim, scalar_offset), _index_step(t, dim, kind))
-    problem = _partition_problem(t, pairs, given, start, kind) if t.buffer.on_chip else None
-    problem = problem or _extent_problem(t, pairs, given, start, kind)
+    problem = _partition_problem(t, pairs, shown, start, kind) if t.buffer.on_chip else None
+    problem = problem or _extent_problem(t, pairs, shown, start, kind)
     shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
-    made = t.__class__(t.tensor, start, shape, strides, kind, dynamic)
-    return made if problem is None else unusable(made, problem)
+    view = t.__class__(t.tensor, start, shape, strides, kind, dynamic)
+    return view if problem is None else defer_error(view, problem)
 
 
 def view(t: T, dtype: Any) -> T:
@@ -142,7 +142,7 @@ _EXAMPLE = "pass a list of pairs, outermost dimension first, such as [[64, 128],
 
 
 def _start(t: Access, offset: Any, kind: DType) -> int:
-    """Where the pattern starts: ``offset`` from the start of the storage, or where the view itself starts."""
+    """The first element of the pattern: ``offset`` from the start of the storage, or the start of the view."""
     size = kind.itemsize
     inherited, rest = divmod(t.offset * t.dtype.itemsize, size)
     if offset is None:
@@ -174,7 +174,7 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
 
 
 def _index_step(t: Access, dim: int, kind: DType) -> int:
-    """What an index on dimension ``dim`` of ``t`` moves by, in elements of ``kind``."""
+    """The step of an index on dimension ``dim`` of ``t``, in elements of ``kind``."""
     step, rest = divmod(t.strides[dim] * t.dtype.itemsize, kind.itemsize)
     if rest:
         raise ViewError(
@@ -196,13 +196,13 @@ def _check_storage(t: Access, kind: DType) -> None:
         )
 
 
-def _partition_problem(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> NkiError | None:
+def _partition_problem(t: Access, pairs: list[tuple[int, int]], shown: str, start: int, kind: DType) -> NkiError | None:
     """On chip a pattern is the same in neighbouring partitions, and stays in each; the error where it does not stay."""
     _check_storage(t, kind)
     storage = f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} in {t.buffer.value}"
     if not 2 <= len(pairs) <= MAX_DIMS:
         raise ViewError(
-            f"ap on {storage}: pattern {given} has {len(pairs)} dimensions; on chip it has 2 to {MAX_DIMS}, and "
+            f"ap on {storage}: pattern {shown} has {len(pairs)} dimensions; on chip it has 2 to {MAX_DIMS}, and "
             "the first is the partitions",
             fix="append [1, 1]"
             if len(pairs) < 2
@@ -214,27 +214,27 @@ def _partition_problem(t: Access, pairs: list[tuple[int, int]], given: str, star
         pairs[0] = (free, 1)
     elif step != free:
         raise ViewError(
-            f"ap on {storage}: pattern {given} steps {step} elements from partition to partition; a partition of "
+            f"ap on {storage}: pattern {shown} steps {step} elements from partition to partition; a partition of "
             f"the storage has {free} {kind} elements, and engines read neighbouring partitions",
             fix=f"make the first pair [{free}, {count}]",
         )
     within = start % free + sum((n - 1) * s for s, n in pairs[1:])
     if start >= 0 and within >= free:
         return ViewError(
-            f"ap on {storage}: pattern {given} at {start} reaches element {within} of a partition, which has "
+            f"ap on {storage}: pattern {shown} at {start} reaches element {within} of a partition, which has "
             f"{free} {kind} elements",
             fix=f"keep the furthest element of the free dimensions below {free}",
         )
     return None
 
 
-def _extent_problem(t: Access, pairs: list[tuple[int, int]], given: str, start: int, kind: DType) -> NkiError | None:
+def _extent_problem(t: Access, pairs: list[tuple[int, int]], shown: str, start: int, kind: DType) -> NkiError | None:
     """The error unless the pattern stays in the storage; where an index is added at run time, with index 0."""
     total = t.tensor.nbytes // kind.itemsize
     furthest = start + sum((n - 1) * s for s, n in pairs)
     if start < 0 or furthest >= total:
         return IndexRangeError(
-            f"ap on '{t.name}' {t.tensor.shape} {t.tensor.dtype}: pattern {given} at {start} reaches from element "
+            f"ap on '{t.name}' {t.tensor.shape} {t.tensor.dtype}: pattern {shown} at {start} reaches from element "
             f"{start} to {furthest}; the storage has {total} {kind} elements",
             fix=f"keep the offset at least 0, and offset plus all (count - 1) * step below {total}",
         )

@@ -24,18 +24,18 @@ def rand(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> N
     HBM, tiles are made so and copied with ``nisa.dma_copy``.
     """
     label = name or assigned_name(here(), "rand")
-    made = ndarray(shape, dtype, buffer, label)
-    if not made.buffer.on_chip:
-        pour(made, lambda rows, columns: rand((rows, columns), made.dtype, Buffer.sbuf, f"{label}_part"))
-        return made
+    tensor = ndarray(shape, dtype, buffer, label)
+    if not tensor.buffer.on_chip:
+        pour(tensor, lambda rows, columns: rand((rows, columns), tensor.dtype, Buffer.sbuf, f"{label}_part"))
+        return tensor
     if current("nl.rand").target.generation >= 4:
-        isa.rand2(made, 0.0, 1.0)
-        return made
-    bits = scratch(f"{label}_bits", made.shape, dt.uint32)
+        isa.rand2(tensor, 0.0, 1.0)
+        return tensor
+    bits = scratch(f"{label}_bits", tensor.shape, dt.uint32)
     isa.rng(bits)
     isa.tensor_scalar(bits, bits, OPS["right_shift"], 8)
-    isa.tensor_scalar(made, bits, OPS["multiply"], 2.0**-24)
-    return made
+    isa.tensor_scalar(tensor, bits, OPS["multiply"], 2.0**-24)
+    return tensor
 
 
 def random_seed(seed: Any) -> None:
@@ -44,15 +44,15 @@ def random_seed(seed: Any) -> None:
     ``seed``: a (1, 1) tile in SBUF or PSUM; with a :class:`NkiPortabilityWarning` also an integer. Emits
     ``nisa.set_rng_seed``. Raises :class:`ShapeError` for another tile.
     """
-    given = operand_of(seed, "nl.random_seed", "seed")
-    if not isinstance(given, NkiTensor):
+    value = operand_of(seed, "nl.random_seed", "seed")
+    if not isinstance(value, NkiTensor):
         lifted(f"nl.random_seed({seed!r}): NKI's own takes a (1, 1) tile (known issues of NKI 0.3)")
-        given = full((1, 1), given, dt.int32 if given < 1 << 31 else dt.uint32, Buffer.sbuf, "seed")
-    if given.size != 1:
+        value = full((1, 1), value, dt.int32 if value < 1 << 31 else dt.uint32, Buffer.sbuf, "seed")
+    if value.size != 1:
         raise ShapeError(
-            f"nl.random_seed: seed '{given.name}' {given.shape} is not one number", fix="pass a (1, 1) tile"
+            f"nl.random_seed: seed '{value.name}' {value.shape} is not one number", fix="pass a (1, 1) tile"
         )
-    isa.set_rng_seed(given)
+    isa.set_rng_seed(value)
 
 
 def dropout(x: Any, rate: Any, dtype: Any = None) -> NkiTensor:

@@ -89,20 +89,20 @@ def _split(t: Access, dim: int, group: tuple[str, ...], sizes: dict[str, int]) -
     """The sizes of the parts of dimension ``dim``."""
     size = t.shape[dim]
     unknown = [name for name in group if name not in sizes]
-    known = math.prod(sizes[name] for name in group if name in sizes)
+    product = math.prod(sizes[name] for name in group if name in sizes)
     if len(unknown) > 1:
         raise ViewError(
             f"rearrange of '{t.name}' {t.shape}: dimension {dim} is split into {group}, and the sizes of "
             f"{', '.join(map(repr, unknown))} are unknown",
             fix="give all of them but one in fixed_sizes",
         )
-    if size % known or (not unknown and known != size):
+    if size % product or (not unknown and product != size):
         raise ViewError(
             f"rearrange of '{t.name}' {t.shape}: dimension {dim} has {size} elements; {group} with fixed_sizes={sizes} "
-            f"takes {'a multiple of ' if unknown else ''}{known}",
+            f"takes {'a multiple of ' if unknown else ''}{product}",
             fix=f"choose sizes whose product is {size}",
         )
-    return tuple(sizes.get(name, size // known) for name in group)
+    return tuple(sizes.get(name, size // product) for name in group)
 
 
 __all__ = ["rearrange"]

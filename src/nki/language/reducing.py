@@ -132,9 +132,9 @@ def _reduced(what: str, op: str, x: Any, axis: Any, dtype: Any, keepdims: bool) 
 def _arguments(what: str, x: Any, axis: Any) -> tuple[NkiTensor, tuple[int, ...]]:
     """The tile and its reduced dimensions, counted from the front and sorted."""
     tile = tile_of(x, what)
-    given: tuple[Any, ...] = tuple(cast("list[Any]", axis)) if isinstance(axis, tuple | list) else (axis,)
+    entries: tuple[Any, ...] = tuple(cast("list[Any]", axis)) if isinstance(axis, tuple | list) else (axis,)
     try:
-        axes = tuple(sorted(a + tile.ndim if a < 0 else a for a in map(operator.index, given)))
+        axes = tuple(sorted(a + tile.ndim if a < 0 else a for a in map(operator.index, entries)))
     except TypeError:
         raise ArgumentError(f"{what}: axis={axis!r} is no integer, nor several", fix="pass 1, or (1, 2)") from None
     if not axes or len(set(axes)) < len(axes) or axes[0] < 1 or axes[-1] >= tile.ndim:

@@ -1,4 +1,4 @@
-"""What NKI Beta 1 had and NKI no longer has, and what to write instead.
+"""Names of NKI Beta 1 that NKI no longer has, each with its replacement.
 
 Source: the public migration guides from Beta 1 to Beta 2 (NKI 0.2) and on to NKI 0.3, and the release notes up to 0.6.
 A name counts as removed only where the module does not have it.
@@ -80,7 +80,7 @@ _IN_PSUM: Final = frozenset({"nki.isa.nc_matmul", "nki.isa.nc_transpose"})
 
 
 def result_fix(call: ast.Call, keywords: list[ast.keyword], user: ast.stmt | None, full: str) -> str:
-    """How to write a call of ``nki.isa`` whose result a statement uses, as Beta 1 had it.
+    """The fix for a call of ``nki.isa`` whose result a statement uses, as Beta 1 had it.
 
     ``keywords``: those of the call that its function still has. ``full``: the function's full name.
     """
@@ -91,8 +91,9 @@ def result_fix(call: ast.Call, keywords: list[ast.keyword], user: ast.stmt | Non
         case ast.AugAssign(target=target, op=ast.Add()) if full == "nki.isa.nc_matmul":
             return f"write `{_with_destination(call, keywords, target)}`: calls with the same tile in PSUM accumulate"
         case ast.Assign(targets=[ast.Name() as target]):
-            made = f"`{target.id} = nl.ndarray(shape, dtype, buffer={buffer})`"
-            return f"allocate the destination and pass it: {made}, then `{_with_destination(call, keywords, target)}`"
+            allocation = f"`{target.id} = nl.ndarray(shape, dtype, buffer={buffer})`"
+            rewritten = _with_destination(call, keywords, target)
+            return f"allocate the destination and pass it: {allocation}, then `{rewritten}`"
         case _:
             name = ast.unparse(call.func)
             return f"allocate the destination first and pass it: `{name}(dst=tile, ...)`"

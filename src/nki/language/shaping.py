@@ -22,15 +22,15 @@ def _seen(t: T, shape: tuple[int, ...], strides: tuple[int, ...]) -> T:
 
 def permute(t: T, dims: Any) -> T:
     """Dimension ``i`` of the result is dimension ``dims[i]``."""
-    given = tuple(cast("list[Any]", dims)) if isinstance(dims, tuple | list) else (dims,)
-    order = [dimension(t, dim, "permute") for dim in given]
+    requested = tuple(cast("list[Any]", dims)) if isinstance(dims, tuple | list) else (dims,)
+    order = [dimension(t, dim, "permute") for dim in requested]
     if sorted(order) != list(range(t.ndim)):
         raise ViewError(
-            f"permute of '{t.name}' {t.shape} by {given}, which does not name each of its {t.ndim} dimensions once",
+            f"permute of '{t.name}' {t.shape} by {requested}, which does not name each of its {t.ndim} dimensions once",
             fix=f"pass a tuple with 0 to {t.ndim - 1} in the order that you need",
         )
     if order[0] != 0:
-        keep_first(t, f"permute by {given}")
+        keep_first(t, f"permute by {requested}")
     return _seen(t, tuple(t.shape[dim] for dim in order), tuple(t.strides[dim] for dim in order))
 
 
@@ -77,9 +77,9 @@ def squeeze_dim(t: T, dim: int) -> T:
     return _seen(t, t.shape[:at] + t.shape[at + 1 :], t.strides[:at] + t.strides[at + 1 :])
 
 
-def reshape(t: T, given: Any) -> T:
+def reshape(t: T, requested: Any) -> T:
     """The same elements, in row-major order, in another shape."""
-    wanted = _sizes(t, "reshape", given)
+    wanted = _sizes(t, "reshape", requested)
     if not wanted:
         raise ViewError(f"reshape of '{t.name}' {t.shape} to no dimensions", fix="keep at least one dimension")
     if math.prod(wanted) != t.size:
@@ -120,13 +120,13 @@ def reshape_dim(t: T, dim: int, shape: Any) -> T:
             f"reshape_dim of dimension {at} of '{t.name}' {t.shape} into {wanted}",
             fix="pass sizes of at least 1; one of them may be -1, which stands for what the others leave",
         )
-    known = math.prod(n for n in wanted if n != -1)
-    if open_ and size % known == 0:
-        wanted = _put(wanted, open_[0], size // known)
+    product = math.prod(n for n in wanted if n != -1)
+    if open_ and size % product == 0:
+        wanted = _put(wanted, open_[0], size // product)
     if math.prod(wanted) != size:
         raise ViewError(
             f"reshape_dim of dimension {at} of '{t.name}' {t.shape} into {wanted}: it has {size} elements, and the "
-            f"sizes {'do not divide that' if open_ else f'make {known}'}",
+            f"sizes {'do not divide that' if open_ else f'make {product}'}",
             fix=f"choose sizes whose product is {size}",
         )
     if at == 0 and wanted[0] != size:
@@ -161,13 +161,13 @@ def flatten_dims(t: T, start_dim: int, end_dim: int) -> T:
     return _seen(t, (*t.shape[:start], merged, *t.shape[last:]), (*t.strides[:start], *step, *t.strides[last:]))
 
 
-def _sizes(t: Access, what: str, given: Any, least: int = 1) -> tuple[int, ...]:
-    """``given`` as sizes of dimensions."""
-    items = cast("tuple[Any, ...]", given) if isinstance(given, tuple | list) else (given,)
+def _sizes(t: Access, what: str, requested: Any, least: int = 1) -> tuple[int, ...]:
+    """``requested`` as sizes of dimensions."""
+    items = cast("tuple[Any, ...]", requested) if isinstance(requested, tuple | list) else (requested,)
     try:
         wanted = tuple(operator.index(n) for n in items)
     except TypeError:
-        raise ViewError(f"{what} of '{t.name}' to {given!r}", fix="pass integers: the new sizes") from None
+        raise ViewError(f"{what} of '{t.name}' to {requested!r}", fix="pass integers: the new sizes") from None
     if any(n < least for n in wanted):
         raise ViewError(
             f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1",

@@ -1,4 +1,4 @@
-"""``NkiTensor``: what a kernel holds in its hands, a view of storage. Nothing that makes another view copies elements.
+"""``NkiTensor``: the tensor that a kernel holds, a view of storage. Nothing that makes another view copies elements.
 
 The methods say what a view is; ``indexing``, ``shaping``, ``rearranging``, ``patterns`` and ``dynamic`` make it.
 """
@@ -90,8 +90,8 @@ class NkiTensor(Access):
         On chip dimension 0 keeps its size. Raises :class:`ViewError` for another number of elements, or a layout that
         would need a copy.
         """
-        given = sizes if shape is None else (*sizes, shape)
-        return shaping.reshape(self, given[0] if len(given) == 1 else given)
+        requested = sizes if shape is None else (*sizes, shape)
+        return shaping.reshape(self, requested[0] if len(requested) == 1 else requested)
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Dimension ``dim`` split into dimensions of ``shape``, of which one may be -1. Not the partitions on chip."""
@@ -159,11 +159,11 @@ class NkiTensor(Access):
         return patterns.get_pattern(self)
 
     def is_contiguous(self) -> bool:
-        """Whether the elements (on chip: those of a partition) lie one behind the other in row-major order."""
+        """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
         return is_contiguous(self)
 
     def is_indirect(self) -> bool:
-        """Whether an index known only at run time is part of the view's address."""
+        """True if an index known only at run time is part of the view's address."""
         return self.dynamic is not None
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:

@@ -19,7 +19,7 @@ from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
-from nki.ir.ordering import Edge, edges, named
+from nki.ir.ordering import Edge, display_name, edges
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access
 from nki.passes.stage import CoreStage
@@ -180,7 +180,7 @@ def _cycle(
 
 def _words(statement: Statement) -> str:
     if isinstance(statement, Inst):
-        return named(statement)
+        return display_name(statement)
     span = statement.where.span
     return "the run-time loop" + (f" of line {span.line}" if span else "")
 

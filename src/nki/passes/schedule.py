@@ -4,7 +4,7 @@ Engines and DMA rings are assigned by load (``scheduling.engine_assignment``); t
 instructions of every region by the same estimates (``scheduling.list_scheduler``). Program order stays where the new
 order would not end sooner. Results are the same in any case: no instruction begins before the ones that it depends on.
 
-Run-time loops are barriers; the regions between them are scheduled one by one.
+Run-time loops are barriers; the basic_blocks between them are scheduled one by one.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from nki.analysis.memory_effects import annotate_effects
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Statement, regions
-from nki.ir.ordering import named
+from nki.ir.loop import For, Statement, basic_blocks
+from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
@@ -49,7 +49,7 @@ class Schedule(CoreStage):
             return core.with_body(_Scheduler(core, assignment, reorder).body(core.body))
         if without:
             error = QueueError(
-                f"{named(without[0])} has no queue, and other instructions have one",
+                f"{display_name(without[0])} has no queue, and other instructions have one",
                 fix="put every instruction on a queue, or none",
             )
             raise error.at(without[0].where.span, without[0].where.stack)
@@ -73,7 +73,7 @@ class _Scheduler:
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
         result: list[Statement] = []
-        for region in regions(body):
+        for region in basic_blocks(body):
             if isinstance(region, list):
                 result.extend(self.region(region))
             else:
@@ -99,7 +99,7 @@ def predicted_ns(kernel: CoreProgram, target: Target) -> float:
 
 def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: GraphBuilder) -> float:
     total = 0.0
-    for region in regions(body):
+    for region in basic_blocks(body):
         if isinstance(region, list):
             names = {name: number for number, name in enumerate(dict.fromkeys(inst.queue for inst in region))}
             queues = [names[inst.queue] for inst in region]

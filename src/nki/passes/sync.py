@@ -6,7 +6,7 @@ their counts. A wait is left out where another one implies it: the clock of a qu
 all the others, and grows by the clock of what it has waited for (vector clocks).
 
 A run-time loop is a barrier. It begins when everything before it is complete, its rounds follow one another, and what
-stands behind it begins when the last round is complete; at each of these points all semaphores start again at 0. So the
+follows it begins when the last round is complete; at each of these points all semaphores start again at 0. So the
 counts of a body are those of one round, and of a kernel without loops those of a launch.
 """
 
@@ -20,15 +20,17 @@ import numpy as np
 
 from nki.analysis.dependence import Ids, ReachingAccesses
 from nki.analysis.memory_effects import annotate_effects, effects_of
+from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, regions
-from nki.ir.ordering import named
+from nki.ir.loop import Statement, basic_blocks
+from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
 from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 Clock = list[int]
+"""By queue, the number of its instructions that are known to be complete."""
 
 
 @dataclass(frozen=True)
@@ -38,209 +40,230 @@ class Sync(CoreStage):
     name: ClassVar[str] = "sync"
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
-        """``core`` with the waits that it needs. Waits that it already has stay as they are.
+        """``core`` with the waits that it needs. A program that has waits keeps them.
 
         Raises :class:`MissingWaitError` or :class:`QueueDeadlockError` if those do not keep the order that instructions
         need.
         """
         if any(inst.waits for inst in core.instructions()):
-            _check_core(core)
+            _WaitChecker(core).body(core.body)
             return core
-        return core.with_body(_Waiting(core).body(core.body))
+        return core.with_body(_WaitInserter(core).body(core.body))
 
     def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Every instruction is on a queue."""
+        """Every instruction is on a queue, waits keep every dependence, and all queues can run to their end.
+
+        The dependences and queues take as long as the stage itself: ``OPEN_NKI_CHECK_STAGES=1`` checks them.
+        """
         lost = [inst for inst in program.instructions() if not inst.queue]
         assert not lost, f"sync left {lost} without a queue"
+        if knobs.check_stages():
+            check_waits(program)
+
+
+def check_waits(program: Program) -> None:
+    """Raise unless the waits of each core keep all dependences, and let all queues run to their end.
+
+    Dependences are those of the instructions in program order, and the edges that labels draw.
+    """
+    for core in program.cores:
+        _WaitChecker(core).body(core.body)
 
 
 @dataclass(slots=True)
-class _Progress:
-    """What is known of the instructions before this one, by their numbers, and of the queues in this region."""
+class _History:
+    """Queue, position and clock of every instruction before the current one, by number."""
 
     queue: list[int] = field(default_factory=list[int])
     position: list[int] = field(default_factory=list[int])
-    """How many instructions of its queue, in its region, are complete with it."""
+    """Number of instructions of the queue, in the basic block, that are complete with the instruction."""
     clock: list[Clock] = field(default_factory=list[Clock])
-    """By queue, how many are known to be complete when it begins."""
+    """The clock of the queue when the instruction begins."""
 
 
-def _later(one: Clock, two: Clock) -> Clock:
-    """What is known where both are."""
+def _join(one: Clock, two: Clock) -> Clock:
+    """The join of two vector clocks: the later time of each component."""
     return [a if a > b else b for a, b in zip(one, two, strict=True)]  # several times as quick as map(max, …)
 
 
-class _Waiting:
-    """Finds the waits of a kernel, region by region."""
+class _BlockVisitor:
+    """Visits a program block by block, in program order, and replaces the instructions of each block."""
 
-    def __init__(self, kernel: CoreProgram) -> None:
-        self.reaching = ReachingAccesses(annotate_effects(kernel, kernel.placement))
+    def __init__(self, core: CoreProgram) -> None:
+        self.reaching = ReachingAccesses(annotate_effects(core, core.placement))
         self.queues: dict[str, int] = {}
-        for inst in kernel.instructions():
+        count = 0
+        for inst in core.instructions():
             self.queues.setdefault(inst.queue, len(self.queues))
+            count += 1
         self.names = list(self.queues)
-        self.before = _Progress()
-        self.arrays = (
-            np.zeros((2, sum(1 for _ in kernel.instructions())), np.int64) if self.reaching.has_large_memories else None
-        )
-        """Queues and positions once more, for windows of very many atoms."""
+        self.history = _History()
+        self.arrays = np.zeros((2, count), np.int64) if self.reaching.has_large_memories else None
+        """Queues and positions of the history, for accesses of very many alias classes."""
         self.labels: dict[str, int] = {}
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
         result: list[Statement] = []
-        for region in regions(body):
-            if isinstance(region, list):
-                result.extend(self.region(region))
+        for block in basic_blocks(body):
+            if isinstance(block, list):
+                result.extend(self.block(block))
             else:
-                result.append(replace(region, body=tuple(self.body(region.body))))
+                result.append(replace(block, body=tuple(self.body(block.body))))
         return result
 
-    def region(self, instructions: list[Inst]) -> list[Inst]:
-        """The instructions with their waits; what other regions do is complete, or has not begun."""
-        reaching, before, queues, names = self.reaching, self.before, self.queues, self.names
-        queue_of, position_of, clock_of = before.queue, before.position, before.clock
+    def block(self, instructions: list[Inst]) -> list[Inst]:
+        """The instructions of a block; all blocks before it are complete."""
+        raise NotImplementedError
+
+
+class _WaitInserter(_BlockVisitor):
+    """Adds to each instruction the waits that no other wait implies."""
+
+    def block(self, instructions: list[Inst]) -> list[Inst]:
+        reaching, queues, names = self.reaching, self.queues, self.names
+        queue_of, position_of, clock_of = self.history.queue, self.history.position, self.history.clock
         floor = reaching.floor = number = len(queue_of)
         counts = [0] * len(queues)
         clocks: list[Clock] = [[0] * len(queues)] * len(queues)
         result: list[Inst] = []
         for inst in instructions:
-            mine = queues[inst.queue]
-            touched = effects_of(inst)
-            producers = reaching.visit(number, mine, touched)
-            if touched.large_reads or touched.large_writes:
-                producers |= self.unknown(reaching.visit_large(number, mine, touched), clocks[mine], floor)
+            queue = queues[inst.queue]
+            effects = effects_of(inst)
+            producers = reaching.visit(number, queue, effects)
+            if effects.large_reads or effects.large_writes:
+                producers |= self.incomplete(reaching.visit_large(number, queue, effects), clocks[queue], floor)
             if inst.ordered_after:
                 producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
             if inst.label:
                 self.labels[inst.label] = number
-            clock = clocks[mine]
-            needed = [p for p in producers if position_of[p] > clock[queue_of[p]] and queue_of[p] != mine]
+            clock = clocks[queue]
+            needed = [p for p in producers if position_of[p] > clock[queue_of[p]] and queue_of[p] != queue]
             if needed:
                 needed.sort(reverse=True)  # a later one may imply an earlier one, never the other way round
                 waits: list[tuple[str, int]] = []
                 for p in needed:
-                    its, count = queue_of[p], position_of[p]
-                    if count > clock[its]:
-                        waits.append((names[its], count))
-                        clock = _later(clock, clock_of[p])
-                        clock[its] = count
-                clocks[mine] = clock
+                    producer_queue, position = queue_of[p], position_of[p]
+                    if position > clock[producer_queue]:
+                        waits.append((names[producer_queue], position))
+                        clock = _join(clock, clock_of[p])
+                        clock[producer_queue] = position
+                clocks[queue] = clock
                 inst = inst.with_schedule(waits=tuple(waits))
-            counts[mine] += 1
-            queue_of.append(mine)
-            position_of.append(counts[mine])
+            counts[queue] += 1
+            queue_of.append(queue)
+            position_of.append(counts[queue])
             clock_of.append(clock)
             if self.arrays is not None:
-                self.arrays[:, number] = mine, counts[mine]
+                self.arrays[:, number] = queue, counts[queue]
             result.append(inst)
             number += 1
         return result
 
-    def unknown(self, found: list[Ids], clock: Clock, floor: int) -> set[int]:
-        """Those of the numbers that ``clock`` does not know to be complete."""
+    def incomplete(self, producers: list[Ids], clock: Clock, floor: int) -> set[int]:
+        """The producers from ``floor`` on that ``clock`` does not know to be complete."""
         assert self.arrays is not None
         queues, positions = self.arrays
-        known = np.array(clock)
+        complete = np.array(clock)
         result: set[int] = set()
-        for ids in found:
+        for ids in producers:
             ids = ids[ids >= floor]
             if len(ids):
-                result.update(ids[positions[ids] > known[queues[ids]]].tolist())
+                result.update(ids[positions[ids] > complete[queues[ids]]].tolist())
         return result
 
 
-def check(program: Program) -> None:
-    """Raise unless the waits of each core keep every order that its dependences ask for, and let all queues go on.
+class _WaitChecker(_BlockVisitor):
+    """Compares the producers of each instruction with the clock of its queue."""
 
-    Dependences are those of the instructions in the order of the text, and the edges that labels draw.
-    """
-    for core in program.cores:
-        _check_core(core)
-
-
-def _check_core(core: CoreProgram) -> None:
-    _Checking(core).body(core.body)
-
-
-class _Checking(_Waiting):
-    """Compares what an instruction needs with what it knows to be complete."""
-
-    def region(self, instructions: list[Inst]) -> list[Inst]:
-        reaching, before, queues = self.reaching, self.before, self.queues
-        floor = reaching.floor = len(before.queue)
-        order = _executable(instructions, queues)
-        clocks: list[Clock] = [[0] * len(queues)] * len(queues)
+    def block(self, instructions: list[Inst]) -> list[Inst]:
+        history, queues = self.history, self.queues
+        first = self.reaching.floor = len(history.queue)
         counts = [0] * len(queues)
         for inst in instructions:
-            mine = queues[inst.queue]
-            counts[mine] += 1
-            before.queue.append(mine)
-            before.position.append(counts[mine])
-        by_position = {(before.queue[floor + i], before.position[floor + i]): i for i in range(len(instructions))}
-        known: list[Clock] = [[]] * len(instructions)
+            queue = queues[inst.queue]
+            counts[queue] += 1
+            history.queue.append(queue)
+            history.position.append(counts[queue])
+        history.clock.extend(self.clocks(instructions, first))
+        for number, inst in enumerate(instructions, first):
+            queue, clock = history.queue[number], history.clock[number]
+            producers = self.reaching.visit_all(number, queue, effects_of(inst))
+            producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= first)
+            if inst.label:
+                self.labels[inst.label] = number
+            missing = [p for p in producers if history.position[p] > clock[history.queue[p]]]
+            missing = [p for p in missing if history.queue[p] != queue]
+            if missing:
+                producer = min(missing)
+                raise _missing_wait(inst, instructions[producer - first], history.position[producer])
+        return instructions
+
+    def clocks(self, instructions: list[Inst], first: int) -> list[Clock]:
+        """The clock of each instruction, found in an order in which the queues can run the block."""
+        history, queues = self.history, self.queues
+        order = _executable_order(instructions, queues)
+        by_position = {(history.queue[first + i], history.position[first + i]): i for i in range(len(instructions))}
+        of_queue: list[Clock] = [[0] * len(queues)] * len(queues)
+        result: list[Clock] = [[]] * len(instructions)
         for i in order:
-            mine = queues[instructions[i].queue]
-            clock = list(clocks[mine])
+            queue = history.queue[first + i]
+            clock = list(of_queue[queue])
             for name, count in instructions[i].waits:
                 if not count:
                     continue
-                its = queues[name]
-                clock = _later(clock, known[by_position[its, count]])
-                clock[its] = max(clock[its], count)
-            known[i] = clocks[mine] = clock
-        before.clock.extend(known)
-        for number, inst in enumerate(instructions, floor):
-            mine = queues[inst.queue]
-            producers = reaching.visit_all(number, mine, effects_of(inst))
-            producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
-            if inst.label:
-                self.labels[inst.label] = number
-            for p in sorted(producers):
-                if before.queue[p] != mine and before.position[p] > before.clock[number][before.queue[p]]:
-                    raise _missing(inst, instructions[p - floor], before.position[p])
-        return instructions
+                other = queues[name]
+                clock = _join(clock, result[by_position[other, count]])
+                clock[other] = max(clock[other], count)
+            result[i] = of_queue[queue] = clock
+        return result
 
 
-def _missing(inst: Inst, producer: Inst, count: int) -> MissingWaitError:
+def _missing_wait(inst: Inst, producer: Inst, count: int) -> MissingWaitError:
     error = MissingWaitError(
-        f"{named(inst)} on {inst.queue} depends on {named(producer)}, number {count} of {producer.queue}, and may "
-        "begin before that is complete",
+        f"{display_name(inst)} on {inst.queue} depends on {display_name(producer)}, number {count} of "
+        f"{producer.queue}, and may begin before that is complete",
         fix=f"add `wait {producer.queue}>={count}`, or leave out all waits: stage sync then finds them",
     )
     error.at(inst.where.span, inst.where.stack)
     return error
 
 
-def _executable(instructions: list[Inst], queues: dict[str, int]) -> list[int]:
+def _executable_order(instructions: list[Inst], queues: dict[str, int]) -> list[int]:
     """Numbers of the instructions in an order in which the queues can run them.
 
     Raises :class:`QueueDeadlockError` if there is none.
     """
-    lines: list[list[int]] = [[] for _ in queues]
+    by_queue: list[list[int]] = [[] for _ in queues]
     for i, inst in enumerate(instructions):
-        lines[queues[inst.queue]].append(i)
+        by_queue[queues[inst.queue]].append(i)
     done = [0] * len(queues)
     order: list[int] = []
-    going = True
-    while going:
-        going = False
-        for mine, line in enumerate(lines):
-            while done[mine] < len(line) and _may_begin(instructions[line[done[mine]]], queues, done):
-                order.append(line[done[mine]])
-                done[mine] += 1
-                going = True
-    for mine, line in enumerate(lines):
-        if done[mine] < len(line):
-            stuck = instructions[line[done[mine]]]
-            queue, count = next((q, n) for q, n in stuck.waits if q not in queues or done[queues[q]] < n)
-            reached = done[queues[queue]] if queue in queues else 0
-            error = QueueDeadlockError(
-                f"{named(stuck)} on {stuck.queue} waits for {queue}>={count}, which comes to {reached} and no further",
-                fix="leave out all waits: stage sync then finds them",
-            )
-            raise error.at(stuck.where.span, stuck.where.stack)
+    progress = True
+    while progress:
+        progress = False
+        for queue, line in enumerate(by_queue):
+            while done[queue] < len(line) and _may_begin(instructions[line[done[queue]]], queues, done):
+                order.append(line[done[queue]])
+                done[queue] += 1
+                progress = True
+    for queue, line in enumerate(by_queue):
+        if done[queue] < len(line):
+            raise _deadlock(instructions[line[done[queue]]], queues, done)
     return order
 
 
 def _may_begin(inst: Inst, queues: dict[str, int], done: list[int]) -> bool:
     return all(queue in queues and done[queues[queue]] >= count for queue, count in inst.waits)
+
+
+def _deadlock(blocked: Inst, queues: dict[str, int], done: list[int]) -> QueueDeadlockError:
+    """The error for an instruction whose waits are never satisfied."""
+    queue, count = next((q, n) for q, n in blocked.waits if q not in queues or done[queues[q]] < n)
+    reached = done[queues[queue]] if queue in queues else 0
+    error = QueueDeadlockError(
+        f"{display_name(blocked)} on {blocked.queue} waits for {queue}>={count}, which comes to {reached} and no "
+        "further",
+        fix="leave out all waits: stage sync then finds them",
+    )
+    error.at(blocked.where.span, blocked.where.stack)
+    return error

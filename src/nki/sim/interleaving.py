@@ -21,8 +21,8 @@ from typing import Protocol
 
 from nki.base.errors import QueueDeadlockError
 from nki.ir.instruction import Inst
-from nki.ir.loop import Loop, Statement, regions
-from nki.ir.ordering import named
+from nki.ir.loop import Loop, Statement, basic_blocks
+from nki.ir.ordering import display_name
 from nki.rendezvous.protocol import Ready, Rendezvous
 
 
@@ -68,7 +68,7 @@ class _Core:
         self._blocks = self._unroll(body)
 
     def _unroll(self, body: Iterable[Statement]) -> Iterator[list[Inst]]:
-        for block in regions(body):
+        for block in basic_blocks(body):
             if isinstance(block, list):
                 yield block
                 continue
@@ -152,7 +152,7 @@ class QueueSimulator:
         waiting: list[str] = []
         for core in cores:
             for queue, line in core.queues.items():
-                head = f"{named(line[0])} on {queue}" + (f" of core {core.rank}" if several else "")
+                head = f"{display_name(line[0])} on {queue}" + (f" of core {core.rank}" if several else "")
                 if id(line[0]) in self.rendezvous.in_flight:
                     waiting.append(f"{head} waits for another core")
                 for other, count in line[0].waits:

@@ -56,8 +56,8 @@ def _new(like: Sheet, name: str, buffer: Buffer) -> Sheet:
     return Sheet(Access.whole(current("toy").tensor(name, like.access.shape, float32, buffer, where=here())))
 
 
-def _no_if(report: Any, node: ast.If, _local: frozenset[str]) -> bool:
-    report.report(SyntaxNotInNkiError, node, "toys have no `if`", "leave it out")
+def _no_if(report: Any, node: ast.If, _bound: frozenset[str]) -> bool:
+    report.error(SyntaxNotInNkiError, node, "toys have no `if`", "leave it out")
     return False
 
 

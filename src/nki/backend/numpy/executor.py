@@ -1,4 +1,4 @@
-"""The NumPy executor: runs each instruction's meaning as it is written, one instruction after the other.
+"""The NumPy executor: runs the semantics of one instruction after the other, as they are written.
 
 Matrix products, activation functions and ``power`` are the compiled primitives that native code uses too, so that both
 executors agree to the bit; everything else here is NumPy.
@@ -12,11 +12,10 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.lib.stride_tricks import as_strided
-from numpy.typing import NDArray
 
 from nki.backend.numpy import alu, top8
-from nki.backend.numpy.gather_scatter import carry_out, gathered
+from nki.backend.numpy.gather_scatter import execute_indirect, gathered
+from nki.backend.numpy.memory import Array, Memory
 from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.device_print import device_print
@@ -25,17 +24,15 @@ from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.execution_observer import Watcher
 from nki.ir.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.instruction import Inst
+from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.program import CoreProgram, Program
-from nki.ir.rng_state import initial
 from nki.ir.runtime_index import largest_index, out_of_bounds, split_rows
-from nki.ir.types import Access, Tensor, is_element_indexed
+from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import matmul_entry, numpy_entry
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
-
-Array = NDArray[Any]
 
 
 @dataclass(slots=True)
@@ -44,61 +41,6 @@ class Value:
 
     array: Array
     dtype: DType
-
-
-def poisoned(shape: tuple[int, ...], dtype: DType) -> Array:
-    """An array as memory is before anyone wrote it."""
-    filled = np.frombuffer(dtype.poison * int(np.prod(shape)), dtype.plain)
-    return filled.reshape(shape).copy()
-
-
-class Memory:
-    """The contents of a kernel's tensors, each a dense array made when first touched."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[Tensor, Array] = {}
-        self._lent: set[Tensor] = set()
-
-    def bind(self, tensor: Tensor, array: Array) -> None:
-        """Let ``tensor`` be ``array`` (dense, of its shape and dtype), which is the caller's."""
-        self._arrays[tensor] = array.view(tensor.dtype.plain)
-        self._lent.add(tensor)
-
-    def own(self, tensor: Tensor) -> None:
-        """Go on with a copy of a caller's array, which is about to be written."""
-        if tensor in self._lent:
-            self._lent.remove(tensor)
-            self._arrays[tensor] = self._arrays[tensor].copy()
-
-    def array(self, tensor: Tensor) -> Array:
-        """All of ``tensor``."""
-        found = self._arrays.get(tensor)
-        if found is None and tensor.data is not None:
-            found = self._arrays[tensor] = np.frombuffer(tensor.data.data, tensor.dtype.plain).reshape(tensor.shape)
-        elif found is None:
-            first = initial(tensor)
-            found = self._arrays[tensor] = poisoned(tensor.shape, tensor.dtype) if first is None else first
-        return found
-
-    def forget(self, tensor: Tensor) -> None:
-        """``tensor`` is not used any more."""
-        self._arrays.pop(tensor, None)
-
-    def results(self, kernel: Program) -> list[Array]:
-        """What ``kernel`` returns."""
-        specs = zip(kernel.outputs, kernel.signature.output_specs(), strict=True)
-        return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]
-
-    def window(self, access: Access) -> Array:
-        """A writable view of what ``access`` addresses, in the shape of the access."""
-        size = access.dtype.itemsize
-        steps = tuple(s * size for s in access.strides)
-        # The window was checked to lie inside the tensor when it was made. It is taken on plain words: NumPy does not
-        # stride over types that it did not define itself. The tensor's bytes need not be a whole number of words.
-        flat = self.array(access.tensor).reshape(-1).view(np.uint8)
-        start = access.offset * size
-        words = flat[start : start + (flat.size - start) // size * size].view(f"u{size}")
-        return as_strided(words, access.shape, steps).view(access.dtype.plain)
 
 
 class Reference:
@@ -111,7 +53,7 @@ class Reference:
         self.watcher: Watcher | None = None
 
     def run(self, body: Iterable[Statement]) -> None:
-        """Run instructions and loops, one after the other."""
+        """Execute instructions and loops, one after the other."""
         for statement in body:
             if isinstance(statement, Inst):
                 self.execute(statement)
@@ -120,7 +62,7 @@ class Reference:
                     self.run(statement.body)
 
     def rounds(self, loop: Loop) -> Iterator[None]:
-        """As many items as the loop has rounds; before each, the loop's register has been set or asked."""
+        """As many items as the loop has iterations; the register of the loop is set, or tested, before each."""
         if self.watcher is not None:
             self.watcher.enters(loop)
         if isinstance(loop, While):
@@ -141,54 +83,54 @@ class Reference:
         return int(self.memory.window(register).item())
 
     def execute(self, inst: Inst) -> None:
-        """Run one instruction. Raises :class:`OutOfBoundsError` where a run-time index leads outside its tensor."""
+        """Execute one instruction. Raises :class:`OutOfBoundsError` if a run-time index leads outside its tensor."""
         self.running = inst
         if not inst.indexed_by():
-            self._carry_out(inst)
+            self._execute_resolved(inst)
             return
         for row in split_rows(inst):
             if self.watcher is not None:
                 for index in index_reads(row):
                     self.watcher.looks_up(row, index)
-            if moved := self._followed(row):
-                self._carry_out(moved)
+            if resolved := self._resolved(row):
+                self._execute_resolved(resolved)
 
     def again(self, inst: Inst) -> None:
-        """Run ``inst``, whose indices are followed, without being watched."""
+        """Execute ``inst``, whose indices are resolved, once more and unwatched."""
         watcher, self.watcher = self.watcher, None
-        carry_out(inst, self)
+        execute_indirect(inst, self)
         self.watcher = watcher
 
-    def _carry_out(self, inst: Inst) -> None:
+    def _execute_resolved(self, inst: Inst) -> None:
         watcher = self.watcher
         if watcher is not None:
             watcher.begins(inst)
         if inst.indexed_by():
-            carry_out(inst, self)
+            execute_indirect(inst, self)
         else:
             inst.semantics(self)
         if watcher is not None:
             watcher.ends()
 
-    def _followed(self, inst: Inst) -> Inst | None:
-        """``inst`` with run-time indices looked up; None where one is out of bounds and that is to be skipped.
+    def _resolved(self, inst: Inst) -> Inst | None:
+        """``inst`` with run-time indices resolved; None if one is out of bounds and the instruction is skipped then.
 
-        Operands whose elements are chosen one by one stay as they are, after a look at their offsets.
+        Element-indexed operands stay as they are; their offsets are checked.
         """
         for _, f, access in indirect_operands(inst):
-            wrong = self.offsets(inst, access)
-            wrong = wrong[wrong > largest_index(access)]
-            if len(wrong):
-                raise out_of_bounds(inst, f.name, access, int(wrong[0]))
-        windows = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not is_element_indexed(a)}
-        if not windows:
+            offsets = self.offsets(inst, access)
+            outside = offsets[offsets > largest_index(access)]
+            if len(outside):
+                raise out_of_bounds(inst, f.name, access, int(outside[0]))
+        indexed = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not is_element_indexed(a)}
+        if not indexed:
             return inst
-        found = {i: self.followed(a) for i, (_, a) in windows.items()}
-        for i, (f, access) in windows.items():
-            if found[i] is None and not inst.skips_out_of_bounds:
+        resolved = {i: self.followed(a) for i, (_, a) in indexed.items()}
+        for i, (f, access) in indexed.items():
+            if resolved[i] is None and not inst.skips_out_of_bounds:
                 raise out_of_bounds(inst, f.name, access, self.index(access))
-        complete = {i: access for i, access in found.items() if access is not None}
-        return inst.with_operands(complete) if len(complete) == len(found) else None
+        complete = {i: access for i, access in resolved.items() if access is not None}
+        return inst.with_operands(complete) if len(complete) == len(resolved) else None
 
     def offsets(self, inst: Inst, access: Access) -> Offsets:
         """The offsets by which ``inst`` chooses the elements of ``access``, for each group of partitions."""
@@ -196,20 +138,20 @@ class Reference:
         return lists(self.memory.window(access.dynamic.source), group_of(inst), access.shape[1])
 
     def contents(self, inst: Inst, access: Access) -> Array:
-        """What an operand of ``inst`` holds, in its shape; its elements gathered, if offsets choose them."""
+        """The elements of an operand of ``inst``, in its shape; gathered, if it is element-indexed."""
         if not is_element_indexed(access):
             return self.memory.window(access)
         return gathered(self.memory, access, self.offsets(inst, access))
 
     def index(self, access: Access) -> int:
-        """The run-time index of ``access``, as hardware reads it: unsigned."""
+        """The run-time index of ``access``, unsigned as on hardware."""
         assert access.dynamic is not None
         source = access.dynamic.source
         value = int(self.memory.window(source).item())
         return value % (1 << 32)
 
     def followed(self, access: Access) -> Access | None:
-        """``access`` where its run-time index puts it; None if that is outside its tensor."""
+        """``access`` at its run-time index; None if that is outside its tensor."""
         assert access.dynamic is not None
         index = self.index(access)
         if index > largest_index(access):
@@ -277,8 +219,8 @@ class Reference:
 
     def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
         x = to_float32(value.array, value.dtype)
-        more = None if parameter is None else to_float32(parameter.array, parameter.dtype)
-        return Value(numpy_entry.activate(function, x, more), dt.float32)
+        second = None if parameter is None else to_float32(parameter.array, parameter.dtype)
+        return Value(numpy_entry.activate(function, x, second), dt.float32)
 
     def reduce(self, op: str, value: Value, groups: int = 1, start: Value | None = None) -> Value:
         rows, columns = value.array.shape
@@ -371,17 +313,17 @@ class Reference:
         if self.watcher is not None and outside.any():
             self.watcher.strays(numbers, outside)
         rows = np.arange(max(len(value.array), len(numbers)))[:, None]
-        found = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
-        found[np.broadcast_to(outside, found.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]
-        return Value(found, value.dtype)
+        elements = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
+        elements[np.broadcast_to(outside, elements.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]
+        return Value(elements, value.dtype)
 
     def nonzero(self, value: Value) -> Value:
-        found = np.full((len(value.array), value.array.shape[1] + 1), -1, np.int32)
-        for row, kept in zip(found, value.array != 0, strict=True):
-            places = np.flatnonzero(kept)
-            row[: len(places)] = places
-            row[-1] = len(places)
-        return Value(found, dt.int32)
+        result = np.full((len(value.array), value.array.shape[1] + 1), -1, np.int32)
+        for row, selected in zip(result, value.array != 0, strict=True):
+            columns = np.flatnonzero(selected)
+            row[: len(columns)] = columns
+            row[-1] = len(columns)
+        return Value(result, dt.int32)
 
     def ranked(self, value: Value, count: int) -> Value:
         numbers = to_float32(value.array, value.dtype)[:, ::-1]  # a stable sort then puts the earlier of equals last
@@ -442,12 +384,12 @@ class Reference:
 
 
 Watch = Callable[[CoreProgram, Reference], Watcher]
-"""Gives the watcher of one core's program, and of what runs it."""
+"""Makes the watcher of the program of one core and of its executor."""
 
 
-def run(kernel: Program, inputs: list[Array], watch: Watch | None = None) -> list[Array]:
+def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, layout: Layout = DENSE) -> list[Array]:
     """Run ``kernel`` on dense arrays in the order of its inputs; new arrays for its outputs."""
-    memory = Memory()
+    memory = Memory(layout)
     for tensor, array in zip(kernel.inputs, inputs, strict=True):
         memory.bind(tensor, array)
         if tensor in kernel.outputs:

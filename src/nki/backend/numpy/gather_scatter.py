@@ -1,4 +1,4 @@
-"""Instructions on indirect views: gather, run on dense tiles, scatter (:mod:`nki.ir.gather_offsets`)."""
+"""Instructions on indirect views: gather, compute on dense tiles, scatter (:mod:`nki.ir.gather_offsets`)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ Mask = NDArray[np.bool_]
 
 
 class Contents(Protocol):
-    """What memories hold."""
+    """The contents of a memory."""
 
     def window(self, access: Access) -> Array:
-        """A writable view of what ``access`` addresses."""
+        """A writable view of the elements of ``access``."""
         ...
 
     def forget(self, tensor: Tensor) -> None:
-        """``tensor`` is not used any more."""
+        """Free ``tensor``, which is not used any more."""
         ...
 
 
 class _Watched(Watcher):
-    """Tells another watcher which elements of an operand are read and written through its stand-in."""
+    """Tells another watcher which elements of an operand are read and written through its dense tile."""
 
     def __init__(self, watcher: Watcher, operands: dict[Tensor, tuple[Access, Offsets]], masks: dict[Tensor, Mask]):
         self._watcher = watcher
@@ -47,10 +47,10 @@ class _Watched(Watcher):
             self._watcher.writes(window)
 
     def _windows(self, access: Access, mask: Mask | None = None) -> list[Access]:
-        found = self._operands.get(access.tensor)
-        if found is None:
+        operand = self._operands.get(access.tensor)
+        if operand is None:
             return [access]
-        view, offsets = found
+        view, offsets = operand
         touched = np.zeros(access.tensor.nbytes, np.bool_)
         byte_window(touched, access)[...] = True
         places = np.asarray(touched.reshape(*view.shape, -1).any(axis=-1))
@@ -89,44 +89,44 @@ def _scatter(memory: Contents, view: Access, offsets: Offsets, values: Array, ma
     """Write ``values`` (where ``mask`` is set) one offset after the other: the last of equal ones stays."""
     target = memory.window(room(view, int(offsets.max()) + 1))
     group = _group(view, offsets)
-    for number, its in enumerate(offsets):
+    for number, group_offsets in enumerate(offsets):
         part = slice(number * group, (number + 1) * group)
-        for column, offset in enumerate(its.tolist()):
+        for column, offset in enumerate(group_offsets.tolist()):
             if mask is None:
                 target[part, offset] = values[part, column]
             else:
                 np.copyto(target[part, offset], values[part, column], where=mask[part, column])
 
 
-def carry_out(inst: Inst, machine: Any) -> None:
-    """Run the semantics of ``inst`` on ``machine``, an algebra over its memory, whose other indices are followed."""
-    views = {number: (a, machine.offsets(inst, a)) for number, _, a in indirect_operands(inst)}
+def execute_indirect(inst: Inst, executor: Any) -> None:
+    """Run the semantics of ``inst``, whose other indices are resolved, on an executor with a memory."""
+    views = {number: (a, executor.offsets(inst, a)) for number, _, a in indirect_operands(inst)}
     if not views:
-        inst.semantics(machine)
+        inst.semantics(executor)
         return
-    memory: Contents = machine.memory
-    direct, stands = dense_temporaries(inst)
+    memory: Contents = executor.memory
+    compute, dense = dense_temporaries(inst)
     read, written = inst.reads(), inst.writes()
     for number, (view, offsets) in views.items():
         if any(view is a for a in read):
-            memory.window(stands[number])[...] = gathered(memory, view, offsets)
-    masks = _masks(memory, direct)
-    watcher = machine.watcher
+            memory.window(dense[number])[...] = gathered(memory, view, offsets)
+    masks = _masks(memory, compute)
+    watcher = executor.watcher
     if watcher is not None:
-        operands = {stands[number].tensor: its for number, its in views.items()}
-        machine.watcher = _Watched(watcher, operands, masks)
+        operands = {dense[number].tensor: view for number, view in views.items()}
+        executor.watcher = _Watched(watcher, operands, masks)
     try:
-        direct.semantics(machine)
+        compute.semantics(executor)
     finally:
-        machine.watcher = watcher
+        executor.watcher = watcher
     for number, (view, offsets) in views.items():
-        stand = stands[number]
+        tile = dense[number]
         if any(view is a for a in written):
-            _scatter(memory, view, offsets, memory.window(stand), masks.get(stand.tensor))
-        memory.forget(stand.tensor)
+            _scatter(memory, view, offsets, memory.window(tile), masks.get(tile.tensor))
+        memory.forget(tile.tensor)
 
 
-def _masks(memory: Contents, direct: Inst) -> dict[Tensor, Mask]:
-    """What of a stand-in is to be scattered, where that is not all: a predicate leaves elements as they are."""
-    predicate = direct.write_predicate()
+def _masks(memory: Contents, compute: Inst) -> dict[Tensor, Mask]:
+    """The elements of a dense tile to scatter, where that is not all: a predicate leaves the others as they are."""
+    predicate = compute.write_predicate()
     return {} if predicate is None else {predicate.dst.tensor: predicate.mask(memory.window(predicate.operand))}

@@ -18,7 +18,8 @@ import msgpack
 from nki.base.errors import ArtifactError, TextError
 from nki.base.version import version
 from nki.ir.program import Program
-from nki.ir.text.printer import parse, show
+from nki.ir.text.parser import parse
+from nki.ir.text.printer import show
 
 FORMAT = "open-nki klir"
 VERSION = 3

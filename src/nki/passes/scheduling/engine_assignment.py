@@ -13,7 +13,7 @@ from typing import Any, cast
 from nki.base.errors import QueueError
 from nki.cost.engines import share_memory
 from nki.ir.instruction import Inst
-from nki.ir.ordering import named
+from nki.ir.ordering import display_name
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -131,7 +131,7 @@ class Assignment:
         if not fits:
             words = f"dma.0 to {self.rings[-1]}" if able == [DMA] else " or ".join(able)
             error = QueueError(
-                f"{named(inst)} is on queue '{inst.queue}', which cannot run it",
+                f"{display_name(inst)} is on queue '{inst.queue}', which cannot run it",
                 fix=f"put it on {words}, or take all instructions off their queues",
             )
             raise cast(QueueError, error.at(inst.where.span, inst.where.stack))

@@ -1,4 +1,4 @@
-"""Views that may be made and not used: a kernel often makes one before it asks whether there is work for it."""
+"""Deferred errors of views: a kernel often makes a view before it asks if there is work, and then does not use it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from nki.ir.types import Access
 T = TypeVar("T", bound=Access)
 
 
-def unusable(view: T, problem: NkiError) -> T:
-    """``view`` such that ``problem`` is raised, with the line where the view is made, when an instruction uses it."""
+def defer_error(view: T, problem: NkiError) -> T:
+    """A view like ``view`` that raises ``problem``, located at the present line, when an instruction uses it."""
     where = here()
     located = problem.at(where.span, where.stack)
 
@@ -24,4 +24,4 @@ def unusable(view: T, problem: NkiError) -> T:
     return kind(view.tensor, view.offset, view.shape, view.strides, view.dtype, view.dynamic)
 
 
-__all__ = ["unusable"]
+__all__ = ["defer_error"]

@@ -1,0 +1,77 @@
+"""Contents of the tensors of a program: blocks of bytes that a layout addresses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.ir.layout import DENSE, Address, Layout
+from nki.ir.program import Program
+from nki.ir.rng_state import initial
+from nki.ir.types import Access, Tensor
+
+Array = NDArray[Any]
+Bytes = NDArray[np.uint8]
+
+
+class Memory:
+    """A block of bytes for each tensor, allocated when first touched and poisoned until written."""
+
+    def __init__(self, layout: Layout = DENSE) -> None:
+        self.layout = layout
+        self._blocks: dict[Tensor, Bytes] = {}
+        self._borrowed: set[Tensor] = set()
+
+    def bind(self, tensor: Tensor, array: Array) -> None:
+        """Let ``tensor``, which is in HBM, be ``array`` (dense, of its shape and dtype), which the caller owns."""
+        self._blocks[tensor] = array.reshape(-1).view(np.uint8)
+        self._borrowed.add(tensor)
+
+    def own(self, tensor: Tensor) -> None:
+        """Replace the caller's array by a copy, because the tensor is about to be written."""
+        if tensor in self._borrowed:
+            self._borrowed.remove(tensor)
+            self._blocks[tensor] = self._blocks[tensor].copy()
+
+    def forget(self, tensor: Tensor) -> None:
+        """Free the block of ``tensor``, which is not used any more."""
+        self._blocks.pop(tensor, None)
+
+    def _block(self, tensor: Tensor) -> Bytes:
+        block = self._blocks.get(tensor)
+        if block is None:
+            block = self._blocks[tensor] = self._allocate(tensor)
+        return block
+
+    def _allocate(self, tensor: Tensor) -> Bytes:
+        if tensor.data is not None:
+            return np.frombuffer(tensor.data.data, np.uint8)
+        contents = initial(tensor)
+        if contents is not None:
+            return contents.reshape(-1).view(np.uint8)
+        count = self.layout.nbytes(tensor) // tensor.dtype.itemsize
+        return np.frombuffer(tensor.dtype.poison * count, np.uint8).copy()
+
+    def address(self, access: Access) -> Address[Bytes]:
+        """The block of the tensor of ``access``, byte offset and byte strides."""
+        displacement = self.layout.displacement
+        strides = tuple([displacement(access, step) for step in access.strides])
+        return Address(self._block(access.tensor), displacement(access, access.offset), strides)
+
+    def window(self, access: Access) -> Array:
+        """A writable view of the elements of ``access``, in its shape."""
+        block, offset, strides = self.address(access)
+        # NumPy does not stride over element types that it did not define itself: the view is taken on plain words.
+        words = np.ndarray(access.shape, f"u{access.dtype.itemsize}", block, offset, strides)
+        return words.view(access.dtype.plain)
+
+    def array(self, tensor: Tensor) -> Array:
+        """All elements of ``tensor``."""
+        return self.window(Access.whole(tensor))
+
+    def results(self, program: Program) -> list[Array]:
+        """The outputs of ``program``."""
+        specs = zip(program.outputs, program.signature.output_specs(), strict=True)
+        return [self.array(tensor).reshape(spec.shape).view(spec.dtype.dtype) for tensor, spec in specs]

@@ -1,0 +1,362 @@
+"""Parser of the text form, which :mod:`nki.ir.text.printer` describes.
+
+Parsing never evaluates anything, and proves nothing but the form: stage ``verify`` decides if the program is legal.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import re
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+
+from nki.base.dtype import BY_NAME, DType
+from nki.base.errors import TextError
+from nki.base.source import Noted, Span, Where
+from nki.ir.constant import Constant, constant
+from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
+from nki.ir.loop import For, Loop, Statement, While, declared
+from nki.ir.program import CoreProgram, Program, Signature
+from nki.ir.text import grammar, schedule_attributes
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
+
+_DIGITS = 20
+"""Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
+_MOST_DATA = 1 << 30
+"""Bytes of one constant: a few edited letters must not fill the memory."""
+_NESTED = 32
+"""Loops within loops."""
+_DEPTH = 8
+"""Parentheses within parentheses: no argument has more than two."""
+
+
+def parse(text: str, origin: str = "") -> Program:
+    """The kernel that ``text`` describes. Raises :class:`TextError` naming the line that cannot be read.
+
+    ``origin`` is the file of a text that somebody may have edited: later errors then point at its lines. Without it
+    they point at the source lines that the text names.
+    """
+    return _Parser(text, origin).kernel()
+
+
+class _Parser:
+    def __init__(self, text: str, origin: str) -> None:
+        self.origin = origin
+        self.lines = text.splitlines()
+        self.number = 0
+        self.tensors: dict[str, Tensor] = {}
+        """Those that can be named here, in the order in which they were declared."""
+        self.names: set[str] = set()
+        self.given: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
+        # Unrolled loops say the same again and again; what has been read is looked up by its text.
+        self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.values: dict[str, Any] = {}
+        self.places: dict[str, Noted] = {}
+
+    def fail(self, why: str) -> TextError:
+        line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
+        span = Span(self.origin, self.number) if self.origin else None
+        fix = "compare with the output of `nki dump`"
+        return TextError(f"line {self.number}: {why}: {line[:160]}", fix=fix, span=span)
+
+    def next(self) -> str:
+        line = self.after()
+        if line is None:
+            self.number += 1
+            raise self.fail("the kernel is not closed")
+        return line
+
+    def kernel(self) -> Program:
+        head = grammar.HEAD.match(self.next())
+        if head is None:
+            raise self.fail('expected kernel "name" target=… grid=… version=… {')
+        body, line = self.body("return ")
+        returned = grammar.OUTPUTS.match(line)
+        if returned is None:
+            raise self.fail("expected return tensor, or return (tensor, …)")
+        sequence = returned[6] is None
+        found = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[6])
+        outputs = [self.tensor(name) for name, _ in found]
+        shapes = [
+            tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape
+            for tensor, (_, shape) in zip(outputs, found, strict=True)
+        ]
+        if self.next() != "}":
+            raise self.fail("expected } after return")
+        inputs = tuple(t for t in self.tensors.values() if t.role == "input")
+        shapes = tuple(shapes) if any(shape for _, shape in found) else ()
+        return Program(
+            self.string(head[1]),
+            head[2],
+            tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
+            Signature(inputs, tuple(outputs), sequence, shapes),
+            (self.core(0, body), *self.others()),
+            self.string(head[4]),
+        )
+
+    def core(self, rank: int, body: list[Statement]) -> CoreProgram:
+        return CoreProgram(rank, tuple(body), (*self.tensors.values(), *declared(body)), self.given)
+
+    def others(self) -> Iterator[CoreProgram]:
+        """The programs of further cores, up to the end of the text, where nothing but comments may follow."""
+        common, number = self.tensors, 1
+        while (line := self.after()) is not None:
+            if line != f"core {number} {{":
+                raise self.fail(f"expected core {number} {{, or the end of the text")
+            self.tensors, self.names, self.given = {}, set(), {}
+            self.values.clear()
+            body, _ = self.body("}", common=common)
+            yield self.core(number, body)
+            number += 1
+
+    def after(self) -> str | None:
+        """The next line behind a program, if there is one."""
+        while self.number < len(self.lines):
+            self.number += 1
+            line = self.lines[self.number - 1].strip()
+            if line and not line.startswith("#"):
+                return line
+        return None
+
+    def body(self, end: str, depth: int = 0, common: Mapping[str, Tensor] | None = None) -> tuple[list[Statement], str]:
+        """Statements up to a line that begins with ``end``; and that line. ``common``: what can be named as shared."""
+        body: list[Statement] = []
+        while not (line := self.next()).startswith(end):
+            if line.startswith(("input ", "output ", "tensor ", "constant ")):
+                self.declare(line)
+            elif common is not None and line.startswith("shared "):
+                self.share(line, common)
+            elif found := grammar.FOR.match(line):
+                start, stop = (self.bound(found[i], found[i + 1]) for i in (2, 4))
+                loop = For(self.register(found[1]), start, stop, self.whole(found[6]), where=self.where(line, found))
+                body.append(self.looping(loop, depth))
+            elif found := grammar.WHILE.match(line):
+                body.append(self.looping(While(self.register(found[1]), where=self.where(line, found)), depth))
+            else:
+                body.append(self.instruction(line))
+        return body, line
+
+    def looping(self, loop: Loop, depth: int) -> Loop:
+        """``loop`` with the body that follows. What the body declares is not known behind it."""
+        if depth >= _NESTED:
+            raise self.fail(f"more than {_NESTED} loops in one another")
+        outside = set(self.tensors)
+        body, _ = self.body("}", depth + 1)
+        tensors = tuple(self.tensors.pop(name) for name in list(self.tensors) if name not in outside)
+        if tensors:
+            self.values.clear()  # among them are windows of these
+        return replace(loop, body=tuple(body), tensors=tensors)
+
+    def bound(self, number: str | None, name: str | None) -> int | Access:
+        return self.whole(number) if number else self.register(name or "")
+
+    def register(self, name: str) -> Access:
+        return Access.whole(self.tensor(name))
+
+    def where(self, line: str, found: re.Match[str]) -> Where:
+        if self.origin:
+            return Noted(Span(self.origin, self.number))
+        source = grammar.SOURCE.search(line, found.end())
+        return Noted(Span(self.string(source[1]), int(source[2]))) if source else NOWHERE
+
+    def string(self, quoted: str) -> str:
+        try:
+            return str(json.loads(quoted))
+        except ValueError:
+            raise self.fail("cannot read a quoted string") from None
+
+    def whole(self, digits: str) -> int:
+        if len(digits) > _DIGITS:
+            raise self.fail("a number has too many digits")
+        return int(digits)
+
+    def declare(self, line: str) -> None:
+        found = grammar.DECLARE.match(line)
+        if found is None or found[3] not in Buffer.__members__ or found[4] not in BY_NAME:
+            raise self.fail("not a tensor declaration")
+        name = self.name(found[2])
+        if name in self.names:
+            raise self.fail(f"tensor {name} is declared twice")
+        self.names.add(name)
+        shape = tuple(self.whole(n) for n in found[5].split(",") if n)
+        address = (self.whole(found[6]), self.whole(found[7])) if found[6] else None
+        role = "" if found[1] == "tensor" else found[1]
+        made = Tensor(name, shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
+        if found[8]:
+            self.given[made] = (self.whole(found[8]), self.whole(found[9]))
+        if found[10]:
+            made.data = self.data(found[10], found[11], made.nbytes)
+        self.tensors[name] = made
+
+    def share(self, line: str, common: Mapping[str, Tensor]) -> None:
+        found = grammar.SHARED.match(line)
+        name = self.name(found[1]) if found else ""
+        if name not in common or name in self.names:
+            raise self.fail("no tensor of core 0, or one that is declared already")
+        self.names.add(name)
+        self.tensors[name] = common[name]
+
+    def data(self, digest: str, packed: str, size: int) -> Constant:
+        """A constant's bytes. However many the text holds, no more are unpacked than the tensor has."""
+        if size > _MOST_DATA:
+            raise self.fail(f"a constant has more than {_MOST_DATA} bytes")
+        unpacker = zlib.decompressobj()
+        try:
+            data = unpacker.decompress(base64.b64decode(packed, validate=True), size) if size else b""
+        except (zlib.error, ValueError, OverflowError):
+            raise self.fail("the data of a constant cannot be unpacked") from None
+        made = constant(data)
+        if len(data) != size or made.digest != digest:
+            raise self.fail("the data of a constant are damaged, or not as many as it needs")
+        return made
+
+    def name(self, written: str) -> str:
+        return self.string(written) if written.startswith('"') else written
+
+    def tensor(self, written: str) -> Tensor:
+        name = self.name(written)
+        if name not in self.tensors:
+            raise self.fail(f"unknown tensor {name}")
+        return self.tensors[name]
+
+    def instruction(self, line: str) -> Inst:
+        mnemonic = grammar.WORD.match(line)
+        cls = REGISTRY.get(mnemonic[0]) if mnemonic else None
+        if mnemonic is None or cls is None:
+            raise self.fail("unknown instruction")
+        fields = _fields(cls)
+        values: dict[str, Any] = {}
+        at = mnemonic.end()
+        while (usual := grammar.USUAL.match(line, at)) and usual[1] in fields and usual[1] not in values:
+            values[usual[1]], at = self.usual(line, usual, fields[usual[1]]), usual.end()
+        placed: dict[str, Any] = {}
+        while (at := _skip(line, at)) < len(line) and line[at] != "#":
+            name = grammar.WORD.match(line, at)
+            if name is not None and not placed and line[name.end() : name.end() + 1] == " ":
+                placed, at = schedule_attributes.read(line, at)
+                if not placed:
+                    raise self.fail(f"unknown argument of {mnemonic[0]}")
+                continue
+            if name is None or name[0] not in fields or line[name.end() : name.end() + 1] != "=":
+                raise self.fail(f"unknown argument of {mnemonic[0]}")
+            if name[0] in values:
+                raise self.fail(f"{name[0]} is given twice")
+            values[name[0]], at = self.value(line, name.end() + 1, fields[name[0]])
+        try:
+            made = cls(**values)
+        except TypeError as error:
+            raise self.fail(str(error)) from None
+        made.__dict__.update(placed)
+        if self.origin:
+            made.where = Noted(Span(self.origin, self.number))
+        elif at < len(line):
+            made.where = self.places.get(line[at:]) or self.place(line, at)
+        return made
+
+    def place(self, line: str, at: int) -> Where:
+        """The position in the user's file that the comment at ``at`` names."""
+        source = grammar.SOURCE.match(line, at)
+        if source is None:
+            return NOWHERE
+        made = self.places[line[at:]] = Noted(Span(self.string(source[1]), int(source[2])))
+        return made
+
+    def usual(self, line: str, found: re.Match[str], f: Field) -> Any:
+        """The value of an argument without quotes and parentheses; operands and numbers mean the same everywhere."""
+        known = self.values.get(found[2])
+        if known is None:
+            known, end = self.value(line, found.start(2), f)
+            if end != found.end():
+                raise self.fail(f"cannot read the value at column {found.start(2) + 1}")
+            if isinstance(known, Access | int | float) and not isinstance(known, bool):
+                self.values[found[2]] = known
+        return known
+
+    def value(self, line: str, at: int, f: Field, depth: int = 0) -> tuple[Any, int]:
+        """The value that starts at ``at``, and where it ends."""
+        if line.startswith("(", at) and depth < _DEPTH:
+            return self.sequence(line, at, f, depth + 1)
+        if found := grammar.OPERAND.match(line, at):
+            return self.operand(line, found, depth)
+        if found := grammar.STRING.match(line, at):
+            return self.string(found[0]), found.end()
+        if found := grammar.NUMBER.match(line, at):
+            text = found[0]
+            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
+        if found := grammar.WORD.match(line, at):
+            return self.word(found[0], f), found.end()
+        raise self.fail(f"cannot read the value at column {at + 1}")
+
+    def sequence(self, line: str, at: int, f: Field, depth: int) -> tuple[tuple[Any, ...], int]:
+        items: list[Any] = []
+        at += 1
+        while not line.startswith(")", at := _skip(line, at)):
+            item, at = self.value(line, at, f, depth)
+            items.append(item)
+            at = _skip(line, at)
+            if line.startswith(",", at):
+                at += 1
+            elif not line.startswith(")", at):
+                raise self.fail("expected , or )")
+        return tuple(items), at + 1
+
+    def operand(self, line: str, found: re.Match[str], depth: int) -> tuple[Access, int]:
+        counts, steps = self.windows.get(found[3]) or self.window(found[3])
+        tensor = self.tensor(found[1])
+        dtype: DType = tensor.dtype
+        if found[4]:
+            if found[4] not in BY_NAME:
+                raise self.fail(f"unknown dtype {found[4]}")
+            dtype = BY_NAME[found[4]]
+        at, dynamic = found.end(), None
+        if line[at - 1] != "]":
+            dynamic, at = self.index(line, at, depth)
+        return Access(tensor, self.whole(found[2]), counts, steps, dtype, dynamic), at
+
+    def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
+        """The run-time index of an operand, up to and with the operand's closing bracket."""
+        head = grammar.INDEX.match(line, at)
+        source = grammar.OPERAND.match(line, head.end()) if head is not None and depth < _DEPTH else None
+        if head is None or source is None:
+            raise self.fail("a run-time index reads at, rows or elements step*tensor[…]")
+        access, at = self.operand(line, source, depth + 1)
+        if not line.startswith("]", at):
+            raise self.fail("expected ] after a run-time index")
+        return Dynamic(access, self.whole(head[2]), IndexKind(head[1])), at + 1
+
+    def window(self, written: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Counts and steps of ``step x count, …``."""
+        parts = [grammar.STEP.fullmatch(part) for part in written.split(", ")]
+        window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
+        if len(window) < len(parts):
+            raise self.fail("an operand reads tensor[offset | step x count, …]")
+        made = self.windows[written] = tuple(count for _, count in window), tuple(step for step, _ in window)
+        return made
+
+    def word(self, word: str, f: Field) -> Any:
+        if word in ("True", "False", "None"):
+            return {"True": True, "False": False, "None": None}[word]
+        if word in ("inf", "nan"):
+            return float(word)
+        symbol = f.symbol
+        if symbol is not None:
+            found = symbol.__members__.get(word) if issubclass(symbol, Enum) else symbol.named(word)
+            if found is not None:
+                return found
+        raise self.fail(f"unknown word {word}")
+
+
+@functools.cache
+def _fields(cls: type[Inst]) -> dict[str, Field]:
+    return {f.name: f for f in cls.fields}
+
+
+def _skip(line: str, at: int) -> int:
+    while at < len(line) and line[at] == " ":
+        at += 1
+    return at
