@@ -17,12 +17,13 @@ import sys
 
 import torch
 
-from benchmarks import compiling, launching, matmul, memory, model, primitives, simulating
+from benchmarks import compiling, launching, matmul, memory, model, primitives, scheduling, simulating
 
 SECTIONS = {
     "matmul": matmul.rows,
     "primitives": primitives.rows,
     "compiling": compiling.rows,
+    "scheduling": scheduling.rows,
     "simulating": simulating.rows,
     "memory": memory.rows,
     "launching": launching.rows,

@@ -9,11 +9,11 @@ Run-time loops are barriers; the basic_blocks between them are scheduled one by 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nki.analysis.dependence import GraphBuilder
+from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
 from nki.base import knobs
 from nki.base.errors import QueueError
@@ -21,7 +21,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, basic_blocks
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
-from nki.passes.scheduling.engine_assignment import Assignment
+from nki.passes.scheduling.engine_assignment import Assignment, Candidate
 from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
 from nki.passes.stage import CoreStage
 from nki.target.model import Target
@@ -91,22 +91,25 @@ class _Scheduler:
         return assigned if order is None else [assigned[number] for number in order]
 
 
-def predicted_ns(kernel: CoreProgram, target: Target) -> float:
-    """Time of a scheduled program on one core by the estimates, if all queues keep their order."""
-    graphs = GraphBuilder(annotate_effects(kernel, kernel.placement), 2 * WINDOW)
-    return _predicted_ns(kernel.body, Assignment(target), graphs)
+Measure = Callable[[Sequence[int], Sequence[Candidate], DependenceGraph], float]
 
 
-def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: GraphBuilder) -> float:
+def predicted_ns(core: CoreProgram, target: Target, measure: Measure = in_order_ns) -> float:
+    """Time of a scheduled core by the estimates: the sum over its regions, or of another ``measure`` of them."""
+    graphs = GraphBuilder(annotate_effects(core, core.placement), 2 * WINDOW)
+    return _predicted_ns(core.body, Assignment(target), graphs, measure)
+
+
+def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: GraphBuilder, measure: Measure) -> float:
     total = 0.0
     for region in basic_blocks(body):
         if isinstance(region, list):
-            names = {name: number for number, name in enumerate(dict.fromkeys(inst.queue for inst in region))}
-            queues = [names[inst.queue] for inst in region]
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(inst.queue for inst in region))}
+            queues = [numbers[inst.queue] for inst in region]
             candidates = [assignment.candidate(inst) for inst in region]
-            total += in_order_ns(queues, candidates, graphs.graph(region, queues))
+            total += measure(queues, candidates, graphs.graph(region, queues))
         else:
-            once = _predicted_ns(region.body, assignment, graphs)
+            once = _predicted_ns(region.body, assignment, graphs, measure)
             rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
             total += len(rounds or ()) * once
     return total

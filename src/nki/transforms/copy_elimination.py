@@ -21,6 +21,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
+from nki.isa.tables.enums import engine
 
 
 @dataclass(slots=True)
@@ -66,12 +67,14 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
 
 
 def _copy(inst: Statement | None) -> Copy | None:
-    """The copy that a statement is, without run-time indices."""
-    return inst.as_copy() if isinstance(inst, Inst) and not inst.indexed_by() else None
+    """The DMA copy that a statement is, without run-time indices."""
+    if not isinstance(inst, Inst) or inst.engines != (engine.dma,) or inst.indexed_by():
+        return None
+    return inst.as_copy()
 
 
 def _moves_all(tile: Tensor, own: Access, other: Access) -> bool:
-    """Whether a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
+    """True if a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
     whole = own.tensor is tile and own.size == tile.elements and own.strides == row_major(own.shape)
     return whole and own.dtype is tile.dtype is other.dtype is other.tensor.dtype
 
