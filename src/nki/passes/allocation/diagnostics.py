@@ -69,7 +69,7 @@ def lost(kernel: CoreProgram, space: MemorySpace, living: Sequence[LiveRange], f
 def _shared(one: Tensor, two: Tensor) -> tuple[TileAddress, TileAddress]:
     """The first and the last partition and byte on which both lie."""
     assert one.address is not None and two.address is not None, "both were placed"
-    ends = [(t.shape[0], t.free_size * t.dtype.itemsize) for t in (one, two)]
+    ends = [(t.shape[0], t.bytes_per_partition) for t in (one, two)]
     (p, b), (q, c) = one.address, two.address
     last = (min(p + ends[0][0], q + ends[1][0]) - 1, min(b + ends[0][1], c + ends[1][1]) - 1)
     return (max(p, q), max(b, c)), last

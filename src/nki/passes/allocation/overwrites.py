@@ -138,7 +138,7 @@ def _address(tensor: Tensor) -> tuple[int, int]:
 
 
 def _size(tensor: Tensor) -> int:
-    return tensor.free_size * tensor.dtype.itemsize
+    return tensor.bytes_per_partition
 
 
 def _reach(access: Access) -> Access:

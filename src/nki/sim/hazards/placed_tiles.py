@@ -43,7 +43,7 @@ def area_of(tensor: Tensor) -> Area:
     """All of a placed tile."""
     assert tensor.address is not None
     partition, byte = tensor.address
-    size = tensor.free_size * tensor.dtype.itemsize
+    size = tensor.bytes_per_partition
     return Area(range(partition, partition + tensor.shape[0]), range(byte, byte + size))
 
 

@@ -3,10 +3,6 @@
 Every routine gets ``bases``, whose first entries are the same in every launch: see the slots below.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import ctypes
