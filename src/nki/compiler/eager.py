@@ -68,8 +68,8 @@ class _Execution(Observer):
         self.core = 0 if participant is None else participant.rank
         self.memory = memory
         self.executor = Reference(memory, participant)
-        self.hazards = None if launch is None else Hazards(launch, self.executor, several=participant is not None)
-        self.executor.watcher = self.hazards
+        self.hazards = None if launch is None else Hazards(launch, self.executor, multicore=participant is not None)
+        self.executor.observer = self.hazards
         self.psum = PsumState(target, warns=launch is None)  # they know more, and stop the kernel
         self.wide = wide
         self.waiting = iter(arrays)

@@ -21,7 +21,7 @@ from nki.base.convert import from_float32, to_float32
 from nki.base.device_print import device_print
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
-from nki.ir.execution_observer import Watcher
+from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
@@ -50,7 +50,7 @@ class Reference:
         self.memory = memory
         self.participant = participant
         self.running: Inst | None = None
-        self.watcher: Watcher | None = None
+        self.observer: ExecutionObserver | None = None
 
     def run(self, body: Iterable[Statement]) -> None:
         """Execute instructions and loops, one after the other."""
@@ -63,8 +63,8 @@ class Reference:
 
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has iterations; the register of the loop is set, or tested, before each."""
-        if self.watcher is not None:
-            self.watcher.enters(loop)
+        if self.observer is not None:
+            self.observer.enters_loop(loop)
         if isinstance(loop, While):
             while self._word(loop, loop.register):
                 yield
@@ -73,13 +73,13 @@ class Reference:
         start, stop = (self._word(loop, bound) if isinstance(bound, Access) else bound for bound in bounds)
         for value in range(start, stop, loop.step):
             self.memory.window(loop.register)[...] = value
-            if self.watcher is not None:
-                self.watcher.counts(loop)
+            if self.observer is not None:
+                self.observer.counts_iteration(loop)
             yield
 
     def _word(self, loop: Loop, register: Access) -> int:
-        if self.watcher is not None:
-            self.watcher.looks_up(loop, register)
+        if self.observer is not None:
+            self.observer.reads_index(loop, register)
         return int(self.memory.window(register).item())
 
     def execute(self, inst: Inst) -> None:
@@ -89,28 +89,28 @@ class Reference:
             self._execute_resolved(inst)
             return
         for row in by_rows(inst):
-            if self.watcher is not None:
+            if self.observer is not None:
                 for index in looked_up(row):
-                    self.watcher.looks_up(row, index)
+                    self.observer.reads_index(row, index)
             if resolved := self._resolved(row):
                 self._execute_resolved(resolved)
 
-    def again(self, inst: Inst) -> None:
+    def rerun(self, inst: Inst) -> None:
         """Execute ``inst``, whose indices are resolved, once more and unwatched."""
-        watcher, self.watcher = self.watcher, None
+        observer, self.observer = self.observer, None
         execute_indirect(inst, self)
-        self.watcher = watcher
+        self.observer = observer
 
     def _execute_resolved(self, inst: Inst) -> None:
-        watcher = self.watcher
-        if watcher is not None:
-            watcher.begins(inst)
+        observer = self.observer
+        if observer is not None:
+            observer.begin(inst)
         if inst.indexed_by():
             execute_indirect(inst, self)
         else:
             inst.semantics(self)
-        if watcher is not None:
-            watcher.ends()
+        if observer is not None:
+            observer.end()
 
     def _resolved(self, inst: Inst) -> Inst | None:
         """``inst`` with run-time indices resolved; None if one is out of bounds and the instruction is skipped then.
@@ -162,8 +162,8 @@ class Reference:
     def load(self, source: Access | float) -> Value:
         if not isinstance(source, Access):
             return self.const(source, dt.float32)
-        if self.watcher is not None:
-            self.watcher.reads(source)
+        if self.observer is not None:
+            self.observer.reads(source)
         window = self.memory.window(source)
         return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
 
@@ -175,8 +175,8 @@ class Reference:
             return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
 
     def flat(self, source: Access) -> Value:
-        if self.watcher is not None:
-            self.watcher.reads(source)
+        if self.observer is not None:
+            self.observer.reads(source)
         return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
 
     def store(self, target: Access, value: Value) -> None:
@@ -184,8 +184,8 @@ class Reference:
         if target.one_place():
             columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
             target, value = last_of(target), Value(columns[:, -1:], value.dtype)
-        if self.watcher is not None:
-            self.watcher.writes(target)
+        if self.observer is not None:
+            self.observer.writes(target)
         shape = (target.partitions, target.free_elements)
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
@@ -310,8 +310,8 @@ class Reference:
         numbers = index.array.astype(np.int64)
         count = value.array.shape[1]
         outside = (numbers < 0) | (numbers >= count)
-        if self.watcher is not None and outside.any():
-            self.watcher.strays(numbers, outside)
+        if self.observer is not None and outside.any():
+            self.observer.gathers_out_of_range(numbers, outside)
         rows = np.arange(max(len(value.array), len(numbers)))[:, None]
         elements = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
         elements[np.broadcast_to(outside, elements.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]
@@ -383,8 +383,8 @@ class Reference:
         return column_of(target, index)
 
 
-Watch = Callable[[CoreProgram, Reference], Watcher]
-"""Makes the watcher of the program of one core and of its executor."""
+Watch = Callable[[CoreProgram, Reference], ExecutionObserver]
+"""Makes the observer of the program of one core and of its executor."""
 
 
 def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, layout: Layout = DENSE) -> list[Array]:
@@ -404,5 +404,5 @@ def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, layout
 def _run(core: CoreProgram, memory: Memory, watch: Watch | None, participant: Participant | None = None) -> None:
     executor = Reference(memory, participant)
     if watch is not None:
-        executor.watcher = watch(core, executor)
+        executor.observer = watch(core, executor)
     executor.run(core.body)
