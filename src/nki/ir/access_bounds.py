@@ -111,7 +111,7 @@ def _reach(access: Access) -> Extent:
     if tensor.buffer.on_chip:
         if len(shape) < 2:
             raise _error(access, "has one dimension; on chip there are at least (partitions, elements)")
-        size = tensor.free_size * tensor.dtype.itemsize
+        size = tensor.bytes_per_partition
         if size % access.dtype.itemsize:
             raise _error(access, f"sees partitions of {size} bytes as {access.dtype}")
         count, step = free.pop(0)

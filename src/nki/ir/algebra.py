@@ -168,8 +168,8 @@ class Algebra(Protocol[V]):
         """Send ``value`` to core ``to``, and receive the value that core ``source`` sends through the same ``pipe``."""
         ...
 
-    def meet(self, cores: tuple[int, ...], about: str) -> None:
-        """Wait until all ``cores`` have come to the meeting about the tensor of that name."""
+    def barrier(self, cores: tuple[int, ...], tag: str) -> None:
+        """Wait until all ``cores`` have come to their barrier with this tag."""
         ...
 
     def show(self, prefix: str, value: V, shape: tuple[int, ...]) -> None:

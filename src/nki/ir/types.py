@@ -206,7 +206,7 @@ class Access:
         tensor = self.tensor
         if tensor.dtype is self.dtype:
             return tensor.free_size
-        return tensor.free_size * tensor.dtype.itemsize // self.dtype.itemsize
+        return tensor.bytes_per_partition // self.dtype.itemsize
 
     @property
     def byte_offset(self) -> int:

@@ -187,7 +187,7 @@ def _index_step(t: Access, dim: int, kind: DType) -> int:
 
 def _check_storage(t: Access, kind: DType) -> None:
     """A partition on chip holds whole elements of ``kind``."""
-    size = t.tensor.free_size * t.tensor.dtype.itemsize
+    size = t.tensor.bytes_per_partition
     if t.buffer.on_chip and size % kind.itemsize:
         raise ViewError(
             f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} as {kind}: a partition of its storage has {size} bytes, "
@@ -208,7 +208,7 @@ def _partition_problem(t: Access, pairs: list[tuple[int, int]], shown: str, star
             if len(pairs) < 2
             else "merge dimensions that are contiguous, or use several instructions",
         )
-    free = t.tensor.free_size * t.tensor.dtype.itemsize // kind.itemsize
+    free = t.tensor.bytes_per_partition // kind.itemsize
     step, count = pairs[0]
     if count == 1:
         pairs[0] = (free, 1)

@@ -372,9 +372,9 @@ class Reference:
             return value
         return self.participant.exchange(self.running, value, to, source, pipe)
 
-    def meet(self, cores: tuple[int, ...], about: str) -> None:
+    def barrier(self, cores: tuple[int, ...], tag: str) -> None:
         if self.participant is not None and self.running is not None:
-            self.participant.barrier(self.running, cores, about)
+            self.participant.barrier(self.running, cores, tag)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         device_print(prefix, value.array.reshape(shape), value.dtype)
