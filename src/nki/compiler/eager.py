@@ -29,7 +29,7 @@ from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
 from nki.ir.runtime_index import largest_index
-from nki.ir.types import Access, Tensor, by_elements
+from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.ir.value_printer import showing
 from nki.passes import accumulate, verify
 from nki.passes.allocate import Allocate
@@ -89,7 +89,7 @@ class _Execution(Observer):
         """What ``print`` shows of a tensor now."""
         if self.wide is not None:
             access = self.wide.access(access)
-        if by_elements(access):
+        if is_element_indexed(access):
             return self._chosen(access)
         if access.dynamic is not None:
             followed = self.executor.followed(access)

@@ -217,7 +217,7 @@ def _moved(inst: Inst, addresses: Mapping[Tensor, TileAddress]) -> Inst:
         if dynamic is not None:
             source = _shifted(dynamic.source, addresses)
             if source is not dynamic.source:
-                moved = Dynamic(source, dynamic.step, dynamic.reach)
+                moved = Dynamic(source, dynamic.step, dynamic.kind)
                 shifted = Access(shifted.tensor, shifted.offset, shifted.shape, shifted.strides, shifted.dtype, moved)
         if shifted is not access:
             changes[number] = shifted

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
-from nki.ir.gather_offsets import chosen, stand_ins
+from nki.ir.gather_offsets import dense_temporaries, indirect_operands
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
 from nki.ir.program import CoreProgram, Program
@@ -39,7 +39,7 @@ class ExpandIndirect(CoreStage):
 
 
 def _is_indirect(inst: Inst) -> bool:
-    return bool(inst.effects.element_indexed and inst.indexed_by() and chosen(inst))
+    return bool(inst.effects.element_indexed and inst.indexed_by() and indirect_operands(inst))
 
 
 def _expanded(inst: Inst) -> Iterable[Inst]:
@@ -48,7 +48,7 @@ def _expanded(inst: Inst) -> Iterable[Inst]:
 
 def expand(inst: Inst) -> GatherComputeScatter:
     """Give the parts of an instruction that has indirect views."""
-    compute, dense = stand_ins(inst)
+    compute, dense = dense_temporaries(inst)
     read, written = inst.reads(), inst.writes()
     indexed = [number for number, access in enumerate(inst.accesses()) if access.dynamic is not None]
     operands = [
@@ -59,7 +59,7 @@ def expand(inst: Inst) -> GatherComputeScatter:
             any(access is r for r in read),
             any(access is w for w in written),
         )
-        for number, _, access in chosen(inst)
+        for number, _, access in indirect_operands(inst)
     ]
     predicate = compute.write_predicate()
     if predicate is None or operands[0].operand is not inst.writes()[0]:

@@ -52,7 +52,7 @@ class LowerSendrecv(Stage):
 def _mailboxes(program: Program) -> list[Tensor]:
     """Shared memory for each core to leave what it sends; as large as the largest exchange."""
     sizes = [
-        exchange.src.size * exchange.src.dtype.itemsize
+        exchange.src.nbytes
         for core in program.cores
         for inst in core.instructions()
         if (exchange := inst.as_exchange()) is not None
