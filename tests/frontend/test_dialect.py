@@ -6,12 +6,11 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+import nki
 from nki import target
 from nki.base.dtype import float32
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
-from nki.compiler import pipeline
-from nki.compiler.executable import Executable
 from nki.frontend.capture import capture
 from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import RemovedApiError, SyntaxNotInNkiError, TryError
@@ -40,7 +39,7 @@ def kernel(paper):
 """
 
 
-def test_a_kernel_of_another_language_compiles_and_runs(load: Load) -> None:
+def test_a_kernel_of_another_language_is_recorded_at_its_own_lines(load: Load) -> None:
     module = load(KERNEL)
     captured = check(capture(module.kernel, toy.TOY))
     chip = target.find("trn2")
@@ -48,11 +47,13 @@ def test_a_kernel_of_another_language_compiles_and_runs(load: Load) -> None:
     copied, added, _ = program.instructions()
     spans = [copied.where.span, added.where.span]
     assert [(span.line, span.function) for span in spans if span is not None] == [(10, "kernel"), (5, "twice")]
-    compiled = pipeline.compile(None, {}, chip, start=program, stop=pipeline.NATIVE_STOP)
+
+
+def test_its_jit_makes_kernels_to_call(load: Load) -> None:
     paper = np.arange(24, dtype=np.float32).reshape(4, 6)
-    answer = np.empty_like(paper)
-    Executable(compiled).launch([paper.ctypes.data, answer.ctypes.data])
-    assert np.array_equal(answer, 2 * paper)
+    kernel = toy.jit(load(KERNEL).kernel)
+    assert np.array_equal(kernel(paper), 2 * paper)
+    assert np.array_equal(nki.simulate(kernel)(paper), 2 * paper)
 
 
 def test_the_present_language_refuses_what_the_other_accepts(load: Load) -> None:

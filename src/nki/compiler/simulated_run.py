@@ -24,7 +24,7 @@ def run(kernel: Program, inputs: list[Array]) -> list[Array]:
         return reference.run(kernel, inputs)
     launch = Launch(targets.find(kernel.target))
     outputs = reference.run(
-        kernel, inputs, lambda core, executor: Hazards(launch, executor, core, several=len(kernel.cores) > 1)
+        kernel, inputs, lambda core, executor: Hazards(launch, executor, core, multicore=len(kernel.cores) > 1)
     )
     launch.finish(kernel.outputs)
     return outputs

@@ -23,7 +23,7 @@ from nki.base.source import Span
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import node_span, parsed
 from nki.frontend.code_objects import FunctionNode
-from nki.frontend.dialect import Dialect, default_dialect
+from nki.frontend.dialect import Dialect, default_dialect, dialect_of
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
 
 EMPTY = object()  # what a closure variable holds before its assignment has run
@@ -74,7 +74,9 @@ def unwrap(fn: object) -> object:
 
 
 def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
-    """The source and surroundings of ``fn``: a function, method, lambda or ``nki.jit`` object; by default of NKI.
+    """The source and surroundings of ``fn``: a function, method, lambda or ``nki.jit`` object.
+
+    It is read under ``dialect``, by default under that assigned to the function.
 
     Raises ``NoSourceError``, ``SourceChangedError``, ``NotAFunctionError`` or ``AsyncError``.
     """
@@ -93,7 +95,7 @@ def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
         cells=cells,
         defaults=function.__defaults__,
         kwdefaults=function.__kwdefaults__,
-        dialect=dialect or default_dialect(),
+        dialect=dialect or dialect_of(function),
     )
 
 

@@ -10,7 +10,9 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from types import FunctionType
 from typing import Any, Final, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from nki.base.toolchain import add_package, is_toolchain_module
 from nki.ir.types import Access
@@ -112,4 +114,28 @@ def default_dialect() -> Dialect:
     return next(iter(_registered.values()))
 
 
-__all__ = ["Dialect", "InstructionStyle", "RemovedNames", "SyntaxRule", "TensorType", "default_dialect", "register"]
+_assigned: Final[WeakKeyDictionary[FunctionType, Dialect]] = WeakKeyDictionary()
+
+
+def assign_dialect(function: FunctionType, dialect: Dialect) -> None:
+    """Read the kernel ``function`` under ``dialect`` from now on; the ``jit`` of a dialect calls this."""
+    _assigned[function] = dialect
+
+
+def dialect_of(function: object) -> Dialect:
+    """The dialect that was assigned to a function, else the default."""
+    dialect = _assigned.get(function) if isinstance(function, FunctionType) else None
+    return dialect or default_dialect()
+
+
+__all__ = [
+    "Dialect",
+    "InstructionStyle",
+    "RemovedNames",
+    "SyntaxRule",
+    "TensorType",
+    "assign_dialect",
+    "default_dialect",
+    "dialect_of",
+    "register",
+]

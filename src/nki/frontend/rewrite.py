@@ -36,19 +36,19 @@ class _Rewriting:
         self.captured = captured
         self.dialect = captured.dialect
 
-    def changed(self, node: _Node, local: frozenset[str]) -> _Node:
-        """``node`` itself if nothing in it changes, else a copy. ``local``: the names that scopes around it bind."""
+    def changed(self, node: _Node, outer: frozenset[str]) -> _Node:
+        """``node`` itself if nothing in it changes, else a copy. ``outer``: the names that scopes around it bind."""
         if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
-            local = local | bound_names(node)
+            outer = outer | bound_names(node)
         fields: dict[str, Any] = {}
         same = True
         for name, value in ast.iter_fields(node):
-            new = value if name in ("annotation", "returns") else self._value(value, local)
+            new = value if name in ("annotation", "returns") else self._value(value, outer)
             same = same and new is value
             fields[name] = new
         if not same:
             node = ast.copy_location(type(node)(**fields), node)
-        callee = self._callee(node, local) if isinstance(node, ast.Call) else UNKNOWN
+        callee = self._callee(node, outer) if isinstance(node, ast.Call) else UNKNOWN
         if isinstance(node, ast.Call) and callee is not UNKNOWN and is_host(callee) and not is_object(callee):
             ignored = leftover(node, callee, self.dialect.instructions)
             if ignored is None:
@@ -62,17 +62,17 @@ class _Rewriting:
             return cast("_Node", _while(node))
         return node
 
-    def _value(self, value: object, local: frozenset[str]) -> object:
+    def _value(self, value: object, outer: frozenset[str]) -> object:
         if isinstance(value, ast.AST):
-            return self.changed(value, local)
+            return self.changed(value, outer)
         if isinstance(value, list):
-            items: list[object] = [self.changed(v, local) if isinstance(v, ast.AST) else v for v in value]  # pyright: ignore[reportUnknownVariableType]
+            items: list[object] = [self.changed(v, outer) if isinstance(v, ast.AST) else v for v in value]  # pyright: ignore[reportUnknownVariableType]
             return items if any(new is not old for new, old in zip(items, value, strict=True)) else value  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
         return value
 
-    def _callee(self, call: ast.Call, local: frozenset[str]) -> object:
+    def _callee(self, call: ast.Call, outer: frozenset[str]) -> object:
         # Closure variables may hold another function next time, and the rewritten code is shared between closures.
-        return resolve(call.func, self.captured, local, closures=False)
+        return resolve(call.func, self.captured, outer, closures=False)
 
 
 def _while(loop: ast.While) -> ast.For:

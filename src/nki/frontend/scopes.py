@@ -84,22 +84,22 @@ def _is_dictionary(node: ast.expr) -> bool:
             return False
 
 
-def resolve(node: ast.expr, captured: Captured, local: frozenset[str], *, closures: bool = True) -> object:
+def resolve(node: ast.expr, captured: Captured, outer: frozenset[str], *, closures: bool = True) -> object:
     """The value of a name or dotted name as far as it is settled before the function runs, else ``UNKNOWN``.
 
-    Names in ``local`` are not settled. Attributes are followed through modules and NKI's own objects only: looking at
+    Names in ``outer`` are not settled. Attributes are followed through modules and NKI's own objects only: looking at
     any other object could run code of the user. Without ``closures``, closure variables are not settled either.
     """
     match node:
         case ast.Name(id=name):
-            if name in local:
+            if name in outer:
                 return UNKNOWN
             if name in captured.cells:
                 value = captured.closure(name) if closures else EMPTY
                 return UNKNOWN if value is EMPTY else value
             return captured.globals.get(name, vars(builtins).get(name, UNKNOWN))
         case ast.Attribute(value=owner, attr=name):
-            value = resolve(owner, captured, local, closures=closures)
+            value = resolve(owner, captured, outer, closures=closures)
             if isinstance(value, types.ModuleType) or (value is not UNKNOWN and is_toolchain(value)):
                 return getattr(value, name, UNKNOWN)
             return UNKNOWN

@@ -1,4 +1,4 @@
-"""Who looks on while a kernel runs, whatever carries it out."""
+"""Interface of an observer of a running program, for any executor."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ from nki.ir.loop import For, Loop
 from nki.ir.types import Access
 
 
-class Watcher:
-    """What an executor tells about a run; this one does nothing.
+class ExecutionObserver:
+    """Events of a run, which an executor reports; this class ignores all of them.
 
-    Windows come as they are after run-time indices were followed, so each says exactly which bytes are meant. What an
-    instruction reads and writes comes from its semantics: no more than takes part, where an operand holds more.
+    Accesses are reported after their run-time indices have been applied, so each says exactly which bytes are meant.
+    Reads and writes come from the semantics of an instruction: only the elements that take part, where an operand holds
+    more.
     """
 
-    def begins(self, inst: Inst) -> None:
-        """``inst``, or a row of it, runs from now on: what is read and written next is its doing."""
+    def begin(self, inst: Inst) -> None:
+        """``inst``, or a row of it, begins; the next reads and writes are its own."""
 
     def reads(self, access: Access) -> None:
         """The bytes of ``access`` are about to be read."""
@@ -26,17 +27,17 @@ class Watcher:
     def writes(self, access: Access) -> None:
         """The bytes of ``access`` are about to be written."""
 
-    def ends(self) -> None:
-        """What began is done."""
+    def end(self) -> None:
+        """The instruction that began is complete."""
 
-    def strays(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
-        """What is written next gathers elements of these ``numbers``, of which some are ``outside`` what there is."""
+    def gathers_out_of_range(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
+        """The next write stores gathered elements with these ``numbers``, some of them ``outside`` the source."""
 
-    def looks_up(self, by: Inst | Loop, index: Access) -> None:
-        """``by`` is about to read a run-time index, or what controls it."""
+    def reads_index(self, by: Inst | Loop, index: Access) -> None:
+        """``by`` is about to read a run-time index, a loop bound or a loop condition."""
 
-    def enters(self, loop: Loop) -> None:
-        """The rounds of ``loop`` begin. Those of its tensors that are known hold nothing yet."""
+    def enters_loop(self, loop: Loop) -> None:
+        """The iterations of ``loop`` begin; its loop-local tensors are undefined."""
 
-    def counts(self, loop: For) -> None:
-        """The register of ``loop`` has got its next value."""
+    def counts_iteration(self, loop: For) -> None:
+        """The register of ``loop`` has received its next value."""

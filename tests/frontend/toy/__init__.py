@@ -1,4 +1,4 @@
-"""A kernel language of five names: its package and one :class:`Dialect` are all that the frontend needs."""
+"""A kernel language of six names: its package and one :class:`Dialect` are all that the frontend needs."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from nki.base.dtype import float32
 from nki.base.source import here
 from nki.frontend import syntax_rules
 from nki.frontend.builder import current
-from nki.frontend.dialect import Dialect, RemovedNames, TensorType, register
+from nki.frontend.dialect import Dialect, RemovedNames, TensorType, assign_dialect, register
 from nki.frontend.errors import SyntaxNotInNkiError
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.operators import OPS
+from nki.jit import Kernel
 
 
 @dataclass(eq=False, frozen=True)
@@ -74,3 +75,9 @@ TOY = register(
         removed=RemovedNames(names={"tests.frontend.toy.subtract": "add the negative"}),
     )
 )
+
+
+def jit(function: Any) -> Kernel:
+    """A kernel of this language."""
+    assign_dialect(function, TOY)
+    return Kernel(function)

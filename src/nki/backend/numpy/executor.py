@@ -21,14 +21,14 @@ from nki.base.convert import from_float32, to_float32
 from nki.base.device_print import device_print
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
-from nki.ir.execution_observer import Watcher
-from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
+from nki.ir.execution_observer import ExecutionObserver
+from nki.ir.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.program import CoreProgram, Program
-from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
-from nki.ir.types import Access, by_elements
+from nki.ir.runtime_index import largest_index, out_of_bounds, split_rows
+from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import matmul_entry, numpy_entry
 from nki.rendezvous.protocol import Participant
@@ -50,7 +50,7 @@ class Reference:
         self.memory = memory
         self.participant = participant
         self.running: Inst | None = None
-        self.watcher: Watcher | None = None
+        self.observer: ExecutionObserver | None = None
 
     def run(self, body: Iterable[Statement]) -> None:
         """Execute instructions and loops, one after the other."""
@@ -63,8 +63,8 @@ class Reference:
 
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has iterations; the register of the loop is set, or tested, before each."""
-        if self.watcher is not None:
-            self.watcher.enters(loop)
+        if self.observer is not None:
+            self.observer.enters_loop(loop)
         if isinstance(loop, While):
             while self._word(loop, loop.register):
                 yield
@@ -73,13 +73,13 @@ class Reference:
         start, stop = (self._word(loop, bound) if isinstance(bound, Access) else bound for bound in bounds)
         for value in range(start, stop, loop.step):
             self.memory.window(loop.register)[...] = value
-            if self.watcher is not None:
-                self.watcher.counts(loop)
+            if self.observer is not None:
+                self.observer.counts_iteration(loop)
             yield
 
     def _word(self, loop: Loop, register: Access) -> int:
-        if self.watcher is not None:
-            self.watcher.looks_up(loop, register)
+        if self.observer is not None:
+            self.observer.reads_index(loop, register)
         return int(self.memory.window(register).item())
 
     def execute(self, inst: Inst) -> None:
@@ -88,41 +88,41 @@ class Reference:
         if not inst.indexed_by():
             self._execute_resolved(inst)
             return
-        for row in by_rows(inst):
-            if self.watcher is not None:
-                for index in looked_up(row):
-                    self.watcher.looks_up(row, index)
+        for row in split_rows(inst):
+            if self.observer is not None:
+                for index in index_reads(row):
+                    self.observer.reads_index(row, index)
             if resolved := self._resolved(row):
                 self._execute_resolved(resolved)
 
-    def again(self, inst: Inst) -> None:
+    def rerun(self, inst: Inst) -> None:
         """Execute ``inst``, whose indices are resolved, once more and unwatched."""
-        watcher, self.watcher = self.watcher, None
+        observer, self.observer = self.observer, None
         execute_indirect(inst, self)
-        self.watcher = watcher
+        self.observer = observer
 
     def _execute_resolved(self, inst: Inst) -> None:
-        watcher = self.watcher
-        if watcher is not None:
-            watcher.begins(inst)
+        observer = self.observer
+        if observer is not None:
+            observer.begin(inst)
         if inst.indexed_by():
             execute_indirect(inst, self)
         else:
             inst.semantics(self)
-        if watcher is not None:
-            watcher.ends()
+        if observer is not None:
+            observer.end()
 
     def _resolved(self, inst: Inst) -> Inst | None:
         """``inst`` with run-time indices resolved; None if one is out of bounds and the instruction is skipped then.
 
         Element-indexed operands stay as they are; their offsets are checked.
         """
-        for _, f, access in chosen(inst):
+        for _, f, access in indirect_operands(inst):
             offsets = self.offsets(inst, access)
             outside = offsets[offsets > largest_index(access)]
             if len(outside):
                 raise out_of_bounds(inst, f.name, access, int(outside[0]))
-        indexed = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not by_elements(a)}
+        indexed = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not is_element_indexed(a)}
         if not indexed:
             return inst
         resolved = {i: self.followed(a) for i, (_, a) in indexed.items()}
@@ -139,7 +139,7 @@ class Reference:
 
     def contents(self, inst: Inst, access: Access) -> Array:
         """The elements of an operand of ``inst``, in its shape; gathered, if it is element-indexed."""
-        if not by_elements(access):
+        if not is_element_indexed(access):
             return self.memory.window(access)
         return gathered(self.memory, access, self.offsets(inst, access))
 
@@ -162,8 +162,8 @@ class Reference:
     def load(self, source: Access | float) -> Value:
         if not isinstance(source, Access):
             return self.const(source, dt.float32)
-        if self.watcher is not None:
-            self.watcher.reads(source)
+        if self.observer is not None:
+            self.observer.reads(source)
         window = self.memory.window(source)
         return Value(window.reshape(source.shape[0], -1).copy(), source.dtype)
 
@@ -175,8 +175,8 @@ class Reference:
             return Value(from_float32(np.array([[value]], np.float64).astype(np.float32), dtype), dtype)
 
     def flat(self, source: Access) -> Value:
-        if self.watcher is not None:
-            self.watcher.reads(source)
+        if self.observer is not None:
+            self.observer.reads(source)
         return Value(self.memory.window(source).reshape(1, -1).copy(), source.dtype)
 
     def store(self, target: Access, value: Value) -> None:
@@ -184,8 +184,8 @@ class Reference:
         if target.one_place():
             columns = value.array.reshape(target.partitions, -1) if value.array.size == target.size else value.array
             target, value = last_of(target), Value(columns[:, -1:], value.dtype)
-        if self.watcher is not None:
-            self.watcher.writes(target)
+        if self.observer is not None:
+            self.observer.writes(target)
         shape = (target.partitions, target.free_elements)
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
@@ -310,8 +310,8 @@ class Reference:
         numbers = index.array.astype(np.int64)
         count = value.array.shape[1]
         outside = (numbers < 0) | (numbers >= count)
-        if self.watcher is not None and outside.any():
-            self.watcher.strays(numbers, outside)
+        if self.observer is not None and outside.any():
+            self.observer.gathers_out_of_range(numbers, outside)
         rows = np.arange(max(len(value.array), len(numbers)))[:, None]
         elements = value.array[rows % len(value.array), np.where(outside, 0, numbers)]
         elements[np.broadcast_to(outside, elements.shape)] = np.frombuffer(value.dtype.poison, value.dtype.plain)[0]
@@ -372,9 +372,9 @@ class Reference:
             return value
         return self.participant.exchange(self.running, value, to, source, pipe)
 
-    def meet(self, cores: tuple[int, ...], about: str) -> None:
+    def barrier(self, cores: tuple[int, ...], tag: str) -> None:
         if self.participant is not None and self.running is not None:
-            self.participant.barrier(self.running, cores, about)
+            self.participant.barrier(self.running, cores, tag)
 
     def show(self, prefix: str, value: Value, shape: tuple[int, ...]) -> None:
         device_print(prefix, value.array.reshape(shape), value.dtype)
@@ -383,8 +383,8 @@ class Reference:
         return column_of(target, index)
 
 
-Watch = Callable[[CoreProgram, Reference], Watcher]
-"""Makes the watcher of the program of one core and of its executor."""
+Watch = Callable[[CoreProgram, Reference], ExecutionObserver]
+"""Makes the observer of the program of one core and of its executor."""
 
 
 def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, layout: Layout = DENSE) -> list[Array]:
@@ -404,5 +404,5 @@ def run(kernel: Program, inputs: list[Array], watch: Watch | None = None, layout
 def _run(core: CoreProgram, memory: Memory, watch: Watch | None, participant: Participant | None = None) -> None:
     executor = Reference(memory, participant)
     if watch is not None:
-        executor.watcher = watch(core, executor)
+        executor.observer = watch(core, executor)
     executor.run(core.body)

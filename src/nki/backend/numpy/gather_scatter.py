@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.ir.access_bounds import byte_window
-from nki.ir.execution_observer import Watcher
-from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
+from nki.ir.execution_observer import ExecutionObserver
+from nki.ir.gather_offsets import Offsets, dense_temporaries, indirect_operands, room
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
@@ -30,21 +30,23 @@ class Contents(Protocol):
         ...
 
 
-class _Watched(Watcher):
-    """Tells another watcher which elements of an operand are read and written through its dense tile."""
+class _Watched(ExecutionObserver):
+    """Tells another observer which elements of an operand are read and written through its dense tile."""
 
-    def __init__(self, watcher: Watcher, operands: dict[Tensor, tuple[Access, Offsets]], masks: dict[Tensor, Mask]):
-        self._watcher = watcher
+    def __init__(
+        self, observer: ExecutionObserver, operands: dict[Tensor, tuple[Access, Offsets]], masks: dict[Tensor, Mask]
+    ):
+        self._observer = observer
         self._operands = operands
         self._masks = masks
 
     def reads(self, access: Access) -> None:
         for window in self._windows(access):
-            self._watcher.reads(window)
+            self._observer.reads(window)
 
     def writes(self, access: Access) -> None:
         for window in self._windows(access, self._masks.get(access.tensor)):
-            self._watcher.writes(window)
+            self._observer.writes(window)
 
     def _windows(self, access: Access, mask: Mask | None = None) -> list[Access]:
         operand = self._operands.get(access.tensor)
@@ -100,25 +102,25 @@ def _scatter(memory: Contents, view: Access, offsets: Offsets, values: Array, ma
 
 def execute_indirect(inst: Inst, executor: Any) -> None:
     """Run the semantics of ``inst``, whose other indices are resolved, on an executor with a memory."""
-    views = {number: (a, executor.offsets(inst, a)) for number, _, a in chosen(inst)}
+    views = {number: (a, executor.offsets(inst, a)) for number, _, a in indirect_operands(inst)}
     if not views:
         inst.semantics(executor)
         return
     memory: Contents = executor.memory
-    compute, dense = stand_ins(inst)
+    compute, dense = dense_temporaries(inst)
     read, written = inst.reads(), inst.writes()
     for number, (view, offsets) in views.items():
         if any(view is a for a in read):
             memory.window(dense[number])[...] = gathered(memory, view, offsets)
     masks = _masks(memory, compute)
-    watcher = executor.watcher
-    if watcher is not None:
+    observer = executor.observer
+    if observer is not None:
         operands = {dense[number].tensor: view for number, view in views.items()}
-        executor.watcher = _Watched(watcher, operands, masks)
+        executor.observer = _Watched(observer, operands, masks)
     try:
         compute.semantics(executor)
     finally:
-        executor.watcher = watcher
+        executor.observer = observer
     for number, (view, offsets) in views.items():
         tile = dense[number]
         if any(view is a for a in written):

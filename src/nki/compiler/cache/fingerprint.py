@@ -26,6 +26,7 @@ from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap
 from nki.frontend.captured_state import ABSENT, Read, of_cell
+from nki.frontend.dialect import dialect_of
 from nki.frontend.host_calls import is_users
 from nki.ir.ordering import Pairs
 from nki.ir.types import TensorSpec
@@ -57,7 +58,9 @@ def fingerprint(
 ) -> Fingerprint | None:
     """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name."""
     walk = _Walk()
-    walk.put(build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges)
+    walk.put(
+        dialect_of(unwrap(fn)).name, build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges
+    )
     try:
         walk.put("kernel", walk.reference(unwrap(fn)))
         for name, value in arguments.items():

@@ -1,9 +1,9 @@
-"""Tiles that the user has placed on the same bytes: whether one loses there what is still read of it.
+"""Overwrites of live values: tiles that the user has placed on the same bytes, one of which loses what is still read.
 
-The program is gone through once, loops twice (what a round leaves, the next one finds), with a note for each byte of
-memory whose it is. That is exact but for what only a run tells: a window that a run-time index moves counts as its
-whole tile, and an instruction that may leave places as they were is not known to fill any. Loops that may not run at
-all are looked at both ways.
+The program is visited once in order, loops twice (an iteration reads what the one before has left), with the owner of
+each byte of memory. The analysis is exact except for what only a run tells: an access at a run-time index counts as its
+whole tile, and a write that may leave bytes as they were does not define any. The paths with and without the iterations
+of a loop that may not run are joined.
 """
 
 from __future__ import annotations
@@ -15,19 +15,21 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
+from nki.analysis.byte_sets import ByteSet
+from nki.analysis.tile_areas import TileArea
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Tensor
 
-_NOBODY = -1
-"""The owner of bytes that are lost for sure, and may or may not have been written anew since."""
+_UNKNOWN_OWNER = -1
+"""Owner of bytes that their tile has lost on one path, and may or may not have written anew on another."""
 
 
 @dataclass(frozen=True, slots=True)
-class Loss:
-    """``writer`` writes ``over`` on bytes of ``victim`` that ``reader`` needs afterwards, or itself meanwhile."""
+class Overwrite:
+    """``writer`` writes ``over`` on bytes of ``victim`` that ``reader`` reads afterwards (or the writer itself)."""
 
     victim: Tensor
     over: Tensor
@@ -35,116 +37,113 @@ class Loss:
     writer: Inst
 
 
-def loss(kernel: CoreProgram, placed: Iterable[Tensor]) -> Loss | None:
-    """The first of these tiles, which the user has placed in one memory, that loses what is read of it."""
+def find_overwrite(core: CoreProgram, placed: Iterable[Tensor]) -> Overwrite | None:
+    """The first overwrite of a live value among tiles that the user has placed in one memory; None if there is none."""
     tiles = list(dict.fromkeys(placed))
-    tiles = [tensor for tensor in tiles if any(_meet(tensor, other) for other in tiles if other is not tensor)]
-    return _Bytes(tiles).body(kernel.body) if tiles else None
+    areas = {tensor: TileArea.of(tensor) for tensor in tiles}
+    tiles = [t for t in tiles if any(areas[t].overlaps(areas[other]) for other in tiles if other is not t)]
+    return _Ownership(tiles, areas).visit_body(core.body) if tiles else None
 
 
-class _Bytes:
-    """Whose the bytes are on which the tiles lie."""
+class _Ownership:
+    """The tile that owns each byte: the one that wrote there last."""
 
-    def __init__(self, tiles: list[Tensor]) -> None:
+    def __init__(self, tiles: list[Tensor], areas: dict[Tensor, TileArea]) -> None:
         self.numbers = {tensor: number for number, tensor in enumerate(tiles, 1)}
         self.tiles = tiles
-        areas = [(*_address(tensor), tensor.shape[0], _size(tensor)) for tensor in tiles]
-        self.low = (min(p for p, _, _, _ in areas), min(b for _, b, _, _ in areas))
-        rows, columns = max(p + n for p, _, n, _ in areas), max(b + size for _, b, _, size in areas)
-        self.owner = np.zeros((rows - self.low[0], columns - self.low[1]), np.int32)
-        self.written = {tensor: np.zeros(tensor.nbytes, np.bool_) for tensor in tiles}
-        self.writers: dict[int, tuple[Tensor, Inst]] = {}
+        self.areas = {tensor: areas[tensor] for tensor in tiles}
+        partitions, byte_ranges = zip(*self.areas.values(), strict=True)
+        rows, columns = _hull(partitions), _hull(byte_ranges)
+        self.hull = TileArea(rows, columns)
+        self.owner = np.zeros((len(rows), len(columns)), np.int32)
+        """Number of the owner of each byte of the hull; 0: none."""
+        self.written = {tensor: ByteSet(tensor) for tensor in tiles}
+        self.last_writers: dict[int, tuple[Tensor, Inst]] = {}
 
-    def body(self, statements: Iterable[Statement]) -> Loss | None:
+    def visit_body(self, statements: Iterable[Statement]) -> Overwrite | None:
         for statement in statements:
-            found = self.step(statement) if isinstance(statement, Inst) else self.loop(statement)
-            if found is not None:
-                return found
+            overwrite = self.visit(statement) if isinstance(statement, Inst) else self.visit_loop(statement)
+            if overwrite is not None:
+                return overwrite
         return None
 
-    def loop(self, loop: Loop) -> Loss | None:
+    def visit_loop(self, loop: Loop) -> Overwrite | None:
         for tensor in loop.tensors:
-            if tensor in self.numbers:  # it ends with the loop
-                self.written[tensor][...] = False
+            if tensor in self.numbers:  # loop-local: each run of the loop begins with undefined contents
+                self.written[tensor].clear()
         before = None if loop.runs() else (self.owner.copy(), {t: w.copy() for t, w in self.written.items()})
-        found = self.body(loop.body) or self.body(loop.body)
+        overwrite = self.visit_body(loop.body) or self.visit_body(loop.body)
         if before is not None:
             self._join(*before)
-        return found
+        return overwrite
 
-    def _join(self, owner: NDArray[np.int32], written: dict[Tensor, NDArray[np.bool_]]) -> None:
-        """The loop may not have run: who owned bytes there that another one then got may be without them."""
+    def _join(self, owner: NDArray[np.int32], written: dict[Tensor, ByteSet]) -> None:
+        """Join with the path on which the loop does not run, where bytes have the ``owner`` from before the loop."""
         for tensor, number in self.numbers.items():
-            now, was = self._all(self.owner, tensor), self._all(owner, tensor)
-            held = written[tensor].reshape(tensor.shape[0], -1)
-            now[(now == number) & (was != number) & held] = _NOBODY
+            now, before = self._of_tile(self.owner, tensor), self._of_tile(owner, tensor)
+            held = written[tensor].mask().reshape(tensor.shape[0], -1)
+            now[(now == number) & (before != number) & held] = _UNKNOWN_OWNER
 
-    def step(self, inst: Inst) -> Loss | None:
+    def visit(self, inst: Inst) -> Overwrite | None:
         reads = [access for access in inst.reads() if access.tensor in self.numbers]
         writes = [access for access in inst.writes() if access.tensor in self.numbers]
-        found = self._lost(inst, reads)
-        if found is None and writes:
-            certain = not inst.may_leave_unwritten()
+        overwrite = self._lost(inst, reads)
+        if overwrite is None and writes:
+            is_definite = not inst.may_leave_unwritten()
             for access in writes:
-                self._write(inst, access, certain)
-            found = self._lost(inst, reads)
-        return found
+                self._write(inst, access, is_definite)
+            overwrite = self._lost(inst, reads)
+        return overwrite
 
-    def _lost(self, inst: Inst, reads: list[Access]) -> Loss | None:
+    def _lost(self, inst: Inst, reads: list[Access]) -> Overwrite | None:
+        """The overwrite of a byte that ``inst`` reads, if there is one."""
         for access in reads:
-            tensor, whole = access.tensor, _reach(access)
-            owners = self._window(whole)
-            gone = (owners != self.numbers[tensor]) & byte_window(self.written[tensor], whole)
-            if gone.any():
-                by = int(owners[gone].max())
-                over, writer = self.writers[by] if by in self.writers else self._rival(tensor)
-                return Loss(tensor, over, inst, writer)
+            tensor, static = access.tensor, _static(access)
+            owners = self._owners(static)
+            lost = (owners != self.numbers[tensor]) & byte_window(self.written[tensor].mask(), static)
+            if lost.any():
+                owner = int(owners[lost].max())
+                over, writer = self.last_writers[owner] if owner in self.last_writers else self._rival(tensor)
+                return Overwrite(tensor, over, inst, writer)
         return None
 
     def _rival(self, tensor: Tensor) -> tuple[Tensor, Inst]:
-        """Of the others that lie there, one that was written."""
-        mine = self.numbers[tensor]
-        for number, (other, writer) in self.writers.items():
-            if number != mine and _meet(tensor, other):
+        """A tile that overlaps ``tensor`` and was written, and its last writer."""
+        area = self.areas[tensor]
+        for other, writer in self.last_writers.values():
+            if other is not tensor and area.overlaps(self.areas[other]):
                 return other, writer
         raise AssertionError(f"'{tensor.name}' lost bytes to nobody")
 
-    def _write(self, inst: Inst, access: Access, certain: bool) -> None:
-        tensor, number, whole = access.tensor, self.numbers[access.tensor], _reach(access)
-        owners, written = self._window(whole), byte_window(self.written[tensor], whole)
-        if certain and access.dynamic is None:
+    def _write(self, inst: Inst, access: Access, is_definite: bool) -> None:
+        tensor, number, static = access.tensor, self.numbers[access.tensor], _static(access)
+        owners, written = self._owners(static), self.written[tensor]
+        if is_definite and access.dynamic is None:
             owners[...] = number
         else:
-            owners[...] = np.where((owners == number) | ~written, number, _NOBODY)
-        written[...] = True
-        self.writers[number] = (tensor, inst)
+            kept = (owners == number) | ~byte_window(written.mask(), static)
+            owners[...] = np.where(kept, number, _UNKNOWN_OWNER)
+        written.add(static)
+        self.last_writers[number] = (tensor, inst)
 
-    def _all(self, owner: NDArray[np.int32], tensor: Tensor) -> NDArray[np.int32]:
-        row, column = (given - low for given, low in zip(_address(tensor), self.low, strict=True))
-        return owner[row : row + tensor.shape[0], column : column + _size(tensor)]
+    def _of_tile(self, owner: NDArray[np.int32], tensor: Tensor) -> NDArray[np.int32]:
+        """The entries of ``owner`` for the bytes of a tile, (partitions, bytes of a partition)."""
+        return owner[self.areas[tensor].slices_in(self.hull)]
 
-    def _window(self, access: Access) -> NDArray[np.int32]:
-        """The owners of the bytes that a window sees, in its shape and one dimension more."""
+    def _owners(self, access: Access) -> NDArray[np.int32]:
+        """The owners of the bytes of ``access``, in its shape and one dimension more."""
         size, pitch = access.dtype.itemsize, access.partition_step
         row, column = divmod(access.offset, pitch)
-        tile, (down, right) = self._all(self.owner, access.tensor), self.owner.strides
+        tile, (down, right) = self._of_tile(self.owner, access.tensor), self.owner.strides
         steps = (access.strides[0] // pitch * down, *(step * size * right for step in access.strides[1:]), right)
         return as_strided(tile[row:, column * size :], (*access.shape, size), steps)
 
 
-def _address(tensor: Tensor) -> tuple[int, int]:
-    assert tensor.address is not None
-    return tensor.address
+def _hull(ranges: Iterable[range]) -> range:
+    ranges = list(ranges)
+    return range(min(r.start for r in ranges), max(r.stop for r in ranges))
 
 
-def _size(tensor: Tensor) -> int:
-    return tensor.free_size * tensor.dtype.itemsize
-
-
-def _reach(access: Access) -> Access:
+def _static(access: Access) -> Access:
+    """``access``, or its whole tensor if a run-time index moves it."""
     return access if access.dynamic is None else Access.whole(access.tensor)
-
-
-def _meet(one: Tensor, two: Tensor) -> bool:
-    (p, b), (q, c) = _address(one), _address(two)
-    return p < q + two.shape[0] and q < p + one.shape[0] and b < c + _size(two) and c < b + _size(one)

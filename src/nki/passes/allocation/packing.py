@@ -1,14 +1,14 @@
-"""Offsets for blocks of bytes that are in use for a time, so that no two in use at once overlap.
+"""Addresses for live ranges such that no two live at the same time overlap.
 
-Finding the least memory that suffices is NP-hard. Planners are tried in turn, from the one that shares least to the one
-that wastes least; each is deterministic, and the first two take time in proportion to the blocks.
+Finding the least memory that suffices is NP-hard. Allocators are tried in turn, from the one that reuses addresses
+least to the one that wastes least. All are deterministic; the first two take linear time.
 
-:class:`_Oldest` walks through time and gives each block the place that was free for longest, never used ones first: the
-engines then seldom wait for a place. Blocks that live long would cut its memory into pieces; they go to a part of their
-own, packed by :class:`_Gaps`, which gives each block the smallest gap that holds it. The less room there is, the more
-blocks count as living long, until none is left for the other part. Then ``skyline`` looks at all of time at once.
-Where blocks are to lie around fixed ones, or beside each other in other partitions, :func:`stack` places the hardest
-first; a block that finds no room moves to the front, and all are placed anew.
+:class:`_LeastRecentlyFreed` visits program points in order and gives each tensor the bytes that have been free for
+longest, never used bytes first: the engines then seldom wait for an address. Long live ranges would fragment its
+memory, so they go to a part of their own, packed by :class:`_BestFit`, which gives each tensor the smallest gap that
+holds it. The less room there is, the more ranges count as long, until all of them do. Then ``skyline`` looks at all
+program points at once. To allocate around pinned tiles, or at several start partitions, :func:`first_fit` places the
+hardest tensors first; a tensor that finds no room moves to the front, and all are placed anew.
 """
 
 from __future__ import annotations
@@ -27,68 +27,72 @@ from nki.ir.types import TileAddress
 from nki.passes.allocation.skyline import skyline
 from nki.target.memory_spaces import QUADRANT
 
-Range = tuple[int, int]
+ByteRange = tuple[int, int]
 
 ROOMY_ALIGN: Final = 32
-"""Where there is room, blocks start at multiples of 32 bytes, as nki-library's allocator aligns by default. No public
+"""Where there is room, tensors start at multiples of 32 bytes, as nki-library's allocator aligns by default. No public
 document states what an engine needs beyond whole elements, so a tight plan aligns to no more than that."""
-_SHARES: Final = (1.0, 0.5, 0.25, 0.125, 0.03125, 0.0)
-"""A block lives long when, within its life, blocks are made of this share of the memory."""
-_GRAIN: Final = 256
-"""Free pieces below this part of the memory are joined with their neighbours, so that there are never many."""
-_WORK: Final = 40_000
-"""Blocks that :func:`stack` places in all its attempts together, at the least one attempt of each order."""
+_TURNOVER_FRACTIONS: Final = (1.0, 0.5, 0.25, 0.125, 0.03125, 0.0)
+"""Fractions of the memory, tried in turn: a live range is long if tensors of that size in all are made within it."""
+_MIN_PIECE_DIVISOR: Final = 256
+"""Free pieces smaller than 1/256 of the memory are joined with their neighbours, so that there are never many."""
+_FIRST_FIT_BUDGET: Final = 40_000
+"""Tensors that :func:`first_fit` places in all its attempts together; each order gets at least one attempt."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """A block whose place is given: its first partition, and its byte offset there."""
+class Pinned:
+    """A live range whose address is given: its first partition, and its byte offset there."""
 
-    life: LiveRange
+    live: LiveRange
     partition: int
     offset: int
 
 
-def lanes(first: int, count: int) -> int:
-    """The quadrants of 32 partitions that ``count`` partitions from ``first`` on touch, a bit each."""
+def quadrants(first: int, count: int) -> int:
+    """Bit mask of the quadrants of 32 partitions that ``count`` partitions from ``first`` on touch."""
     return (1 << -(-(first + count) // QUADRANT)) - (1 << first // QUADRANT)
 
 
-def pack(lives: Sequence[LiveRange], capacity: int, fixed: Sequence[Fixed] = ()) -> list[TileAddress] | None:
-    """A place at partition 0 for each of ``lives``, which are in the order of their beginning; None: no plan found."""
-    if sum(life.size for life in lives) > capacity and peak_pressure(lives)[0] > capacity:
+def pack(ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned] = ()) -> list[TileAddress] | None:
+    """An address at partition 0 for each of ``ranges``, which are in the order of their first points.
+
+    ``capacity`` is in bytes per partition. None: no allocator found a plan.
+    """
+    if sum(live.size for live in ranges) > capacity and peak_pressure(ranges)[0] > capacity:
         return None
-    blocked = _joined((f.offset, f.offset + f.life.size) for f in fixed)
-    for share in _SHARES:
-        made = _spread(lives, capacity, blocked, share)
-        if made is not None:
-            return [(0, offset) for offset in made]
-    if fixed:
-        return stack(lives, capacity, fixed, [(0,)] * len(lives))
-    tight = skyline(lives, capacity)
+    blocked = _merged((p.offset, p.offset + p.live.size) for p in pinned)
+    for fraction in _TURNOVER_FRACTIONS:
+        offsets = _split_by_length(ranges, capacity, blocked, fraction)
+        if offsets is not None:
+            return [(0, offset) for offset in offsets]
+    if pinned:
+        return first_fit(ranges, capacity, pinned, [(0,)] * len(ranges))
+    tight = skyline(ranges, capacity)
     return None if tight is None else [(0, offset) for offset in tight]
 
 
-def stack(
-    lives: Sequence[LiveRange], capacity: int, fixed: Sequence[Fixed], seats: Sequence[Sequence[int]]
+def first_fit(
+    ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned], start_partitions: Sequence[Sequence[int]]
 ) -> list[TileAddress] | None:
-    """A place for each of ``lives``, starting at one of the partitions in its ``seats``; None: no plan found.
+    """An address for each of ``ranges``, at one of its ``start_partitions``; None: no plan found.
 
-    Orders by size, by size and time, and by time are tried; in each, a block that finds no room moves to the front.
+    Tensors are placed by size, by size times duration, and by duration; in each of these orders, a tensor that finds
+    no room moves to the front.
     """
-    table = _Table(lives, fixed, seats)
-    numbers = range(len(lives))
+    table = _Table(ranges, pinned, start_partitions)
+    indices = range(len(ranges))
     orders = [
-        sorted(numbers, key=lambda i: (-lives[i].size, lives[i].first - lives[i].last, i)),
-        sorted(numbers, key=lambda i: (-lives[i].size * (lives[i].last - lives[i].first + 1), i)),
-        sorted(numbers, key=lambda i: (lives[i].first - lives[i].last, -lives[i].size, i)),
+        sorted(indices, key=lambda i: (-ranges[i].size, ranges[i].first - ranges[i].last, i)),
+        sorted(indices, key=lambda i: (-ranges[i].size * (ranges[i].last - ranges[i].first + 1), i)),
+        sorted(indices, key=lambda i: (ranges[i].first - ranges[i].last, -ranges[i].size, i)),
     ]
-    attempts = max(1, _WORK // max(1, len(lives) * len(orders)))
+    attempts = max(1, _FIRST_FIT_BUDGET // max(1, len(ranges) * len(orders)))
     for order in orders:
-        for _ in range(min(attempts, 3 * len(lives))):
+        for _ in range(min(attempts, 3 * len(ranges))):
             failed = table.place(order, capacity)
             if failed is None:
-                return table.places()
+                return table.addresses()
             if order[0] == failed:
                 break
             order.remove(failed)
@@ -96,9 +100,9 @@ def stack(
     return None
 
 
-def _joined(ranges: Iterable[Range]) -> list[Range]:
+def _merged(ranges: Iterable[ByteRange]) -> list[ByteRange]:
     """The same bytes as ranges that do not touch, in order."""
-    result: list[Range] = []
+    result: list[ByteRange] = []
     for low, high in sorted(ranges):
         if result and low <= result[-1][1]:
             result[-1] = (result[-1][0], max(high, result[-1][1]))
@@ -107,9 +111,9 @@ def _joined(ranges: Iterable[Range]) -> list[Range]:
     return result
 
 
-def _free(low: int, high: int, blocked: Sequence[Range]) -> list[Range]:
-    """What of ``low`` to ``high`` is not blocked."""
-    result: list[Range] = []
+def _free_ranges(low: int, high: int, blocked: Sequence[ByteRange]) -> list[ByteRange]:
+    """The ranges from ``low`` to ``high`` that are not blocked."""
+    result: list[ByteRange] = []
     for start, end in blocked:
         if start > low:
             result.append((low, min(start, high)))
@@ -118,62 +122,66 @@ def _free(low: int, high: int, blocked: Sequence[Range]) -> list[Range]:
     return [(start, end) for start, end in result if start < end]
 
 
-def _spread(lives: Sequence[LiveRange], capacity: int, blocked: Sequence[Range], share: float) -> list[int] | None:
-    """Blocks that live long at the bottom, close together; the others above, each where it was free for longest."""
-    long = _long(lives, capacity * share)
-    offsets = [0] * len(lives)
-    settled = _walk(
-        lives, [i for i, is_long in enumerate(long) if is_long], _Gaps(_free(0, capacity, blocked)), offsets
-    )
-    if settled is None:
+def _split_by_length(
+    ranges: Sequence[LiveRange], capacity: int, blocked: Sequence[ByteRange], fraction: float
+) -> list[int] | None:
+    """Offsets: long live ranges at the bottom by best fit, the others above by least recently freed; None: no room."""
+    is_long = _long_ranges(ranges, capacity * fraction)
+    offsets = [0] * len(ranges)
+    long = [i for i, one_is_long in enumerate(is_long) if one_is_long]
+    top = _linear_scan(ranges, long, _BestFit(_free_ranges(0, capacity, blocked)), offsets)
+    if top is None:
         return None
-    others = [i for i, is_long in enumerate(long) if not is_long]
-    if not others:
+    short = [i for i, one_is_long in enumerate(is_long) if not one_is_long]
+    if not short:
         return offsets
-    room = _free(-(-settled // ROOMY_ALIGN) * ROOMY_ALIGN, capacity, blocked)
-    return offsets if _walk(lives, others, _Oldest(room, capacity // _GRAIN), offsets) is not None else None
+    free = _free_ranges(-(-top // ROOMY_ALIGN) * ROOMY_ALIGN, capacity, blocked)
+    memory = _LeastRecentlyFreed(free, capacity // _MIN_PIECE_DIVISOR)
+    return offsets if _linear_scan(ranges, short, memory, offsets) is not None else None
 
 
-def _long(lives: Sequence[LiveRange], turn: float) -> list[bool]:
-    """Whether, within each life, blocks of at least ``turn`` bytes together are made after it."""
-    if not turn:
-        return [True] * len(lives)
-    starts = [life.first for life in lives]
-    made = [0]
-    for life in lives:
-        made.append(made[-1] + life.size)
-    if made[-1] < turn:
-        return [False] * len(lives)
-    return [made[bisect_left(starts, life.last + 1)] - made[i + 1] >= turn for i, life in enumerate(lives)]
+def _long_ranges(ranges: Sequence[LiveRange], turnover: float) -> list[bool]:
+    """True for each live range within which tensors of at least ``turnover`` bytes together are made after it."""
+    if not turnover:
+        return [True] * len(ranges)
+    firsts = [live.first for live in ranges]
+    made = [0]  # bytes of the tensors made before each one
+    for live in ranges:
+        made.append(made[-1] + live.size)
+    if made[-1] < turnover:
+        return [False] * len(ranges)
+    return [made[bisect_left(firsts, live.last + 1)] - made[i + 1] >= turnover for i, live in enumerate(ranges)]
 
 
-def _walk(lives: Sequence[LiveRange], chosen: Sequence[int], memory: _Gaps | _Oldest, offsets: list[int]) -> int | None:
-    """Take a place for each of the chosen when it begins and give it back when it ends; the highest end of all."""
+def _linear_scan(
+    ranges: Sequence[LiveRange], selected: Sequence[int], memory: _BestFit | _LeastRecentlyFreed, offsets: list[int]
+) -> int | None:
+    """Set the offsets of the ``selected`` ranges in the order of program points; the highest end, None: no room."""
     ends: list[tuple[int, int, int]] = []
     top = 0
-    for i in chosen:
-        life = lives[i]
-        while ends and ends[0][0] < life.first:
+    for i in selected:
+        live = ranges[i]
+        while ends and ends[0][0] < live.first:
             _, start, end = heapq.heappop(ends)
-            memory.give(start, end)
-        found = memory.take(life.size, life.align)
-        if found is None:
+            memory.free(start, end)
+        block = memory.allocate(live.size, live.align)
+        if block is None:
             return None
-        offset, end = found
+        offset, end = block
         offsets[i] = offset
-        heapq.heappush(ends, (life.last, offset, end))
+        heapq.heappush(ends, (live.last, offset, end))
         top = max(top, end)
     return top
 
 
-class _Gaps:
-    """Free memory as gaps in the order of their addresses. The smallest that holds a block is taken, from below."""
+class _BestFit:
+    """Free memory as gaps in address order; allocates from the smallest gap that holds the block."""
 
-    def __init__(self, free: Sequence[Range]) -> None:
+    def __init__(self, free: Sequence[ByteRange]) -> None:
         self.starts = [start for start, _ in free]
         self.ends = [end for _, end in free]
 
-    def take(self, size: int, align: int) -> Range | None:
+    def allocate(self, size: int, align: int) -> ByteRange | None:
         best, least = -1, 1 << 62
         for i, (start, end) in enumerate(zip(self.starts, self.ends, strict=True)):
             room = end - start
@@ -184,13 +192,13 @@ class _Gaps:
         if best < 0:
             return None
         start, end = self.starts[best], self.ends[best]
-        at = start + -start % align
-        pieces = [(low, high) for low, high in ((start, at), (at + size, end)) if low < high]
+        offset = start + -start % align
+        pieces = [(low, high) for low, high in ((start, offset), (offset + size, end)) if low < high]
         self.starts[best : best + 1] = [low for low, _ in pieces]
         self.ends[best : best + 1] = [high for _, high in pieces]
-        return at, at + size
+        return offset, offset + size
 
-    def give(self, start: int, end: int) -> None:
+    def free(self, start: int, end: int) -> None:
         i = bisect_left(self.starts, start)
         low, high = i, i
         if i and self.ends[i - 1] == start:
@@ -201,98 +209,109 @@ class _Gaps:
         self.ends[low:high] = [end]
 
 
-class _Oldest:
-    """Free memory as pieces in the order in which they became free. The first that, with what follows it, holds a block
-    is taken. A piece keeps its turn when its lower part is taken, so it is known by its end.
+class _LeastRecentlyFreed:
+    """Free memory as pieces in the order in which they became free; allocates from the first that holds the block.
+
+    A block may extend over the pieces that follow in memory. A piece keeps its turn when its lower part is allocated,
+    so each piece is known by its end. Pieces of up to ``min_piece`` bytes are joined with their neighbours.
     """
 
-    def __init__(self, free: Sequence[Range], grain: int) -> None:
-        self.grain = grain
-        self.pieces = {end: start for start, end in free}
-        """The start of each by its end, in the order of becoming free."""
-        self.ends = dict(free)
+    def __init__(self, free: Sequence[ByteRange], min_piece: int) -> None:
+        self.min_piece = min_piece
+        self.start_of = {end: start for start, end in free}
+        """The start of each piece by its end, in the order of becoming free."""
+        self.end_of = dict(free)
 
-    def take(self, size: int, align: int) -> Range | None:
+    def allocate(self, size: int, align: int) -> ByteRange | None:
         align = max(align, ROOMY_ALIGN)
         size += -size % ROOMY_ALIGN
-        ends = self.ends
-        for end, start in self.pieces.items():
-            at = start + -start % align
+        end_of = self.end_of
+        for end, start in self.start_of.items():
+            offset = start + -start % align
             top = end
-            while top - at < size and top in ends:
-                top = ends[top]
-            if top - at >= size:
+            while top - offset < size and top in end_of:
+                top = end_of[top]
+            if top - offset >= size:
                 break
         else:
             return None
         below = start
-        while start < at + size:  # all that the block lies in is taken; what is left over above keeps its turn
-            end = ends.pop(start)
-            if end > at + size:
-                self.pieces[end] = at + size
-                ends[at + size] = end
+        while start < offset + size:  # remove the pieces that the block covers; the rest of the last keeps its turn
+            end = end_of.pop(start)
+            if end > offset + size:
+                self.start_of[end] = offset + size
+                end_of[offset + size] = end
             else:
-                del self.pieces[end]
+                del self.start_of[end]
             start = end
-        if below < at:
-            ends[below] = at
-            self.pieces[at] = below
-        return at, at + size
+        if below < offset:
+            end_of[below] = offset
+            self.start_of[offset] = below
+        return offset, offset + size
 
-    def give(self, start: int, end: int) -> None:
-        below = self.pieces.get(start)
-        if below is not None and end - below <= self.grain:
-            del self.pieces[start], self.ends[below]
+    def free(self, start: int, end: int) -> None:
+        below = self.start_of.get(start)
+        if below is not None and end - below <= self.min_piece:
+            del self.start_of[start], self.end_of[below]
             start = below
-        above = self.ends.get(end)
-        if above is not None and above - start <= self.grain:
-            del self.pieces[above], self.ends[end]
+        above = self.end_of.get(end)
+        if above is not None and above - start <= self.min_piece:
+            del self.start_of[above], self.end_of[end]
             end = above
-        self.pieces[end] = start
-        self.ends[start] = end
+        self.start_of[end] = start
+        self.end_of[start] = end
 
 
 class _Table:
-    """All blocks side by side, the given ones first, for looking up which of them are in use together."""
+    """All live ranges as columns, pinned ones first, to look up which of them are live together."""
 
-    def __init__(self, lives: Sequence[LiveRange], fixed: Sequence[Fixed], seats: Sequence[Sequence[int]]) -> None:
-        every = [*(f.life for f in fixed), *lives]
-        self.lives, self.given = lives, len(fixed)
-        counts = [life.tensor.shape[0] for life in lives]
-        self.seats = [[(p, lanes(p, n)) for p in its] for its, n in zip(seats, counts, strict=True)]
-        self.first = np.array([life.first for life in every], np.int64)
-        self.last = np.array([life.last for life in every], np.int64)
-        self.size = np.array([life.size for life in every], np.int64)
-        self.offset = np.zeros(len(every), np.int64)
-        self.offset[: self.given] = [f.offset for f in fixed]
-        self.lanes = np.zeros(len(every), np.int64)
-        """Nothing, for blocks that have no place yet."""
-        self.lanes[: self.given] = [lanes(f.partition, f.life.tensor.shape[0]) for f in fixed]
-        self.partition = [0] * len(lives)
+    def __init__(
+        self, ranges: Sequence[LiveRange], pinned: Sequence[Pinned], start_partitions: Sequence[Sequence[int]]
+    ) -> None:
+        rows = [*(p.live for p in pinned), *ranges]
+        self.ranges, self.pinned_count = ranges, len(pinned)
+        counts = [live.tensor.shape[0] for live in ranges]
+        self.starts = [
+            [(p, quadrants(p, count)) for p in starts] for starts, count in zip(start_partitions, counts, strict=True)
+        ]
+        """For each range, its start partitions and the quadrants that the tensor touches from there on."""
+        self.first = np.array([live.first for live in rows], np.int64)
+        self.last = np.array([live.last for live in rows], np.int64)
+        self.size = np.array([live.size for live in rows], np.int64)
+        self.offset = np.zeros(len(rows), np.int64)
+        self.offset[: self.pinned_count] = [p.offset for p in pinned]
+        self.quadrants = np.zeros(len(rows), np.int64)
+        """0 for tensors that have no address yet."""
+        self.quadrants[: self.pinned_count] = [quadrants(p.partition, p.live.tensor.shape[0]) for p in pinned]
+        self.partition = [0] * len(ranges)
 
-    def places(self) -> list[TileAddress]:
-        return list(zip(self.partition, self.offset[self.given :].tolist(), strict=True))
+    def addresses(self) -> list[TileAddress]:
+        return list(zip(self.partition, self.offset[self.pinned_count :].tolist(), strict=True))
 
     def place(self, order: Sequence[int], capacity: int) -> int | None:
-        """Give each, in this order, its lowest place; the first that has none below ``capacity``, or None."""
-        self.lanes[self.given :] = 0
+        """Give each range, in this order, its lowest address; the first that finds none below ``capacity``, or None."""
+        self.quadrants[self.pinned_count :] = 0
         for i in order:
-            life, row = self.lives[i], i + self.given
-            meets = (self.first <= life.last) & (self.last >= life.first)
-            found = [(self._lowest(life, meets & (self.lanes & its != 0)), p, its) for p, its in self.seats[i]]
-            offset, partition, its = min(found)
-            if offset + life.size > capacity:
+            live, row = self.ranges[i], i + self.pinned_count
+            concurrent = (self.first <= live.last) & (self.last >= live.first)
+            options = [
+                (self._lowest_offset(live, concurrent & (self.quadrants & touched != 0)), partition, touched)
+                for partition, touched in self.starts[i]
+            ]
+            offset, partition, touched = min(options)
+            if offset + live.size > capacity:
                 return i
-            self.offset[row], self.lanes[row], self.partition[i] = offset, its, partition
+            self.offset[row], self.quadrants[row], self.partition[i] = offset, touched, partition
         return None
 
-    def _lowest(self, life: LiveRange, meets: NDArray[np.bool_]) -> int:
-        rows = np.flatnonzero(meets)
+    def _lowest_offset(self, live: LiveRange, interfering: NDArray[np.bool_]) -> int:
+        """The lowest offset of a gap between the ``interfering`` rows that holds ``live``."""
+        rows = np.flatnonzero(interfering)
         starts = self.offset[rows]
-        at = 0
+        offset = 0
         for start, size in sorted(zip(starts.tolist(), self.size[rows].tolist(), strict=True)):
-            if start - at >= life.size:
+            if start - offset >= live.size:
                 break
-            at = max(at, start + size)
-            at += -at % life.align
-        return at
+            offset = max(offset, start + size)
+            offset += -offset % live.align
+        return offset

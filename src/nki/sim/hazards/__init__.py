@@ -1,7 +1,7 @@
-"""The hostile simulator: it watches a kernel run, and stops it where it trusts bytes that are not there.
+"""Hazards: observes a running kernel and stops it where its result depends on undefined bytes.
 
-Memory that nobody has written, that another tile has been laid over, PSUM that no matmul has begun: hardware goes on
-with whatever it finds. ``docs/hazards.md`` lists them all.
+Examples are memory that was never written, a tile that another tile has overwritten, and PSUM to which a matmul adds
+before any has started the sum. Hardware goes on with whatever memory holds. ``docs/hazards.md`` lists all hazards.
 """
 
 from __future__ import annotations
@@ -17,177 +17,177 @@ from nki.base.errors import NkiError
 from nki.base.source import Where
 from nki.base.warning import warn_at
 from nki.ir.effects import Exchange, Predicate
-from nki.ir.execution_observer import Watcher
+from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
-from nki.ir.types import Access, Buffer, Tensor, by_elements
-from nki.sim.hazards.core_races import Races
-from nki.sim.hazards.loop_carried import Iterations, ignore
-from nki.sim.hazards.messages import Log, Reader, box_of, strayed
-from nki.sim.hazards.placed_tiles import Places
-from nki.sim.hazards.psum_groups import Sum, Sums
-from nki.sim.hazards.shadow import SPOILT, Times
-from nki.sim.hazards.undefined_values import Machine, Trial
+from nki.ir.types import Access, Buffer, Tensor, is_element_indexed
+from nki.sim.hazards.core_races import CoreRaces
+from nki.sim.hazards.loop_carried import LoopCarried, ignore
+from nki.sim.hazards.messages import ExecutionLog, ReadErrors, first_box, out_of_range_error
+from nki.sim.hazards.placed_tiles import PlacedTiles
+from nki.sim.hazards.psum_groups import PsumGroups, PsumShadow
+from nki.sim.hazards.shadow import POISONED, Times
+from nki.sim.hazards.undefined_values import Executor, Trial
 from nki.target.model import Target
 
 
-class Shadow(Sum):
-    """What was written to a tensor, when it was made, where what is undefined in it comes from."""
+class Shadow(PsumShadow):
+    """Times of the accesses to a tensor, the time at which it was made, and the origin of its undefined bytes."""
 
-    __slots__ = ("made", "origin", "tracked")
+    __slots__ = ("made", "may_be_overwritten", "origin")
 
     def __init__(self, tensor: Tensor, made: int) -> None:
         ready = tensor.role == "input" or tensor.data is not None or initial(tensor) is not None
         super().__init__(tensor, whole=ready)
         self.made = made
         self.origin: NkiError | None = None
-        """Of what is spoilt in it: the first reading of what nobody had written."""
-        self.tracked = tensor.address is not None and tensor.buffer in (Buffer.sbuf, Buffer.psum)
-        """Others may be laid over it."""
+        """The error of the first undefined read that its poisoned bytes depend on."""
+        self.may_be_overwritten = tensor.address is not None and tensor.buffer in (Buffer.sbuf, Buffer.psum)
+        """The user has placed it, so other tiles may share its bytes."""
 
 
 class Launch:
-    """What is known of one run of a kernel, on all its cores: they run in turns, and share tensors."""
+    """State of one run of a kernel on all its cores, which run in turns and share tensors."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
         self.cores = 0
-        self.log = Log()
-        self.races = Races(self.log)
-        self.sums = Sums(self.log, target)
+        self.log = ExecutionLog()
+        self.races = CoreRaces(self.log)
+        self.psum_groups = PsumGroups(self.log, target)
         self.sent: dict[tuple[int, int, int], deque[tuple[NDArray[np.bool_], NkiError | None]]] = {}
-        """By sender, receiver and pipe: what of each tile under way is undefined, and the error for that."""
-        self._ahead: list[NkiError] = []
+        """By sender, receiver and pipe: the undefined elements of each tile in flight, and their origin."""
+        self._deferred: list[NkiError] = []
         self._shadows: dict[Tensor, Shadow] = {}
 
-    def reads_ahead(self, error: NkiError) -> None:
-        """A core has read of shared memory what nobody has written; it goes on, for the other one may race with it."""
-        self._ahead.append(error)
+    def defer(self, error: NkiError) -> None:
+        """Defer the error of a read of unwritten shared memory: another core may write it, which then is a race."""
+        self._deferred.append(error)
 
-    def is_ahead(self, origin: NkiError | None) -> bool:
-        """Whether what is undefined comes from such a reading."""
-        return any(origin is error for error in self._ahead)
+    def is_deferred(self, origin: NkiError | None) -> bool:
+        """True if undefined bytes with this ``origin`` come from a deferred read."""
+        return any(origin is error for error in self._deferred)
 
     def made(self, tensor: Tensor, time: int) -> None:
-        """``tensor`` was made at ``time``, unless another core had made it."""
+        """``tensor`` is made at ``time``, unless another core has made it before."""
         if tensor not in self._shadows:
             self._shadows[tensor] = Shadow(tensor, time)
 
     def finish(self, outputs: Iterable[Tensor]) -> None:
-        """The kernel has ended: nothing undefined is in its outputs. Warn of those that were not wholly written."""
+        """The kernel has ended: raise for undefined bytes in outputs, and warn of outputs that are written in part."""
         self.races.finish()
-        for error in self._ahead:
+        for error in self._deferred:
             raise error
-        self.sums.finish()
+        self.psum_groups.finish()
         for tensor in outputs:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
-            if shadow.touched(whole):
+            if shadow.is_defined(whole):
                 continue
-            times = shadow.at(whole)
-            if (times == SPOILT).any():
-                where = box_of(tensor, shadow.bytes_of(whole, times == SPOILT))
-                assert shadow.origin is not None, "what is spoilt has an origin"
+            times = shadow.times_of(whole)
+            if (times == POISONED).any():
+                where = first_box(tensor, shadow.byte_mask(whole, times == POISONED))
+                assert shadow.origin is not None, "poisoned bytes have an origin"
                 shadow.origin.message += f"; what came of it is in output '{tensor.name}' {tensor.shape}, {where}"
                 raise shadow.origin
             if tensor.span is not None:
-                missing = shadow.bytes_of(whole, times == 0)
+                missing = shadow.byte_mask(whole, times == 0)
                 warn_at(
                     tensor.span,
                     f"output '{tensor.name}' {tensor.shape} {tensor.dtype} is written in part: {missing.mean():.1%} of "
-                    f"it, {box_of(tensor, missing)}, is what memory held before",
+                    f"it, {first_box(tensor, missing)}, is what memory held before",
                 )
 
     def shadow(self, tensor: Tensor) -> Shadow:
-        """What is known of ``tensor``."""
-        found = self._shadows.get(tensor)
-        if found is None:
-            found = self._shadows[tensor] = Shadow(tensor, 0)
-        return found
+        """The shadow of ``tensor``."""
+        shadow = self._shadows.get(tensor)
+        if shadow is None:
+            shadow = self._shadows[tensor] = Shadow(tensor, 0)
+        return shadow
 
 
-class Hazards(Watcher):
-    """Raises the errors of hazards, and warns of what is probably one, while a core runs its part of ``launch``.
+class Hazards(ExecutionObserver):
+    """Raises the errors of hazards, and warns of probable ones, while ``executor`` runs one core of ``launch``.
 
-    ``machine`` is what runs it. ``program`` is what it runs where that is known before: a message can then say where
-    what is missing is written later. ``several``: other cores run parts of the launch, too.
+    With ``program``, the program of the core where it is known beforehand, a message can name a later write of the
+    missing bytes. ``multicore``: the launch has other cores.
     """
 
     def __init__(
-        self, launch: Launch, machine: Machine, program: CoreProgram | None = None, *, several: bool = False
+        self, launch: Launch, executor: Executor, program: CoreProgram | None = None, *, multicore: bool = False
     ) -> None:
         self._core = launch.cores
-        self._several = several
+        self._is_multicore = multicore
         launch.cores += 1
         self._launch = launch
-        self._written: list[tuple[Access, NDArray[np.uint8], Callable[[NDArray[np.bool_]], None]]] = []
-        """What the running instruction writes to what others see, the bytes before, and who asks for what changes."""
+        self._shared_writes: list[tuple[Access, NDArray[np.uint8], Callable[[NDArray[np.bool_]], None]]] = []
+        """Writes of the running instruction to shared memory: access, bytes before, callback for changed bytes."""
         self._log = launch.log
         self._shadow = launch.shadow
-        self._machine = machine
+        self._executor = executor
         self._program = program
-        self._places = Places()
-        self._iterations = Iterations(self._log)
+        self._placed_tiles = PlacedTiles()
+        self._loop_carried = LoopCarried(self._log)
         self._inst: Inst | None = None
         self._trial: Trial | None = None
         self._origin: NkiError | None = None
-        self._outside: tuple[NDArray[np.bool_], NkiError] | None = None
-        self._stray: list[tuple[Access, NDArray[np.bool_], NkiError]] = []
-        """What the running instruction gathers from outside its source, and the error for that."""
-        self._taken: list[Access] = []
-        """What the running instruction has read of tiles that others may lie over."""
+        self._pending_out_of_range: tuple[NDArray[np.bool_], NkiError] | None = None
+        self._out_of_range: list[tuple[Access, NDArray[np.bool_], NkiError]] = []
+        """Results of the running instruction with elements gathered at out-of-range indices, and the error."""
+        self._tile_reads: list[Access] = []
+        """Reads of the running instruction from placed tiles."""
         self._time = 0
 
     def made(self, tensor: Tensor) -> None:
-        """``tensor`` was made where the program is now."""
+        """The program makes ``tensor`` at this point."""
         self._launch.made(tensor, self._time)
 
     def unrolling(self, where: Where) -> None:
-        """A loop begins whose iterations are said not to depend on each other."""
-        self._iterations.begin(where, self._time)
+        """A loop begins that promises independent iterations."""
+        self._loop_carried.begin(where, self._time)
 
     def iterating(self) -> None:
         """The next iteration of the innermost of these loops begins."""
-        self._iterations.next(self._time)
+        self._loop_carried.next(self._time)
 
     def unrolled(self) -> None:
         """The innermost of these loops has ended."""
-        self._iterations.end()
+        self._loop_carried.end()
 
-    def begins(self, inst: Inst) -> None:
+    def begin(self, inst: Inst) -> None:
         self._inst = inst
         self._time = self._log.add(inst)
-        self._taken = []
+        self._tile_reads = []
 
-    def ends(self) -> None:
+    def end(self) -> None:
         inst = self._inst
         barrier = None if inst is None else inst.as_barrier()
         if barrier is not None and len(barrier.cores) > 1:
-            self._launch.races.met(self._core, barrier.data.tensor)
-        for access, before, tell in self._written:
+            self._launch.races.pass_barrier(self._core, barrier.data.tensor)
+        for access, before, on_change in self._shared_writes:
             assert inst is not None
             now = self._bytes(access)
-            if self._several:
+            if self._is_multicore:
                 self._launch.races.writes(self._core, inst, access, self._time, before != now, now)
-            tell((before != now).any(axis=-1))
-        self._written = []
-        self._undefine()
+            on_change((before != now).any(axis=-1))
+        self._shared_writes = []
+        self._poison_results()
 
-    def _undefine(self) -> None:
-        """Spoil what the running instruction has made of undefined bytes, or of elements that there are not."""
-        for access, outside, origin in self._stray:
+    def _poison_results(self) -> None:
+        """Poison results of the running instruction that depend on undefined bytes or on out-of-range elements."""
+        for access, outside, origin in self._out_of_range:
             shadow = self._shadow(access.tensor)
-            shadow.spoil(access, outside)
+            shadow.poison(access, outside)
             shadow.origin = origin
-        self._stray, self._outside = [], None
+        self._out_of_range, self._pending_out_of_range = [], None
         if self._trial is None:
             return
         trial, self._trial = self._trial, None
         for access, undefined in trial.undefined():
             if undefined.any():
                 shadow = self._shadow(access.tensor)
-                shadow.spoil(access, undefined)
+                shadow.poison(access, undefined)
                 shadow.origin = self._origin
 
     def reads(self, access: Access) -> None:
@@ -196,53 +196,53 @@ class Hazards(Watcher):
         assert inst is not None
         if shadow.reads is not None:
             if inst.accumulates:
-                self._adds(inst, access, shadow)
+                self._accumulates(inst, access, shadow)
                 return
-            shadow.reads.note_read(access, self._time)
-        if access.buffer is Buffer.shared_hbm and self._several:
+            shadow.reads.record_read(access, self._time)
+        if access.buffer is Buffer.shared_hbm and self._is_multicore:
             self._launch.races.reads(self._core, inst, access, self._time, partial(self._bytes, access))
-        if shadow.tracked:
-            self._taken.append(access)
-        if shadow.whole or shadow.touched(access):
+        if shadow.may_be_overwritten:
+            self._tile_reads.append(access)
+        if shadow.is_whole or shadow.is_defined(access):
             if (exchange := inst.as_exchange()) is not None:
-                self._sends(exchange, np.zeros(access.shape, np.bool_), None)
-            if self._iterations.open and not (self._several and access.buffer is Buffer.shared_hbm):
-                self._iterations.reads(inst, access, shadow, shadow.made, self._time)
-        elif not _may_stay(inst, access):
-            self._reads_some(inst, access, shadow)
+                self._record_sent(exchange, np.zeros(access.shape, np.bool_), None)
+            if self._loop_carried.open and not (self._is_multicore and access.buffer is Buffer.shared_hbm):
+                self._loop_carried.reads(inst, access, shadow, shadow.made, self._time)
+        elif not _may_keep(inst, access):
+            self._read_partly_defined(inst, access, shadow)
 
-    def _reads_some(self, inst: Inst, access: Access, shadow: Shadow) -> None:
-        """Not all of ``access`` is there. If some is, see what comes of the rest."""
-        times = shadow.at(access)
-        ahead = self._launch.is_ahead(shadow.origin)
-        if _buried(times).any() or not ((times > 0).any() or ahead or self._others_may_write(access)):
+    def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+        """Read ``access``, some of which is undefined: raise if all of it is, else propagate the undefined elements."""
+        times = shadow.times_of(access)
+        deferred = self._launch.is_deferred(shadow.origin)
+        if _is_overwritten(times).any() or not ((times > 0).any() or deferred or self._others_may_write(access)):
             raise self._missing(inst, access, shadow)
-        origin = shadow.origin if (times == SPOILT).any() else self._missing(inst, access, shadow)
-        if not (times > 0).any() and not ahead:
+        origin = shadow.origin if (times == POISONED).any() else self._missing(inst, access, shadow)
+        if not (times > 0).any() and not deferred:
             assert origin is not None
-            self._launch.reads_ahead(origin)
+            self._launch.defer(origin)
         undefined = times <= 0
         undefined = np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1))
-        if (exchange := inst.as_exchange()) is not None:  # to run it again takes the other core
-            self._sends(exchange, undefined, origin)
+        if (exchange := inst.as_exchange()) is not None:  # a trial would need the other core
+            self._record_sent(exchange, undefined, origin)
             return
         if self._trial is None:
-            self._trial, self._origin = Trial(self._machine, inst), origin
+            self._trial, self._origin = Trial(self._executor, inst), origin
         self._trial.reads(access, undefined)
 
     def _others_may_write(self, access: Access) -> bool:
-        return self._several and access.buffer is Buffer.shared_hbm
+        return self._is_multicore and access.buffer is Buffer.shared_hbm
 
-    def _sends(self, exchange: Exchange, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
-        """What is undefined of a tile that goes to another core."""
+    def _record_sent(self, exchange: Exchange, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
+        """Record the undefined elements of a tile that goes to another core."""
         key = (self._core, exchange.to, exchange.pipe)
         self._launch.sent.setdefault(key, deque()).append((undefined, origin))
 
-    def _receives(self, exchange: Exchange, shadow: Shadow) -> None:
-        """What is undefined of a tile that came from another core stays so."""
+    def _record_received(self, exchange: Exchange, shadow: Shadow) -> None:
+        """Poison the elements of a received tile that were undefined on the sending core."""
         undefined, origin = self._launch.sent[exchange.source, self._core, exchange.pipe].popleft()
         if undefined.any():
-            shadow.spoil(exchange.dst, undefined)
+            shadow.poison(exchange.dst, undefined)
             shadow.origin = origin
 
     def writes(self, access: Access) -> None:
@@ -250,114 +250,113 @@ class Hazards(Watcher):
         inst = self._inst
         assert inst is not None
         predicate = inst.write_predicate()
-        if predicate is not None and access is predicate.dst and not shadow.touched(access):
-            self._writes_some(inst, predicate, shadow)
+        if predicate is not None and access is predicate.dst and not shadow.is_defined(access):
+            self._write_predicated(inst, predicate, shadow)
             return
         if self._trial is not None:
             self._trial.writes(access)
         if shadow.reads is not None and inst.effects.accumulation is not None and inst.accumulates is False:
-            self._launch.sums.restarts(inst, access, shadow)
-        if access.buffer is Buffer.shared_hbm and (self._several or self._iterations.open):
-            self._shares(inst, access, shadow)
-        elif self._iterations.open:
-            self._iterations.writes(inst, access, shadow.made)
-        if self._outside is not None and self._outside[0].size == access.size:
-            self._stray.append((access, self._outside[0].reshape(access.shape), self._outside[1]))
-        shadow.note(access, self._time)
+            self._launch.psum_groups.start(inst, access, shadow)
+        if access.buffer is Buffer.shared_hbm and (self._is_multicore or self._loop_carried.open):
+            self._watch_shared_write(inst, access, shadow)
+        elif self._loop_carried.open:
+            self._loop_carried.writes(inst, access, shadow.made)
+        if self._pending_out_of_range is not None and self._pending_out_of_range[0].size == access.size:
+            outside, error = self._pending_out_of_range
+            self._out_of_range.append((access, outside.reshape(access.shape), error))
+        shadow.record(access, self._time)
         if (exchange := inst.as_exchange()) is not None:
-            self._receives(exchange, shadow)
-        if shadow.tracked:
-            self._places.written(shadow, access, self._time)
-            self._check_own(inst, shadow)
+            self._record_received(exchange, shadow)
+        if shadow.may_be_overwritten:
+            self._placed_tiles.record_write(shadow, access, self._time)
+            self._check_self_overwrite(inst, shadow)
 
-    def _check_own(self, inst: Inst, written: Shadow) -> None:
-        """Raise where the instruction reads a tile that it has just overwritten through another one."""
-        for access in self._taken:
+    def _check_self_overwrite(self, inst: Inst, written: Shadow) -> None:
+        """Raise if the instruction reads a tile that it has just overwritten through another one."""
+        for access in self._tile_reads:
             shadow = self._shadow(access.tensor)
-            buried = shadow.at(access) == -self._time
-            if shadow is not written and buried.any():
-                chosen, (before, over) = shadow.bytes_of(access, buried), shadow.buried[self._time]
-                raise self._reader(inst, access, shadow).clobbered(chosen, before, over, self._time, itself=True)
+            overwritten = shadow.times_of(access) == -self._time
+            if shadow is not written and overwritten.any():
+                chosen, (before, over) = shadow.byte_mask(access, overwritten), shadow.overwritten[self._time]
+                raise self._errors(inst, access, shadow).clobbered(chosen, before, over, self._time, itself=True)
 
-    def _shares(self, inst: Inst, access: Access, shadow: Shadow) -> None:
-        """What others see is about to be written: it is seen to when that is done."""
-        tell = ignore if self._several else self._iterations.writes_again(inst, access, shadow, shadow.made)
-        if not self._several:
-            self._iterations.writes(inst, access, shadow.made)
-        if self._several or tell is not ignore:
-            self._written.append((access, self._bytes(access), tell))
+    def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+        """Remember the bytes of shared memory that ``inst`` is about to write, to compare them afterwards."""
+        on_change = ignore if self._is_multicore else self._loop_carried.writes_again(inst, access, shadow, shadow.made)
+        if not self._is_multicore:
+            self._loop_carried.writes(inst, access, shadow.made)
+        if self._is_multicore or on_change is not ignore:
+            self._shared_writes.append((access, self._bytes(access), on_change))
 
     def _bytes(self, access: Access) -> NDArray[np.uint8]:
         """The bytes of ``access``, in its shape and one dimension more."""
-        window = np.ascontiguousarray(self._machine.memory.window(access))
+        window = np.ascontiguousarray(self._executor.memory.window(access))
         return window.view(np.uint8).reshape(*access.shape, access.dtype.itemsize).copy()
 
-    def strays(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
+    def gathers_out_of_range(self, numbers: NDArray[np.int64], outside: NDArray[np.bool_]) -> None:
         assert self._inst is not None
-        self._outside = (outside, strayed(self._inst, numbers, outside))
+        self._pending_out_of_range = (outside, out_of_range_error(self._inst, numbers, outside))
 
-    def looks_up(self, by: Inst | Loop, index: Access) -> None:
+    def reads_index(self, by: Inst | Loop, index: Access) -> None:
         shadow = self._shadow(index.tensor)
-        if not shadow.touched(index):
-            ahead = self._launch.is_ahead(shadow.origin) and shadow.origin
-            raise ahead or self._missing(by, index, shadow)
+        if not shadow.is_defined(index):
+            deferred = self._launch.is_deferred(shadow.origin) and shadow.origin
+            raise deferred or self._missing(by, index, shadow)
 
-    def enters(self, loop: Loop) -> None:
+    def enters_loop(self, loop: Loop) -> None:
         for tensor in loop.tensors:
-            if tensor.buffer is not Buffer.register:  # engines keep what is in theirs
-                self._shadow(tensor).forget()
+            if tensor.buffer is not Buffer.register:  # engines keep the contents of their registers
+                self._shadow(tensor).reset()
 
-    def counts(self, loop: For) -> None:
-        self._shadow(loop.register.tensor).note(loop.register, self._log.add(loop))
+    def counts_iteration(self, loop: For) -> None:
+        self._shadow(loop.register.tensor).record(loop.register, self._log.add(loop))
 
-    def _writes_some(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:
-        """A predicated copy to places that were never written: those that the predicate chooses are now."""
-        mask = predicate.mask(self._machine.contents(inst, predicate.operand))
-        shadow.note_some(predicate.dst, mask, self._time)
+    def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:
+        """Record a predicated copy to undefined elements: those that the predicate selects are defined now."""
+        mask = predicate.mask(self._executor.contents(inst, predicate.operand))
+        shadow.record_some(predicate.dst, mask, self._time)
 
-    def _adds(self, inst: Inst, access: Access, shadow: Shadow) -> None:
-        """A matmul adds to ``access``: matmuls must have begun that sum."""
-        if shadow.touched(access):
-            self._launch.sums.adds(inst, access, shadow, self._time, self._machine.memory.window(access))
+    def _accumulates(self, inst: Inst, access: Access, shadow: Shadow) -> None:
+        """A matmul adds to ``access``, where an accumulation group must have started."""
+        if shadow.is_defined(access):
+            self._launch.psum_groups.accumulate(inst, access, shadow, self._time, self._executor.memory.window(access))
             return
-        times = shadow.at(access)
-        if _buried(times).any() or not times.all():
+        times = shadow.times_of(access)
+        if _is_overwritten(times).any() or not times.all():
             raise self._missing(inst, access, shadow)
-        self._reads_some(inst, access, shadow)
-
-    # Reading what is not there
+        self._read_partly_defined(inst, access, shadow)
 
     def _missing(self, by: Inst | Loop, access: Access, shadow: Shadow) -> NkiError:
-        """The error for reading ``access``, some of which is unwritten or buried."""
-        reader = self._reader(by, access, shadow)
-        times = shadow.at(access)
-        buried = _buried(times)
-        if buried.any():
-            time = -int(times[buried].min())
-            return reader.clobbered(shadow.bytes_of(access, buried), *shadow.buried[time], time)
-        if (times == SPOILT).any():
-            assert shadow.origin is not None, "what is spoilt has an origin"
-            return reader.undefined(shadow.origin)
-        missing = shadow.bytes_of(access, times == 0)
+        """The error for reading ``access``, some of which is unwritten or overwritten."""
+        errors = self._errors(by, access, shadow)
+        times = shadow.times_of(access)
+        overwritten = _is_overwritten(times)
+        if overwritten.any():
+            time = -int(times[overwritten].min())
+            return errors.clobbered(shadow.byte_mask(access, overwritten), *shadow.overwritten[time], time)
+        if (times == POISONED).any():
+            assert shadow.origin is not None, "poisoned bytes have an origin"
+            return errors.undefined(shadow.origin)
+        missing = shadow.byte_mask(access, times == 0)
         if isinstance(by, Inst) and by.accumulates and shadow.reads is not None:
-            return reader.unbegun(missing)
-        found = self._places.beneath(access.tensor, missing) if shadow.tracked else None
-        if found is not None:
-            return reader.stale(missing, *found)
-        return reader.unwritten(missing, shadow.last, None if self._others_may_write(access) else self._program)
+            return errors.without_start(missing)
+        beneath = self._placed_tiles.beneath(access.tensor, missing) if shadow.may_be_overwritten else None
+        if beneath is not None:
+            return errors.stale(missing, *beneath)
+        return errors.unwritten(missing, shadow.last, None if self._others_may_write(access) else self._program)
 
-    def _reader(self, by: Inst | Loop, access: Access, shadow: Shadow) -> Reader:
-        asked = shadow.bytes_of(access, np.ones(shadow.at(access).shape, np.bool_))
-        return Reader(by, access, asked, self._log)
+    def _errors(self, by: Inst | Loop, access: Access, shadow: Shadow) -> ReadErrors:
+        asked = shadow.byte_mask(access, np.ones(shadow.times_of(access).shape, np.bool_))
+        return ReadErrors(by, access, asked, self._log)
 
 
-def _may_stay(inst: Inst, access: Access) -> bool:
-    """Whether ``inst`` may leave ``access`` as it is, and so may find nothing there."""
+def _may_keep(inst: Inst, access: Access) -> bool:
+    """True if ``inst`` may keep the contents of ``access``, and so may find it undefined."""
     predicate = inst.write_predicate()
     if predicate is None:
         return False
-    return access is predicate.dst or (by_elements(predicate.dst) and access.tensor is predicate.dst.tensor)
+    return access is predicate.dst or (is_element_indexed(predicate.dst) and access.tensor is predicate.dst.tensor)
 
 
-def _buried(times: Times) -> NDArray[np.bool_]:
-    return (times < 0) & (times != SPOILT)
+def _is_overwritten(times: Times) -> NDArray[np.bool_]:
+    return (times < 0) & (times != POISONED)

@@ -1,9 +1,9 @@
-"""Races between the cores of a launch: they touch the same bytes of shared memory, and nothing says who is first.
+"""Data races between the cores of a launch: unordered accesses to the same bytes of shared memory.
 
-Only ``nisa.core_barrier`` orders what cores do to a tensor, and only to the one that it names. So what a core does to a
-tensor is counted by the barriers about that tensor that it has passed: between the same two barriers, cores may do
-anything to bytes of their own, and may read what neither writes. Cores that in the end leave the same numbers in the
-same place, as kernels do that do not ask for their number, leave these whoever is first.
+Only ``nisa.core_barrier`` orders accesses of several cores, and only to the tensor that it names. So the accesses of a
+core to a tensor belong to an epoch, the number of barriers on that tensor that the core has passed. In one epoch, cores
+may do anything to bytes of their own, and may read bytes that neither writes. Cores that write the same values to the
+same bytes, as kernels do that do not ask for their rank, do not race: the result is the same in any order.
 """
 
 from __future__ import annotations
@@ -18,135 +18,141 @@ from nki.base.errors import CoreRaceError, NkiError
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
-from nki.sim.hazards.messages import Log, box_of, named, shown
-from nki.sim.hazards.shadow import Trace
+from nki.sim.hazards.messages import ExecutionLog, describe_tensor, first_box, operand_name
+from nki.sim.hazards.shadow import AccessTimes
 
 _FIX: Final = "let the cores meet between the two with nisa.core_barrier(data=…, cores=(0, 1)), on this very tensor"
-Bytes = NDArray[np.uint8]
+ByteArray = NDArray[np.uint8]
 
 
-class _Deeds:
-    """What one core did to one tensor between two barriers."""
+class _AccessHistory:
+    """Accesses of one core to one tensor in one epoch."""
 
     def __init__(self, tensor: Tensor) -> None:
-        self.reads = Trace(tensor)
-        self.writes = Trace(tensor)
-        self.left: Bytes = np.zeros(tensor.nbytes, np.uint8)
-        """What it wrote last."""
-        self.varied = np.zeros(tensor.nbytes, np.bool_)
-        """The bytes of which it wrote one thing and then another."""
+        self.reads = AccessTimes(tensor)
+        self.writes = AccessTimes(tensor)
+        self.last_bytes: ByteArray = np.zeros(tensor.nbytes, np.uint8)
+        """Contents that the core has written last."""
+        self.rewritten = np.zeros(tensor.nbytes, np.bool_)
+        """Bytes to which the core has written different values."""
 
-    def write(self, access: Access, contents: Bytes, time: int) -> None:
-        """Note that ``contents`` were written to ``access``."""
-        left = byte_window(self.left, access)
+    def write(self, access: Access, contents: ByteArray, time: int) -> None:
+        """Record a write of ``contents`` to ``access``."""
+        last = byte_window(self.last_bytes, access)
         if self.writes.last:
-            before = _spread(self.writes.at(access) > 0, access)
-            byte_window(self.varied, access)[...] |= before & (left != contents)
-        left[...] = contents
-        self.writes.note(access, time)
+            before = _per_byte(self.writes.times_of(access) > 0, access)
+            byte_window(self.rewritten, access)[...] |= before & (last != contents)
+        last[...] = contents
+        self.writes.record(access, time)
 
 
-def _spread(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
-    """``chosen``, of the places of ``access`` as a trace gives them, for each of its bytes."""
+def _per_byte(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+    """``chosen``, entries of :meth:`AccessTimes.times_of` ``access``, for each byte of ``access``."""
     shape = (*access.shape, access.dtype.itemsize)
-    many = chosen.shape[-1] if chosen.ndim > access.ndim else 1
-    return np.repeat(chosen.reshape(*access.shape, many), shape[-1] // many, axis=-1)
+    entries = chosen.shape[-1] if chosen.ndim > access.ndim else 1
+    return np.repeat(chosen.reshape(*access.shape, entries), shape[-1] // entries, axis=-1)
 
 
-class Races:
-    """What the cores did to each tensor that they share. They run in turns, so ``log`` has one time for all."""
+class CoreRaces:
+    """Accesses of all cores to each shared tensor. Cores run in turns, so ``log`` has one time for all."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ExecutionLog) -> None:
         self._log = log
-        self._passed: dict[tuple[int, Tensor], int] = {}
-        self._deeds: dict[tuple[int, Tensor, int], _Deeds] = {}
+        self._epoch: dict[tuple[int, Tensor], int] = {}
+        self._histories: dict[tuple[int, Tensor, int], _AccessHistory] = {}
 
-    def met(self, core: int, tensor: Tensor) -> None:
-        """``core`` has passed a barrier about ``tensor``. Raises where the cores had left different numbers."""
-        here = self._passed.get((core, tensor), 0)
-        self._passed[core, tensor] = here + 1
-        if self._passed.get((1 - core, tensor), 0) > here:
-            self._compare(tensor, here)
+    def pass_barrier(self, core: int, tensor: Tensor) -> None:
+        """``core`` passes a barrier on ``tensor``. Raises if the cores have left different values in the epoch."""
+        epoch = self._epoch.get((core, tensor), 0)
+        self._epoch[core, tensor] = epoch + 1
+        if self._epoch.get((1 - core, tensor), 0) > epoch:
+            self._compare(tensor, epoch)
 
     def finish(self) -> None:
-        """All cores have ended. Raises where they have left different numbers."""
-        for tensor, here in dict.fromkeys((tensor, here) for _, tensor, here in self._deeds):
-            self._compare(tensor, here)
+        """All cores have ended. Raises if they have left different values."""
+        for tensor, epoch in dict.fromkeys((tensor, epoch) for _, tensor, epoch in self._histories):
+            self._compare(tensor, epoch)
 
-    def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], Bytes]) -> None:
-        """``core`` reads ``access``. Raises for bytes that the other one writes meanwhile, and not as they are."""
-        own = self._own(core, access.tensor)
-        own.reads.note_read(access, time)
-        other = self._other(core, access.tensor)
+    def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]) -> None:
+        """``core`` reads ``access``. Raises for bytes that the other core changes in the same epoch."""
+        own = self._own_history(core, access.tensor)
+        own.reads.record_read(access, time)
+        other = self._other_history(core, access.tensor)
         if other is None or not other.writes.last:
             return
-        race = _spread(other.writes.at(access) > 0, access)
+        race = _per_byte(other.writes.times_of(access) > 0, access)
         if race.any() and own.writes.last:
-            same = _spread(own.writes.at(access) > 0, access) & (byte_window(other.left, access) == contents())
-            race = race & ~(same & ~byte_window(other.varied, access))
+            same = _per_byte(own.writes.times_of(access) > 0, access) & (
+                byte_window(other.last_bytes, access) == contents()
+            )
+            race = race & ~(same & ~byte_window(other.rewritten, access))
         if race.any():
             raise self._error(core, inst, access, other.writes, race, "is read", "wrote")
 
-    def writes(self, core: int, inst: Inst, access: Access, time: int, changed: NDArray[np.bool_], now: Bytes) -> None:
-        """``core`` has written ``access``, which holds ``now``: the ``changed`` bytes are not as they were.
+    def writes(
+        self, core: int, inst: Inst, access: Access, time: int, changed: NDArray[np.bool_], now: ByteArray
+    ) -> None:
+        """``core`` has written ``access``, which holds ``now``; ``changed`` are the bytes that differ from before.
 
-        Raises for changed bytes that the other core reads meanwhile.
+        Raises for changed bytes that the other core reads in the same epoch.
         """
-        self._own(core, access.tensor).write(access, now, time)
-        other = self._other(core, access.tensor)
+        self._own_history(core, access.tensor).write(access, now, time)
+        other = self._other_history(core, access.tensor)
         if other is not None and other.reads.last:
-            race = _spread(other.reads.at(access) > 0, access) & changed
+            race = _per_byte(other.reads.times_of(access) > 0, access) & changed
             if race.any():
                 raise self._error(core, inst, access, other.reads, race, "is written", "read")
 
-    def _other(self, core: int, tensor: Tensor) -> _Deeds | None:
-        """What the other core did to ``tensor`` between the same two barriers that ``core`` is between."""
-        return self._deeds.get((1 - core, tensor, self._passed.get((core, tensor), 0)))
+    def _other_history(self, core: int, tensor: Tensor) -> _AccessHistory | None:
+        """Accesses of the other core to ``tensor`` in the epoch of ``core``."""
+        return self._histories.get((1 - core, tensor, self._epoch.get((core, tensor), 0)))
 
-    def _own(self, core: int, tensor: Tensor) -> _Deeds:
-        key = (core, tensor, self._passed.get((core, tensor), 0))
-        if key not in self._deeds:
-            self._deeds[key] = _Deeds(tensor)
-        return self._deeds[key]
+    def _own_history(self, core: int, tensor: Tensor) -> _AccessHistory:
+        key = (core, tensor, self._epoch.get((core, tensor), 0))
+        if key not in self._histories:
+            self._histories[key] = _AccessHistory(tensor)
+        return self._histories[key]
 
-    def _compare(self, tensor: Tensor, here: int) -> None:
-        """The cores have written what they write to ``tensor`` between these two barriers."""
-        first, second = (self._deeds.pop((core, tensor, here), None) for core in (0, 1))
+    def _compare(self, tensor: Tensor, epoch: int) -> None:
+        """Raise if the cores have written different values to ``tensor`` in this epoch, which both have ended."""
+        first, second = (self._histories.pop((core, tensor, epoch), None) for core in (0, 1))
         if first is None or second is None or not first.writes.last or not second.writes.last:
             return
         whole = Access.whole(tensor)
-        both = _spread(first.writes.at(whole) > 0, whole) & _spread(second.writes.at(whole) > 0, whole)
-        other = (both.reshape(-1) & (first.left != second.left)).reshape(-1, tensor.dtype.itemsize).any(axis=-1)
-        if not other.any():
+        both = _per_byte(first.writes.times_of(whole) > 0, whole) & _per_byte(second.writes.times_of(whole) > 0, whole)
+        differing = (
+            (both.reshape(-1) & (first.last_bytes != second.last_bytes)).reshape(-1, tensor.dtype.itemsize).any(axis=-1)
+        )
+        if not differing.any():
             return
-        race = np.repeat(other, tensor.dtype.itemsize)  # numbers that differ, and not the bytes in them that do
+        race = np.repeat(differing, tensor.dtype.itemsize)  # whole elements, not only their differing bytes
         chosen = race.reshape(*whole.shape, -1)
-        times = [_last(deeds.writes, whole, chosen) for deeds in (first, second)]
+        times = [_last_time(history.writes, whole, chosen) for history in (first, second)]
         where = self._log.where(times[1])
-        said = [self._log.said(time, where.span) for time in times]
+        writers = [self._log.describe(time, where.span) for time in times]
         raise CoreRaceError(
-            f"{shown(tensor)} is written on core 0 ({said[0]}) and, with other numbers, on core 1 ({said[1]}), "
-            f"{box_of(tensor, race)}, and nothing says which comes first",
+            f"{describe_tensor(tensor)} is written on core 0 ({writers[0]}) and, with other numbers, on core 1 "
+            f"({writers[1]}), {first_box(tensor, race)}, and nothing says which comes first",
             fix=_FIX,
         ).at(where.span, where.stack)
 
     def _error(
-        self, core: int, inst: Inst, access: Access, trace: Trace, race: NDArray[np.bool_], does: str, did: str
+        self, core: int, inst: Inst, access: Access, times: AccessTimes, race: NDArray[np.bool_], does: str, did: str
     ) -> NkiError:
         near = inst.where.span
         chosen = np.zeros(access.tensor.nbytes, np.bool_)
-        byte_window(chosen, access)[...] = race.any(
-            axis=-1, keepdims=True
-        )  # numbers, not the bytes of them that differ
+        whole_elements = race.any(axis=-1, keepdims=True)  # not only their differing bytes
+        byte_window(chosen, access)[...] = whole_elements
+        subject, other = f"{operand_name(inst, access)} {describe_tensor(access.tensor)}", 1 - core
+        action = self._log.describe(_last_time(times, access, race), near)
         return CoreRaceError(
-            f"{named(inst, access)} {shown(access.tensor)} {does} on core {core} where core {1 - core} {did} it "
-            f"({self._log.said(_last(trace, access, race), near)}), {box_of(access.tensor, chosen)}, and nothing says "
-            "which comes first",
+            f"{subject} {does} on core {core} where core {other} {did} it ({action}), "
+            f"{first_box(access.tensor, chosen)}, and nothing says which comes first",
             fix=_FIX,
         ).at(near, inst.where.stack)
 
 
-def _last(trace: Trace, access: Access, race: NDArray[np.bool_]) -> int:
-    """When one of these bytes was touched last."""
-    times: Any = trace.at(access)
-    return int(times[race.reshape(*times.shape, -1).any(axis=-1)].max())
+def _last_time(times: AccessTimes, access: Access, race: NDArray[np.bool_]) -> int:
+    """The time of the last access to one of these bytes."""
+    entries: Any = times.times_of(access)
+    return int(entries[race.reshape(*entries.shape, -1).any(axis=-1)].max())

@@ -1,8 +1,8 @@
-"""Loops over ``nl.affine_range``: whether their iterations depend on each other, which they say they do not.
+"""Loop-carried dependences in loops over ``nl.affine_range``, which promise that there are none.
 
-Three ways of doing so are warned of: an iteration reads what an earlier one wrote; it overwrites what an earlier one
-found there from before the loop; or it writes other numbers than an earlier one to the same place of what the caller
-gets. A tile that each iteration fills before it reads it is as good as one made inside the loop.
+Three kinds are warned of: an iteration reads bytes that an earlier one wrote (RAW); an iteration overwrites bytes from
+before the loop that an earlier one read (WAR); an iteration writes other values than an earlier one to the same bytes
+of an output (WAW). A tile that each iteration fills before reading it counts as made inside the loop.
 """
 
 from __future__ import annotations
@@ -14,109 +14,125 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.access_pattern import pattern_of
 from nki.base.source import Where
 from nki.base.warning import warn_at
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.sim.hazards.commutative_updates import reduces
-from nki.sim.hazards.messages import Log, box_of, line_of
-from nki.sim.hazards.shadow import Trace, key_of
+from nki.sim.hazards.commutative_updates import is_commutative_update
+from nki.sim.hazards.messages import ExecutionLog, first_box, line_of
+from nki.sim.hazards.shadow import AccessTimes
 
-_INSIDE: Final = "use range, or make the tensor inside the loop"
-_APART: Final = "use range, or let each write a place of its own"
+_FIX_READ: Final = "use range, or make the tensor inside the loop"
+_FIX_WRITE: Final = "use range, or let each write a place of its own"
 
 
 @dataclass(slots=True)
 class _Loop:
-    """A loop that is being run: what ran after ``start`` ran in it, what ran after ``present`` in this iteration.
+    """A loop that is running, with the times at which it and its current iteration started.
 
-    ``exposed``: of tensors made before the loop, what an iteration has read that it had not written.
+    ``exposed``: upward-exposed reads of tensors made before the loop, which the iteration had not written itself.
     """
 
     where: Where
     start: int
-    present: int
-    told: set[Tensor]
-    exposed: dict[Tensor, Trace] = field(default_factory=dict[Tensor, Trace])
+    iteration_start: int
+    warned: set[Tensor]
+    exposed: dict[Tensor, AccessTimes] = field(default_factory=dict[Tensor, AccessTimes])
 
-    def has_had(self, trace: Trace, made: int, tensor: Tensor) -> bool:
-        """Whether an earlier iteration can matter to a tensor made at time ``made`` and touched as ``trace`` says."""
-        return made <= self.start and self.start < self.present and tensor not in self.told and trace.last > self.start
+    def may_depend(self, access_times: AccessTimes, made: int, tensor: Tensor) -> bool:
+        """True if an earlier iteration may have accessed a tensor that was made at time ``made``."""
+        return (
+            made <= self.start
+            and self.start < self.iteration_start
+            and tensor not in self.warned
+            and access_times.last > self.start
+        )
 
 
-class Iterations:
-    """Watches these loops.
+class LoopCarried:
+    """Finds the loop-carried dependences of a launch.
 
-    Sums do not count, nor other updates in place whose order is free: the next iteration would do as well first.
+    Commutative updates in place, such as sums, are no dependences: iterations may run in any order.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: ExecutionLog) -> None:
         self._log = log
-        self._told: dict[Any, set[Tensor]] = {}
+        self._warned: dict[Any, set[Tensor]] = {}
         self.open: list[_Loop] = []
 
     def begin(self, where: Where, time: int) -> None:
-        """A loop begins behind ``time``."""
-        self.open.append(_Loop(where, time, time, self._told.setdefault(where.frames[:1], set())))
+        """A loop begins after ``time``."""
+        self.open.append(_Loop(where, time, time, self._warned.setdefault(where.frames[:1], set())))
 
     def next(self, time: int) -> None:
-        """The next iteration of the innermost loop begins behind ``time``."""
-        self.open[-1].present = time
+        """The next iteration of the innermost loop begins after ``time``."""
+        self.open[-1].iteration_start = time
 
     def end(self) -> None:
         """The innermost loop has ended."""
         self.open.pop()
 
-    def reads(self, inst: Inst, access: Access, trace: Trace, made: int, time: int) -> None:
-        """``inst`` reads ``access`` at ``time``, all of which is there, of a tensor made behind time ``made``."""
+    def reads(self, inst: Inst, access: Access, access_times: AccessTimes, made: int, time: int) -> None:
+        """``inst`` reads ``access``, all of it defined, at ``time``; the tensor was made after time ``made``."""
         if access.buffer is Buffer.register or (self.open[0].start < made and self.open[-1].start < made):
             return
-        free = reduces(inst, access)
+        commutative = is_commutative_update(inst, access)
         for loop in self.open:
-            if made > loop.start or trace.windows.get(key_of(access), 0) > loop.present or free:
+            if (
+                made > loop.start
+                or access_times.patterns.get(pattern_of(access), 0) > loop.iteration_start
+                or commutative
+            ):
                 continue
-            if loop.has_had(trace, made, access.tensor):
-                times = trace.at(access)
-                earlier = (times > loop.start) & (times <= loop.present)
+            if loop.may_depend(access_times, made, access.tensor):
+                times = access_times.times_of(access)
+                earlier = (times > loop.start) & (times <= loop.iteration_start)
                 if earlier.any():
-                    loop.told.add(access.tensor)
-                    said = self._log.said(int(times[earlier].max()), inst.where.span)
-                    self._warn(inst, loop, f"reads {_named(access, trace, earlier)} which {said} wrote", _INSIDE)
-            exposed = loop.exposed.setdefault(access.tensor, Trace(access.tensor))
-            if trace.last <= loop.present:
-                exposed.note_read(access, time)
+                    loop.warned.add(access.tensor)
+                    writer = self._log.describe(int(times[earlier].max()), inst.where.span)
+                    self._warn(
+                        inst, loop, f"reads {_describe(access, access_times, earlier)} which {writer} wrote", _FIX_READ
+                    )
+            exposed = loop.exposed.setdefault(access.tensor, AccessTimes(access.tensor))
+            if access_times.last <= loop.iteration_start:
+                exposed.record_read(access, time)
             else:
-                exposed.note_some(access, _any(trace.at(access) <= loop.present, access), time)
+                exposed.record_some(
+                    access, _any_byte(access_times.times_of(access) <= loop.iteration_start, access), time
+                )
 
     def writes(self, inst: Inst, access: Access, made: int) -> None:
-        """``inst`` is about to write ``access`` of a tensor made behind time ``made``."""
+        """``inst`` is about to write ``access``; the tensor was made after time ``made``."""
         for loop in self.open:
-            read = loop.exposed.get(access.tensor)
-            if read is None or not loop.has_had(read, made, access.tensor):
+            reads = loop.exposed.get(access.tensor)
+            if reads is None or not loop.may_depend(reads, made, access.tensor):
                 continue
-            times = read.at(access)
-            earlier = (times > 0) & (times <= loop.present)
+            times = reads.times_of(access)
+            earlier = (times > 0) & (times <= loop.iteration_start)
             if earlier.any():
-                loop.told.add(access.tensor)
-                said = self._log.said(int(times[earlier].max()), inst.where.span)
-                self._warn(inst, loop, f"writes {_named(access, read, earlier)} where {said} read it", _APART)
+                loop.warned.add(access.tensor)
+                reader = self._log.describe(int(times[earlier].max()), inst.where.span)
+                self._warn(inst, loop, f"writes {_describe(access, reads, earlier)} where {reader} read it", _FIX_WRITE)
 
-    def writes_again(self, inst: Inst, access: Access, trace: Trace, made: int) -> Callable[[NDArray[np.bool_]], None]:
-        """``inst`` is about to write ``access`` of what callers get; to be told where it then is not as it was."""
-        loops = [loop for loop in self.open if loop.has_had(trace, made, access.tensor)]
+    def writes_again(
+        self, inst: Inst, access: Access, access_times: AccessTimes, made: int
+    ) -> Callable[[NDArray[np.bool_]], None]:
+        """``inst`` is about to write ``access`` of an output; call the result with the elements that changed."""
+        loops = [loop for loop in self.open if loop.may_depend(access_times, made, access.tensor)]
         if not loops or any(access.tensor is read.tensor for read in inst.reads()):
-            return ignore  # what adds to what is there, reads() has judged
-        times = trace.at(access).copy()
+            return ignore  # reads() has checked updates in place
+        times = access_times.times_of(access).copy()
 
         def changed(elements: NDArray[np.bool_]) -> None:
             elements = elements.reshape(*access.shape, *[1] * (times.ndim - access.ndim))
             for loop in loops:
-                earlier = (times > loop.start) & (times <= loop.present) & elements
+                earlier = (times > loop.start) & (times <= loop.iteration_start) & elements
                 if earlier.any():
-                    loop.told.add(access.tensor)
-                    said = self._log.said(int(times[earlier].max()), inst.where.span)
-                    what = f"writes {_named(access, trace, earlier)} where {said} wrote other numbers"
-                    self._warn(inst, loop, what, _APART)
+                    loop.warned.add(access.tensor)
+                    writer = self._log.describe(int(times[earlier].max()), inst.where.span)
+                    what = f"writes {_describe(access, access_times, earlier)} where {writer} wrote other numbers"
+                    self._warn(inst, loop, what, _FIX_WRITE)
 
         return changed
 
@@ -132,15 +148,17 @@ class Iterations:
 
 
 def ignore(elements: NDArray[np.bool_]) -> None:
-    """Nothing comes of it."""
+    """Do nothing."""
 
 
-def _named(access: Access, trace: Trace, places: NDArray[np.bool_]) -> str:
-    """The tensor, and which bytes of it the ``places`` of ``access`` are, as ``trace`` counts them."""
+def _describe(access: Access, access_times: AccessTimes, entries: NDArray[np.bool_]) -> str:
+    """The tensor, and the bytes of those ``entries`` of ``access``, in words."""
     tensor = access.tensor
-    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}, {box_of(tensor, trace.bytes_of(access, places))},"
+    return (
+        f"'{tensor.name}' {tensor.shape} {tensor.dtype}, {first_box(tensor, access_times.byte_mask(access, entries))},"
+    )
 
 
-def _any(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
-    """For each element of ``access`` whether some of its places, as a trace gives them, are ``chosen``."""
+def _any_byte(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+    """True for each element of ``access`` with a ``chosen`` entry of :meth:`AccessTimes.times_of`."""
     return np.asarray(chosen.any(axis=-1)) if chosen.ndim > access.ndim else chosen

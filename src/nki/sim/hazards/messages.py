@@ -1,4 +1,4 @@
-"""What the hostile simulator says: who wrote and who read which bytes of what, and at which line."""
+"""Messages of hazards: the instructions, source lines and bytes that took part."""
 
 from __future__ import annotations
 
@@ -22,123 +22,125 @@ from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access, Role, Tensor
 
-Bytes = NDArray[np.bool_]
-"""A truth value for each byte of a tensor."""
+ByteMask = NDArray[np.bool_]
+"""True for the selected bytes of a tensor."""
 _LOOPS: Final = "the loop"
 
 
-class Log:
-    """Which instruction ran at which time, counted from 1."""
+class ExecutionLog:
+    """The instructions that ran, by time, counted from 1."""
 
     def __init__(self) -> None:
         self._wheres: list[Where] = []
         self._kinds: list[type[Inst] | None] = []
 
     def add(self, by: Inst | Loop) -> int:
-        """The time that begins with ``by``."""
+        """Record that ``by`` runs; its time."""
         self._wheres.append(by.where)
         self._kinds.append(type(by) if isinstance(by, Inst) else None)
         return len(self._wheres)
 
     def where(self, time: int) -> Where:
-        """Where the instruction stands that ran then."""
+        """Source location of the instruction that ran at ``time``."""
         return self._wheres[time - 1]
 
     def by_matmul(self, time: int) -> bool:
-        """Whether a matrix product ran then."""
+        """True if a matmul ran at ``time``."""
         kind = self._kinds[time - 1] if time > 0 else None
         return kind is not None and kind.effects.accumulation is not None
 
     def by_tensor_engine(self, time: int) -> bool:
-        """Whether it was the Tensor engine that ran then."""
+        """True if the Tensor engine ran at ``time``."""
         kind = self._kinds[time - 1]
         return kind is not None and kind.on_tensor_engine
 
     def mnemonic(self, time: int) -> str:
-        """The name of the instruction that ran then."""
+        """Name of the instruction that ran at ``time``."""
         kind = self._kinds[time - 1]
         return kind.mnemonic if kind else _LOOPS
 
-    def said(self, time: int, near: Span | None) -> str:
-        """The instruction that ran then, in words for a message at ``near``."""
-        return _said(self.mnemonic(time), self._wheres[time - 1].span, near)
+    def describe(self, time: int, near: Span | None) -> str:
+        """The instruction that ran at ``time`` and its line, for a message at ``near``."""
+        return _describe(self.mnemonic(time), self._wheres[time - 1].span, near)
 
 
-def _said(what: str, span: Span | None, near: Span | None) -> str:
+def _describe(what: str, span: Span | None, near: Span | None) -> str:
     return what + (f" in {line_of(span, near)}" if span else "")
 
 
 def line_of(span: Span, near: Span | None) -> str:
-    """``span`` as a message at ``near`` names it."""
+    """The line of ``span`` for a message at ``near``; with its file if that differs."""
     return f"line {span.line}" if near is not None and span.file == near.file else str(span)
 
 
-def named(by: Inst | Loop, access: Access) -> str:
-    """The part that ``access`` plays in an instruction or loop, with its mnemonic."""
+def operand_name(by: Inst | Loop, access: Access) -> str:
+    """Mnemonic, and name of the operand that ``access`` is."""
     if not isinstance(by, Inst):
         return "for: a bound" if isinstance(by, For) else "while: the condition"
-    operands = sorted(by.operands(), key=lambda operand: operand[0].role is Role.OUT)  # what is read comes first
+    operands = sorted(
+        by.operands(), key=lambda operand: operand[0].role is Role.OUT
+    )  # operands that are read come first
     field = next((f.name for f, a in operands if a is access or a.same_place(access)), "")
     field = field or next((f.name for f, a in operands if a.tensor is access.tensor), "")
     return f"{by.mnemonic}: {field or 'the index of an operand,'}"
 
 
-def shown(tensor: Tensor) -> str:
+def describe_tensor(tensor: Tensor) -> str:
     """A tensor with its shape, type and memory."""
     if tensor.buffer.word == "register":
         return f"register '{tensor.name}'"
     return f"'{tensor.name}' {tensor.shape} {tensor.dtype} in {tensor.buffer.value}"
 
 
-def box_of(tensor: Tensor, chosen: Bytes) -> str:
-    """The first rectangle of the chosen bytes: partitions and bytes in them; in HBM bytes and the first element."""
+def first_box(tensor: Tensor, chosen: ByteMask) -> str:
+    """The first box of the chosen bytes: partitions and bytes of a partition; in HBM bytes and the first element."""
     if not tensor.buffer.on_chip:
         start, stop = _run(chosen)
         index = [int(n) for n in np.unravel_index(start // tensor.dtype.itemsize, tensor.shape)]
-        return _first(f"bytes {start} to {stop - 1} from element {index} on", stop - start, chosen)
+        return _and_others(f"bytes {start} to {stop - 1} from element {index} on", stop - start, chosen)
     rows = chosen.reshape(tensor.shape[0], -1)
     top = int(rows.any(axis=1).argmax())
     start, stop = _run(rows[top])
     _, below = _run((rows[top:] == rows[top]).all(axis=1))
     where = f"partition {top}" if below == 1 else f"partitions {top} to {top + below - 1}"
-    return _first(f"{where}, bytes {start} to {stop - 1}", below * (stop - start), chosen)
+    return _and_others(f"{where}, bytes {start} to {stop - 1}", below * (stop - start), chosen)
 
 
-def _run(line: Bytes) -> tuple[int, int]:
-    """The first run of chosen bytes: its start, and the first byte behind it."""
+def _run(line: ByteMask) -> tuple[int, int]:
+    """Start and end of the first run of chosen bytes."""
     start = int(line.argmax())
     rest = line[start:]
     return start, start + (len(rest) if rest.all() else int(rest.argmin()))
 
 
-def _first(box: str, size: int, chosen: Bytes) -> str:
+def _and_others(box: str, size: int, chosen: ByteMask) -> str:
     return box if size == np.count_nonzero(chosen) else f"{box} and others"
 
 
-def _amount(chosen: Bytes, asked: Bytes, tensor: Tensor) -> str:
-    missing, wanted = int(np.count_nonzero(chosen)), int(np.count_nonzero(asked))
-    return f"{box_of(tensor, chosen)} ({'all' if missing == wanted else f'{missing} of'} {wanted} bytes)"
+def _amount(chosen: ByteMask, asked: ByteMask, tensor: Tensor) -> str:
+    missing, total = int(np.count_nonzero(chosen)), int(np.count_nonzero(asked))
+    return f"{first_box(tensor, chosen)} ({'all' if missing == total else f'{missing} of'} {total} bytes)"
 
 
-class Reader:
-    """Who reads what, where that goes wrong: makes the errors."""
+class ReadErrors:
+    """Errors of one read: ``by`` reads ``access``, whose bytes are ``asked``."""
 
-    def __init__(self, by: Inst | Loop, access: Access, asked: Bytes, log: Log) -> None:
+    def __init__(self, by: Inst | Loop, access: Access, asked: ByteMask, log: ExecutionLog) -> None:
         self._by = by
         self._access = access
         self._asked = asked
         self._log = log
         self._near = by.where.span
-        self._subject = f"{named(by, access)} {shown(access.tensor)}"
+        self._subject = f"{operand_name(by, access)} {describe_tensor(access.tensor)}"
 
-    def unwritten(self, missing: Bytes, last: int, program: CoreProgram | None) -> NkiError:
-        """Nobody has written the ``missing`` bytes; the tensor was last written at time ``last`` (0: never)."""
+    def unwritten(self, missing: ByteMask, last: int, program: CoreProgram | None) -> NkiError:
+        """The ``missing`` bytes were never written; the tensor was last written at time ``last`` (0: never)."""
         tensor = self._access.tensor
         made = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
-        other = f"; {self._log.said(last, self._near)} wrote other parts of it" if last else ""
+        other = f"; {self._log.describe(last, self._near)} wrote other parts of it" if last else ""
         later = None if program is None else later_writer(program, self._by, tensor, missing)
         if later is not None and later.where.span is not None:
-            when = f" before ({_said(later.mnemonic, later.where.span, self._near)} does so only later)"
+            when = f" before ({_describe(later.mnemonic, later.where.span, self._near)} does so only later)"
             fix = f"read it behind {line_of(later.where.span, self._near)}"
         else:
             when = " and nothing will be" if program is not None else " yet"
@@ -152,39 +154,41 @@ class Reader:
         return self._error(UnwrittenReadError, text, fix)
 
     def undefined(self, origin: NkiError) -> NkiError:
-        """What is read came of bytes that nobody had written; ``origin`` is the error of reading those."""
+        """The value depends on bytes that were never written; ``origin`` is the error of reading those."""
         first = f" in {line_of(origin.span, self._near)}" if origin.span else ""
         text = f"{self._subject} is read, and is undefined since{first}: {origin.message}"
         return self._error(type(origin), text, origin.fix)
 
-    def stale(self, missing: Bytes, other: Tensor, time: int) -> NkiError:
-        """Nobody has written the ``missing`` bytes of a placed tile; they hold what ``other`` got at ``time``."""
+    def stale(self, missing: ByteMask, other: Tensor, time: int) -> NkiError:
+        """The ``missing`` bytes of a placed tile were never written; they hold bytes of ``other``, of ``time``."""
         tensor = self._access.tensor
         text = (
             f"{self._subject} at {tensor.address} is read where nothing was written to it, "
-            f"{_amount(missing, self._asked, tensor)}: there is what {self._log.said(time, self._near)} wrote to "
-            f"{shown(other)} at {other.address}"
+            f"{_amount(missing, self._asked, tensor)}: there is what {self._log.describe(time, self._near)} wrote to "
+            f"{describe_tensor(other)} at {other.address}"
         )
         return self._error(StaleReadError, text, f"write '{tensor.name}' first, or give the tiles addresses apart")
 
-    def clobbered(self, buried: Bytes, written: int, over: Tensor, time: int, *, itself: bool = False) -> NkiError:
-        """The ``buried`` bytes of a placed tile were overwritten at ``time`` through ``over``.
+    def clobbered(
+        self, overwritten: ByteMask, written: int, over: Tensor, time: int, *, itself: bool = False
+    ) -> NkiError:
+        """The ``overwritten`` bytes of a placed tile were written at ``time`` through the tile ``over``.
 
-        ``itself``: by the instruction that reads them, which does both at its own pace.
+        ``itself``: the instruction that reads them writes them, both at its own pace.
         """
         tensor = self._access.tensor
-        before = f", written by {self._log.said(written, self._near)}," if written else ""
+        before = f", written by {self._log.describe(written, self._near)}," if written else ""
         text = (
             f"{self._subject} at {tensor.address}{before} is read "
-            + ("while the same instruction writes" if itself else f"after {self._log.said(time, self._near)} wrote")
-            + f" {shown(over)} at {over.address}, over {_amount(buried, self._asked, tensor)}"
+            + ("while the same instruction writes" if itself else f"after {self._log.describe(time, self._near)} wrote")
+            + f" {describe_tensor(over)} at {over.address}, over {_amount(overwritten, self._asked, tensor)}"
         )
         fix = "give the tiles addresses apart"
         fix = fix if itself else f"read '{tensor.name}' before that, or {fix}"
         return self._error(ClobberedReadError, text, fix)
 
-    def unbegun(self, missing: Bytes) -> NkiError:
-        """A matmul adds to bytes that nobody has written."""
+    def without_start(self, missing: ByteMask) -> NkiError:
+        """A matmul adds to bytes where no accumulation group has started."""
         text = f"{self._subject} is added to where nothing was written, "
         text += _amount(missing, self._asked, self._access.tensor)
         fix = "let the first matmul of a sum overwrite: accumulate=(i > 0), or leave accumulate out"
@@ -193,8 +197,8 @@ class Reader:
     def foreign(self, time: int, target: str) -> NkiError:
         """A matmul adds to numbers that another engine wrote at ``time``."""
         text = (
-            f"{self._subject} is added to, where {self._log.said(time, self._near)} has written numbers other than 0; "
-            f"on {target} that is undefined, matmuls can add only to what matmuls wrote"
+            f"{self._subject} is added to, where {self._log.describe(time, self._near)} has written numbers other than "
+            f"0; on {target} that is undefined, matmuls can add only to what matmuls wrote"
         )
         fix = "begin the sum with a matmul, and add the other numbers with nisa.tensor_tensor afterwards"
         return self._error(AccumulationError, text, fix)
@@ -203,38 +207,39 @@ class Reader:
         return kind(text, fix=fix).at(self._near, self._by.where.stack if isinstance(self._by, Inst) else ())
 
 
-def strayed(inst: Inst, numbers: NDArray[np.int64], outside: Bytes) -> NkiError:
-    """The error for gathering elements of these ``numbers``, (partitions, elements), some of them ``outside``."""
-    partition, place = (int(n) for n in np.argwhere(outside)[0])
+def out_of_range_error(inst: Inst, numbers: NDArray[np.int64], outside: ByteMask) -> NkiError:
+    """The error for gathering elements of these ``numbers``, (partitions, elements), of which some are ``outside``."""
+    partition, element = (int(n) for n in np.argwhere(outside)[0])
     source, index = inst.reads()[:2]
     text = (
         f"{inst.mnemonic}: {np.count_nonzero(outside)} of {outside.size} indices from '{index.name}' lead outside "
-        f"{shown(source.tensor)}, of which a partition has {source.free_elements} elements here, the first of them "
-        f"{numbers[partition, place]} (number {place} of partition {partition}), and what they give is undefined"
+        f"{describe_tensor(source.tensor)}, of which a partition has {source.free_elements} elements here, the first "
+        f"of them {numbers[partition, element]} (number {element} of partition {partition}), and what they give is "
+        "undefined"
     )
     fix = f"keep the numbers in '{index.name}' below {source.free_elements}, or leave what they give unused"
     return OutOfBoundsError(text, fix=fix).at(inst.where.span, inst.where.stack)
 
 
-def early(log: Log, tensor: Tensor, places: Bytes, read: int, adds: Inst) -> NkiError:
-    """The error for ``places`` of a sum that were read at time ``read`` and never after ``adds`` had added to them."""
+def early_read_error(log: ExecutionLog, tensor: Tensor, chosen: ByteMask, read: int, adds: Inst) -> NkiError:
+    """The error for bytes of a sum that were read at time ``read`` and not again after ``adds`` had added to them."""
     where = log.where(read)
     text = (
-        f"{log.mnemonic(read)} reads {shown(tensor)} before its sum is complete: "
-        f"{_said(adds.mnemonic, adds.where.span, where.span)} adds to it afterwards, {box_of(tensor, places)}, and "
-        "nothing reads what that comes to"
+        f"{log.mnemonic(read)} reads {describe_tensor(tensor)} before its sum is complete: "
+        f"{_describe(adds.mnemonic, adds.where.span, where.span)} adds to it afterwards, {first_box(tensor, chosen)}, "
+        "and nothing reads what that comes to"
     )
-    behind = f"behind {line_of(adds.where.span, where.span)}" if adds.where.span else "when it is complete"
-    fix = f"read '{tensor.name}' {behind}; if a new sum begins there, pass accumulate=False to its first matmul"
+    when = f"behind {line_of(adds.where.span, where.span)}" if adds.where.span else "when it is complete"
+    fix = f"read '{tensor.name}' {when}; if a new sum begins there, pass accumulate=False to its first matmul"
     return AccumulationError(text, fix=fix).at(where.span, where.stack)
 
 
-def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: Bytes) -> Inst | None:
-    """The first instruction behind ``by`` that writes some of the ``missing`` bytes."""
-    behind = False
+def later_writer(program: CoreProgram, by: Inst | Loop, tensor: Tensor, missing: ByteMask) -> Inst | None:
+    """The first instruction after ``by`` that writes some of the ``missing`` bytes."""
+    is_after = False
     for inst in program.instructions():
-        behind = behind or inst.where is by.where
-        if not behind or inst.where is by.where:
+        is_after = is_after or inst.where is by.where
+        if not is_after or inst.where is by.where:
             continue
         for access in inst.writes():
             if access.tensor is tensor and (access.dynamic is not None or byte_window(missing, access).any()):

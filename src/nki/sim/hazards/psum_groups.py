@@ -1,4 +1,9 @@
-"""Sums in PSUM: who begins them, who adds to them, and who reads them when."""
+"""Accumulation groups in PSUM: checks their start, the engines that add to them, and the time of their reads.
+
+This is the dynamic check of a PSUM accumulation: the simulator asks it for every matmul that runs. The static check,
+which resolves ``accumulate=None`` before the kernel runs, is :mod:`nki.analysis.psum_state`, which stage ``accumulate``
+(:mod:`nki.passes.accumulate`) calls.
+"""
 
 from __future__ import annotations
 
@@ -8,146 +13,150 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.base.warning import warn_at
 from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
-from nki.sim.hazards.messages import Log, Reader, box_of, early
-from nki.sim.hazards.shadow import Key, Trace, key_of
+from nki.sim.hazards.messages import ExecutionLog, ReadErrors, early_read_error, first_box
+from nki.sim.hazards.shadow import AccessTimes
 from nki.target.model import Target
 
 
-class Sum(Trace):
-    """What was written to a tensor, and for PSUM what was read of it."""
+class PsumShadow(AccessTimes):
+    """Times of the writes to a tensor, and for PSUM of its reads."""
 
     __slots__ = ("reads",)
 
     def __init__(self, tensor: Tensor, *, whole: bool) -> None:
         super().__init__(tensor, whole=whole)
-        self.reads = Trace(tensor) if tensor.buffer is Buffer.psum else None
+        self.reads = AccessTimes(tensor) if tensor.buffer is Buffer.psum else None
 
 
 @dataclass(slots=True)
-class _Read:
-    """A sum of which ``places`` of ``access`` were read at time ``read``, and then added to by ``inst`` at ``time``."""
+class _EarlyRead:
+    """``elements`` of ``access`` that were written at ``started``, read at ``read``, and then added to by ``inst``."""
 
     inst: Inst
     access: Access
-    shadow: Sum
-    places: NDArray[np.bool_]
-    began: int
+    shadow: PsumShadow
+    elements: NDArray[np.bool_]
+    started: int
     read: int
     time: int
-    again: bool
-    """It had been read and added to before: a running sum."""
+    is_running_sum: bool
+    """The sum had been read and added to before."""
 
-    def used(self) -> bool:
-        """Whether something has read it since."""
+    def is_read_later(self) -> bool:
+        """True if an instruction has read one of the elements since ``inst`` added to them."""
         assert self.shadow.reads is not None
-        return bool((self.shadow.reads.at(self.access)[self.places] > self.time).any())
+        return bool((self.shadow.reads.times_of(self.access)[self.elements] > self.time).any())
 
 
-class Sums:
-    """Watches the sums of a launch."""
+class PsumGroups:
+    """The accumulation groups of a launch."""
 
-    def __init__(self, log: Log, target: Target) -> None:
+    def __init__(self, log: ExecutionLog, target: Target) -> None:
         self._log = log
         self._target = target
-        self._said: set[tuple[Any, str]] = set()
-        self._read: dict[tuple[Tensor, Key], _Read] = {}
+        self._warned: set[tuple[Any, str]] = set()
+        self._early_reads: dict[tuple[Tensor, AccessPattern], _EarlyRead] = {}
 
-    def adds(self, inst: Inst, access: Access, shadow: Sum, time: int, window: NDArray[Any]) -> None:
-        """A matmul adds at ``time`` to ``access``, all of which was written and holds ``window``.
+    def accumulate(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
+        """Check a matmul that adds at ``time`` to ``access``, which is written in whole and holds ``window``.
 
-        Raises where another engine has written numbers there, on targets that do not add to those.
+        Raises AccumulationError if another engine has written numbers other than 0 there, on targets where a matmul
+        does not add to those.
         """
         assert shadow.reads is not None
-        whole = shadow.exact(access)
-        written: list[int] = [whole] if whole else np.unique(shadow.at(access)).tolist()
+        single = shadow.single_time(access)
+        written: list[int] = [single] if single else np.unique(shadow.times_of(access)).tolist()
         if not self._target.matmul_accumulates_foreign_psum:
             foreign = [t for t in written if not self._log.by_tensor_engine(t)]
             if foreign:
                 self._foreign(inst, access, shadow, foreign[-1], window)
         if shadow.reads.last > written[0]:
-            self._goes_on(inst, access, shadow, time)
+            self._continue_after_read(inst, access, shadow, time)
 
-    def _foreign(self, inst: Inst, access: Access, shadow: Sum, time: int, window: NDArray[Any]) -> None:
-        """Adding to another engine's zeros comes to the same as overwriting them; other numbers are lost or not."""
+    def _foreign(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
+        """Warn of adding to zeros of another engine, which equals overwriting them; raise for other numbers."""
         if np.any(window != 0):
-            asked = shadow.bytes_of(access, np.ones(shadow.at(access).shape, np.bool_))
-            raise Reader(inst, access, asked, self._log).foreign(time, self._target.name)
-        by = self._log.said(time, inst.where.span)
+            asked = shadow.byte_mask(access, np.ones(shadow.times_of(access).shape, np.bool_))
+            raise ReadErrors(inst, access, asked, self._log).foreign(time, self._target.name)
+        writer = self._log.describe(time, inst.where.span)
         self._warn(
             inst,
-            f"adds to dst {_where(access, shadow, shadow.at(access) == time)} where {by} wrote zeros; on "
+            f"adds to dst {_where(access, shadow, shadow.times_of(access) == time)} where {writer} wrote zeros; on "
             f"{self._target.name} that is undefined, only what matmuls wrote can be added to: leave the zeros out",
         )
 
-    def _goes_on(self, inst: Inst, access: Access, shadow: Sum, time: int) -> None:
-        """Note where a sum goes on that somebody has read already."""
+    def _continue_after_read(self, inst: Inst, access: Access, shadow: PsumShadow, time: int) -> None:
+        """Record the elements that have been read since they were written, to be reported when their fate is known."""
         assert shadow.reads is not None
-        written, read = shadow.at(access), shadow.reads.at(access)
+        written, read = shadow.times_of(access), shadow.reads.times_of(access)
         later = read > written
         if later.any():
-            key = (access.tensor, key_of(access))
-            began, last = int(written[later].max()), int(read[later].max())
-            self._read[key] = _Read(inst, access, shadow, later, began, last, time, key in self._read)
+            key = (access.tensor, pattern_of(access))
+            started, last = int(written[later].max()), int(read[later].max())
+            self._early_reads[key] = _EarlyRead(
+                inst, access, shadow, later, started, last, time, key in self._early_reads
+            )
 
-    def restarts(self, inst: Inst, access: Access, shadow: Sum) -> None:
-        """A matmul overwrites ``access``: warn where all of it is sums of matmuls that nobody has read."""
+    def start(self, inst: Inst, access: Access, shadow: PsumShadow) -> None:
+        """A matmul starts a group at ``access``: warn if it overwrites sums of matmuls that no instruction has read."""
         assert shadow.reads is not None
-        for (tensor, key), found in list(self._read.items()):
-            if tensor is access.tensor and _meet(found, access):
-                self._judge(self._read.pop((tensor, key)))
-        time = shadow.exact(access)
+        for (tensor, pattern), early in list(self._early_reads.items()):
+            if tensor is access.tensor and _overlaps(early, access):
+                self._report(self._early_reads.pop((tensor, pattern)))
+        time = shadow.single_time(access)
         if not shadow.last or (time and not self._log.by_matmul(time)):
             return
-        if time and shadow.reads.windows.get(key_of(access), 0) > time:
+        if time and shadow.reads.patterns.get(pattern_of(access), 0) > time:
             return
-        written = shadow.at(access)
-        if (written <= 0).any() or (shadow.reads.at(access) > written).any():
+        written = shadow.times_of(access)
+        if (written <= 0).any() or (shadow.reads.times_of(access) > written).any():
             return
         times: list[int] = np.unique(written).tolist()
         if all(map(self._log.by_matmul, times)):
-            by = self._log.said(times[-1], inst.where.span)
+            writer = self._log.describe(times[-1], inst.where.span)
             self._warn(
                 inst,
-                f"overwrites dst {_where(access, shadow, written > 0)} which {by} wrote and nothing has read; to add "
-                "to it pass accumulate=True",
+                f"overwrites dst {_where(access, shadow, written > 0)} which {writer} wrote and nothing has read; to "
+                "add to it pass accumulate=True",
             )
 
     def finish(self) -> None:
-        """The kernel has ended. Raises where a sum was read too early, and warns of running sums."""
-        for found in self._read.values():
-            self._judge(found)
+        """The kernel has ended: raise for a sum that was read too early, and warn of running sums."""
+        for early in self._early_reads.values():
+            self._report(early)
 
-    def _judge(self, found: _Read) -> None:
-        """Raise where nothing reads what a sum came to after it was read; warn of running sums."""
-        if not found.again and not found.used():
-            chosen = found.shadow.bytes_of(found.access, found.places)
-            raise early(self._log, found.access.tensor, chosen, found.read, found.inst)
-        near = found.inst.where.span
-        began, reader = self._log.said(found.began, near), self._log.said(found.read, near)
+    def _report(self, early: _EarlyRead) -> None:
+        """Raise if no instruction reads the sum after its early read; else warn of a running sum."""
+        if not early.is_running_sum and not early.is_read_later():
+            chosen = early.shadow.byte_mask(early.access, early.elements)
+            raise early_read_error(self._log, early.access.tensor, chosen, early.read, early.inst)
+        near = early.inst.where.span
+        writer, reader = self._log.describe(early.started, near), self._log.describe(early.read, near)
         self._warn(
-            found.inst,
-            f"goes on with the sum in dst {_where(found.access, found.shadow, found.places)} that {began} wrote and "
+            early.inst,
+            f"goes on with the sum in dst {_where(early.access, early.shadow, early.elements)} that {writer} wrote and "
             f"{reader} has read; for a new sum make another tile, or pass accumulate=False",
         )
 
     def _warn(self, inst: Inst, text: str) -> None:
-        """Warn at the line of ``inst``, of each kind of thing once."""
+        """Warn at the line of ``inst``, once of each kind."""
         key = (inst.where.frames[:1], text[:8])
-        if key not in self._said and inst.where.span is not None:
-            self._said.add(key)
+        if key not in self._warned and inst.where.span is not None:
+            self._warned.add(key)
             warn_at(inst.where.span, f"{inst.mnemonic}: {text}")
 
 
-def _where(access: Access, shadow: Sum, places: NDArray[np.bool_]) -> str:
-    """The tensor, and which bytes of it the ``places`` of ``access`` are."""
+def _where(access: Access, shadow: PsumShadow, elements: NDArray[np.bool_]) -> str:
+    """The tensor, and the bytes of those ``elements`` of ``access``, in words."""
     tensor = access.tensor
-    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}, {box_of(tensor, shadow.bytes_of(access, places))},"
+    return f"'{tensor.name}' {tensor.shape} {tensor.dtype}, {first_box(tensor, shadow.byte_mask(access, elements))},"
 
 
-def _meet(found: _Read, access: Access) -> bool:
-    mask = found.shadow.bytes_of(found.access, found.places)
+def _overlaps(early: _EarlyRead, access: Access) -> bool:
+    mask = early.shadow.byte_mask(early.access, early.elements)
     return bool(byte_window(mask, access).any())

@@ -1,7 +1,7 @@
-"""When each byte of a tensor was last touched.
+"""Shadow memory: the time of the last access to each byte of a tensor.
 
-Kernels touch the same few windows again and again, so those that were touched are kept as they are, in order; only a
-question that they cannot answer makes a map of the tensor, with a time for each element.
+Kernels access the same few patterns again and again, so the patterns are kept, in order; only a question that they
+cannot answer makes a map of the tensor, with a time for each element.
 """
 
 from __future__ import annotations
@@ -11,214 +11,220 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.ir.types import Access, Tensor
 
 Times = NDArray[np.int32]
-Key = tuple[int, tuple[int, ...], tuple[int, ...], int]
-"""A window: offset, shape and steps in elements of so many bytes."""
 _TYPE: Final = np.dtype(np.int32)
-SPOILT: Final = -(1 << 31)
-"""The time of places that hold what came of undefined bytes."""
+POISONED: Final = -(1 << 31)
+"""The time of elements that were computed from undefined bytes."""
 
 
-def key_of(access: Access) -> Key:
-    """What tells windows of one tensor apart."""
-    return (access.offset, access.shape, access.strides, access.dtype.itemsize)
+class AccessTimes:
+    """The time of the last access to each byte of one tensor, counted from 1; 0 for bytes without any.
 
-
-class Trace:
-    """The times at which the bytes of one tensor were last touched, counted from 1; 0 where they never were.
-
-    A negative time says when another tile was laid over them, or that they are :data:`SPOILT`.
+    A negative time is the time, negated, at which another tile overwrote the bytes, or :data:`POISONED`.
     """
 
-    __slots__ = ("_alone", "_due", "_grain", "_known", "_map", "_under", "buried", "last", "tensor", "whole", "windows")
+    __slots__ = (
+        "_background",
+        "_bytes_left",
+        "_covered",
+        "_granularity",
+        "_map",
+        "_map_is_newer",
+        "is_whole",
+        "last",
+        "overwritten",
+        "patterns",
+        "tensor",
+    )
 
     def __init__(self, tensor: Tensor, *, whole: bool = False) -> None:
         self.tensor = tensor
-        self.whole = whole
-        """All of it was touched, and is still there."""
-        self.windows: dict[Key, int] = {}
-        """By window the time it was touched, in the order of these times; nothing was laid over them since."""
+        self.is_whole = whole
+        """Every byte has a positive time."""
+        self.patterns: dict[AccessPattern, int] = {}
+        """Time of the last access by pattern, in the order of times; of patterns that nothing has overwritten since."""
         self.last = 0
-        """When anything of it was touched last."""
-        self.buried: dict[int, tuple[int, Tensor]] = {}
-        """By time at which something was buried: when it was touched last before, and the tile laid over it."""
-        self._known: set[Key] = set()
-        """Other windows that were found to be touched entirely."""
+        """Time of the last access to any byte."""
+        self.overwritten: dict[int, tuple[int, Tensor]] = {}
+        """By the time of an overwrite: the time of the last access before it, and the tile that was written."""
+        self._covered: set[AccessPattern] = set()
+        """Other patterns of which every byte is known to have a positive time."""
         self._map: Times | None = None
-        self._alone = False
-        """The map knows what the windows do not."""
-        self._grain = tensor.dtype.itemsize
-        """Bytes for which the map has one time: as many as the narrowest windows have in an element."""
-        self._under = 0
-        """When all of it that is in no window was buried, as a negative time."""
-        self._due = tensor.nbytes
-        """How many bytes are to be touched before it can be whole."""
+        self._map_is_newer = False
+        """The map holds times that the patterns do not."""
+        self._granularity = tensor.dtype.itemsize
+        """Bytes per entry of the map: the size of the smallest element of any access."""
+        self._background = 0
+        """Time, negated, of the overwrite of all bytes that are in no pattern; 0: none."""
+        self._bytes_left = tensor.nbytes
+        """Bytes to be accessed before every byte can have a positive time."""
 
-    def note(self, access: Access, time: int) -> None:
-        """``access`` is touched at ``time``, later than anything before."""
-        key = key_of(access)
+    def record(self, access: Access, time: int) -> None:
+        """Record an access at ``time``, later than any before."""
+        pattern = pattern_of(access)
         size = access.dtype.itemsize
         covered = access.size * size
         self.last = time
         if covered == self.tensor.nbytes and 0 not in access.strides:
-            self.whole = True
-            self.windows = {key: time}
-            self._map, self._alone = None, False
+            self.is_whole = True
+            self.patterns = {pattern: time}
+            self._map, self._map_is_newer = None, False
             return
-        if size < self._grain:
+        if size < self._granularity:
             self._refine(size)
-        self.windows.pop(key, None)
-        self.windows[key] = time
-        self._due -= covered
+        self.patterns.pop(pattern, None)
+        self.patterns[pattern] = time
+        self._bytes_left -= covered
         if self._map is not None:
-            self._window(self._map, key)[...] = time
+            self._view(self._map, pattern)[...] = time
 
-    def note_some(self, access: Access, chosen: NDArray[np.bool_], time: int) -> None:
-        """The ``chosen`` places of ``access``, in its shape, are touched at ``time``."""
-        if access.dtype.itemsize < self._grain:
+    def record_some(self, access: Access, chosen: NDArray[np.bool_], time: int) -> None:
+        """Record an access at ``time`` to the ``chosen`` elements of ``access``, in its shape."""
+        if access.dtype.itemsize < self._granularity:
             self._refine(access.dtype.itemsize)
-        places = self._window(self.times(), key_of(access))
-        np.copyto(places, time, where=chosen.reshape(*access.shape, *[1] * (places.ndim - access.ndim)))
-        self.last, self._alone = time, True
-        self._count()
+        times = self._view(self.all_times(), pattern_of(access))
+        np.copyto(times, time, where=chosen.reshape(*access.shape, *[1] * (times.ndim - access.ndim)))
+        self.last, self._map_is_newer = time, True
+        self._recount()
 
-    def note_read(self, access: Access, time: int) -> None:
-        """``access`` is touched at ``time``; it may hold a place more than once. Such a trace is never whole."""
-        key = key_of(access)
-        if access.dtype.itemsize < self._grain:
+    def record_read(self, access: Access, time: int) -> None:
+        """Record a read at ``time``, which may contain an element more than once; leaves ``is_whole`` unset."""
+        pattern = pattern_of(access)
+        if access.dtype.itemsize < self._granularity:
             self._refine(access.dtype.itemsize)
         self.last = time
-        self.windows.pop(key, None)
-        self.windows[key] = time
+        self.patterns.pop(pattern, None)
+        self.patterns[pattern] = time
         if self._map is not None:
-            self._window(self._map, key)[...] = time
+            self._view(self._map, pattern)[...] = time
 
-    def forget(self) -> None:
-        """Nothing of it is touched, as in the beginning."""
-        self.whole, self.last, self.buried = False, 0, {}
-        self._map, self._alone, self._under, self._due = None, False, 0, self.tensor.nbytes
-        self.windows, self._known = {}, set()
+    def reset(self) -> None:
+        """Forget all accesses."""
+        self.is_whole, self.last, self.overwritten = False, 0, {}
+        self._map, self._map_is_newer, self._background, self._bytes_left = None, False, 0, self.tensor.nbytes
+        self.patterns, self._covered = {}, set()
 
-    def spoil(self, access: Access, chosen: NDArray[np.bool_]) -> None:
-        """The ``chosen`` places of ``access``, in its shape, hold nothing that is defined."""
-        if access.dtype.itemsize < self._grain:
+    def poison(self, access: Access, chosen: NDArray[np.bool_]) -> None:
+        """Mark the ``chosen`` elements of ``access``, in its shape, as undefined."""
+        if access.dtype.itemsize < self._granularity:
             self._refine(access.dtype.itemsize)
-        self._map = self.times()
-        places = self._window(self._map, key_of(access))
-        np.copyto(places, SPOILT, where=chosen.reshape(*access.shape, *[1] * (places.ndim - access.ndim)))
-        self._forget()
-        self._count()
+        self._map = self.all_times()
+        times = self._view(self._map, pattern_of(access))
+        np.copyto(times, POISONED, where=chosen.reshape(*access.shape, *[1] * (times.ndim - access.ndim)))
+        self._drop_patterns()
+        self._recount()
 
-    def exact(self, access: Access) -> int:
-        """When all of ``access`` was touched last, where that is known without a map; else 0."""
-        time = self.windows.get(key_of(access), 0)
+    def single_time(self, access: Access) -> int:
+        """The one time of all bytes of ``access``, if it is known without a map; else 0."""
+        time = self.patterns.get(pattern_of(access), 0)
         return time if time == self.last else 0
 
-    def touched(self, access: Access) -> bool:
-        """Whether every byte of ``access`` is touched and not buried."""
-        if self.whole:
+    def is_defined(self, access: Access) -> bool:
+        """True if every byte of ``access`` has a positive time: accessed, and not overwritten since."""
+        if self.is_whole:
             return True
-        key = key_of(access)
-        if key in self.windows or key in self._known:
+        pattern = pattern_of(access)
+        if pattern in self.patterns or pattern in self._covered:
             return True
-        if not self.last or not (self.at(access) > 0).all():
+        if not self.last or not (self.times_of(access) > 0).all():
             return False
-        self._known.add(key)
-        if self._due <= 0:
-            self._count()
+        self._covered.add(pattern)
+        if self._bytes_left <= 0:
+            self._recount()
         return True
 
-    def _count(self) -> None:
-        """Find out how much is missing."""
-        missing = int(np.count_nonzero(self.times() <= 0))
-        self.whole = not missing
-        self._due = missing * self._grain
-        if self.whole and not self._alone:
+    def _recount(self) -> None:
+        """Count the bytes without a positive time."""
+        missing = int(np.count_nonzero(self.all_times() <= 0))
+        self.is_whole = not missing
+        self._bytes_left = missing * self._granularity
+        if self.is_whole and not self._map_is_newer:
             self._map = None
 
-    def at(self, access: Access) -> Times:
-        """The time of each place of ``access``, in its shape, for wide elements one dimension more. To be read only."""
+    def times_of(self, access: Access) -> Times:
+        """Times of the elements of ``access``, in its shape, for wide elements with one dimension more; read-only."""
         size = access.dtype.itemsize
-        if size < self._grain:
+        if size < self._granularity:
             self._refine(size)
-        return self._window(self.times(), key_of(access))
+        return self._view(self.all_times(), pattern_of(access))
 
-    def times(self) -> Times:
-        """The time of each place of the tensor, in row-major order."""
+    def all_times(self) -> Times:
+        """Times of all elements of the tensor, in row-major order."""
         if self._map is None:
-            self._map = np.full(self.tensor.nbytes // self._grain, self._under, _TYPE)
-            for key, time in self.windows.items():
-                self._window(self._map, key)[...] = time
+            self._map = np.full(self.tensor.nbytes // self._granularity, self._background, _TYPE)
+            for pattern, time in self.patterns.items():
+                self._view(self._map, pattern)[...] = time
         return self._map
 
-    def rows(self) -> Times:
-        """The same, a row for each partition."""
-        return self.times().reshape(self.tensor.shape[0], -1)
+    def times_by_partition(self) -> Times:
+        """The same, with a row for each partition."""
+        return self.all_times().reshape(self.tensor.shape[0], -1)
 
-    def bury(self, time: int, by: Tensor) -> None:
-        """The tile ``by`` was laid over all of it at ``time``."""
-        if self.whole:
-            self.buried[time] = (self.last, by)
-            self._forget()
-            self._map, self._alone = None, False
-            self._under, self._due = -time, self.tensor.nbytes
+    def overwrite(self, time: int, by: Tensor) -> None:
+        """The tile ``by`` was written over the whole tensor at ``time``."""
+        if self.is_whole:
+            self.overwritten[time] = (self.last, by)
+            self._drop_patterns()
+            self._map, self._map_is_newer = None, False
+            self._background, self._bytes_left = -time, self.tensor.nbytes
         else:
-            self._bury(self.times(), time, by)
+            self._overwrite(self.all_times(), time, by)
 
-    def bury_block(self, partitions: slice, bytes_: slice, time: int, by: Tensor) -> None:
-        """The tile ``by`` was laid over these bytes of these partitions at ``time``."""
-        if bytes_.start % self._grain or bytes_.stop % self._grain:
+    def overwrite_block(self, partitions: slice, bytes_: slice, time: int, by: Tensor) -> None:
+        """The tile ``by`` was written over these bytes of these partitions at ``time``."""
+        if bytes_.start % self._granularity or bytes_.stop % self._granularity:
             self._refine(1)
-        grain = self._grain
-        self._bury(self.rows()[partitions, bytes_.start // grain : bytes_.stop // grain], time, by)
+        grain = self._granularity
+        self._overwrite(self.times_by_partition()[partitions, bytes_.start // grain : bytes_.stop // grain], time, by)
 
-    def bury_bytes(self, chosen: NDArray[np.bool_], time: int, by: Tensor) -> None:
-        """The tile ``by`` was laid over the chosen bytes, (partitions, bytes of a partition), at ``time``."""
+    def overwrite_bytes(self, chosen: NDArray[np.bool_], time: int, by: Tensor) -> None:
+        """The tile ``by`` was written over the chosen bytes, (partitions, bytes of a partition), at ``time``."""
         self._refine(1)
-        self._bury(self.rows(), time, by, chosen)
+        self._overwrite(self.times_by_partition(), time, by, chosen)
 
-    def _bury(self, times: Times, time: int, by: Tensor, chosen: NDArray[np.bool_] | None = None) -> None:
-        """What was never written stays so, and what is buried is as it was."""
-        there = times > 0 if chosen is None else (times > 0) & chosen
-        if there.any():
-            self.buried[time] = (self.last, by)
-            self._forget()
-            np.copyto(times, -time, where=there)
-            self._count()
+    def _overwrite(self, times: Times, time: int, by: Tensor, chosen: NDArray[np.bool_] | None = None) -> None:
+        """Negate the positive ``times``; bytes without an access and bytes already overwritten keep theirs."""
+        defined = times > 0 if chosen is None else (times > 0) & chosen
+        if defined.any():
+            self.overwritten[time] = (self.last, by)
+            self._drop_patterns()
+            np.copyto(times, -time, where=defined)
+            self._recount()
 
-    def gone(self) -> bool:
-        """Whether nothing of it is left that was touched and not buried."""
-        return not self.whole and not self.windows and self._due >= self.tensor.nbytes
+    def is_empty(self) -> bool:
+        """True if no byte has a positive time."""
+        return not self.is_whole and not self.patterns and self._bytes_left >= self.tensor.nbytes
 
-    def bytewise(self) -> Times:
-        """The time of each byte, a row for each partition."""
-        return np.repeat(self.times(), self._grain).reshape(self.tensor.shape[0], -1)
+    def times_by_byte(self) -> Times:
+        """Times of all bytes, with a row for each partition."""
+        return np.repeat(self.all_times(), self._granularity).reshape(self.tensor.shape[0], -1)
 
-    def bytes_of(self, access: Access, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """The ``chosen`` places of ``access``, as :meth:`at` gives them, among all bytes of the tensor."""
-        mask = np.zeros(self.times().shape, np.int32)
-        self._window(mask, key_of(access))[...] = chosen
-        return np.repeat(mask.astype(np.bool_), self._grain)
+    def byte_mask(self, access: Access, chosen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """The ``chosen`` entries of :meth:`times_of` as a mask over all bytes of the tensor."""
+        mask = np.zeros(self.all_times().shape, np.int32)
+        self._view(mask, pattern_of(access))[...] = chosen
+        return np.repeat(mask.astype(np.bool_), self._granularity)
 
-    def _forget(self) -> None:
-        """What is known of windows no longer holds."""
-        self.whole = False
-        self._alone = True
-        self.windows = {}
-        self._known = set()
+    def _drop_patterns(self) -> None:
+        """The map holds all times from now on."""
+        self.is_whole = False
+        self._map_is_newer = True
+        self.patterns = {}
+        self._covered = set()
 
     def _refine(self, grain: int) -> None:
         if self._map is not None:
-            self._map = np.repeat(self._map, self._grain // grain)
-        self._grain = grain
+            self._map = np.repeat(self._map, self._granularity // grain)
+        self._granularity = grain
 
-    def _window(self, times: Times, key: Key) -> Times:
-        offset, shape, strides, size = key
-        many = size // self._grain
-        steps = tuple(step * size // self._grain * 4 for step in strides)
-        start = offset * size // self._grain * 4
-        if many == 1:
-            return np.ndarray(shape, _TYPE, times, start, steps)
-        return np.ndarray((*shape, many), _TYPE, times, start, (*steps, 4))
+    def _view(self, times: Times, pattern: AccessPattern) -> Times:
+        offset, shape, strides, size = pattern
+        entries = size // self._granularity
+        byte_strides = tuple(step * size // self._granularity * 4 for step in strides)
+        start = offset * size // self._granularity * 4
+        if entries == 1:
+            return np.ndarray(shape, _TYPE, times, start, byte_strides)
+        return np.ndarray((*shape, entries), _TYPE, times, start, (*byte_strides, 4))

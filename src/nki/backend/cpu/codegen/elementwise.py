@@ -9,7 +9,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.function import I64, Routine
 from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
-from nki.backend.cpu.codegen.streams import Stream, streams_of
+from nki.backend.cpu.codegen.streams import Cursors, Stream, streams_of
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
 from nki.numerics import transpose
 
@@ -27,10 +27,7 @@ def emit_assign(r: Routine, s: Assign) -> None:
     if transposition := _transposition(s, loops):
         by_source, by_target = transposition
         outer = [loop for loop in loops if loop is not by_source and loop is not by_target]
-        ldo, ldi = by_source.steps[0], by_target.steps[1]
-        numbers = [ir.Constant(I64, n) for n in (ldo, ldi, by_target.count, by_source.count)]
-        routine = transpose.address(s.target.dtype.itemsize)
-        r.emit_loops(outer, streams, lambda at: r.call(routine, [at[0], numbers[0], at[1], *numbers[1:]]))
+        r.emit_loops(outer, streams, lambda cursors: _emit_transposition(r, s, streams, transposition, cursors))
         return
     loops = _vectorized_last(loops, r.lanes)
     r.emit_loops(loops[:-1], streams, lambda cursors: emit_inner_loop(r, s, streams, loops[-1], cursors))
@@ -67,6 +64,18 @@ def _transposition(s: Assign, loops: list[CountedLoop]) -> tuple[CountedLoop, Co
     if by_source is None or by_target is None or by_source is by_target:
         return None
     return by_source, by_target
+
+
+def _emit_transposition(
+    r: Routine, s: Assign, streams: list[Stream], loops: tuple[CountedLoop, CountedLoop], cursors: Cursors
+) -> None:
+    """Call the routine that transposes, in place of ``loops``."""
+    by_source, by_target = loops
+    (first_column, columns), (first_row, rows) = r.rounds(by_source), r.rounds(by_target)
+    for loop, first in ((by_source, first_column), (by_target, first_row)):
+        cursors = r.advanced(streams, cursors, loop, first) if loop.per_partition else cursors
+    ldo, ldi = ir.Constant(I64, by_source.steps[0]), ir.Constant(I64, by_target.steps[1])
+    r.call(transpose.address(s.target.dtype.itemsize), [cursors[0], ldo, cursors[1], ldi, rows, columns])
 
 
 def _vectorized_last(loops: list[CountedLoop], lanes: int) -> list[CountedLoop]:

@@ -1,6 +1,8 @@
 """The frame of a native routine: its arguments, its loops, and the addresses that loops move.
 
-A routine is ``void f(i8** bases, i64* args)``. ``args`` holds a pair (index into ``bases``, byte offset) for each
+A routine is ``void f(i8** bases, i64* args, i64 first, i64 last)``. It runs partitions ``first`` to ``last`` - 1, both
+rounded up to a multiple of :data:`GRANULE` and at most the number of partitions; a routine that must run whole ignores
+them. ``args`` holds a pair (index into ``bases``, byte offset) for each
 operand; for each operand with a run-time index the pair of that index and the largest legal value, then the number of
 the instruction for the error; then the instruction's run-time numbers as bits of doubles. Element addresses were proved
 to lie inside their tensors when the access was made, so the code checks nothing but run-time indices.
@@ -19,15 +21,16 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Param
+from nki.backend.cpu.loop_ir.partitions import GRANULE
 from nki.backend.cpu.runtime import dispatch
 from nki.ir.instruction import Inst
-from nki.ir.types import has_rows
+from nki.ir.types import is_row_indexed
+from nki.numerics.llvm import smaller
 
 I8: Final = ir.IntType(8)
 I32: Final = ir.IntType(32)
 I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
-ROUTINE: Final = ir.FunctionType(ir.VoidType(), [POINTER, POINTER])
 
 Builder = Any
 Value = Any
@@ -44,7 +47,7 @@ class ArgumentLayout:
         self.trap_site = self._first + 3 * len(self._slots)
         self.immediates = self.trap_site + self.dynamic
         self.skips = inst.skips_out_of_bounds
-        rows = [a.shape[0] for a in operands if has_rows(a)]
+        rows = [a.shape[0] for a in operands if is_row_indexed(a)]
         self.rows = max(rows, default=1)
 
     def index(self, slot: int) -> int:
@@ -59,18 +62,35 @@ class ArgumentLayout:
 class Routine:
     """A native function under construction."""
 
-    def __init__(self, module: ir.Module, name: str, loop_ir: LoopIRBuilder, inst: Inst, lanes: int) -> None:
-        self.function = ir.Function(module, ROUTINE, name)
+    def __init__(
+        self, module: ir.Module, name: str, loop_ir: LoopIRBuilder, inst: Inst, lanes: int, partitions: int
+    ) -> None:
+        self.function = ir.Function(module, dispatch.ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
         self.loop_ir = loop_ir
         self.operands = [(a, a.strides[inst.effects.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
         """Each with its step from row to row."""
         self.lanes = lanes
-        self.bases, self.args = self.function.args
+        self.bases, self.args, first, last = self.function.args
+        self.partitions = partitions
+        """The number of partitions that a call may take a range of; 0 if the routine runs whole."""
+        if partitions:
+            self.first, self.last = self._boundary(first), self._boundary(last)
         self.arguments = ArgumentLayout(inst)
         self.pointers = {slot: self.pointer(slot) for slot in range(len(self.operands))}
         if loop_ir.scratch_bytes:
             self.pointers[SCRATCH] = self.base(ir.Constant(I64, dispatch.SCRATCH))
+
+    def _boundary(self, partition: Value) -> Value:
+        """A boundary of the routine's range, rounded up to the granule and limited to the number of partitions."""
+        count = ir.Constant(I64, self.partitions)
+        limited = smaller(self.b, partition, count)
+        if self.partitions % GRANULE == 0:
+            return self._rounded(limited)
+        return smaller(self.b, self._rounded(limited), count)
+
+    def _rounded(self, partition: Value) -> Value:
+        return self.b.and_(self.b.add(partition, ir.Constant(I64, GRANULE - 1)), ir.Constant(I64, -GRANULE))
 
     @contextmanager
     def for_each_row(self) -> Generator[None]:
@@ -105,7 +125,7 @@ class Routine:
         """The address of operand ``slot`` in row ``number``, its run-time index applied."""
         access, row_step = self.operands[slot]
         dynamic, b = access.dynamic, self.b
-        indexed_by_row = has_rows(access)
+        indexed_by_row = is_row_indexed(access)
         pointer = self.pointers[slot]
         if self.arguments.rows > 1 and not indexed_by_row:
             pointer = self.move(pointer, b.mul(number, ir.Constant(I64, row_step * access.dtype.itemsize)))
@@ -189,8 +209,9 @@ class Routine:
         cuts = boundaries(patterns)
         if cuts is None:
             return None
-        row = CountedLoop(rows, tuple(partition_step(stream, rows) for stream in streams))
-        return coalesced([row, *loop_nest(patterns, cuts)]) or [CountedLoop(1, tuple(0 for _ in streams))]
+        steps = tuple(partition_step(stream, rows) for stream in streams)
+        over_rows = CountedLoop(rows, steps, self.per_partition(rows))
+        return coalesced([over_rows, *loop_nest(patterns, cuts)]) or [CountedLoop(1, tuple(0 for _ in streams))]
 
     def emit_loops(self, loops: Sequence[CountedLoop], streams: list[Stream], body: Callable[[Cursors], None]) -> None:
         """Emit ``loops`` around ``body``, which gets the cursor of every stream."""
@@ -218,26 +239,76 @@ class Routine:
         def inside(index: Value) -> None:
             self._emit_loop(loops, streams, depth + 1, self.advanced(streams, cursors, loop, index), body)
 
-        self.counted_loop(loop.count, 1, inside)
+        self.counted_loop(loop.count, 1, inside, per_partition=loop.per_partition)
 
-    def counted_loop(self, stop: int, step: int, body: Callable[[Value], None]) -> None:
-        """``for index in range(0, stop, step): body(index)``; ``stop`` is a multiple of ``step``."""
-        if stop <= step:
-            if stop == step:
-                body(ir.Constant(I64, 0))
+    def counted_loop(
+        self, stop: int, step: int, body: Callable[[Value], None], start: int = 0, per_partition: int = 0
+    ) -> None:
+        """``for index in range(start, stop, step): body(index)``; ``stop - start`` is a multiple of ``step``.
+
+        If ``per_partition`` is not 0, that many rounds belong to each partition, and only those of the routine's range
+        run. A range begins at the first index or a multiple of ``step``, because that divides the granule.
+        """
+        if stop <= start:
             return
+        first, last = ir.Constant(I64, start), ir.Constant(I64, stop)
+        if not per_partition:
+            self._do_while(first, last, step, body)
+            return
+        b, rounds = self.b, ir.Constant(I64, per_partition)
+        low, high = b.mul(self.first, rounds), b.mul(self.last, rounds)
+        low = low if start == 0 else b.select(b.icmp_signed(">", low, first), low, first)
+        high = high if stop == self.partitions * per_partition else smaller(b, high, last)
+        with b.if_then(b.icmp_signed("<", low, high)):
+            if stop - start == step:
+                body(first)
+            else:
+                self._do_while(low, high, step, body)
+
+    def _do_while(self, first: Value, last: Value, step: int, body: Callable[[Value], None]) -> None:
+        """A loop from ``first`` below ``last``, at least one round."""
         b = self.b
+        if isinstance(last, ir.Constant) and last.constant - first.constant == step:
+            body(first)
+            return
         before = b.block
         head, done = b.append_basic_block("loop"), b.append_basic_block("done")
         b.branch(head)
         b.position_at_end(head)
         index = b.phi(I64)
-        index.add_incoming(ir.Constant(I64, 0), before)
+        index.add_incoming(first, before)
         body(index)
         following = b.add(index, ir.Constant(I64, step))
         index.add_incoming(following, b.block)
-        b.cbranch(b.icmp_signed("<", following, ir.Constant(I64, stop)), head, done)
+        reached = following if isinstance(last, ir.Constant) else self._opaque(following)
+        b.cbranch(b.icmp_signed("<", reached, last), head, done)
         b.position_at_end(done)
+
+    def _opaque(self, number: Value) -> Value:
+        """``number``, about which LLVM knows nothing: it then leaves alone the loop whose end depends on it.
+
+        Else it compares all accesses of a loop without a constant number of rounds with each other, which takes more
+        time than everything else that it does, and finds nothing.
+        """
+        return self.b.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [number], False)
+
+    def per_partition(self, rows: int) -> int:
+        """1 if a loop over ``rows`` partitions is limited to the routine's range, else 0."""
+        return int(self.partitions != 0 and rows == self.partitions)
+
+    def rounds(self, loop: CountedLoop) -> tuple[Value, Value]:
+        """The first round of ``loop`` and the number of its rounds, limited to the routine's range."""
+        if not loop.per_partition:
+            return ir.Constant(I64, 0), ir.Constant(I64, loop.count)
+        first, last = (self.b.mul(bound, ir.Constant(I64, loop.per_partition)) for bound in (self.first, self.last))
+        return first, self.b.sub(last, first)
+
+    def first_row(self, memref: MemRef) -> Value:
+        """The address of the first partition of ``memref`` that the routine's range contains."""
+        if not self.per_partition(memref.rows):
+            return self.address(memref)
+        step = ir.Constant(I64, memref.row_step * memref.dtype.itemsize)
+        return self.move(self.address(memref), self.b.mul(self.first, step))
 
     def advance(self, stream: Stream, cursor: Value, step: int | None, index: Value) -> Value:
         """The cursor of a stream after ``index`` steps."""

@@ -27,7 +27,7 @@ def emit_indexed_store(r: Routine, s: IndexedStore) -> None:
 
         r.counted_loop(s.indices.columns, 1, element)
 
-    r.counted_loop(s.target.rows, 1, row)
+    r.counted_loop(s.target.rows, 1, row, per_partition=r.per_partition(s.target.rows))
 
 
 def _offset(r: Routine, s: IndexedStore, index: Value) -> Value:

@@ -182,13 +182,11 @@ def emit_inner_loop(r: Routine, s: Assign, streams: list[Stream], loop: CountedL
     while width >= 1:
         whole = (loop.count - done) // width * width
         if whole:
-            first = done
 
-            def chunk(index: Value, width: int = width, first: int = first) -> None:
-                at = r.b.add(index, ir.Constant(I64, first)) if first else index
-                row.store(s.target, row.value(s.value, at, width), at, width)
+            def chunk(index: Value, width: int = width) -> None:
+                row.store(s.target, row.value(s.value, index, width), index, width)
 
-            r.counted_loop(whole, width, chunk)
+            r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
             done += whole
         width //= 2
 

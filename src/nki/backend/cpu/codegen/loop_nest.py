@@ -19,6 +19,8 @@ class CountedLoop:
 
     count: int
     steps: tuple[int | None, ...]
+    per_partition: int = 0
+    """Rounds for each partition, if the routine's range of partitions limits this loop; 0 if all rounds run always."""
 
 
 def boundaries(patterns: Sequence[Dims], extra: int = 1) -> list[int] | None:
@@ -64,7 +66,7 @@ def coalesced(loops: Sequence[CountedLoop]) -> list[CountedLoop]:
         if loop.count == 1:
             continue
         if result and _continues(result[-1], loop):
-            result[-1] = CountedLoop(result[-1].count * loop.count, loop.steps)
+            result[-1] = CountedLoop(result[-1].count * loop.count, loop.steps, result[-1].per_partition * loop.count)
         else:
             result.append(loop)
     return result

@@ -50,7 +50,8 @@ def emit_reduce(r: Routine, s: Reduce) -> None:
         materialize_strided(r, s.value)
         emit_reduce(r, s)
         return
-    rows = CountedLoop(s.value.rows, (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams)))
+    steps = (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams))
+    rows = CountedLoop(s.value.rows, steps, r.per_partition(s.value.rows))
     at = cuts.index(length)
     groups = loop_nest([((1, s.groups),)], [c // length for c in cuts[at:]]) if s.groups > 1 else []
     elements = loop_nest(patterns, cuts)
@@ -76,14 +77,12 @@ def _in_order(r: Routine, s: Reduce, nest: _Nest) -> None:
         for chains in CHAINS:
             whole = (side.count - done) // chains * chains
             if whole:
-                first = done
 
-                def group(index: Value, chains: int = chains, first: int = first) -> None:
-                    base = r.b.add(index, ir.Constant(I64, first)) if first else index
-                    indices = (r.b.add(base, ir.Constant(I64, chain)) if chain else base for chain in range(chains))
+                def group(index: Value, chains: int = chains) -> None:
+                    indices = (r.b.add(index, ir.Constant(I64, chain)) if chain else index for chain in range(chains))
                     _emit_chains(r, s, nest, [r.advanced(nest.streams, cursors, side, at) for at in indices])
 
-                r.counted_loop(whole, chains, group)
+                r.counted_loop(done + whole, chains, group, done, side.per_partition)
                 done += whole
 
     r.emit_loops(outer[:-1], nest.streams, block)
@@ -192,14 +191,12 @@ def _across_partitions(r: Routine, s: Reduce) -> None:
         while width >= 1:
             whole = (columns.count - done) // width * width
             if whole:
-                first = done
 
-                def chunk(index: Value, width: int = width, first: int = first) -> None:
-                    at = r.b.add(index, ir.Constant(I64, first)) if first else index
-                    total = _column_chunk(r, s, streams, (partitions, columns), cursors, at, width)
-                    row.store(s.target, total, at, width)
+                def chunk(index: Value, width: int = width) -> None:
+                    total = _column_chunk(r, s, streams, (partitions, columns), cursors, index, width)
+                    row.store(s.target, total, index, width)
 
-                r.counted_loop(whole, width, chunk)
+                r.counted_loop(done + whole, width, chunk, done)
                 done += whole
             width //= 2
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.elementwise import emit_assign
 from nki.backend.cpu.codegen.function import I64, Routine
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
+from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
@@ -24,24 +27,46 @@ from nki.backend.cpu.loop_ir.nodes import (
     Scan,
     Top8,
 )
+from nki.backend.cpu.loop_ir.partitions import parallel_partitions
 from nki.backend.cpu.runtime import print_callback
 from nki.ir.instruction import Inst
-from nki.ir.runtime_index import by_rows
+from nki.ir.runtime_index import split_rows
+from nki.ir.types import is_row_indexed
 from nki.numerics import matmul_entry, top8
 
 
-def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lanes: int) -> int:
+@dataclass(frozen=True, slots=True)
+class EmittedRoutine:
+    """Facts about a routine: the bytes of scratch memory that it needs, and the partitions that it may be split over.
+
+    ``partitions`` is 0 if the routine must run whole. Else calls with ranges of partitions that cover all of them, in
+    any order, are one call, to the bit; calls at one time need scratch memory each.
+    """
+
+    scratch: int
+    partitions: int
+
+
+def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lanes: int) -> EmittedRoutine:
     """Add the routine ``name`` of ``inst`` to ``module``, with vectors of ``lanes`` floats.
 
-    Gives the bytes of scratch memory that it needs. An instruction with an index for each row becomes a loop over them.
+    An instruction with an index for each row becomes a loop over them.
     """
-    loop_ir = lower(next(by_rows(inst)), aliases)
-    routine = Routine(module, name, loop_ir, inst, lanes)
+    loop_ir = lower(next(split_rows(inst)), aliases)
+    partitions = parallel_partitions(loop_ir.statements, aliases) if _same_in_ranges(inst) else 0
+    routine = Routine(module, name, loop_ir, inst, lanes, partitions)
     with routine.for_each_row():
         for statement in loop_ir.statements:
             _emit(routine, statement)
     routine.b.ret_void()
-    return loop_ir.scratch_bytes
+    return EmittedRoutine(loop_ir.scratch_bytes, partitions)
+
+
+def _same_in_ranges(inst: Inst) -> bool:
+    """True if every call finds the run-time indices that the first one found, and there is not one for each row."""
+    written = {access.tensor for access in inst.writes()}
+    dynamic = [access for access in inst.accesses() if access.dynamic is not None]
+    return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
 
 
 def _emit(r: Routine, statement: LoopStatement) -> None:
@@ -61,19 +86,32 @@ def _emit(r: Routine, statement: LoopStatement) -> None:
             r.call(print_callback.address(), [r.address(source), ir.Constant(I64, number)])
         case Gemm(target, left, right, accumulate):
             # The matrix product is one tuned routine, which the NumPy executor calls too.
-            numbers = (left.columns, right.columns, left.rows, int(accumulate))
-            _call(r, matmul_entry.address(), (target, left, right), numbers)
+            _emit_gemm(r, target, left, right, accumulate)
         case Top8(target, source):
-            _call(r, top8.top8_address(), (target, source), (source.rows, source.columns))
+            _call(r, top8.top8_address(), (target, source), (source.columns,))
         case FindIndex(target, source, wanted, last_first):
-            _call(r, top8.find_address(), (target, source, wanted), (source.rows, source.columns, int(last_first)))
+            _call(r, top8.find_address(), (target, source, wanted), (source.columns, int(last_first)))
+
+
+def _emit_gemm(r: Routine, target: MemRef, left: MemRef, right: MemRef, accumulate: bool) -> None:
+    """Call the matrix product, for the rows of ``target``, which are columns of ``left``, in the routine's range."""
+    rows = CountedLoop(target.rows, (), r.per_partition(target.rows))
+    first, count = r.rounds(rows)
+    stationary = r.address(left)
+    if rows.per_partition:
+        stationary = r.move(stationary, r.b.mul(first, ir.Constant(I64, left.dtype.itemsize)))
+    numbers = [ir.Constant(I64, n) for n in (right.columns, left.rows, int(accumulate))]
+    matrices = [r.first_row(target), _row_step(target), stationary, _row_step(left), r.address(right), _row_step(right)]
+    r.call(matmul_entry.address(), [*matrices, count, *numbers])
 
 
 def _call(r: Routine, routine: int, matrices: tuple[MemRef, ...], numbers: tuple[int, ...]) -> None:
-    """Call a compiled routine that takes matrices, each an address and a step from row to row, and then numbers."""
-    arguments = [
-        value
-        for matrix in matrices
-        for value in (r.address(matrix), ir.Constant(I64, matrix.row_step if matrix.rows > 1 else matrix.columns))
-    ]
-    r.call(routine, [*arguments, *(ir.Constant(I64, n) for n in numbers)])
+    """Call a compiled routine of matrices, each an address and a row step, the number of their rows, and numbers."""
+    arguments = [value for matrix in matrices for value in (r.first_row(matrix), _row_step(matrix))]
+    _, rows = r.rounds(CountedLoop(matrices[0].rows, (), r.per_partition(matrices[0].rows)))
+    r.call(routine, [*arguments, rows, *(ir.Constant(I64, n) for n in numbers)])
+
+
+def _row_step(matrix: MemRef) -> ir.Constant:
+    """Elements from row to row of a dense matrix, as the compiled routines take it."""
+    return ir.Constant(I64, matrix.row_step if matrix.rows > 1 else matrix.columns)

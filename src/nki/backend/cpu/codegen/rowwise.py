@@ -29,7 +29,8 @@ def emit_row_op(r: Routine, s: RowOp) -> None:
     shared = s.outputs if s.op == "ranked" else ()  # memory to work in, the same for every row
     moving = [memref for memref in (s.target, s.source, *s.outputs) if memref not in shared]
     streams = [Stream(None, memref) for memref in (*moving, *shared)]
-    rows = CountedLoop(s.target.rows, (*(memref.row_step for memref in moving), *(0 for _ in shared)))
+    row_steps = (*(memref.row_step for memref in moving), *(0 for _ in shared))
+    rows = CountedLoop(s.target.rows, row_steps, r.per_partition(s.target.rows))
     emit = {"nonzero": _nonzero, "ranked": _ranked, "xorwow": _xorwow}[s.op]
     r.emit_loops([rows], streams, lambda cursors: emit(r, s, cursors))
 

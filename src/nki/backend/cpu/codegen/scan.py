@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Final
 
 from llvmlite import ir
@@ -26,12 +27,12 @@ def emit_scan(r: Routine, s: Scan) -> None:
     for count in dict.fromkeys((chains, 1)):
         whole = (s.target.rows - done) // count * count
         if whole:
-            first = ir.Constant(I64, done)
-            r.counted_loop(whole, count, lambda row, first=first, count=count: _rows(r, s, r.b.add(row, first), count))
+            block = partial(_rows, r, s, count)
+            r.counted_loop(done + whole, count, block, done, r.per_partition(s.target.rows))
             done += whole
 
 
-def _rows(r: Routine, s: Scan, first: Value, count: int) -> None:
+def _rows(r: Routine, s: Scan, count: int, first: Value) -> None:
     """The states of ``count`` partitions from ``first`` on."""
     b = r.b
     rows = [b.add(first, ir.Constant(I64, number)) for number in range(count)]

@@ -7,10 +7,6 @@ times. A core posts to the lines of all its peers, then waits until the count of
 cores of a pair see the same two tags, so both detect that these differ, or that the other core has ended.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import ctypes
@@ -22,7 +18,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, STATUS, VOID, count, element
+from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, ROUTINE, STATUS, count, element
 from nki.numerics.jit import engine
 
 LINE: Final = 64
@@ -90,8 +86,8 @@ def _at(b: Any, base: Any, offset: Any) -> Any:
 
 
 def _add_barrier(module: ir.Module) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_barrier")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_barrier")
+    bases, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     lines = element(b, bases, element(b, args, _word(0), I64), POINTER)
     yields = element(b, bases, element(b, args, _word(1), I64), I64)

@@ -1,11 +1,8 @@
 """The native routines that no instruction owns: the walk over a table, loops over a part of it, and filling memory.
 
-Every routine gets ``bases``, whose first entries are the same in every launch: see the slots below.
+Every routine gets ``bases``, whose first entries are the same in every launch: see the slots below. An instruction's
+routine runs a range of partitions, which may be larger than what it has; the walk asks for all of them.
 """
-
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
 
 from __future__ import annotations
 
@@ -23,6 +20,11 @@ I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
 VOID: Final = ir.VoidType()
 I32: Final = ir.IntType(32)
+
+ROUTINE: Final = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
+"""``void routine(i8** bases, i64* args, i64 first, i64 last)``: run partitions ``first`` to ``last`` - 1."""
+EVERY_PARTITION: Final = (ir.Constant(I64, 0), ir.Constant(I64, (1 << 63) - 1))
+"""A range that every routine limits to its own number of partitions."""
 
 ARENA: Final = 0
 SCRATCH: Final = 1
@@ -100,13 +102,13 @@ def _add_walk(module: ir.Module) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_walk")
     table, rows, args, bases = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    routine = ir.FunctionType(VOID, [POINTER, POINTER])
 
     def row(index: Any) -> None:
         at = b.mul(index, ir.Constant(I64, 2))
-        target = b.inttoptr(element(b, table, at, I64), routine.as_pointer())
+        target = b.inttoptr(element(b, table, at, I64), ROUTINE.as_pointer())
         first = element(b, table, b.add(at, ir.Constant(I64, 1)), I64)
-        b.call(target, [bases, b.gep(args, [b.mul(first, ir.Constant(I64, 8))], source_etype=I8)])
+        arguments = b.gep(args, [b.mul(first, ir.Constant(I64, 8))], source_etype=I8)
+        b.call(target, [bases, arguments, *EVERY_PARTITION])
 
     count(b, rows, row)
     b.ret_void()
@@ -144,8 +146,8 @@ def _looping(
 
 
 def _add_for(module: ir.Module, walked: ir.Function) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_for")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_for")
+    bases, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     register = place(b, bases, args, 0)
     start, stop = (b.sext(b.load(place(b, bases, args, i), typ=I32), I64) for i in (2, 4))
@@ -166,8 +168,8 @@ def _add_for(module: ir.Module, walked: ir.Function) -> None:
 
 
 def _add_while(module: ir.Module, walked: ir.Function) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_while")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_while")
+    bases, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     register = place(b, bases, args, 0)
     first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
@@ -179,8 +181,8 @@ def _add_while(module: ir.Module, walked: ir.Function) -> None:
 
 
 def _add_fill(module: ir.Module) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_fill")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_fill")
+    bases, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     slot, start, nbytes, pattern = (element(b, args, ir.Constant(I64, i), I64) for i in range(4))
     target = b.gep(element(b, bases, slot, POINTER), [start], source_etype=I8)
@@ -200,8 +202,8 @@ def _add_fill(module: ir.Module) -> None:
 
 
 def _add_copy(module: ir.Module) -> None:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_copy")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_copy")
+    bases, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     target, source = (place(b, bases, args, i) for i in (0, 2))
 

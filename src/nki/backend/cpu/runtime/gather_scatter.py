@@ -5,10 +5,6 @@ start of a partition. The instruction itself runs on dense tiles in scratch memo
 offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense, too.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from functools import cache
@@ -16,7 +12,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.dispatch import I8, I64, POINTER, SCRATCH, STATUS, VOID, count, element, place
+from nki.backend.cpu.runtime.dispatch import I8, I64, POINTER, ROUTINE, SCRATCH, STATUS, count, element, place
 from nki.backend.cpu.runtime.storage import Storage, aligned
 from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
 from nki.ir.gather_offsets import group_of
@@ -186,8 +182,8 @@ def _move_elements(size: int, mask: int, scatters: bool) -> int:
 
 def _routine(module: ir.Module) -> tuple[Any, Any, Any]:
     """A builder in a new routine, its bases and its arguments."""
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER]), "nki_rows")
-    bases, args = function.args
+    function = ir.Function(module, ROUTINE, "nki_rows")
+    bases, args, *_ = function.args
     return ir.IRBuilder(function.append_basic_block("entry")), bases, args
 
 

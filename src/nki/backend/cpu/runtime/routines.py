@@ -9,7 +9,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.routine import emit_routine
+from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Role
@@ -27,10 +27,14 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """A routine in memory: its address and the scratch bytes that it needs."""
+    """A routine in memory: its address, the scratch bytes that it needs, and the partitions that it may be split over.
+
+    ``partitions`` is 0 if the routine must run whole; see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine`.
+    """
 
     address: int
     scratch: int
+    partitions: int
 
 
 def routine_key(inst: Inst) -> Key:
@@ -46,11 +50,12 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
     for first in range(0, len(missing), _ROUTINES_PER_MODULE):
         batch = missing[first : first + _ROUTINES_PER_MODULE]
         module = ir.Module("nki_kernel")
-        scratch = [_emit(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
+        emitted = [_emit(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
         addresses = engine().compile(module)
         with _lock:
             for n, (key, inst) in enumerate(batch):
-                _routines[key] = Routine(addresses[f"r{n}_{inst.mnemonic}"], scratch[n])
+                address = addresses[f"r{n}_{inst.mnemonic}"]
+                _routines[key] = Routine(address, emitted[n].scratch, emitted[n].partitions)
         if progress is not None:
             progress(first + len(batch), len(missing))
     return [_routines[key] for key in instructions]
@@ -67,8 +72,8 @@ def listing(instructions: Iterable[Inst], assembly: bool) -> str:
     return engine().assembly(module) if assembly else engine().optimised_ir(module)
 
 
-def _emit(module: ir.Module, name: str, inst: Inst) -> int:
-    """Emit the routine of ``inst`` into ``module``; the scratch bytes that it needs."""
+def _emit(module: ir.Module, name: str, inst: Inst) -> EmittedRoutine:
+    """Emit the routine of ``inst`` into ``module``."""
     return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
 
 

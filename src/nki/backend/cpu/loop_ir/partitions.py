@@ -1,0 +1,132 @@
+"""Partition parallelism: decides if an instruction may run as ranges of partitions, in any order or at one time.
+
+It may if every range reads and writes its own partitions only, apart from memory that nobody writes and from scratch
+memory with one row, which every range computes for itself (ranges that run at one time have scratch memory each).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Final
+
+from nki.backend.cpu.loop_ir.lower import Aliases, reads_of
+from nki.backend.cpu.loop_ir.nodes import (
+    SCRATCH,
+    Assign,
+    Expr,
+    Gemm,
+    LoopStatement,
+    MemRef,
+    Print,
+    Reduce,
+    RowOp,
+    loads,
+)
+
+GRANULE: Final = 16
+"""Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
+
+
+def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> int:
+    """The number of partitions that ``statements`` may be split over; 0 if they must run whole."""
+    if not all(same for _, _, same in aliases):
+        return 0
+    targets: list[MemRef] = []
+    for statement in statements:
+        if isinstance(statement, Print) or (isinstance(statement, Reduce) and statement.cross_partition):
+            return 0
+        targets.append(statement.target)
+    partitions = max((target.rows for target in targets), default=0)
+    if partitions <= GRANULE or any(t.rows != partitions and (t.rows > 1 or t.base != SCRATCH) for t in targets):
+        return 0
+    owners = _owners(aliases)
+    uses = [use for statement in statements for use in _uses(statement, partitions, owners)]
+    if any(use.writes and use.by_partition and not _separate(use, use) for use in uses):
+        return 0
+    for one, two in combinations(uses, 2):
+        if (one.writes or two.writes) and one.overlaps(two) and not _separate(one, two):
+            return 0
+    return partitions
+
+
+@dataclass(frozen=True, slots=True)
+class _Use:
+    """Bytes of one memory that a statement reads or writes: from ``low`` to ``high`` in each partition.
+
+    ``step`` leads from partition to partition; 0: every range uses the same bytes.
+    """
+
+    memory: int
+    writes: bool
+    low: int
+    high: int
+    step: int
+    partitions: int
+
+    @property
+    def by_partition(self) -> bool:
+        return self.step != 0
+
+    def overlaps(self, other: _Use) -> bool:
+        """True if the two may share bytes, taking all partitions together."""
+        (low, high), (other_low, other_high) = self._span(), other._span()
+        return self.memory == other.memory and low < other_high and other_low < high
+
+    def _span(self) -> tuple[int, int]:
+        reach = (self.partitions - 1) * self.step
+        return self.low + min(0, reach), self.high + max(0, reach)
+
+
+def _separate(one: _Use, two: _Use) -> bool:
+    """True if no partition of one use shares bytes with another partition of the other one."""
+    if not one.by_partition and not two.by_partition:
+        return one.memory == SCRATCH  # computed by every range for itself
+    return one.step == two.step and max(one.high, two.high) - min(one.low, two.low) <= abs(one.step)
+
+
+def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[_Use]:
+    """The memory that ``statement`` reads and writes."""
+    assert not isinstance(statement, Print)
+    gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
+    work = statement.outputs if isinstance(statement, RowOp) and statement.op == "ranked" else ()
+    writes = [statement.target, *(() if work or not isinstance(statement, RowOp) else statement.outputs)]
+    whole = isinstance(statement, Gemm)  # which sums over the partitions that it reads
+    reads = [memref for memref, _ in reads_of(statement)]
+    for number, memref in enumerate((*writes, *work, *reads)):
+        dims = (gathered[id(memref)],) if id(memref) in gathered else memref.dims
+        size = memref.dtype.itemsize
+        ends = [(count - 1) * step * size for step, count in dims]
+        low = memref.offset + sum(end for end in ends if end < 0)
+        high = memref.offset + sum(end for end in ends if end > 0) + size
+        step = memref.row_step * size
+        is_write = number < len(writes) + len(work)
+        if memref.rows == partitions and memref not in work and not (whole and not is_write):
+            yield _Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions)
+        else:
+            reach = (memref.rows - 1) * step
+            low, high = low + min(0, reach), high + max(0, reach)
+            yield _Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+
+
+def _loads(statement: LoopStatement) -> Iterator[Expr]:
+    """The loads and gathers in the expressions of ``statement``."""
+    match statement:
+        case Assign():
+            yield from loads(statement.value)
+        case Reduce():
+            for part in (statement.value, statement.init):
+                yield from () if part is None else loads(part)
+        case _:
+            return
+
+
+def _owners(aliases: Aliases) -> dict[int, int]:
+    """One operand for all those that are the same window, by operand."""
+    owners: dict[int, int] = {}
+    for written, read, _ in aliases:
+        one, two = owners.get(written, written), owners.get(read, read)
+        for operand in {written, read, *(o for o, owner in owners.items() if owner == two)}:
+            owners[operand] = one
+    return owners
