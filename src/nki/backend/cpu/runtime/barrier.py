@@ -7,10 +7,6 @@ times. A core posts to the lines of all its peers, then waits until the count of
 cores of a pair see the same two tags, so both detect that these differ, or that the other core has ended.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import ctypes

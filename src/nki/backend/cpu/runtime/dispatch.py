@@ -4,10 +4,6 @@ Every routine gets ``bases``, whose first entries are the same in every launch: 
 routine runs a range of partitions, which may be larger than what it has; the walk asks for all of them.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 import ctypes

@@ -5,10 +5,6 @@ start of a partition. The instruction itself runs on dense tiles in scratch memo
 offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense, too.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false
-
 from __future__ import annotations
 
 from functools import cache
