@@ -35,7 +35,9 @@ MNEMONICS = (
 
 def lowered(mnemonic: str) -> str:
     """A sample of the instruction, and its loop IR."""
-    inst = harness.sample(REGISTRY[mnemonic], Draw(random.Random(f"loop ir of {mnemonic}"), GEN4))
+    draw = Draw(random.Random(f"loop ir of {mnemonic}"), GEN4)
+    samples = (harness.sample(REGISTRY[mnemonic], draw) for _ in range(1000))
+    inst = next(inst for inst in samples if all(a.size > 4 for a in inst.accesses()[:2]))
     return f"{show_inst(inst)}\n{show_loops(lower(inst, aliases(inst)))}"
 
 
