@@ -29,10 +29,10 @@ def boxes_of(tensor: Tensor, patterns: Sequence[AccessPattern]) -> list[Box]:
     """All accesses to ``tensor`` as rows by columns, with the longest rows that all of the accesses keep to."""
     ranges = [ByteRanges.of(pattern) for pattern in patterns]
     if tensor.buffer.on_chip:
-        row_lengths = [tensor.free_size * tensor.dtype.itemsize]
+        row_lengths = [tensor.bytes_per_partition]
     else:
         last = tensor.shape[-1] * tensor.dtype.itemsize
-        row_lengths = [last, tensor.free_size * tensor.dtype.itemsize]
+        row_lengths = [last, tensor.bytes_per_partition]
     for length in dict.fromkeys(row_lengths):
         boxes = [box for byte_ranges in ranges if (box := byte_ranges.box(length)) is not None]
         if len(boxes) == len(ranges):

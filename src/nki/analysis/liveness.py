@@ -158,7 +158,7 @@ def _first(live: LiveRange) -> int:
 
 
 def _set_size(live: LiveRange, space: MemorySpace) -> None:
-    size = live.tensor.free_size * live.tensor.dtype.itemsize
+    size = live.tensor.bytes_per_partition
     if space.name == "psum":
         size += -size % space.align
         live.align = space.align

@@ -163,7 +163,7 @@ class _Numbering:
         address = self._address(tensor) if tensor.buffer.on_chip else None
         if address is None:
             return tensor
-        row_bytes = tensor.free_size * tensor.dtype.itemsize
+        row_bytes = tensor.bytes_per_partition
         return self.at_address.setdefault((tensor.buffer.word, address, row_bytes), tensor)
 
     def finish(self, uses: Mapping[int, int], written: set[Tensor]) -> AliasClasses:
@@ -223,7 +223,7 @@ class _Numbering:
 
     def _boxes_at_address(self, tensor: Tensor, patterns: tuple[AccessPattern, ...]) -> list[Box]:
         """The boxes of the patterns, moved to the address of the tile."""
-        key = (tensor.free_size * tensor.dtype.itemsize, patterns)
+        key = (tensor.bytes_per_partition, patterns)
         boxes = self.boxes.get(key)
         if boxes is None:
             boxes = self.boxes[key] = boxes_of(tensor, patterns)
@@ -242,7 +242,7 @@ class _Numbering:
             if address is None:
                 groups.append([tensor])
             else:
-                length = tensor.free_size * tensor.dtype.itemsize
+                length = tensor.bytes_per_partition
                 tiles.setdefault(tensor.buffer.word, []).append((address[1], address[1] + length, tensor))
         for in_buffer in tiles.values():
             end = -1

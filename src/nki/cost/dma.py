@@ -84,4 +84,4 @@ def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> int:
 
 
 def _bytes(access: Access) -> int:
-    return access.size * access.dtype.itemsize
+    return access.nbytes

@@ -71,7 +71,7 @@ class CoreBarrier(Inst):
         return self.cores if isinstance(self.cores, tuple) else (self.cores,)
 
     def semantics(self, m: Algebra[Any]) -> None:
-        m.meet(self.together(), self.data.name)
+        m.barrier(self.together(), self.data.name)
 
     def cost(self, target: Target) -> Estimate:
         """One instruction of the sequencer; the time of waiting depends on the other core."""

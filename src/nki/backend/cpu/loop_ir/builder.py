@@ -275,7 +275,7 @@ class LoopIRBuilder:
         """The identity: a core sends to itself. Exchanges between cores were lowered to copies and barriers before."""
         return value
 
-    def meet(self, cores: tuple[int, ...], about: str) -> None:
+    def barrier(self, cores: tuple[int, ...], tag: str) -> None:
         """Nothing: a core waits for itself."""
 
     def _reduce(self, op: str, value: Expr, groups: int, cross_partition: bool, start: Expr | None = None) -> Expr:
