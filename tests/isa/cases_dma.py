@@ -7,7 +7,7 @@ from typing import Any
 
 import nki.isa as nisa
 import nki.language as nl
-from nki.ir.types import Access, Dynamic, Reach
+from nki.ir.types import Access, Dynamic, IndexKind
 
 from .spec import Case, Spec, ints, psum, tile
 
@@ -24,7 +24,7 @@ class Gathered(Spec):
     def make(self, name: str) -> Access:
         made = super().make(name)
         index = Spec(*self.indices, dtype=self.kind).make(f"{name}_index")
-        reach = Reach.whole if self.indices == (1, 1) else Reach.rows
+        reach = IndexKind.whole if self.indices == (1, 1) else IndexKind.rows
         return Access(
             made.tensor, made.offset, made.shape, made.strides, made.dtype, Dynamic(index, made.strides[0], reach)
         )

@@ -7,7 +7,7 @@ from typing import Any
 
 import nki.isa as nisa
 from nki.ir.instruction import REGISTRY
-from nki.ir.types import Access, Dynamic, Reach
+from nki.ir.types import Access, Dynamic, IndexKind
 
 from .spec import Case, Spec, ints, psum, tile
 
@@ -29,7 +29,7 @@ class Chosen(Spec):
         made = super().make(name)
         index = Spec(self.shape[0], self.more.get("lists", 2), dtype="uint16", at=self.more.get("index_at", 0))
         offsets = index.make(f"{name.removesuffix('_scale')}_index")
-        dynamic = Dynamic(offsets, 1, Reach.elements)
+        dynamic = Dynamic(offsets, 1, IndexKind.elements)
         return Access(made.tensor, made.offset, made.shape, (made.strides[0], 0), made.dtype, dynamic)
 
 

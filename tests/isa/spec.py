@@ -7,7 +7,7 @@ from typing import Any
 
 from nki.base import dtype as dt
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor, row_major
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major
 
 
 class Spec:
@@ -49,7 +49,7 @@ class Indexed(Spec):
     def make(self, name: str) -> Access:
         made = super().make(name)
         index = Spec(self.shape[0], 1, dtype="int32").make(f"{name}_index")
-        steps = Dynamic(index, made.strides[0], Reach.rows)
+        steps = Dynamic(index, made.strides[0], IndexKind.rows)
         return Access(made.tensor, made.offset, made.shape, made.strides, made.dtype, steps)
 
 

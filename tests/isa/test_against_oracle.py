@@ -19,7 +19,7 @@ from nki.base.errors import NkiError
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Role, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Role, Tensor
 from nki.isa.api import freeze
 from nki.isa.tables.operators import Op, named
 from nki.target import Target
@@ -225,7 +225,7 @@ def _by_rows(before: dict[Tensor, Array], name: str, array: Array, asked: Mappin
     whole = _tile(before, name, array, Buffer.hbm)
     index = _tile(before, f"{name}_rows", asked[f"{name}_rows"], Buffer.sbuf)
     shape, steps = (index.size, *whole.shape[1:]), whole.strides
-    return Access(whole.tensor, 0, shape, steps, whole.dtype, Dynamic(index, steps[0], Reach.rows))
+    return Access(whole.tensor, 0, shape, steps, whole.dtype, Dynamic(index, steps[0], IndexKind.rows))
 
 
 def _tile(before: dict[Tensor, Array], name: str, array: Array, buffer: Buffer, kind: Any = None) -> Access:

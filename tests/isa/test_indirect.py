@@ -23,7 +23,7 @@ from nki.ir.sample import PACKED, Draw
 from nki.ir.text.artifact import dumps, loads
 from nki.ir.text.parser import parse
 from nki.ir.text.printer import show
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 from nki.ir.verifier import verify
 from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.nc_matmul import NcMatmul
@@ -172,7 +172,7 @@ def through_offsets(inst: Inst, draw: Draw, trial: int) -> tuple[Inst, dict[str,
             kind = draw.choice(KINDS)
             storage = Tensor(f"index_{a.name}", (a.shape[0], columns + skip), kind, Buffer.sbuf)
             index = Access(storage, skip, (a.shape[0], columns), (columns + skip, 1), kind)
-        dynamic = Dynamic(index, step, Reach.elements)
+        dynamic = Dynamic(index, step, IndexKind.elements)
         view = Access(wide, before, a.shape, (wide.free_size, 0), a.dtype, dynamic)
         views[f.name] = changes[number] = view
     return inst.with_operands(changes), views
@@ -212,7 +212,7 @@ def view(
     **of: Any,
 ) -> Access:
     given = Access(of.get("index", INDEX), 0, of.get("held", (32, 2)), (2, 1), of.get("index", INDEX).dtype)
-    return Access(tensor, 0, shape, strides, tensor.dtype, Dynamic(given, step, Reach.elements))
+    return Access(tensor, 0, shape, strides, tensor.dtype, Dynamic(given, step, IndexKind.elements))
 
 
 MALFORMED: dict[str, tuple[Access, str]] = {

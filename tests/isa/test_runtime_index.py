@@ -16,7 +16,7 @@ from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.sample import Draw
 from nki.ir.text.parser import parse
 from nki.ir.text.printer import show
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 from nki.ir.verifier import verify
 from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.register import RegisterLoad
@@ -95,7 +95,12 @@ def rows_of(tensor: Tensor, index: Tensor, width: int, start: int = 0) -> Access
     """As many rows of a matrix as there are indices, ``width`` elements from column ``start``."""
     step = tensor.free_size
     return Access(
-        tensor, start, (index.shape[0], width), (step, 1), tensor.dtype, Dynamic(Access.whole(index), step, Reach.rows)
+        tensor,
+        start,
+        (index.shape[0], width),
+        (step, 1),
+        tensor.dtype,
+        Dynamic(Access.whole(index), step, IndexKind.rows),
     )
 
 

@@ -19,7 +19,7 @@ from nki.base.dtype import DType
 from nki.frontend.builder import Builder
 from nki.ir.recorder import recording
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Buffer, Reach
+from nki.ir.types import Access, Buffer, IndexKind
 from nki.language.tensor import NkiTensor
 from nki.target import GEN3
 
@@ -69,7 +69,7 @@ def read(view: NkiTensor, memory: Memory, index: dict[str, Any]) -> Array:
     if dynamic is None:
         return memory.window(view)
     value = index[dynamic.source.name]
-    if dynamic.reach is Reach.whole:
+    if dynamic.kind is IndexKind.whole:
         moved = view.offset + dynamic.step * value
         return memory.window(Access(view.tensor, moved, view.shape, view.strides, view.dtype))
     rows = [

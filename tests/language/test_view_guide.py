@@ -18,7 +18,7 @@ from nki.base.warning import NkiWarning
 from nki.frontend.builder import Builder
 from nki.ir.recorder import recording
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Buffer, Reach
+from nki.ir.types import Buffer, IndexKind
 from nki.language.tensor import NkiTensor
 from nki.target import GEN3
 
@@ -197,7 +197,7 @@ def test_one_element_at_run_time(make: Make, register: VirtualRegister) -> None:
         assert view.shape == (32, 8)
         assert view.is_indirect()
         assert view.dynamic is not None
-        assert (view.dynamic.step, view.dynamic.reach, view.offset) == (256, Reach.whole, 0)
+        assert (view.dynamic.step, view.dynamic.kind, view.offset) == (256, IndexKind.whole, 0)
     t = make((32, 6, 8))
     view = t[8:16, register, 2:4]
     assert (view.shape, view.offset) == ((8, 2), 8 * 48 + 2)
@@ -231,7 +231,7 @@ def test_rows_by_a_column_of_indices(make: Make) -> None:
     view = h.vector_select(0, column)
     assert view.shape == (20, 4, 8)
     assert view.dynamic is not None
-    assert (view.dynamic.reach, view.dynamic.step) == (Reach.rows, 32)
+    assert (view.dynamic.kind, view.dynamic.step) == (IndexKind.rows, 32)
     same = h.ap([[32, 20], [8, 4], [1, 8]], vector_offset=column)
     assert same.signature == view.signature
     assert same.is_indirect()

@@ -18,6 +18,7 @@ from nki.backend.numpy.memory import Memory
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
+from nki.compiler import pipeline
 from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
@@ -28,7 +29,7 @@ from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
 from nki.ir.runtime_index import largest_index
-from nki.ir.types import Access, Tensor, by_elements
+from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.ir.value_printer import showing
 from nki.passes import accumulate, verify
 from nki.passes.allocate import Allocate
@@ -88,7 +89,7 @@ class _Execution(Observer):
         """What ``print`` shows of a tensor now."""
         if self.wide is not None:
             access = self.wide.access(access)
-        if by_elements(access):
+        if is_element_indexed(access):
             return self._chosen(access)
         if access.dynamic is not None:
             followed = self.executor.followed(access)
@@ -181,5 +182,5 @@ def run(
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
     # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
-    Allocate(check_overlap=launch is None).run(Order().run(kernel, target), target)
+    pipeline.run_stages(kernel, target, (Order(), Allocate(check_overlap=launch is None)))
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

@@ -18,7 +18,7 @@ from nki.base.errors import NkiError
 from nki.describe.samples import generations, samples
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Field, Inst
-from nki.ir.runtime_index import by_rows
+from nki.ir.runtime_index import split_rows
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.ir.verifier import verify
@@ -179,7 +179,7 @@ def simulated(cls: type[Inst]) -> bool:
 
 def calls_python(cls: type[Inst]) -> bool:
     """True if native code for some sample calls back into Python; raises if there is no native code."""
-    lowered = (lower(next(by_rows(inst)), ()) for inst in _asked(cls))
+    lowered = (lower(next(split_rows(inst)), ()) for inst in _asked(cls))
     return any(isinstance(statement, Print) for lowering in lowered for statement in lowering.statements)
 
 

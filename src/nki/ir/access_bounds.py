@@ -1,6 +1,6 @@
-"""What a window must keep to, so that code which trusts it touches its tensor and nothing else.
+"""Bounds checks of accesses, so that executors touch their tensors and nothing else.
 
-Windows made by indexing keep to it by construction. One that was read from text or from an artifact may say anything.
+Accesses made by indexing are in bounds by construction. Accesses read from text or from an artifact may not be.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from nki.ir.effects import Effects
 from nki.ir.gather_offsets import GROUP, INDICES
 from nki.ir.instruction import Inst
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Reach, has_rows
+from nki.ir.types import Access, Buffer, IndexKind, is_row_indexed
 
 T = TypeVar("T", bound=np.generic)
 FIX = "compare with the output of `nki dump`"
 Extent = tuple[int, int, int]
-"""By how many elements a window reaches below and beyond its first element, and beyond it within a partition."""
+"""Number of elements that an access reaches below and beyond its first element, and beyond it within a partition."""
 
 
 def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
     """Raise :class:`WindowError` unless every operand stays inside its tensor.
 
-    ``known`` grows: what depends on a window's form alone is checked once for each form.
+    ``known`` grows: checks that depend on the signature of an access alone run once for each signature.
     """
     effects = inst.effects
     registers = bool(effects.implicit or effects.scalar_registers)
@@ -44,7 +44,7 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
 
 
 def _check_registers(inst: Inst, effects: Effects) -> None:
-    """Operands are in registers just where the instruction takes such."""
+    """Raise unless exactly those operands are in registers that the instruction takes from there."""
     for f, access in inst.operands():
         scalar = f.name in effects.scalar_registers and is_register(access)
         takes = scalar or (effects.implicit is not None and f.name == effects.implicit.name)
@@ -53,15 +53,15 @@ def _check_registers(inst: Inst, effects: Effects) -> None:
 
 
 def check_dynamic(access: Access, inst: Inst) -> None:
-    """Raise unless the run-time index of ``access`` is one that ``inst`` can follow."""
+    """Raise unless ``inst`` can follow the run-time index of ``access``."""
     dynamic = access.dynamic
     assert dynamic is not None
-    source, rows = dynamic.source, dynamic.reach is Reach.rows
+    source, rows = dynamic.source, dynamic.kind is IndexKind.rows
     if not source.dtype.is_integer or source.dynamic is not None or source.dtype.itemsize > 4:
         raise _error(source, "is no run-time index: that is one integer, or a column of them")
     if source.buffer is not Buffer.sbuf and not is_register(source):
         raise _error(source, "is a run-time index outside sbuf and the registers")
-    if dynamic.reach is Reach.elements:
+    if dynamic.kind is IndexKind.elements:
         _check_lists(access)
         return
     line = source.ndim == 2 or source.free_elements == 1
@@ -73,7 +73,7 @@ def check_dynamic(access: Access, inst: Inst) -> None:
 
 
 def _check_lists(access: Access) -> None:
-    """Raise unless ``access`` is a tile of two dimensions, and its index one that has a list for each group."""
+    """Raise unless ``access`` is a tile of two dimensions whose index has a list for each group."""
     dynamic = access.dynamic
     assert dynamic is not None
     source = dynamic.source
@@ -101,9 +101,9 @@ def _check(access: Access, known: dict[tuple[Any, ...], Extent]) -> None:
 
 
 def _reach(access: Access) -> Extent:
-    """What :data:`Extent` says, after the checks that depend on the window's form alone."""
+    """The extent of an access, after the checks that depend on its signature alone."""
     tensor, shape, strides = access.tensor, access.shape, access.strides
-    if has_rows(access):
+    if is_row_indexed(access):
         strides = (0, *strides[1:])
     if not shape or min(shape) < 1:
         raise _error(access, "has a dimension without elements")
@@ -125,7 +125,7 @@ def _reach(access: Access) -> Extent:
 
 
 def byte_window(mask: NDArray[T], access: Access) -> NDArray[T]:
-    """The entries of ``mask``, one byte for each byte of the tensor, that belong to the bytes which ``access`` sees."""
+    """View of ``mask``, which has an entry for each byte of the tensor, with the entries of the bytes of ``access``."""
     size = access.dtype.itemsize
     steps = (*(s * size for s in access.strides), 1)
     return as_strided(mask[access.offset * size :], (*access.shape, size), steps)

@@ -1,4 +1,4 @@
-"""The primitives in which every instruction's meaning is written.
+"""The primitives in which the semantics of every instruction are written.
 
 An executor implements :class:`Algebra`; an instruction's ``semantics`` calls it. A value stands for a tile of
 ``(partitions, elements per partition)``, whatever the shape of the tensor it came from; element-wise primitives
@@ -22,14 +22,14 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How an element changes the state of a scan: ``element <op> state``, or the other way round."""
+    """One operator of a scan: ``element <op> state``, or the other way round."""
 
     op: str
     state_first: bool
 
 
 class Algebra(Protocol[V]):
-    """What an executor must provide."""
+    """The primitives that an executor implements."""
 
     def load(self, source: Access | float) -> V:
         """The elements that ``source`` addresses, as stored; a number gives a float32 constant of one element."""
@@ -106,7 +106,7 @@ class Algebra(Protocol[V]):
         ...
 
     def find(self, value: V, wanted: V, last_first: bool) -> V:
-        """Where in its partition of ``value`` each of the eight ``wanted`` elements is, as uint32; all ones if nowhere.
+        """Position in ``value`` of each of a partition's eight ``wanted`` elements, as uint32; all ones if absent.
 
         Compared as float32 numbers. The first of equal wanted elements (with ``last_first`` the last) gets the first
         place, the next one the next.
@@ -114,7 +114,7 @@ class Algebra(Protocol[V]):
         ...
 
     def put(self, target: Access, places: V, value: V) -> None:
-        """Write ``value``, one element, to the ``places`` (uint32) of each partition; those beyond its end are none."""
+        """Write ``value``, one element, to the positions ``places`` (uint32) of each partition; others are ignored."""
         ...
 
     def strided(self, value: V, start: int, step: int, count: int | None = None) -> V:
@@ -126,7 +126,7 @@ class Algebra(Protocol[V]):
         ...
 
     def gather(self, value: V, index: V) -> V:
-        """For each number in ``index`` that element of the same partition; the dtype's poison where there is none."""
+        """The element of the same partition for each number in ``index``; the dtype's poison beyond the partition."""
         ...
 
     def nonzero(self, value: V) -> V:
@@ -165,7 +165,7 @@ class Algebra(Protocol[V]):
         ...
 
     def exchange(self, value: V, to: int, source: int, pipe: int) -> V:
-        """Send ``value`` to core ``to`` and wait for what core ``source`` sends through the same ``pipe``."""
+        """Send ``value`` to core ``to``, and receive the value that core ``source`` sends through the same ``pipe``."""
         ...
 
     def barrier(self, cores: tuple[int, ...], tag: str) -> None:
@@ -191,7 +191,7 @@ def column_of(target: Access, index: int) -> Access:
 
 
 def last_of(target: Access) -> Access:
-    """Where the last element of every partition of a target goes: all that is left of a write to one place."""
+    """Access to the last element of every partition of a target, which alone remains of a write to one place."""
     return Access(target.tensor, target.offset, (target.shape[0], 1), (target.strides[0], 1), target.dtype)
 
 

@@ -1,12 +1,12 @@
-"""Tensor indirection: elements of a tile that run-time offsets choose, with a list of offsets for each group.
+"""Tensor indirection: run-time offsets choose the elements of a tile, with a list of offsets for each group.
 
 Offset i of a group of G partitions stands in partition i % G of that group's part of the index tile, element i // G.
 G is 32 where the Tensor engine runs the instruction, else 16; the number of partitions is a multiple of it. An offset
 counts elements of the view's partitions, as an unsigned number. (NKI reference, NkiTensor.indirect; where that is
 silent, docs/language.md says what is done here.)
 
-What an instruction means on such operands is the same for all executors: gather what it reads into dense tiles, which
-stand in for the operands; run it on these; scatter what it wrote, one offset after the other.
+All executors run an instruction on such operands in the same way: gather its inputs into dense temporaries, compute on
+the temporaries, and scatter its outputs, one offset after the other.
 """
 
 from __future__ import annotations
@@ -19,39 +19,39 @@ from numpy.typing import NDArray
 
 from nki.base.dtype import int32, uint16, uint32
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Reach, Tensor, by_elements
+from nki.ir.types import Access, IndexKind, Tensor, is_element_indexed
 
 GROUP: Final = 16
-"""Partitions that share a list; :func:`group_of` knows the exception."""
+"""Partitions that share a list, except on the Tensor engine; see :func:`group_of`."""
 TENSOR_GROUP: Final = 32
 INDICES: Final = (uint16, uint32, int32)
-"""What offsets may be: what the instructions take that gather by a list (local_gather, nc_n_gather), and int32."""
+"""Dtypes of offsets: those of the instructions that gather by a list (local_gather, nc_n_gather), and int32."""
 
 Offsets = NDArray[np.int64]
 """(groups, offsets of each)."""
 
 
 def group_of(inst: Inst) -> int:
-    """How many partitions share a list where ``inst`` runs."""
+    """Number of partitions that share a list on the engine of ``inst``."""
     return TENSOR_GROUP if inst.on_tensor_engine else GROUP
 
 
 def capacity(access: Access, group: int) -> int:
-    """How many offsets the index of ``access`` holds for each group."""
+    """Number of offsets that the index of ``access`` holds for each group."""
     assert access.dynamic is not None
     return group * access.dynamic.source.shape[1]
 
 
-def chosen(inst: Inst) -> list[tuple[int, Any, Access]]:
-    """The operands whose elements are chosen: number, field and window."""
-    return [(number, f, a) for number, (f, a) in enumerate(inst.operands()) if by_elements(a)]
+def indirect_operands(inst: Inst) -> list[tuple[int, Any, Access]]:
+    """The element-indexed operands: number, field and access."""
+    return [(number, f, a) for number, (f, a) in enumerate(inst.operands()) if is_element_indexed(a)]
 
 
-def looked_up(inst: Inst) -> Iterator[Access]:
-    """The windows in which ``inst`` finds its run-time indices: of lists only as much as they are long."""
+def index_reads(inst: Inst) -> Iterator[Access]:
+    """Accesses from which ``inst`` reads run-time indices; of a list of offsets, only its used length."""
     for access in inst.accesses():
         dynamic = access.dynamic
-        if dynamic is None or dynamic.reach is not Reach.elements:
+        if dynamic is None or dynamic.kind is not IndexKind.elements:
             yield from () if dynamic is None else (dynamic.source,)
             continue
         source, group = dynamic.source, group_of(inst)
@@ -70,18 +70,18 @@ def lists(contents: NDArray[Any], group: int, count: int) -> Offsets:
 
 
 def room(access: Access, count: int) -> Access:
-    """The first ``count`` elements that offsets of ``access`` can choose, in every partition."""
+    """Access to the first ``count`` elements of every partition that offsets of ``access`` can choose."""
     assert access.dynamic is not None
     strides = (access.strides[0], access.dynamic.step)
     return Access(access.tensor, access.offset, (access.shape[0], count), strides, access.dtype)
 
 
-def stand_ins(inst: Inst) -> tuple[Inst, dict[int, Access]]:
-    """``inst`` with dense tiles in place of the operands whose elements are chosen; and these, by operand."""
-    made = {
-        number: Access.whole(Tensor(a.name, a.shape, a.dtype, a.buffer)) for number, _, a in chosen(inst)
+def dense_temporaries(inst: Inst) -> tuple[Inst, dict[int, Access]]:
+    """``inst`` on dense temporaries instead of its element-indexed operands; the temporaries, by operand number."""
+    temporaries = {
+        number: Access.whole(Tensor(a.name, a.shape, a.dtype, a.buffer)) for number, _, a in indirect_operands(inst)
     }  # fmt: skip
-    return inst.with_operands(made), made
+    return inst.with_operands(temporaries), temporaries
 
 
 __all__ = [
@@ -90,10 +90,10 @@ __all__ = [
     "TENSOR_GROUP",
     "Offsets",
     "capacity",
-    "chosen",
+    "dense_temporaries",
     "group_of",
+    "index_reads",
+    "indirect_operands",
     "lists",
-    "looked_up",
     "room",
-    "stand_ins",
 ]

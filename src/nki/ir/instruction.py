@@ -23,7 +23,7 @@ from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.types import Access, Buffer, Immediate, Role, by_elements, has_rows
+from nki.ir.types import Access, Buffer, Immediate, Role, is_element_indexed, is_row_indexed
 from nki.target.model import Target
 
 NOWHERE = Where(())
@@ -75,8 +75,10 @@ class Rule:
         if self.since <= target.generation <= self.until and not self.ok(inst, target):
             words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
             words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
-            words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if has_rows(a))
-            words["by elements"] = ", ".join(f"{f.name} {_words_of(a)}" for f, a in inst.operands() if by_elements(a))
+            words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if is_row_indexed(a))
+            words["by elements"] = ", ".join(
+                f"{f.name} {_words_of(a)}" for f, a in inst.operands() if is_element_indexed(a)
+            )
             message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
             raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
 
@@ -127,7 +129,7 @@ class Inst(NkiInstruction):
         raise NotImplementedError
 
     def choices(self) -> tuple[Any, ...]:
-        """The engines on which it means the same, of which the compiler takes one if ``engine`` does not say."""
+        """The engines with the same semantics, from which the compiler picks one if the caller does not."""
         return self.engines
 
     def cost(self, target: Target) -> Estimate:
@@ -146,26 +148,26 @@ class Inst(NkiInstruction):
     def operands(self) -> list[tuple[Field, Access]]:
         """The tensor operands that are present, in field order."""
         values = self.__dict__
-        found: list[tuple[Field, Access]] = []
+        present: list[tuple[Field, Access]] = []
         for f in self.operand_fields:
             value = values[f.name]
             if isinstance(value, Access):
-                found.append((f, value))
+                present.append((f, value))
             elif f.several:
-                found.extend((f, tile) for tile in value)
-        return found
+                present.extend((f, tile) for tile in value)
+        return present
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        return _present(self, self.operand_names)
+        return _accesses_of(self, self.operand_names)
 
     def reads(self) -> list[Access]:
-        """What the instruction reads, run-time indices of operands included."""
-        return [*_present(self, self.read_names), *self.indexed_by()]
+        """The accesses that the instruction reads, run-time indices of operands included."""
+        return [*_accesses_of(self, self.read_names), *self.indexed_by()]
 
     def writes(self) -> list[Access]:
-        """What the instruction writes."""
-        return _present(self, self.write_names)
+        """The accesses that the instruction writes."""
+        return _accesses_of(self, self.write_names)
 
     def may_leave_unwritten(self) -> bool:
         """Whether places of the outputs may keep what they held: rows out of bounds, partitions left out."""
@@ -222,11 +224,11 @@ class Inst(NkiInstruction):
         return () if self.effects.updates is None else self.effects.updates(self)
 
     def orders(self) -> list[Access]:
-        """What it neither reads nor writes, and no access may be moved across it to."""
-        return _present(self, self.order_names)
+        """Operands that are only ordered: their other accesses stay before or after the instruction."""
+        return _accesses_of(self, self.order_names)
 
     def indexed_by(self) -> list[Access]:
-        """Where the run-time indices of its operands are found, in the order of the operands."""
+        """The accesses that hold the run-time indices of the operands, in operand order."""
         return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 
     def immediates(self) -> list[float | int]:
@@ -236,16 +238,16 @@ class Inst(NkiInstruction):
 
     def key(self) -> tuple[Any, ...]:
         """The signature, computed once: operands never change after an instruction was recorded."""
-        found = self._key
-        if found is None:
-            found = self._key = self.signature()
-        return found
+        key = self._key
+        if key is None:
+            key = self._key = self.signature()
+        return key
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position with some fields changed."""
         values = self.__dict__
-        made = cast("Callable[..., Inst]", type(self))
-        fresh = made(**{**{f.name: values[f.name] for f in self.fields}, **changes})
+        construct = cast("Callable[..., Inst]", type(self))
+        fresh = construct(**{**{f.name: values[f.name] for f in self.fields}, **changes})
         fresh.where = self.where
         for name in _SCHEDULE:
             if name in values:
@@ -259,7 +261,7 @@ class Inst(NkiInstruction):
         return fresh
 
     def with_operands(self, changes: Mapping[int, Access]) -> Inst:
-        """A copy in which some of the operands, by their number in :meth:`accesses`, are others."""
+        """A copy with the operands of these numbers in :meth:`accesses` replaced."""
         fresh: dict[str, Any] = {}
         number = 0
         for f in self.operand_fields:
@@ -287,16 +289,16 @@ class Inst(NkiInstruction):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _present(inst: Inst, names: tuple[str, ...]) -> list[Access]:
+def _accesses_of(inst: Inst, names: tuple[str, ...]) -> list[Access]:
     values = inst.__dict__
-    found: list[Access] = []
+    accesses: list[Access] = []
     for name in names:
         value = values[name]
         if isinstance(value, Access):
-            found.append(value)
+            accesses.append(value)
         elif isinstance(value, tuple):
-            found.extend(cast("tuple[Access, ...]", value))
-    return found
+            accesses.extend(cast("tuple[Access, ...]", value))
+    return accesses
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -400,7 +402,7 @@ def _field(name: str, default: Any, hint: Any) -> Field:
 
 
 def _items(hint: Any) -> tuple[type[Any], ...]:
-    """The types that stand in the innermost tuples of ``hint``."""
+    """The element types of the innermost tuples of ``hint``."""
     arguments = [a for a in typing.get_args(hint) if isinstance(a, type) or typing.get_args(a)]
     if typing.get_origin(hint) is not tuple:
         return tuple(dict.fromkeys(kind for a in arguments for kind in _items(a)))

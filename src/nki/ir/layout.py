@@ -68,7 +68,7 @@ class PartitionLayout(Layout):
             tensors[tensor] = Tensor(tensor.name, shape, tensor.dtype, tensor.buffer)
         if dynamic is not None:
             step = self.displacement(access, dynamic.step) // size
-            dynamic = Dynamic(self._access(dynamic.source, tensors), step, dynamic.reach)
+            dynamic = Dynamic(self._access(dynamic.source, tensors), step, dynamic.kind)
         offset, *strides = (self.displacement(access, n) // size for n in (access.offset, *access.strides))
         return Access(tensors.get(tensor, tensor), offset, access.shape, tuple(strides), access.dtype, dynamic)
 

@@ -1,9 +1,9 @@
-"""The engines' random number generators: their registers, and what those hold before a kernel sets them.
+"""Registers of the engines' random number generators, and their contents before a kernel sets them.
 
 Each lane of GpSimd has one XORWOW generator of six words, each lane of the Vector engine has four of them (NKI
-reference, ``nki.isa.rand_set_state``; Trainium3 architecture guide). Hardware starts from a state that nobody knows.
-Here the Vector engine starts as if ``nisa.set_rng_seed`` had been called with 0, and GpSimd in a state of its own, so
-that a kernel which never sets a seed is repeatable too.
+reference, ``nki.isa.rand_set_state``; Trainium3 architecture guide). Hardware starts from an undocumented state. Here
+the Vector engine starts as if ``nisa.set_rng_seed`` had been called with 0, and GpSimd in a state of its own, so that a
+kernel which never sets a seed is repeatable too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ LANES: Final = 128
 
 
 def initial(tensor: Tensor) -> NDArray[np.uint32] | None:
-    """What generators' registers hold at first; None if ``tensor`` is something else.
+    """Initial contents of the generators' registers; None if ``tensor`` is something else.
 
     Word w of lane p is mix((24 p + w + 1) * GOLDEN) on the Vector engine. GpSimd's follow as those of more lanes.
     """

@@ -1,4 +1,4 @@
-"""What run-time indices of operands mean, for all executors alike."""
+"""Semantics of run-time indices of operands, shared by all executors."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 from nki.base.errors import OutOfBoundsError
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Dynamic, Reach, has_rows
+from nki.ir.types import Access, Dynamic, IndexKind, is_row_indexed
 
 
-def by_rows(inst: Inst) -> Iterator[Inst]:
-    """``inst`` itself; if an operand has an index for each row, the same instruction on row after row.
+def split_rows(inst: Inst) -> Iterator[Inst]:
+    """``inst`` itself; if an operand is row-indexed, the same instruction on one row after the other.
 
-    All operands then have as many rows. Each row may have one index of its own and be skipped alone.
+    All operands then have the same number of rows. A row may have one index of its own and be skipped alone.
     """
     operands = inst.operands()
-    rows = {a.shape[0] for _, a in operands if has_rows(a)}
+    rows = {a.shape[0] for _, a in operands if is_row_indexed(a)}
     if not rows:
         yield inst
         return
@@ -25,12 +25,12 @@ def by_rows(inst: Inst) -> Iterator[Inst]:
 
 
 def row(access: Access, number: int, dim: int = 0) -> Access:
-    """Element ``number`` of dimension ``dim`` of a window, which keeps that dimension, with 1 element.
+    """Element ``number`` of dimension ``dim`` of an access, which keeps that dimension, with 1 element.
 
-    If each row has an index, the one of this row moves all of it.
+    In a row-indexed access, the index of this row moves the whole row.
     """
     offset, dynamic = access.offset + number * access.strides[dim], access.dynamic
-    if dynamic is not None and has_rows(access):
+    if dynamic is not None and is_row_indexed(access):
         offset, dynamic = access.offset, Dynamic(_index(dynamic.source, number), dynamic.step)
     at = dim % access.ndim
     shape = (*access.shape[:at], 1, *access.shape[at + 1 :])
@@ -38,21 +38,21 @@ def row(access: Access, number: int, dim: int = 0) -> Access:
 
 
 def _index(source: Access, number: int) -> Access:
-    """Which of the indices is that of row ``number``: they go down the first column, then down the next."""
+    """The index of row ``number``: indices go down the first column, then down the next."""
     column, partition = divmod(number, source.shape[0])
     offset = source.offset + partition * source.strides[0] + column * source.strides[-1]
     return Access(source.tensor, offset, (1, 1), (source.strides[0], 1), source.dtype)
 
 
 def largest_index(access: Access) -> int:
-    """The largest run-time index with which ``access``, or each row or element of it, stays inside; below 0 if none.
+    """The largest run-time index with which ``access``, or each row or element of it, stays in bounds; below 0 if none.
 
-    On chip the window stays inside its partitions; in HBM it stays inside the tensor.
+    The bounds are those of the partition on chip, and those of the tensor in HBM.
     """
     dynamic, tensor = access.dynamic, access.tensor
     assert dynamic is not None
     shape, strides = access.shape, access.strides
-    if dynamic.reach is Reach.rows:
+    if dynamic.kind is IndexKind.rows:
         shape, strides = shape[1:], strides[1:]
     size = access.dtype.itemsize
     if tensor.buffer.on_chip:
@@ -65,7 +65,7 @@ def largest_index(access: Access) -> int:
 
 
 def out_of_bounds(inst: Inst, name: str, access: Access, index: int) -> OutOfBoundsError:
-    """The error for run-time index ``index`` of operand ``name``."""
+    """The error for run-time index ``index`` of operand ``name``, which is out of bounds."""
     dynamic = access.dynamic
     assert dynamic is not None
     shown = f"{index} (or {index - (1 << 32)})" if index >= 1 << 31 else str(index)

@@ -25,7 +25,7 @@ class Draw:
     def __init__(self, source: random.Random, target: Target) -> None:
         self.source = source
         self.target = target
-        self._made = 0
+        self._count = 0
 
     def integer(self, low: int, high: int) -> int:
         """A whole number from ``low`` to ``high``, both possible."""
@@ -40,7 +40,7 @@ class Draw:
         return self.source.random() < 0.5
 
     def number(self) -> float:
-        """A float32 value of moderate size, small integers and zeros more often than chance would have them."""
+        """A float32 value of moderate size; small integers and zeros are more frequent than in a uniform draw."""
         pick = self.source.random()
         if pick < 0.3:
             return float(self.integer(-3, 3))
@@ -55,7 +55,7 @@ class Draw:
         return self.choice((1, 2, 3, 8, 15, 16, 17, 24, 40, 64))
 
     def copied(self) -> tuple[DType, DType]:
-        """The dtypes of a destination and of what is copied there: equal, or converted on the way."""
+        """The dtypes of a destination and of the source copied to it: equal, or converted by the copy."""
         single = (*COMPUTING, dt.float8_e8m0fnu)
         dtype = self.choice((*single, *PACKED))
         return dtype, dtype if self.flag() or dtype.is_packed else self.choice(single)
@@ -71,23 +71,23 @@ class Draw:
         )
         inner = shape[-1] * step + pad
         storage = (self.target.partitions, *shape[1:-1], inner)
-        self._made += 1
-        tensor = Tensor(f"t{self._made}", storage, dtype, buffer)
+        self._count += 1
+        tensor = Tensor(f"t{self._count}", storage, dtype, buffer)
         strides = row_major(storage)
         offset = start * strides[0] + (pad // 2)
         return Access(tensor, offset, shape, (*strides[:-1], step), dtype)
 
     def block(self, partitions: int, free: tuple[int, ...], dtype: DType, buffer: Buffer = Buffer.sbuf) -> Access:
         """A dense tile of exactly this free shape, in a tensor of its own that may be wider."""
-        self._made += 1
+        self._count += 1
         storage = (partitions, *free[:-1], free[-1] + self.choice((0, 0, 5)))
         strides = row_major(storage)
-        return Access(Tensor(f"t{self._made}", storage, dtype, buffer), 0, (partitions, *free), strides, dtype)
+        return Access(Tensor(f"t{self._count}", storage, dtype, buffer), 0, (partitions, *free), strides, dtype)
 
     def shifted(self, partitions: int, free: int, dtype: DType, shift: int) -> Access:
         """A tile that starts ``shift`` partitions from the beginning of its tensor."""
-        self._made += 1
-        tensor = Tensor(f"t{self._made}", (shift + partitions, free + self.choice((0, 0, 3))), dtype, Buffer.sbuf)
+        self._count += 1
+        tensor = Tensor(f"t{self._count}", (shift + partitions, free + self.choice((0, 0, 3))), dtype, Buffer.sbuf)
         return Access(tensor, shift * tensor.free_size, (partitions, free), (tensor.free_size, 1), dtype)
 
     def column(self, partitions: int, dtype: DType = dt.float32, buffer: Buffer = Buffer.sbuf) -> Access:
@@ -101,8 +101,8 @@ class Draw:
 
     def register(self) -> Access:
         """A scalar register."""
-        self._made += 1
-        return Access.whole(Tensor(f"r{self._made}", (1, 1), dt.int32, Buffer.register))
+        self._count += 1
+        return Access.whole(Tensor(f"r{self._count}", (1, 1), dt.int32, Buffer.register))
 
     def scalar(self, partitions: int) -> float | Access:
         """A number or a float32 vector operand."""
@@ -110,8 +110,8 @@ class Draw:
 
     def hbm(self, shape: tuple[int, ...], dtype: DType) -> Access:
         """A whole HBM tensor."""
-        self._made += 1
-        return Access.whole(Tensor(f"h{self._made}", shape, dtype, Buffer.hbm))
+        self._count += 1
+        return Access.whole(Tensor(f"h{self._count}", shape, dtype, Buffer.hbm))
 
 
 def _fits(start: int, partitions: int) -> bool:

@@ -1,4 +1,4 @@
-"""Tensors and the access patterns through which instructions see them.
+"""Tensors, and the accesses through which instructions read and write them.
 
 A :class:`Tensor` is storage: a name, a shape, an element type and the memory it lives in. Storage is addressed
 row-major in elements; on chip the first dimension is the partition, so the partition step of a whole tensor is its free
@@ -51,7 +51,7 @@ TileAddress = tuple[int, int]
 
 @dataclass(eq=False, slots=True)
 class Tensor:
-    """One allocation. Two tensors are the same only if they are one object; names are unique within a kernel.
+    """One allocation. Tensors compare by identity; names are unique within a kernel.
 
     ``address`` is set when the user placed it. ``role`` says how the
     kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal). ``"constant"`` is the role of a tensor that
@@ -81,7 +81,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class TensorSpec:
-    """What a caller must pass, or gets back: name, shape and element type of an HBM tensor."""
+    """Name, shape and element type of an HBM tensor that a caller passes or receives."""
 
     name: str
     shape: tuple[int, ...]
@@ -113,8 +113,8 @@ def coalesced(pattern: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]
     return tuple(dims) or ((1, 1),)
 
 
-class Reach(Enum):
-    """Which part of a window a run-time index moves."""
+class IndexKind(Enum):
+    """The part of an access that a run-time index moves."""
 
     whole = "at"
     """One index moves the window as a whole."""
@@ -136,11 +136,11 @@ class Dynamic:
 
     source: Access
     step: int
-    reach: Reach = Reach.whole
+    kind: IndexKind = IndexKind.whole
 
     @property
     def signature(self) -> tuple[Any, ...]:
-        return (self.reach.value, self.step, self.source.signature)
+        return (self.kind.value, self.step, self.source.signature)
 
 
 class Access:
@@ -251,20 +251,20 @@ class Access:
         return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
 
     def repeats(self) -> bool:
-        """Whether two places of the window are one element of the tensor; those chosen at run time count as apart."""
-        if by_elements(self):
+        """Whether two elements of the access are one element of the tensor; run-time indices count as different."""
+        if is_element_indexed(self):
             return False
-        apart = has_rows(self)
+        apart = is_row_indexed(self)
         steps = sorted(((abs(s), n) for s, n in list(self.pattern())[apart:] if n > 1), reverse=True)
         return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
 
     def one_place(self) -> bool:
-        """Whether all elements of a partition are one place, of which a write leaves the last element."""
+        """Whether all elements of a partition are one element of the tensor; a write leaves the last of them."""
         still = len(self.shape) > 1 and not any(self.strides[1:]) and self.free_elements > 1
-        return still and not by_elements(self)
+        return still and not is_element_indexed(self)
 
     def partitions_apart(self) -> bool:
-        """Whether no two elements of dimension 0 are one place."""
+        """Whether no two elements of dimension 0 are one element of the tensor."""
         return self.strides[0] != 0 or self.shape[0] == 1
 
     def pattern(self) -> Iterator[tuple[int, int]]:
@@ -288,7 +288,7 @@ class Access:
 
     def _form(self) -> tuple[Any, ...]:
         dynamic = self.dynamic
-        index = None if dynamic is None else (dynamic.reach, dynamic.step, dynamic.source._form())
+        index = None if dynamic is None else (dynamic.kind, dynamic.step, dynamic.source._form())
         return (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name, index)
 
 
@@ -305,14 +305,14 @@ def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
     return any(_meets(rest, away + n * step, moved or n != 0) for n in range(least, most + 1))
 
 
-def has_rows(access: Access) -> bool:
-    """Whether each row of the window has a run-time index of its own."""
-    return access.dynamic is not None and access.dynamic.reach is Reach.rows
+def is_row_indexed(access: Access) -> bool:
+    """Whether each row of the access has a run-time index of its own."""
+    return access.dynamic is not None and access.dynamic.kind is IndexKind.rows
 
 
-def by_elements(access: Access) -> bool:
+def is_element_indexed(access: Access) -> bool:
     """Whether the elements of each partition are chosen by run-time offsets (tensor indirection)."""
-    return access.dynamic is not None and access.dynamic.reach is Reach.elements
+    return access.dynamic is not None and access.dynamic.kind is IndexKind.elements
 
 
 def is_contiguous(access: Access) -> bool:
@@ -326,7 +326,7 @@ def is_contiguous(access: Access) -> bool:
 
 
 class Role(Enum):
-    """What an instruction does with an operand."""
+    """Direction of an operand: read, written, or ordered."""
 
     IN = "in"
     OUT = "out"

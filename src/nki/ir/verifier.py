@@ -1,4 +1,4 @@
-"""Whether an instruction may be what it is: types of arguments, places written once, the rules of its declaration."""
+"""Verifies one instruction: argument types, write overlap, its declared rules."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, cast
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
 from nki.ir.instruction import Field, Inst
 from nki.ir.register import is_register
-from nki.ir.types import Access, by_elements, has_rows
+from nki.ir.types import Access, is_element_indexed, is_row_indexed
 from nki.target.model import Target
 
 
@@ -19,9 +19,9 @@ def check_types(inst: Inst) -> None:
             continue
         wrong_bool = isinstance(value, bool) and bool not in f.types
         if not isinstance(value, f.types) or wrong_bool:
-            wanted = " or ".join(sorted({_words(t) for t in f.types})) + (" or None" if f.optional else "")
+            expected = " or ".join(sorted({_words(t) for t in f.types})) + (" or None" if f.optional else "")
             raise ArgumentError(
-                f"{inst.mnemonic}: {f.name} must be {wanted}, not {_describe(value)}", fix=_hint(f, value)
+                f"{inst.mnemonic}: {f.name} must be {expected}, not {_describe(value)}", fix=_hint(f, value)
             )
         if isinstance(value, tuple) and not _made_of(cast(tuple[Any, ...], value), f.items):
             parts = "tensors" if f.several else "numbers" if float in f.items else "integers"
@@ -60,9 +60,9 @@ def _hint(f: Field, value: Any) -> str:
 
 
 def check_indexed(inst: Inst) -> None:
-    """Raise unless scalar registers, and indices for rows or elements, stand only where ``inst`` takes them.
+    """Raise if an operand is a scalar register, row-indexed or element-indexed, and ``inst`` takes none.
 
-    Which operands take indirect views is a rule of the instructions that take any.
+    The operands that may be element-indexed are a rule of each instruction.
     """
     for f, access in inst.operands():
         if is_register(access) and f.name not in inst.effects.scalar_registers:
@@ -71,13 +71,13 @@ def check_indexed(inst: Inst) -> None:
                 "nisa.register_… read",
                 fix="store it to a (1, 1) tile with nisa.register_store",
             )
-        if has_rows(access) and not inst.effects.row_indexed:
+        if is_row_indexed(access) and not inst.effects.row_indexed:
             raise DynamicIndexError(
                 f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} has an index for each row, which only DMA "
                 "follows",
                 fix="gather the rows into a tile with nisa.dma_copy first",
             )
-        if by_elements(access) and not inst.effects.element_indexed:
+        if is_element_indexed(access) and not inst.effects.element_indexed:
             raise DynamicIndexError(
                 f"{inst.mnemonic}: {f.name} '{access.name}' {access.shape} is an indirect view, which this instruction "
                 "does not take",
@@ -86,7 +86,7 @@ def check_indexed(inst: Inst) -> None:
 
 
 def _check_written(inst: Inst) -> None:
-    """Raise :class:`WriteOverlapError` when a place that ``inst`` writes is there twice: which value stays is open."""
+    """Raise :class:`WriteOverlapError` if ``inst`` writes an element twice: the value that remains is undefined."""
     for written in inst.writes():
         if written.repeats() and not (written.one_place() and written.partitions_apart()):
             raise WriteOverlapError(

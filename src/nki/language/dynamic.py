@@ -20,7 +20,7 @@ from nki.base.errors import (
 from nki.frontend.builder import current
 from nki.ir.gather_offsets import GROUP, INDICES, TENSOR_GROUP
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Dynamic, Reach, by_elements, has_rows
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, is_element_indexed, is_row_indexed
 
 T = TypeVar("T", bound=Access)
 _GENERATION = 4
@@ -112,7 +112,7 @@ def column_index(t: Access, dim: int, column: Any, what: str, *, columns: bool =
 def vector_select(t: T, dim: int, vector_offset: Any) -> T:
     """``t`` with dimension 0 replaced by the rows whose indices are in the column ``vector_offset``."""
     column = column_index(t, dim, vector_offset, "vector_select")
-    dynamic = Dynamic(column, t.strides[0], Reach.rows)
+    dynamic = Dynamic(column, t.strides[0], IndexKind.rows)
     shape, strides = (column.shape[0], *t.shape[1:]), (0, *t.strides[1:])
     return t.__class__(t.tensor, t.offset, shape, strides, t.dtype, dynamic)
 
@@ -124,7 +124,7 @@ def keep_first(t: Access, what: str) -> None:
             f"{what} of '{t.name}' {t.shape} in {t.buffer.value} would change dimension 0, the partitions",
             fix="change only the other dimensions; nisa.nc_transpose and nisa.dma_copy move data between partitions",
         )
-    if has_rows(t):
+    if is_row_indexed(t):
         raise DynamicIndexError(
             f"{what} of '{t.name}' {t.shape} would change dimension 0, whose rows are chosen at run time",
             fix="change the shape first, and choose the rows last",
@@ -175,7 +175,12 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
         )
     count = _count(t, index, num_elem)
     return t.__class__(
-        t.tensor, t.offset, (t.shape[0], count), (t.strides[0], 0), t.dtype, Dynamic(index, _step(t), Reach.elements)
+        t.tensor,
+        t.offset,
+        (t.shape[0], count),
+        (t.strides[0], 0),
+        t.dtype,
+        Dynamic(index, _step(t), IndexKind.elements),
     )
 
 
@@ -221,7 +226,7 @@ def _step(t: Access) -> int:
 
 def keep_elements(t: Access, what: str) -> None:
     """Raise if the elements of ``t`` are chosen by offsets: ``what`` would change which."""
-    if by_elements(t):
+    if is_element_indexed(t):
         assert t.dynamic is not None
         raise DynamicIndexError(
             f"{what} of '{t.name}' {t.shape}, whose elements offsets in '{t.dynamic.source.name}' choose at run time",

@@ -9,7 +9,7 @@ import operator
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, IndexRangeError
-from nki.ir.types import Access, Dynamic, by_elements, has_rows
+from nki.ir.types import Access, Dynamic, is_element_indexed, is_row_indexed
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import keep_elements, one_index, second_index
 
@@ -168,12 +168,12 @@ def _negative(bound: Any) -> bool:
 
 def _chosen_stay(t: Access, keys: tuple[Any, ...]) -> None:
     """Of a view whose rows, or elements, are chosen at run time an index takes them all."""
-    if has_rows(t) and not _takes_all(t, 0, keys[0]):
+    if is_row_indexed(t) and not _takes_all(t, 0, keys[0]):
         raise DynamicIndexError(
             f"dimension 0 of '{t.name}' {t.shape} is indexed, whose {t.shape[0]} rows are chosen at run time",
             fix="slice the column of indices before using it, and index the other dimensions: t[:, …]",
         )
-    if by_elements(t) and not all(_takes_all(t, dim, key) for dim, key in enumerate(keys)):
+    if is_element_indexed(t) and not all(_takes_all(t, dim, key) for dim, key in enumerate(keys)):
         keep_elements(t, "a part")
 
 

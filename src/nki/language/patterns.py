@@ -14,7 +14,7 @@ from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewEr
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.tensor_verifier import MAX_DIMS
-from nki.ir.types import Access, Dynamic, Reach
+from nki.ir.types import Access, Dynamic, IndexKind
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
@@ -50,7 +50,7 @@ def ap(
                 f"'{column.name}' {column.shape} has {column.size} indices",
                 fix=f"make the first count {column.size}, or pass {pairs[0][1]} indices",
             )
-        dynamic = Dynamic(column, _index_step(t, 0, kind), Reach.rows)
+        dynamic = Dynamic(column, _index_step(t, 0, kind), IndexKind.rows)
         pairs[0] = (0, pairs[0][1])
     elif scalar_offset is not None:
         dim = dimension(t, indirect_dim, "ap")

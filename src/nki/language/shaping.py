@@ -7,7 +7,7 @@ import operator
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import DynamicIndexError, ViewError
-from nki.ir.types import Access, has_rows
+from nki.ir.types import Access, is_row_indexed
 from nki.language.dynamic import keep_elements, keep_first
 from nki.language.indexing import dimension
 
@@ -93,13 +93,13 @@ def reshape(t: T, requested: Any) -> T:
             f"reshape of '{t.name}' from {t.shape} to {wanted} would change its partitions",
             fix=f"keep dimension 0 at {t.shape[0]} and at least two dimensions",
         )
-    if has_rows(t) and wanted[0] != t.shape[0]:
+    if is_row_indexed(t) and wanted[0] != t.shape[0]:
         raise DynamicIndexError(
             f"reshape of '{t.name}' from {t.shape} to {wanted} would change dimension 0, whose rows are chosen at run "
             "time",
             fix=f"keep dimension 0 at {t.shape[0]}",
         )
-    first = 1 if on_chip or has_rows(t) else 0
+    first = 1 if on_chip or is_row_indexed(t) else 0
     strides = _restride(t.shape[first:], t.strides[first:], wanted[first:])
     if strides is None:
         raise ViewError(

@@ -12,7 +12,7 @@ from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Tensor, has_rows, is_contiguous, row_major
+from nki.ir.types import Access, Tensor, is_contiguous, is_row_indexed, row_major
 from nki.ir.value_printer import values
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
@@ -40,7 +40,7 @@ class NkiTensor(Access):
         text = f"NkiTensor {self.name} {self.dtype}{list(self.shape)} in {self.buffer.value}"
         if self.dynamic is not None:
             text = f"{text} at {self.dynamic.source.name}"
-        shown = "" if has_rows(self) else values(self)
+        shown = "" if is_row_indexed(self) else values(self)
         return f"{text}\n{shown}" if shown else text
 
     __getitem__ = indexing.index

@@ -22,13 +22,13 @@ from nki.base.device_print import device_print
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.execution_observer import ExecutionObserver
-from nki.ir.gather_offsets import Offsets, chosen, group_of, lists, looked_up
+from nki.ir.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.program import CoreProgram, Program
-from nki.ir.runtime_index import by_rows, largest_index, out_of_bounds
-from nki.ir.types import Access, by_elements
+from nki.ir.runtime_index import largest_index, out_of_bounds, split_rows
+from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import matmul_entry, numpy_entry
 from nki.rendezvous.protocol import Participant
@@ -88,9 +88,9 @@ class Reference:
         if not inst.indexed_by():
             self._execute_resolved(inst)
             return
-        for row in by_rows(inst):
+        for row in split_rows(inst):
             if self.observer is not None:
-                for index in looked_up(row):
+                for index in index_reads(row):
                     self.observer.reads_index(row, index)
             if resolved := self._resolved(row):
                 self._execute_resolved(resolved)
@@ -117,12 +117,12 @@ class Reference:
 
         Element-indexed operands stay as they are; their offsets are checked.
         """
-        for _, f, access in chosen(inst):
+        for _, f, access in indirect_operands(inst):
             offsets = self.offsets(inst, access)
             outside = offsets[offsets > largest_index(access)]
             if len(outside):
                 raise out_of_bounds(inst, f.name, access, int(outside[0]))
-        indexed = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not by_elements(a)}
+        indexed = {i: (f, a) for i, (f, a) in enumerate(inst.operands()) if a.dynamic and not is_element_indexed(a)}
         if not indexed:
             return inst
         resolved = {i: self.followed(a) for i, (_, a) in indexed.items()}
@@ -139,7 +139,7 @@ class Reference:
 
     def contents(self, inst: Inst, access: Access) -> Array:
         """The elements of an operand of ``inst``, in its shape; gathered, if it is element-indexed."""
-        if not by_elements(access):
+        if not is_element_indexed(access):
             return self.memory.window(access)
         return gathered(self.memory, access, self.offsets(inst, access))
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nki.ir.access_bounds import byte_window
 from nki.ir.execution_observer import ExecutionObserver
-from nki.ir.gather_offsets import Offsets, chosen, room, stand_ins
+from nki.ir.gather_offsets import Offsets, dense_temporaries, indirect_operands, room
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
@@ -102,12 +102,12 @@ def _scatter(memory: Contents, view: Access, offsets: Offsets, values: Array, ma
 
 def execute_indirect(inst: Inst, executor: Any) -> None:
     """Run the semantics of ``inst``, whose other indices are resolved, on an executor with a memory."""
-    views = {number: (a, executor.offsets(inst, a)) for number, _, a in chosen(inst)}
+    views = {number: (a, executor.offsets(inst, a)) for number, _, a in indirect_operands(inst)}
     if not views:
         inst.semantics(executor)
         return
     memory: Contents = executor.memory
-    compute, dense = stand_ins(inst)
+    compute, dense = dense_temporaries(inst)
     read, written = inst.reads(), inst.writes()
     for number, (view, offsets) in views.items():
         if any(view is a for a in read):

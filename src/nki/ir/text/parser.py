@@ -23,7 +23,7 @@ from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
-from nki.ir.types import Access, Buffer, Dynamic, Reach, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 
 _DIGITS = 20
 """Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
@@ -327,7 +327,7 @@ class _Parser:
         access, at = self.operand(line, source, depth + 1)
         if not line.startswith("]", at):
             raise self.fail("expected ] after a run-time index")
-        return Dynamic(access, self.whole(head[2]), Reach(head[1])), at + 1
+        return Dynamic(access, self.whole(head[2]), IndexKind(head[1])), at + 1
 
     def window(self, written: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Counts and steps of ``step x count, …``."""

@@ -129,7 +129,7 @@ def _value(value: Any) -> str:
         window = ", ".join(f"{s}x{n}" for s, n in value.pattern())
         kind = "" if value.dtype is value.tensor.dtype else f" as {value.dtype.name}"
         dynamic = value.dynamic
-        index = "" if dynamic is None else f" {dynamic.reach.value} {dynamic.step}*{_value(dynamic.source)}"
+        index = "" if dynamic is None else f" {dynamic.kind.value} {dynamic.step}*{_value(dynamic.source)}"
         return f"{_name(value.tensor)}[{value.offset} | {window}{kind}{index}]"
     if isinstance(value, tuple):
         items = cast(tuple[Any, ...], value)

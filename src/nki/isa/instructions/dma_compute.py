@@ -12,7 +12,7 @@ from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
-from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
+from nki.ir.types import Access, Buffer, In, Out, Tile, is_row_indexed
 from nki.isa.rules.dma import NO_PSUM, ONE_COLUMN, ROWS, row_indexed, skips
 from nki.isa.rules.operands import rule
 from nki.isa.tables import enums
@@ -30,8 +30,8 @@ def _added(i: Any) -> list[Access]:
 
 def _reaches(i: Any) -> bool:
     """Whether one side of a read-modify-write is rows in HBM, and the other a tile in SBUF."""
-    tile = next(iter(_added(i)), i.dst) if has_rows(i.dst) else i.dst
-    return tile.buffer is Buffer.sbuf and not has_rows(tile)
+    tile = next(iter(_added(i)), i.dst) if is_row_indexed(i.dst) else i.dst
+    return tile.buffer is Buffer.sbuf and not is_row_indexed(tile)
 
 
 def _updates(i: Any) -> tuple[Update, ...]:
@@ -117,7 +117,7 @@ class DmaCompute(Inst):
             "DA06",
             "dst {o[dst]} or one of srcs {o[srcs]} has a single run-time index; the addresses of nisa.dma_compute are "
             "known when the kernel is compiled, or each row has an index",
-            lambda i, t: all(a.dynamic is None or has_rows(a) for a in i.accesses()),
+            lambda i, t: all(a.dynamic is None or is_row_indexed(a) for a in i.accesses()),
             _SOURCE,
             error=DynamicIndexError,
             fix="copy the window to a tile with nisa.dma_copy first",

@@ -11,7 +11,7 @@ from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, Draw
-from nki.ir.types import Access, Buffer, In, Out, Tile, has_rows
+from nki.ir.types import Access, Buffer, In, Out, Tile, is_row_indexed
 from nki.isa.rules.dma import HARDWARE, NO_PSUM, PRIORITY, ROWS, ROWS_MODE, skips
 from nki.isa.rules.operands import buffer, rule
 from nki.isa.tables import enums
@@ -34,7 +34,7 @@ def _hardware(i: Any) -> bool:
 
 
 def _indirect(i: Any) -> bool:
-    return has_rows(i.src)
+    return is_row_indexed(i.src)
 
 
 def _fits_hardware(src: Access) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 from nki.base.errors import ArgumentError, GenerationError, MemoryRegionError
 from nki.ir.instruction import Inst, Rule
-from nki.ir.types import Buffer, has_rows
+from nki.ir.types import Buffer, is_row_indexed
 from nki.isa.tables import enums
 from nki.target.model import Target
 
@@ -22,7 +22,7 @@ def skips(inst: Any) -> bool:
 
 def row_indexed(inst: Inst) -> bool:
     """Whether an operand has a run-time index for each of its rows."""
-    return any(map(has_rows, inst.accesses()))
+    return any(map(is_row_indexed, inst.accesses()))
 
 
 NO_PSUM = Rule(
@@ -77,7 +77,7 @@ ROWS = (
     Rule(
         "DM06",
         "an operand outside hbm has an index for each row: {o[by rows]}",
-        lambda i, t: all(a.buffer.is_hbm for a in i.accesses() if has_rows(a)),
+        lambda i, t: all(a.buffer.is_hbm for a in i.accesses() if is_row_indexed(a)),
         _REFERENCE,
         MemoryRegionError,
         "copy the tensor to HBM first",
@@ -95,7 +95,7 @@ ROWS_MODE = Rule(
 
 
 def _one_each(i: Any, t: Target) -> bool:
-    rows = [a for a in i.accesses() if has_rows(a)]
+    rows = [a for a in i.accesses() if is_row_indexed(a)]
     return all((a.dynamic.source.shape[0], a.dynamic.source.free_elements) == (a.shape[0], 1) for a in rows)
 
 

@@ -17,7 +17,7 @@ from nki.base.errors import (
 )
 from nki.ir.gather_offsets import capacity, group_of
 from nki.ir.instruction import Inst, Rule
-from nki.ir.types import Access, Buffer, by_elements
+from nki.ir.types import Access, Buffer, is_element_indexed
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -30,12 +30,12 @@ Check = Callable[[Any, Target], bool]
 
 def views(inst: Inst) -> list[str]:
     """The operands of ``inst`` that are indirect views."""
-    return [f.name for f, a in inst.operands() if by_elements(a)]
+    return [f.name for f, a in inst.operands() if is_element_indexed(a)]
 
 
 def indirect(value: Any) -> bool:
     """Whether an argument is an indirect view."""
-    return isinstance(value, Access) and by_elements(value)
+    return isinstance(value, Access) and is_element_indexed(value)
 
 
 def _index(value: Access) -> Access:

@@ -22,7 +22,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.program import CoreProgram
 from nki.ir.rng_state import initial
-from nki.ir.types import Access, Buffer, Tensor, by_elements
+from nki.ir.types import Access, Buffer, Tensor, is_element_indexed
 from nki.sim.hazards.core_races import CoreRaces
 from nki.sim.hazards.loop_carried import LoopCarried, ignore
 from nki.sim.hazards.messages import ExecutionLog, ReadErrors, first_box, out_of_range_error
@@ -355,7 +355,7 @@ def _may_keep(inst: Inst, access: Access) -> bool:
     predicate = inst.write_predicate()
     if predicate is None:
         return False
-    return access is predicate.dst or (by_elements(predicate.dst) and access.tensor is predicate.dst.tensor)
+    return access is predicate.dst or (is_element_indexed(predicate.dst) and access.tensor is predicate.dst.tensor)
 
 
 def _is_overwritten(times: Times) -> NDArray[np.bool_]:

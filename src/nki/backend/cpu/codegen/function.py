@@ -24,7 +24,7 @@ from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.loop_ir.partitions import GRANULE
 from nki.backend.cpu.runtime import dispatch
 from nki.ir.instruction import Inst
-from nki.ir.types import has_rows
+from nki.ir.types import is_row_indexed
 from nki.numerics.llvm import smaller
 
 I8: Final = ir.IntType(8)
@@ -47,7 +47,7 @@ class ArgumentLayout:
         self.trap_site = self._first + 3 * len(self._slots)
         self.immediates = self.trap_site + self.dynamic
         self.skips = inst.skips_out_of_bounds
-        rows = [a.shape[0] for a in operands if has_rows(a)]
+        rows = [a.shape[0] for a in operands if is_row_indexed(a)]
         self.rows = max(rows, default=1)
 
     def index(self, slot: int) -> int:
@@ -125,7 +125,7 @@ class Routine:
         """The address of operand ``slot`` in row ``number``, its run-time index applied."""
         access, row_step = self.operands[slot]
         dynamic, b = access.dynamic, self.b
-        indexed_by_row = has_rows(access)
+        indexed_by_row = is_row_indexed(access)
         pointer = self.pointers[slot]
         if self.arguments.rows > 1 and not indexed_by_row:
             pointer = self.move(pointer, b.mul(number, ir.Constant(I64, row_step * access.dtype.itemsize)))

@@ -30,8 +30,8 @@ from nki.backend.cpu.loop_ir.nodes import (
 from nki.backend.cpu.loop_ir.partitions import parallel_partitions
 from nki.backend.cpu.runtime import print_callback
 from nki.ir.instruction import Inst
-from nki.ir.runtime_index import by_rows
-from nki.ir.types import has_rows
+from nki.ir.runtime_index import split_rows
+from nki.ir.types import is_row_indexed
 from nki.numerics import matmul_entry, top8
 
 
@@ -52,7 +52,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     An instruction with an index for each row becomes a loop over them.
     """
-    loop_ir = lower(next(by_rows(inst)), aliases)
+    loop_ir = lower(next(split_rows(inst)), aliases)
     partitions = parallel_partitions(loop_ir.statements, aliases) if _same_in_ranges(inst) else 0
     routine = Routine(module, name, loop_ir, inst, lanes, partitions)
     with routine.for_each_row():
@@ -66,7 +66,7 @@ def _same_in_ranges(inst: Inst) -> bool:
     """True if every call finds the run-time indices that the first one found, and there is not one for each row."""
     written = {access.tensor for access in inst.writes()}
     dynamic = [access for access in inst.accesses() if access.dynamic is not None]
-    return not any(has_rows(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
+    return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
 
 
 def _emit(r: Routine, statement: LoopStatement) -> None:
