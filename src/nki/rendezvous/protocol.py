@@ -21,7 +21,7 @@ Ready = Callable[[], bool]
 
 
 class Rendezvous(ABC):
-    """What ``count`` cores have sent to each other, and how often each has come to which barrier."""
+    """Mail between ``count`` cores, and the number of times that each core has come to each barrier."""
 
     def __init__(self, count: int) -> None:
         self.count = count

@@ -24,13 +24,13 @@ LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5
 
 
 class Widening:
-    """Which float32 tensor stands for which."""
+    """The float32 tensors that replace tensors of low precision."""
 
     def __init__(self) -> None:
         self._wide: dict[Tensor, Tensor] = {}
 
     def tensor(self, tensor: Tensor) -> Tensor:
-        """What stands for ``tensor``: itself, unless the kernel makes it in low precision."""
+        """The replacement of ``tensor``: itself, unless the kernel makes it in low precision."""
         if tensor.dtype not in LOW or tensor.role == "input" or tensor.data is not None:
             return tensor
         if tensor not in self._wide:

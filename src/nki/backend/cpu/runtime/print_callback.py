@@ -17,7 +17,7 @@ Shown = tuple[str, tuple[int, ...], DType]
 
 _lock = threading.Lock()
 _shown: list[Shown] = []
-"""What each print that was compiled in this process is about: prefix, shape, element type."""
+"""The prefix, shape and element type of each print that was compiled in this process."""
 
 
 def number(prefix: str, shape: tuple[int, ...], dtype: DType) -> int:

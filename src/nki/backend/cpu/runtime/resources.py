@@ -1,4 +1,4 @@
-"""What native launches need from the process: memory that they reuse, and threads for the cores beside the first."""
+"""Process-wide resources of native launches: memory that they reuse, and threads for the cores beside the first."""
 
 from __future__ import annotations
 
