@@ -16,9 +16,9 @@ from nki.compiler import pipeline
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import Stage
 from nki.jit import adapter_for
 from nki.passes.schedule import Schedule, predicted_ns
-from nki.passes.stage import Stage
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.interleaving import QueueSimulator

@@ -153,7 +153,7 @@ def test_executors_agree_on_every_instruction(mnemonic):
     for _ in range(12):
         made = harness.program([harness.sample(cls, draw)], generation)
         try:
-            kernel = promote_float32.run(made.kernel)
+            kernel = promote_float32.PromoteFloat32().run(made.kernel, target.find(made.kernel.target))
         except WidenedViewError:
             continue
         left = [a for i in kernel.instructions() for a in i.writes() if a.dtype in promote_float32.LOW]

@@ -1,4 +1,4 @@
-"""Access patterns of tensors, their byte ranges, and the one exact test for two accesses that overlap."""
+"""Access patterns of tensors, and the byte ranges and boxes that they cover."""
 
 from __future__ import annotations
 

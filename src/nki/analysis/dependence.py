@@ -110,7 +110,7 @@ class ReachingAccesses:
 
 
 class DependenceGraph:
-    """Dependences among the instructions of one region, by their number in it.
+    """Dependences among the instructions of one basic block, by their number in it.
 
     ``predecessors[i]`` are all instructions that ``i`` has to follow: producers and users of its data, and those of the
     edges that the program requests. ``chained[i]`` are the predecessors on the queue of ``i`` whose result it reads.
@@ -122,7 +122,7 @@ class DependenceGraph:
 
 
 class GraphBuilder:
-    """Builds the dependence graphs of a program's regions, one after the other in program order.
+    """Builds the dependence graphs of a program's basic blocks, one after the other in program order.
 
     ``horizon`` is the distance beyond which dependences are left out, because the consumer cannot overtake that far.
     """
@@ -134,7 +134,7 @@ class GraphBuilder:
         self._first = 0
 
     def graph(self, instructions: Sequence[Inst], queues: Sequence[int]) -> DependenceGraph:
-        """The graph of the next region, whose instructions run on ``queues``."""
+        """The graph of the next block, whose instructions run on ``queues``."""
         graph = DependenceGraph()
         reaching, labels, first = self._reaching, self._labels, self._first
         predecessors, chained = graph.predecessors, graph.chained

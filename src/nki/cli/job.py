@@ -16,9 +16,9 @@ from nki.cli.load_kernel import opened
 from nki.cli.usage import UsageError, nearest
 from nki.compiler import eager, pipeline, simulated_run
 from nki.ir.program import Program
+from nki.ir.stage import Stage
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
-from nki.passes.stage import Stage
 from nki.target.model import Target
 
 

@@ -18,6 +18,7 @@ from nki.backend.numpy.memory import Memory
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
+from nki.compiler import pipeline
 from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
@@ -181,5 +182,5 @@ def run(
     for core in kernel.cores:
         connect_names(core.body, edges, captured.span(captured.node))
     # Refuses what does not fit; known only now. What lies over what, hazards know to the byte.
-    Allocate(check_overlap=launch is None).run(Order().run(kernel, target), target)
+    pipeline.run_stages(kernel, target, (Order(), Allocate(check_overlap=launch is None)))
     return kernel, memory.results(kernel if wide is None else wide.kernel(kernel))

@@ -14,13 +14,21 @@ from nki.compiler import pipeline
 from nki.compiler.cache.captured_values import Seen
 from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
+from nki.ir.stage import Stage
 from nki.ir.text import artifact
-from nki.transforms import copy_elimination, gather_scatter, lower_sendrecv, promote_float32
+from nki.transforms.copy_elimination import EliminateCopies
+from nki.transforms.gather_scatter import ExpandIndirect
+from nki.transforms.lower_sendrecv import LowerSendrecv
+from nki.transforms.promote_float32 import PromoteFloat32
+
+NATIVE_STAGES: tuple[Stage, ...] = (LowerSendrecv(), EliminateCopies(), ExpandIndirect())
+"""The stages behind ``NATIVE_STOP`` that make a program ready to be linked."""
 
 
 def lower(program: Program) -> Program:
-    """``program`` as native code runs it: without exchanges, redundant copies and unexpanded indirect views."""
-    return gather_scatter.run(copy_elimination.run(lower_sendrecv.run(program)))
+    """``program``, which has its placement, as native code runs it; in float32 with ``NKI_PRECISE_FP=0``."""
+    stages = NATIVE_STAGES if knobs.precise_fp() else (PromoteFloat32(), *NATIVE_STAGES)
+    return pipeline.run_stages(program, targets.find(program.target), stages)
 
 
 class Executable(native.Executable):
@@ -31,7 +39,7 @@ class Executable(native.Executable):
 
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()
-        super().__init__(lower(kernel if self.precise else promote_float32.run(kernel)), progress, layout)
+        super().__init__(lower(kernel), progress, layout)
         self.kernel = kernel
 
     def artifact(self) -> Path:

@@ -13,12 +13,12 @@ from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
+from nki.ir.stage import Stage
 from nki.ir.types import Tensor
 from nki.passes.accumulate import Accumulate
 from nki.passes.allocate import Allocate
 from nki.passes.order import Order
 from nki.passes.schedule import Schedule
-from nki.passes.stage import Stage
 from nki.passes.sync import Sync
 from nki.passes.verify import Verify
 from nki.target.model import Target
@@ -55,12 +55,21 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     with gc_pause.paused():
         program = start or _specialised(_given(fn), arguments, target, grid, edges)
         observe("specialise", program)
-        for stage in stages if stop != "specialise" else ():
-            program = stage.run(program, target)
-            stage.check(program, target)
-            observe(stage.name, program)
-            if stage.name == stop:
-                break
+        if stop == "specialise":
+            return program
+        return run_stages(program, target, stages, stop, observe)
+
+
+def run_stages(
+    program: Program, target: Target, stages: Sequence[Stage], stop: str | None = None, observe: Observe = ignore
+) -> Program:
+    """Run ``stages`` in turn, up to and with ``stop``, and check the result of each."""
+    for stage in stages:
+        program = stage.run(program, target)
+        stage.check(program, target)
+        observe(stage.name, program)
+        if stage.name == stop:
+            break
     return program
 
 

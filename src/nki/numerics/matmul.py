@@ -9,10 +9,6 @@ moving matrix. Both operands are stored with k as the slow axis, as the tensor e
 rows.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-
 from __future__ import annotations
 
 from dataclasses import dataclass

@@ -1,8 +1,5 @@
 """The native matrix product, for arrays: the one implementation that every executor calls."""
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false
-
 from __future__ import annotations
 
 import ctypes

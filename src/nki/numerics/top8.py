@@ -3,10 +3,6 @@
 The routines get dense rows of float32. They give the results of :mod:`nki.backend.numpy.top8`, bit for bit.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-
 from __future__ import annotations
 
 from functools import cache

@@ -5,10 +5,6 @@ from rows that lie as far apart as a piece is long, so that the transposed piece
 output.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-
 from __future__ import annotations
 
 from functools import cache

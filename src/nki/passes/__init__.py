@@ -1,1 +1,1 @@
-"""One file per stage of the pipeline; :mod:`nki.passes.stage` says what a stage is."""
+"""One file per stage of the pipeline; :mod:`nki.ir.stage` says what a stage is."""

@@ -15,9 +15,9 @@ from nki.analysis.psum_state import PsumState
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
 from nki.ir.types import Buffer
 from nki.isa.build import zero_psum
-from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 

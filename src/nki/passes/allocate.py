@@ -21,6 +21,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.register import is_register
+from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
 from nki.isa.rules.operands import starts
@@ -28,7 +29,6 @@ from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
-from nki.passes.stage import CoreStage
 from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
@@ -61,7 +61,7 @@ class Allocate(CoreStage):
     def check(self, program: Program, target: Target) -> None:
         """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap."""
         for core in program.cores:
-            _check_addresses(core, target)
+            _check_addresses(core, target, self.check_overlap)
 
 
 def _allocate(
@@ -247,7 +247,7 @@ def _first_illegal(
     return None
 
 
-def _check_addresses(core: CoreProgram, target: Target) -> None:
+def _check_addresses(core: CoreProgram, target: Target, apart: bool) -> None:
     ranges = live_ranges(core, target)
     for space in memory_spaces(target):
         in_space = ranges[Buffer[space.name]]
@@ -257,4 +257,5 @@ def _check_addresses(core: CoreProgram, target: Target) -> None:
             assert address is not None, f"allocate left '{name}' without a place"
             legal = address == given or (given is None and _is_inside(space, live, address))
             assert legal, f"'{name}' at {address}"
-        assert _conflict(core, in_space, core.placement) is None, "allocate put two tiles in one place"
+        if apart:
+            assert _conflict(core, in_space, core.placement) is None, "allocate put two tiles in one place"

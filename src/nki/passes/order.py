@@ -21,8 +21,8 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
 from nki.ir.ordering import Edge, display_name, edges
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
 from nki.ir.types import Access
-from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 Level = dict[int, list[tuple[Statement, Statement, Edge]]]

@@ -1,10 +1,11 @@
 """Stage ``schedule``: assigns every instruction to a queue, and orders the queues.
 
 Engines and DMA rings are assigned by load (``scheduling.engine_assignment``); then list scheduling orders the
-instructions of every region by the same estimates (``scheduling.list_scheduler``). Program order stays where the new
-order would not end sooner. Results are the same in any case: no instruction begins before the ones that it depends on.
+instructions of every basic block by the same estimates (``scheduling.list_scheduler``). Program order stays where the
+new order would not end sooner. Results are the same in any case: no instruction begins before the ones that it depends
+on.
 
-Run-time loops are barriers; the basic_blocks between them are scheduled one by one.
+Run-time loops are barriers; the basic blocks between them are scheduled one by one.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from nki.analysis.memory_effects import annotate_effects
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Statement, basic_blocks
+from nki.ir.loop import For, Loop, Statement, basic_blocks
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
 from nki.passes.scheduling.engine_assignment import Assignment, Candidate
 from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
-from nki.passes.stage import CoreStage
 from nki.target.model import Target
 
 
@@ -64,7 +65,7 @@ class Schedule(CoreStage):
 
 
 class _Scheduler:
-    """Schedules a program region by region."""
+    """Schedules a program block by block."""
 
     def __init__(self, kernel: CoreProgram, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
@@ -73,14 +74,14 @@ class _Scheduler:
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
         result: list[Statement] = []
-        for region in basic_blocks(body):
-            if isinstance(region, list):
-                result.extend(self.region(region))
+        for block in basic_blocks(body):
+            if isinstance(block, list):
+                result.extend(self.block(block))
             else:
-                result.append(replace(region, body=tuple(self.body(region.body))))
+                result.append(replace(block, body=tuple(self.body(block.body))))
         return result
 
-    def region(self, instructions: list[Inst]) -> list[Inst]:
+    def block(self, instructions: list[Inst]) -> list[Inst]:
         names, candidates = self.assignment.assign(instructions)
         assigned = [inst.with_schedule(queue=name) for inst, name in zip(instructions, names, strict=True)]
         if self.graphs is None:
@@ -95,21 +96,27 @@ Measure = Callable[[Sequence[int], Sequence[Candidate], DependenceGraph], float]
 
 
 def predicted_ns(core: CoreProgram, target: Target, measure: Measure = in_order_ns) -> float:
-    """Time of a scheduled core by the estimates: the sum over its regions, or of another ``measure`` of them."""
+    """Time of a scheduled core by the estimates: the sum over its basic blocks, or of another ``measure`` of them."""
     graphs = GraphBuilder(annotate_effects(core, core.placement), 2 * WINDOW)
     return _predicted_ns(core.body, Assignment(target), graphs, measure)
 
 
 def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: GraphBuilder, measure: Measure) -> float:
     total = 0.0
-    for region in basic_blocks(body):
-        if isinstance(region, list):
-            numbers = {name: number for number, name in enumerate(dict.fromkeys(inst.queue for inst in region))}
-            queues = [numbers[inst.queue] for inst in region]
-            candidates = [assignment.candidate(inst) for inst in region]
-            total += measure(queues, candidates, graphs.graph(region, queues))
+    for block in basic_blocks(body):
+        if isinstance(block, list):
+            numbers = {name: number for number, name in enumerate(dict.fromkeys(inst.queue for inst in block))}
+            queues = [numbers[inst.queue] for inst in block]
+            candidates = [assignment.candidate(inst) for inst in block]
+            total += measure(queues, candidates, graphs.graph(block, queues))
         else:
-            once = _predicted_ns(region.body, assignment, graphs, measure)
-            rounds = isinstance(region, For) and region.runs() and range(region.start, region.stop, region.step)
-            total += len(rounds or ()) * once
+            once = _predicted_ns(block.body, assignment, graphs, measure)
+            total += _rounds(block) * once
     return total
+
+
+def _rounds(loop: Loop) -> int:
+    """Number of rounds; 0 where only the run knows it."""
+    if not isinstance(loop, For) or not isinstance(loop.start, int) or not isinstance(loop.stop, int):
+        return 0
+    return len(range(loop.start, loop.stop, loop.step))

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
+from nki.base import knobs
 from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
+from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 from nki.isa.tables.enums import engine
+from nki.target.model import Target
 
 
 @dataclass(slots=True)
@@ -32,9 +36,23 @@ class _Uses:
     reads: list[int] = field(default_factory=list[int])
 
 
-def run(program: Program) -> Program:
-    """Return ``program`` without redundant copies, on all cores."""
-    return program.with_cores(core.with_body(eliminate_copies(core, program.signature)) for core in program.cores)
+@dataclass(frozen=True)
+class EliminateCopies(CoreStage):
+    """Remove redundant copies."""
+
+    name: ClassVar[str] = "copy_elimination"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` without redundant copies."""
+        return core.with_body(eliminate_copies(core, program.signature))
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Every output that is no input is still written; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        if not knobs.check_stages():
+            return
+        written = {access.tensor for inst in program.instructions() for access in inst.writes()}
+        lost = [tensor.name for tensor in program.outputs if tensor not in {*written, *program.inputs}]
+        assert not lost, f"copy elimination left nobody to write {lost}"
 
 
 def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]:

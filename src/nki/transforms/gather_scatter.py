@@ -6,21 +6,36 @@ The parts stay with the instruction as its ``expansion``, for executors that run
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
 
 from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
 from nki.ir.gather_offsets import dense_temporaries, indirect_operands
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
-from nki.ir.program import Program
+from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor
 from nki.isa.build import copy_tile
+from nki.target.model import Target
 
 
-def run(program: Program) -> Program:
-    """Return ``program`` with an expansion on every instruction on indirect views."""
-    if not any(_is_indirect(inst) for core in program.cores for inst in core.instructions()):
-        return program
-    return program.with_cores(core.with_body(changed(core.body, _expanded)) for core in program.cores)
+@dataclass(frozen=True)
+class ExpandIndirect(CoreStage):
+    """Give every instruction on indirect views its expansion."""
+
+    name: ClassVar[str] = "gather_scatter"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with an expansion on every instruction on indirect views."""
+        if not any(_is_indirect(inst) for inst in core.instructions()):
+            return core
+        return core.with_body(changed(core.body, _expanded))
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Every instruction on indirect views has an expansion."""
+        left = [inst for inst in program.instructions() if _is_indirect(inst) and inst.expansion is None]
+        assert not left, f"{len(left)} instructions on indirect views are not expanded"
 
 
 def _is_indirect(inst: Inst) -> bool:

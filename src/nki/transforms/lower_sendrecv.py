@@ -9,28 +9,44 @@ different tags are deadlocked, and ``origin`` is the instruction of the user tha
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from nki.base.dtype import uint8
 from nki.ir.effects import Exchange
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, changed
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import Stage
 from nki.ir.types import Access, Buffer, Tensor, row_major
 from nki.isa.build import copy_by_dma, core_barrier
+from nki.target.model import Target
 
 _SMALLEST_MAILBOX = 8
 """Bytes of a mailbox that no exchange needs."""
 
 
-def run(program: Program) -> Program:
-    """Return ``program`` without exchanges, and with only those barriers at which another core takes part."""
-    if len(program.cores) == 1:
-        return program
-    mailboxes = _mailboxes(program)
-    return program.with_cores(
-        replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes)) for core in program.cores
-    )
+@dataclass(frozen=True)
+class LowerSendrecv(Stage):
+    """Replace exchanges by copies and barriers, and remove barriers at which no other core takes part."""
+
+    name: ClassVar[str] = "lower_sendrecv"
+
+    def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
+        """``program`` without exchanges."""
+        if len(program.cores) == 1:
+            return program
+        mailboxes = _mailboxes(program)
+        return program.with_cores(
+            replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes)) for core in program.cores
+        )
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """No instruction exchanges data with another core."""
+        for core in program.cores if len(program.cores) > 1 else ():
+            for inst in core.instructions():
+                exchange = inst.as_exchange()
+                assert exchange is None or exchange.to == core.rank, f"core {core.rank} still exchanges at {inst!r}"
 
 
 def _mailboxes(program: Program) -> list[Tensor]:

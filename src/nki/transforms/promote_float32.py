@@ -8,15 +8,17 @@ scales (float8_e8m0fnu) and packed types are no low precision of anything, and s
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
-from typing import Final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final
 
 from nki.base.dtype import bfloat16, float8_e4m3, float8_e4m3fn, float8_e5m2, float16, float32, tfloat32
 from nki.base.errors import NkiError, WidenedViewError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement
 from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import Stage
 from nki.ir.types import Access, Tensor
+from nki.target.model import Target
 
 LOW: Final = (bfloat16, float16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2)
 
@@ -74,6 +76,18 @@ class Widening:
         )
 
 
-def run(kernel: Program) -> Program:
-    """``kernel`` with float32 tensors in the place of those of low precision."""
-    return Widening().kernel(kernel)
+@dataclass(frozen=True)
+class PromoteFloat32(Stage):
+    """Store as float32 what the kernel makes in low precision."""
+
+    name: ClassVar[str] = "promote_float32"
+
+    def run(self, program: Program, target: Target) -> Program:  # noqa: ARG002  # as all stages
+        """``program`` with float32 tensors in the place of those of low precision."""
+        return Widening().kernel(program)
+
+    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """No tensor but inputs and constants has a low precision."""
+        tensors = (tensor for core in program.cores for tensor in core.tensors)
+        left = [t.name for t in tensors if t.dtype in LOW and t.role != "input" and t.data is None]
+        assert not left, f"{left} keep a low precision"

@@ -65,7 +65,7 @@ def _obeys(inst: Inst, target: Target) -> bool:
 
 
 class Assignment:
-    """Assigns queues to the instructions of a program, region by region."""
+    """Assigns queues to the instructions of a program, block by block."""
 
     def __init__(self, target: Target) -> None:
         self.target = target
@@ -87,7 +87,7 @@ class Assignment:
         return next(candidate for candidate in self.candidates(inst) if candidate.queue == queue)
 
     def assign(self, instructions: list[Inst]) -> tuple[list[str], list[Candidate]]:
-        """The queue of each instruction of a region, and its candidate there.
+        """The queue of each instruction of a block, and its candidate there.
 
         Instructions with one candidate are counted first. Then each of the others goes to the engine that would be
         through with it soonest; leaving the preferred engine counts as two semaphores, since data has to go there and

@@ -1,6 +1,6 @@
-"""List scheduling of one region, by the estimates of its instructions.
+"""List scheduling of one basic block, by the estimates of its instructions.
 
-Times are nanoseconds from the beginning of the region; instructions are their dense numbers in it. Every queue issues
+Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues
 in order. The DMA engines are one resource that serves the transfers of all rings one after the other: a ring is free
 again when its transfer is through. An instruction is ready when the results that it needs are visible to its queue.
 """
@@ -19,7 +19,7 @@ WINDOW = 256
 _CLOSE = 1.005
 """Program order stays if it ends within this factor of a lower bound of all orders; estimates are no better."""
 _NEVER = float("inf")
-_NO_EVENT = (_NEVER, 0, 0)
+_NO_EVENT: tuple[float, int, int] = (_NEVER, 0, 0)
 
 
 class Bandwidth:
@@ -56,7 +56,7 @@ class Bandwidth:
 
 
 def in_order_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> float:
-    """End of the region if every queue keeps the order of the instructions."""
+    """End of the block if every queue keeps the order of the instructions."""
     free = [0.0] * (max(queues) + 1)
     started: list[float] = []
     visible: list[float] = []
@@ -86,7 +86,7 @@ def in_order_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: D
 def list_schedule(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> list[int] | None:
     """The order in which the instructions begin; None where program order ends as soon.
 
-    Whenever a queue is free, it takes the ready instruction with the longest path to the end of the region, of the
+    Whenever a queue is free, it takes the ready instruction with the longest path to the end of the block, of the
     :data:`WINDOW` instructions from the first unissued one on.
     """
     in_order = in_order_ns(queues, candidates, graph)
@@ -100,7 +100,7 @@ def list_schedule(queues: Sequence[int], candidates: Sequence[Candidate], graph:
 
 
 def lower_bound_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> float:
-    """Time before which no order of the region ends: the longest path, or the load of one resource."""
+    """Time before which no order of the block ends: the longest path, or the load of one resource."""
     return max(_resource_bound(queues, candidates), *_ListScheduler(queues, candidates, graph).path)
 
 
@@ -130,7 +130,7 @@ class _ListScheduler:
         self.successors: list[list[tuple[int, float]]] = [[] for _ in queues]
         """Of each instruction: those that depend on it, with the delay from its start to theirs."""
         self.path = [candidate.latency for candidate in candidates]
-        """Longest path from the start of each instruction to the end of the region."""
+        """Longest path from the start of each instruction to the end of the block."""
         self._connect(graph)
         self.by_rank = sorted(range(count), key=self.path.__getitem__, reverse=True)
         self.ranks = [0] * count

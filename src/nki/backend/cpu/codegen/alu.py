@@ -1,9 +1,5 @@
 """The ALU operators as LLVM IR on scalars and vectors alike: the same bits as ``nki.backend.numpy.executor``."""
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-
 from __future__ import annotations
 
 from typing import Any, Final

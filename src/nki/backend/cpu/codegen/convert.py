@@ -8,10 +8,6 @@ float16 uses the ``half`` type, which costs a library call per element on an x86
 bfloat16 is rounded with integers, because the processors' own instruction flushes subnormals to zero.
 """
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence

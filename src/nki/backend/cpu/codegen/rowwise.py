@@ -1,9 +1,5 @@
 """Row operations, which walk each partition step by step: positions of non-zeros, ranking, random numbers."""
 
-# llvmlite ships no type information.
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false
-
 from __future__ import annotations
 
 from collections.abc import Sequence

@@ -1,0 +1,101 @@
+"""Prints the loop IR of an instruction as text, one line per statement.
+
+``%1+8 bfloat16[4 x 2:3]`` is memory 8 bytes from the start of operand 1: 4 partitions of 3 elements, every second one.
+``%s`` is scratch memory; a step from partition to partition is shown, after ``/``, unless partitions are dense.
+"""
+
+from __future__ import annotations
+
+from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.nodes import (
+    SCRATCH,
+    Assign,
+    Expr,
+    FindIndex,
+    Gemm,
+    IndexedStore,
+    LoopStatement,
+    MemRef,
+    Param,
+    Print,
+    Reduce,
+    RowOp,
+    Scan,
+    Top8,
+)
+
+
+def show_loops(loop_ir: LoopIRBuilder) -> str:
+    """The statements of an instruction, a line each."""
+    return "".join(f"{show_statement(statement)}\n" for statement in loop_ir.statements)
+
+
+def show_statement(statement: LoopStatement) -> str:
+    """One statement as text."""
+    match statement:
+        case Assign(target, value):
+            return f"{show_memref(target)} = {show_expr(value)}"
+        case Reduce(target, value, op, groups, cross_partition, init):
+            words = "partitions" if cross_partition else f"{groups} groups" if groups > 1 else "elements"
+            start = "" if init is None else f" from {show_expr(init)}"
+            return f"{show_memref(target)} = reduce {op} over {words} of {show_expr(value)}{start}"
+        case Gemm(target, left, right, accumulate):
+            assignment = "+=" if accumulate else "="
+            return f"{show_memref(target)} {assignment} gemm({show_memref(left)}, {show_memref(right)})"
+        case Print(source, prefix, shape):
+            return f"print {prefix!r} {shape} {show_memref(source)}"
+        case Scan(target, sources, init, steps):
+            operators = ", ".join(f"state {s.op} x" if s.state_first else f"x {s.op} state" for s in steps)
+            operands = ", ".join(map(show_memref, sources))
+            return f"{show_memref(target)} = scan [{operators}] of {operands} from {show_memref(init)}"
+        case Top8(target, source):
+            return f"{show_memref(target)} = top8({show_memref(source)})"
+        case FindIndex(target, source, wanted, last_first):
+            words = ", last first" if last_first else ""
+            return f"{show_memref(target)} = find_index({show_memref(source)}, {show_memref(wanted)}{words})"
+        case IndexedStore(target, indices, value):
+            return f"{show_memref(target)}[{show_memref(indices)}] = {show_memref(value)}"
+        case RowOp(op, target, source, outputs):
+            targets = ", ".join(map(show_memref, (target, *outputs)))
+            return f"{targets} = {op}({show_memref(source)})"
+
+
+def show_expr(expr: Expr) -> str:
+    """An expression as text: a load is its memory, anything else a call."""
+    args = [show_expr(arg) for arg in expr.args]
+    match expr.kind:
+        case "load":
+            return show_memref(expr.memref)
+        case "value":
+            number = f"immediate {expr.value.index}" if isinstance(expr.value, Param) else str(expr.value)
+            return f"{number}:{expr.dtype}"
+        case "iota":
+            dims, offset, multiplier = expr.value
+            return f"iota({_dims(dims)}, {_number(offset)}, {_number(multiplier)})"
+        case "gather":
+            return f"gather({show_memref(expr.memref)}, {_dims((expr.value,))}, {args[0]})"
+        case "cast" | "narrow" | "bits" | "pack":
+            return f"{expr.kind}[{expr.dtype}]({', '.join(args)})"
+        case "unpack":
+            return f"unpack[{expr.value}]({args[0]})"
+        case _:
+            return f"{expr.op or expr.kind}({', '.join(args)})"
+
+
+def show_memref(memref: MemRef | None) -> str:
+    """Strided memory as text; see the module."""
+    if memref is None:
+        return "?"
+    base = "%s" if memref.base == SCRATCH else f"%{memref.base}"
+    offset = f"+{memref.offset}" if memref.offset else ""
+    dense = memref.rows == 1 or memref.row_step == memref.columns
+    step = "" if dense else f"/{memref.row_step}"
+    return f"{base}{offset} {memref.dtype}[{memref.rows}{step} x {_dims(memref.dims)}]"
+
+
+def _dims(dims: tuple[tuple[int, int], ...]) -> str:
+    return " x ".join(str(count) if step == 1 else f"{step}:{count}" for step, count in dims)
+
+
+def _number(value: object) -> str:
+    return f"immediate {value.index}" if isinstance(value, Param) else str(value)
