@@ -11,7 +11,7 @@ from nki.base.warning import NkiDeprecationWarning, warn_here
 Arguments = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeprecatedParameter:
     """A parameter that a function had until NKI ``since``.
 
@@ -30,7 +30,7 @@ class DeprecatedParameter:
         warn_here(f"`{function}` takes no `{self.parameter}` since NKI {self.since}: {self.fix}", NkiDeprecationWarning)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeprecatedOrder:
     """An order that arguments had until NKI ``since``: it shows where ``parameter`` holds a ``kind``."""
 
@@ -45,7 +45,7 @@ class DeprecatedOrder:
         return dict(zip(self.order, arguments.values(), strict=False))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class DeprecatedForms:
     """All older forms of one function.
 

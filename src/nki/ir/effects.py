@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from nki.base.dtype import DType
 from nki.ir.types import Access
 
+# Plain dataclasses: slots, comparisons and representations would each be compiled at every `import nki`.
 EngineState = Callable[[str, DType, int, int, int], Access]
 """The builder's register files: (name, dtype, lanes, words a lane, first lane) to the operand that shows them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Barrier:
     """Cores that wait for each other before any of them goes on with ``data``."""
 
@@ -36,7 +37,7 @@ class Barrier:
         return f"'{self.data.name}'"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Exchange:
     """``src`` goes to core ``to`` while ``dst`` comes from core ``source``, through one pipe."""
 
@@ -54,7 +55,7 @@ class Exchange:
         return f"{self.argument}, pipe_id={self.pipe}"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Copy:
     """The elements of ``src`` move to ``dst`` in row-major order, uninterpreted where both dtypes are equal."""
 
@@ -62,7 +63,7 @@ class Copy:
     src: Access
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Predicate:
     """``dst`` is written only where an element of ``operand`` is not 0 (``inverted``: is 0)."""
 
@@ -76,7 +77,7 @@ class Predicate:
         return (elements == 0) if self.inverted else (elements != 0)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Update:
     """A chain of binary operators from one operand to the result.
 
@@ -88,7 +89,7 @@ class Update:
     steps: tuple[tuple[str | None, bool], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Accumulation:
     """Addition to what the destination in PSUM holds.
 
@@ -100,7 +101,7 @@ class Accumulation:
     moves: Callable[[Any], bool] = lambda _: False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ImplicitOperand:
     """Engine state that callers do not pass: ``supply`` gives the operand of field ``name`` when a call is recorded."""
 
@@ -108,7 +109,7 @@ class ImplicitOperand:
     supply: Callable[[Any, EngineState], Access | None]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Effects:
     """All effects of one declaration."""
 
