@@ -29,8 +29,8 @@ from nki.backend.cpu.loop_ir.nodes import (
 )
 from nki.backend.cpu.loop_ir.partitions import parallel_partitions
 from nki.backend.cpu.runtime import print_callback
+from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
-from nki.ir.runtime_index import split_rows
 from nki.ir.types import is_row_indexed
 from nki.numerics import matmul_entry, top8
 
