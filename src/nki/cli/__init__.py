@@ -30,8 +30,8 @@ _RUN = "Compile a kernel for the given arguments and run it. Print its inputs, i
 _DUMP = "Print a kernel after a stage, its LLVM IR, its assembly or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction or an operator. The text comes from the declarations."
 _CHECK = (
-    "Report errors and warnings in the kernels of Python files and in all functions that they call. The command imports "
-    "the files and runs no kernel, except with --run."
+    "Report errors and warnings in the kernels of Python files and in all functions that they call. The command "
+    "imports the files and runs no kernel, except with --run."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
@@ -105,7 +105,10 @@ def _parser() -> argparse.ArgumentParser:
         "--check", action="store_true", help="first run in the reference executor, find hazards, then compare the bits"
     )
     running.add_argument(
-        "--repeat", type=int, metavar="N", help=f"number of runs; print the median (default {run.RUNS}; 1 with --simulate)"
+        "--repeat",
+        type=int,
+        metavar="N",
+        help=f"number of runs; the median is printed (default {run.RUNS}; 1 with --simulate)",
     )
     running.add_argument("--save", metavar="FILE", help="save the results to a .npy or .npz file")
     running.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
@@ -122,13 +125,17 @@ def _parser() -> argparse.ArgumentParser:
 
     keeping = commands.add_parser("cache", help="list or remove the compiled kernels on disk", description=_CACHE)
     keeping.set_defaults(command=cache.command)
-    keeping.add_argument("--clear", nargs="?", const="", metavar="KERNEL", help="remove the entries of KERNEL, or all entries")
+    keeping.add_argument(
+        "--clear", nargs="?", const="", metavar="KERNEL", help="remove the entries of KERNEL, or all entries"
+    )
     keeping.add_argument("--json", action="store_true", help="print a JSON list")
     return parser
 
 
 def _add_check(commands: Any) -> None:
-    checking = commands.add_parser("check", help="report errors and warnings in kernels of Python files", description=_CHECK)
+    checking = commands.add_parser(
+        "check", help="report errors and warnings in kernels of Python files", description=_CHECK
+    )
     checking.set_defaults(command=check.command)
     checking.add_argument("files", nargs="+", metavar="FILE.py")
     checking.add_argument(
@@ -160,7 +167,9 @@ def _add_dump(commands: Any) -> None:
         metavar="FILE",
         help="draw the address of each tile over time: as text, or into a .svg or .html file",
     )
-    dumping.add_argument("--queues", action="store_true", help="print the instructions and waits of each engine and DMA ring")
+    dumping.add_argument(
+        "--queues", action="store_true", help="print the instructions and waits of each engine and DMA ring"
+    )
     dumping.add_argument("--in-order", action="store_true", help="keep program order on every queue")
     dumping.add_argument("--lines", action="store_true", help="print each source line above its instructions")
 
@@ -173,7 +182,13 @@ def _add_kernel(parser: argparse.ArgumentParser) -> None:
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     names = ", ".join(target.name for target in targets.GENERATIONS)
     parser.add_argument(
-        "--arg", action="append", default=[], metavar="ARG", help=f"an argument of the kernel, in order: {argument.FORMS}"
+        "--arg",
+        action="append",
+        default=[],
+        metavar="ARG",
+        help=f"an argument of the kernel, in order: {argument.FORMS}",
     )
-    parser.add_argument("--target", metavar="NAME", help=f"{names} (default: that of the kernel, else of the environment)")
+    parser.add_argument(
+        "--target", metavar="NAME", help=f"{names} (default: that of the kernel, else of the environment)"
+    )
     parser.add_argument("--cores", type=int, metavar="N", help="launch kernel[N] (default: the number in the file)")
