@@ -1,8 +1,9 @@
 """Native gather and scatter: table rows before and after an instruction on indirect views.
 
 Meaning: :mod:`nki.ir.indirection.gather_offsets`. All operands' offsets are looked up and checked first, and kept as
-bytes from the start of a partition. The instruction itself runs on dense tiles in scratch memory, so its code knows nothing of
-offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense, too.
+bytes from the start of a partition. The instruction itself runs on dense tiles in scratch memory, so its code knows
+nothing of offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense,
+too.
 """
 
 from __future__ import annotations

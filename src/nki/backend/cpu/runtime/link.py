@@ -273,6 +273,11 @@ def _bits(number: float) -> int:
     return struct.unpack("<q", struct.pack("<d", number))[0]
 
 
+def loop_listing(program: Program) -> str:
+    """The loop IR of every routine that ``program`` uses, each once."""
+    return routines.loops(part for core in program.cores for part in _parts(core))
+
+
 def listing(program: Program, assembly: bool) -> str:
     """The optimised LLVM IR, or the host's assembly, of every routine that ``program`` uses, each once."""
     parts = (part for core in program.cores for part in _parts(core))
