@@ -27,7 +27,7 @@ __all__ = ["main"]
 
 
 _RUN = "Compile a kernel for the given arguments and run it. Print its inputs, its results and the time."
-_DUMP = "Print a kernel after a stage, its LLVM IR, its assembly or a map of its memory; or write its artifact."
+_DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction or an operator. The text comes from the declarations."
 _CHECK = (
     "Report errors and warnings in the kernels of Python files and in all functions that they call. The command "
@@ -157,6 +157,7 @@ def _add_dump(commands: Any) -> None:
     forms.add_argument(
         "--after", choices=stages, metavar="STAGE", help=f"stage to print: {', '.join(stages)} (default: the last)"
     )
+    forms.add_argument("--loops", action="store_true", help="print the loop IR of the native routines")
     forms.add_argument("--llvm", action="store_true", help="print the optimised LLVM IR of the native routines")
     forms.add_argument("--asm", action="store_true", help="print the assembly of the native routines")
     forms.add_argument("--artifact", metavar="FILE.klir", help="write the compiled kernel to a file")
