@@ -152,6 +152,7 @@ def _add_dump(commands: Any) -> None:
     forms.add_argument(
         "--after", choices=stages, metavar="STAGE", help=f"one of {', '.join(stages)} (default: the last)"
     )
+    forms.add_argument("--loops", action="store_true", help="the loop IR of its native routines")
     forms.add_argument("--llvm", action="store_true", help="the optimised LLVM IR of its native routines")
     forms.add_argument("--asm", action="store_true", help="their assembly for this machine")
     forms.add_argument("--artifact", metavar="FILE.klir", help="write the compiled kernel to a file")

@@ -23,12 +23,12 @@ from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
-from nki.ir.gather_offsets import GROUP, lists
+from nki.ir.indirection.gather_offsets import GROUP, lists
+from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
-from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor, is_element_indexed
 from nki.ir.value_printer import showing
 from nki.passes import accumulate, verify

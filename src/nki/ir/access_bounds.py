@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from nki.base.errors import WindowError
 from nki.ir.effects import Effects
-from nki.ir.gather_offsets import GROUP, INDICES
+from nki.ir.indirection.gather_offsets import GROUP, INDICES
 from nki.ir.instruction import Inst
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, IndexKind, is_row_indexed

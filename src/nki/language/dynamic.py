@@ -18,7 +18,7 @@ from nki.base.errors import (
     ViewError,
 )
 from nki.frontend.builder import current
-from nki.ir.gather_offsets import GROUP, INDICES, TENSOR_GROUP
+from nki.ir.indirection.gather_offsets import GROUP, INDICES, TENSOR_GROUP
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, is_element_indexed, is_row_indexed
 
@@ -136,8 +136,8 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
 
     ``index`` is (partitions, K), uint16, uint32 or int32, in SBUF: a list for each group of 16 partitions, on the
     Tensor engine of 32, down the group's partitions first. ``num_elem`` is how many of them count, by default all of a
-    single group. See :mod:`nki.ir.gather_offsets`. Raises :class:`GenerationError`, :class:`DynamicIndexError`,
-    :class:`IndexRangeError` or :class:`ViewError`.
+    single group. See :mod:`nki.ir.indirection.gather_offsets`. Raises :class:`GenerationError`,
+    :class:`DynamicIndexError`, :class:`IndexRangeError` or :class:`ViewError`.
     """
     target = current("NkiTensor.indirect").target
     view = f"indirect view of '{t.name}' {t.shape}"

@@ -15,7 +15,7 @@ from nki.base.errors import (
     PartitionError,
     ShapeError,
 )
-from nki.ir.gather_offsets import capacity, group_of
+from nki.ir.indirection.gather_offsets import capacity, group_of
 from nki.ir.instruction import Inst, Rule
 from nki.ir.types import Access, Buffer, is_element_indexed
 from nki.isa.tables.enums import engine

@@ -59,7 +59,7 @@ class ArgumentLayout:
         return ir.Constant(I64, self._slots.index(slot))
 
 
-class Routine:
+class FunctionBuilder:
     """A native function under construction."""
 
     def __init__(

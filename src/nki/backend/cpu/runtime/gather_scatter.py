@@ -1,8 +1,9 @@
 """Native gather and scatter: table rows before and after an instruction on indirect views.
 
-Meaning: :mod:`nki.ir.gather_offsets`. All operands' offsets are looked up and checked first, and kept as bytes from the
-start of a partition. The instruction itself runs on dense tiles in scratch memory, so its code knows nothing of
-offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense, too.
+Meaning: :mod:`nki.ir.indirection.gather_offsets`. All operands' offsets are looked up and checked first, and kept as
+bytes from the start of a partition. The instruction itself runs on dense tiles in scratch memory, so its code knows
+nothing of offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense,
+too.
 """
 
 from __future__ import annotations
@@ -15,9 +16,9 @@ from llvmlite import ir
 from nki.backend.cpu.runtime.dispatch import I8, I64, POINTER, ROUTINE, count, element, place
 from nki.backend.cpu.runtime.frame import SCRATCH, STATUS, aligned
 from nki.backend.cpu.runtime.storage import Storage
-from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
-from nki.ir.gather_offsets import group_of
-from nki.ir.runtime_index import largest_index
+from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter, IndirectOperand
+from nki.ir.indirection.gather_offsets import group_of
+from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.types import Tensor
 from nki.numerics.jit import engine
 

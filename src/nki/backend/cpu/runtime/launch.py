@@ -18,9 +18,9 @@ from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
+from nki.ir.indirection.runtime_index import out_of_bounds
 from nki.ir.layout import DENSE, Layout
 from nki.ir.program import CoreProgram, Program
-from nki.ir.runtime_index import out_of_bounds
 from nki.rendezvous.protocol import deadlock
 
 _word: Final = ctypes.c_int64.from_address

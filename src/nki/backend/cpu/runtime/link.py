@@ -22,13 +22,13 @@ from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_rou
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
 from nki.ir.effects import Barrier
-from nki.ir.gather_compute_scatter import GatherComputeScatter
+from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
+from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
-from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor
 
 
@@ -272,6 +272,11 @@ class _Table:
 
 def _bits(number: float) -> int:
     return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def loop_listing(program: Program) -> str:
+    """The loop IR of every routine that ``program`` uses, each once."""
+    return routines.loops(part for core in program.cores for part in _parts(core))
 
 
 def listing(program: Program, assembly: bool) -> str:
