@@ -17,8 +17,8 @@ from nki.base.dtype import ALL, DType
 from nki.base.errors import NkiError
 from nki.describe.samples import generations, samples
 from nki.ir.estimate import Estimate
+from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import REGISTRY, Field, Inst
-from nki.ir.runtime_index import split_rows
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, Role, Tensor
 from nki.ir.verifier import verify

@@ -121,7 +121,7 @@ class Inst(NkiInstruction):
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     expansion: Any = None
-    """The parts of an instruction on indirect views (ir.gather_compute_scatter), after transforms.gather_scatter."""
+    """The gather-compute-scatter form of an instruction on indirect views, after transforms.gather_scatter."""
     memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:

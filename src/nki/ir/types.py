@@ -122,7 +122,7 @@ class IndexKind(Enum):
     """An index for each element of dimension 0, whose own step then means nothing."""
     elements = "elements"
     """An index for each element of dimension 1, the same for all partitions of a group, which has a list of its own
-    (:mod:`nki.ir.gather_offsets`). The step of dimension 1 is 0 and means nothing."""
+    (:mod:`nki.ir.indirection.gather_offsets`). The step of dimension 1 is 0 and means nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
-from nki.ir.gather_compute_scatter import GatherComputeScatter, IndirectOperand
-from nki.ir.gather_offsets import dense_temporaries, indirect_operands
+from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter, IndirectOperand
+from nki.ir.indirection.gather_offsets import dense_temporaries, indirect_operands
 from nki.ir.instruction import Inst
 from nki.ir.loop import changed
 from nki.ir.program import CoreProgram, Program

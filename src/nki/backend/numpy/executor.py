@@ -22,12 +22,12 @@ from nki.base.device_print import device_print
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of
 from nki.ir.execution_observer import ExecutionObserver
-from nki.ir.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
+from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
+from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While
 from nki.ir.program import CoreProgram, Program
-from nki.ir.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import matmul_entry, numpy_entry

@@ -1,4 +1,4 @@
-"""Instructions on indirect views: gather, compute on dense tiles, scatter (:mod:`nki.ir.gather_offsets`)."""
+"""Instructions on indirect views: gather, compute on dense tiles, scatter (see nki.ir.indirection.gather_offsets)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nki.ir.access_bounds import byte_window
 from nki.ir.execution_observer import ExecutionObserver
-from nki.ir.gather_offsets import Offsets, dense_temporaries, indirect_operands, room
+from nki.ir.indirection.gather_offsets import Offsets, dense_temporaries, indirect_operands, room
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I64, Routine
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.inner_loop import emit_inner_loop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream, streams_of
@@ -17,7 +17,7 @@ LEAST_TRANSPOSED: Final = 4
 """Rows and columns from which on a transposition is worth a call."""
 
 
-def emit_assign(r: Routine, s: Assign) -> None:
+def emit_assign(r: FunctionBuilder, s: Assign) -> None:
     """Emit ``s``."""
     streams = [Stream(None, s.target), *streams_of(s.value)]
     loops = r.loop_nest(streams, s.target.rows, s.target.columns)
@@ -33,7 +33,7 @@ def emit_assign(r: Routine, s: Assign) -> None:
     r.emit_loops(loops[:-1], streams, lambda cursors: emit_inner_loop(r, s, streams, loops[-1], cursors))
 
 
-def _emit_through_scratch(r: Routine, s: Assign) -> None:
+def _emit_through_scratch(r: FunctionBuilder, s: Assign) -> None:
     """Emit ``s``, whose patterns share no loop nest: they meet in dense scratch memory."""
     materialize_strided(r, s.value)
     iotas = [part for part in subexpressions(s.value) if part.kind == "iota"]
@@ -45,7 +45,7 @@ def _emit_through_scratch(r: Routine, s: Assign) -> None:
         emit_assign(r, s)
 
 
-def materialize_strided(r: Routine, expr: Expr) -> None:
+def materialize_strided(r: FunctionBuilder, expr: Expr) -> None:
     """Copy what ``expr`` loads with more than one dimension to dense scratch memory, and load it from there."""
     for part in subexpressions(expr):
         if part.kind == "load" and len(cast(MemRef, part.memref).dims) > 1:
@@ -67,7 +67,7 @@ def _transposition(s: Assign, loops: list[CountedLoop]) -> tuple[CountedLoop, Co
 
 
 def _emit_transposition(
-    r: Routine, s: Assign, streams: list[Stream], loops: tuple[CountedLoop, CountedLoop], cursors: Cursors
+    r: FunctionBuilder, s: Assign, streams: list[Stream], loops: tuple[CountedLoop, CountedLoop], cursors: Cursors
 ) -> None:
     """Call the routine that transposes, in place of ``loops``."""
     by_source, by_target = loops

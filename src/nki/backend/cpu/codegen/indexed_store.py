@@ -5,12 +5,12 @@ from __future__ import annotations
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
-from nki.backend.cpu.codegen.function import I64, Routine, Value
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import IndexedStore
 from nki.numerics.llvm import I32
 
 
-def emit_indexed_store(r: Routine, s: IndexedStore) -> None:
+def emit_indexed_store(r: FunctionBuilder, s: IndexedStore) -> None:
     """Emit ``s``."""
     b, size = r.b, s.target.dtype.itemsize
     value = b.load(r.address(s.value), typ=storage_type(s.target.dtype, 1), align=size)
@@ -30,7 +30,7 @@ def emit_indexed_store(r: Routine, s: IndexedStore) -> None:
     r.counted_loop(s.target.rows, 1, row, per_partition=r.per_partition(s.target.rows))
 
 
-def _offset(r: Routine, s: IndexedStore, index: Value) -> Value:
+def _offset(r: FunctionBuilder, s: IndexedStore, index: Value) -> Value:
     """The offset of element ``index`` of a partition from the partition's start, in elements."""
     b, offset = r.b, ir.Constant(I64, 0)
     for step, count in reversed(s.target.dims):

@@ -12,7 +12,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import emit_alu, emit_bits, emit_integer
 from nki.backend.cpu.codegen.convert import decode, decode_part, encode, encode_parts, storage_type
-from nki.backend.cpu.codegen.function import I8, I32, I64, Builder, Routine, Value
+from nki.backend.cpu.codegen.function import I8, I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
@@ -25,7 +25,7 @@ from nki.numerics.llvm import constant
 class InnerLoop:
     """The expressions of one innermost loop. Loop invariants are computed once, before it."""
 
-    def __init__(self, routine: Routine, streams: list[Stream], loop: CountedLoop, cursors: Cursors) -> None:
+    def __init__(self, routine: FunctionBuilder, streams: list[Stream], loop: CountedLoop, cursors: Cursors) -> None:
         self.r = routine
         self.b = routine.b
         self.stream_of = {id(stream.expr): i for i, stream in enumerate(streams) if stream.expr is not None}
@@ -172,7 +172,7 @@ class InnerLoop:
         return b.add(self._splat(first, width), b.mul(lanes, self._splat(factor, width)))
 
 
-def emit_inner_loop(r: Routine, s: Assign, streams: list[Stream], loop: CountedLoop, cursors: Cursors) -> None:
+def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: CountedLoop, cursors: Cursors) -> None:
     """Emit the vectorized loop of ``s``: whole vectors, then ever narrower ones for the rest."""
     row = InnerLoop(r, streams, loop, cursors)
     row.hoist(s.value)

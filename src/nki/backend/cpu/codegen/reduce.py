@@ -11,7 +11,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES, emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
-from nki.backend.cpu.codegen.function import I32, I64, Builder, Routine, Value
+from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
@@ -37,7 +37,7 @@ class _Nest:
     inner: list[CountedLoop]
 
 
-def emit_reduce(r: Routine, s: Reduce) -> None:
+def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
     """Emit ``s``."""
     if s.cross_partition:
         _across_partitions(r, s)
@@ -67,7 +67,7 @@ def emit_reduce(r: Routine, s: Reduce) -> None:
         _in_order(r, s, nest)
 
 
-def _in_order(r: Routine, s: Reduce, nest: _Nest) -> None:
+def _in_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
     """Strictly sequential reductions, several of them side by side."""
     outer = sorted(nest.outer, key=lambda loop: loop.count)
     side = outer[-1] if outer else CountedLoop(1, tuple(0 for _ in nest.streams))
@@ -88,7 +88,7 @@ def _in_order(r: Routine, s: Reduce, nest: _Nest) -> None:
     r.emit_loops(outer[:-1], nest.streams, block)
 
 
-def _emit_chains(r: Routine, s: Reduce, nest: _Nest, starts: list[Cursors]) -> None:
+def _emit_chains(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors]) -> None:
     """Sequential reductions that begin at ``starts``, one step of each in turn."""
     b, streams = r.b, nest.streams
     kind = storage_type(s.target.dtype, 1)
@@ -113,7 +113,7 @@ def _emit_chains(r: Routine, s: Reduce, nest: _Nest, starts: list[Cursors]) -> N
 
 
 def _emit_inner(
-    r: Routine,
+    r: FunctionBuilder,
     loops: list[CountedLoop],
     streams: list[Stream],
     chains: list[Cursors],
@@ -131,7 +131,7 @@ def _emit_inner(
     r.counted_loop(loops[0].count, 1, inside)
 
 
-def _in_any_order(r: Routine, s: Reduce, nest: _Nest) -> None:
+def _in_any_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
     """Reductions whose order is free: each lane of a vector by itself, then the lanes with each other."""
     b, streams = r.b, nest.streams
     kind, wide = storage_type(s.target.dtype, 1), storage_type(s.target.dtype, r.lanes)
@@ -175,7 +175,7 @@ def _in_any_order(r: Routine, s: Reduce, nest: _Nest) -> None:
     r.emit_loops(nest.outer, streams, one)
 
 
-def _across_partitions(r: Routine, s: Reduce) -> None:
+def _across_partitions(r: FunctionBuilder, s: Reduce) -> None:
     """A reduction over partitions: vectors of columns, one partition after the other."""
     streams = [Stream(None, s.target), *streams_of(s.value)]
     patterns = [pattern_of(stream, s.target.columns) for stream in streams]
@@ -204,7 +204,7 @@ def _across_partitions(r: Routine, s: Reduce) -> None:
 
 
 def _column_chunk(
-    r: Routine,
+    r: FunctionBuilder,
     s: Reduce,
     streams: list[Stream],
     loops: tuple[CountedLoop, CountedLoop],
@@ -230,7 +230,7 @@ def _combine(b: Builder, op: str, total: Value, value: Value) -> Value:
     return emit_bits(b, op, total, value) if op in BITS else emit_alu(b, op, total, value)
 
 
-def _initial(r: Routine, s: Reduce, streams: list[Stream], cursors: Cursors) -> Value:
+def _initial(r: FunctionBuilder, s: Reduce, streams: list[Stream], cursors: Cursors) -> Value:
     """The first operand of a reduction: its initial value, which is the last stream, else the operator's identity."""
     kind = storage_type(s.target.dtype, 1)
     if s.init is None:

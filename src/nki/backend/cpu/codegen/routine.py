@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.elementwise import emit_assign
-from nki.backend.cpu.codegen.function import I64, Routine
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.reduce import emit_reduce
@@ -29,8 +29,8 @@ from nki.backend.cpu.loop_ir.nodes import (
 )
 from nki.backend.cpu.loop_ir.partitions import parallel_partitions
 from nki.backend.cpu.runtime import print_callback
+from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
-from nki.ir.runtime_index import split_rows
 from nki.ir.types import is_row_indexed
 from nki.numerics import matmul_entry, top8
 
@@ -54,7 +54,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     """
     loop_ir = lower(next(split_rows(inst)), aliases)
     partitions = parallel_partitions(loop_ir.statements, aliases) if _same_in_ranges(inst) else 0
-    routine = Routine(module, name, loop_ir, inst, lanes, partitions)
+    routine = FunctionBuilder(module, name, loop_ir, inst, lanes, partitions)
     with routine.for_each_row():
         for statement in loop_ir.statements:
             _emit(routine, statement)
@@ -69,7 +69,7 @@ def _same_in_ranges(inst: Inst) -> bool:
     return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
 
 
-def _emit(r: Routine, statement: LoopStatement) -> None:
+def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
         case Assign():
             emit_assign(r, statement)
@@ -93,7 +93,7 @@ def _emit(r: Routine, statement: LoopStatement) -> None:
             _call(r, top8.find_address(), (target, source, wanted), (source.columns, int(last_first)))
 
 
-def _emit_gemm(r: Routine, target: MemRef, left: MemRef, right: MemRef, accumulate: bool) -> None:
+def _emit_gemm(r: FunctionBuilder, target: MemRef, left: MemRef, right: MemRef, accumulate: bool) -> None:
     """Call the matrix product, for the rows of ``target``, which are columns of ``left``, in the routine's range."""
     rows = CountedLoop(target.rows, (), r.per_partition(target.rows))
     first, count = r.rounds(rows)
@@ -105,7 +105,7 @@ def _emit_gemm(r: Routine, target: MemRef, left: MemRef, right: MemRef, accumula
     r.call(matmul_entry.address(), [*matrices, count, *numbers])
 
 
-def _call(r: Routine, routine: int, matrices: tuple[MemRef, ...], numbers: tuple[int, ...]) -> None:
+def _call(r: FunctionBuilder, routine: int, matrices: tuple[MemRef, ...], numbers: tuple[int, ...]) -> None:
     """Call a compiled routine of matrices, each an address and a row step, the number of their rows, and numbers."""
     arguments = [value for matrix in matrices for value in (r.first_row(matrix), _row_step(matrix))]
     _, rows = r.rounds(CountedLoop(matrices[0].rows, (), r.per_partition(matrices[0].rows)))

@@ -8,7 +8,7 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
-from nki.backend.cpu.codegen.function import I8, Routine
+from nki.backend.cpu.codegen.function import I8, FunctionBuilder
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import MemRef, RowOp
@@ -20,7 +20,7 @@ WEYL: Final = 362437
 _BUCKETS: Final = 256
 
 
-def emit_row_op(r: Routine, s: RowOp) -> None:
+def emit_row_op(r: FunctionBuilder, s: RowOp) -> None:
     """Emit ``s``."""
     shared = s.outputs if s.op == "ranked" else ()  # memory to work in, the same for every row
     moving = [memref for memref in (s.target, s.source, *s.outputs) if memref not in shared]
@@ -35,13 +35,13 @@ def _element(b: Builder, base: Value, index: Value, size: int) -> Value:
     return b.gep(base, [b.mul(index, i64(size))], source_etype=I8)
 
 
-def _source(r: Routine, source: MemRef, row: Value, index: Value) -> Value:
+def _source(r: FunctionBuilder, source: MemRef, row: Value, index: Value) -> Value:
     """Element ``index`` of a row of the source, as stored."""
     at = _element(r.b, row, index, source.dims[0][0] * source.dtype.itemsize)
     return r.b.load(at, typ=storage_type(source.dtype, 1), align=source.dtype.itemsize)
 
 
-def _nonzero(r: Routine, s: RowOp, cursors: Cursors) -> None:
+def _nonzero(r: FunctionBuilder, s: RowOp, cursors: Cursors) -> None:
     """Write each position where that of the next non-zero element belongs; it stays if its element is not 0."""
     b, out = r.b, cursors[0]
     columns = s.source.columns
@@ -63,7 +63,7 @@ def _from(b: Builder, start: Value) -> Variable:
     return counter
 
 
-def _ranked(r: Routine, s: RowOp, cursors: Cursors) -> None:
+def _ranked(r: FunctionBuilder, s: RowOp, cursors: Cursors) -> None:
     """Sort pairs of key and position by the bytes of their keys, lowest byte first; the last pairs are the largest."""
     b, columns = r.b, s.source.columns
     out, source, pairs, counts = (cursors[i] for i in range(4))
@@ -118,7 +118,7 @@ def _pass(b: Builder, memory: tuple[Value, Value], counts: Value, columns: int, 
         b.store(b.add(to, ir.Constant(I32, 1)), slot, align=4)
 
 
-def _xorwow(r: Routine, s: RowOp, cursors: Cursors) -> None:
+def _xorwow(r: FunctionBuilder, s: RowOp, cursors: Cursors) -> None:
     """A row's generators side by side in vectors, one for each word of their states."""
     b = r.b
     out, source, after = (cursors[i] for i in range(3))

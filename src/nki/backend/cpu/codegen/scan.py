@@ -8,7 +8,7 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import emit_alu
-from nki.backend.cpu.codegen.function import I64, Routine, Value
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import MemRef, Scan
 from nki.numerics.llvm import F32
 
@@ -20,7 +20,7 @@ _LONG: Final = frozenset({"power", "mod", "fmod"})
 """Operators of so many instructions that there is nothing to wait for."""
 
 
-def emit_scan(r: Routine, s: Scan) -> None:
+def emit_scan(r: FunctionBuilder, s: Scan) -> None:
     """Emit ``s``."""
     chains = 1 if any(step.op in _LONG for step in s.steps) else _CHAINS
     done = 0
@@ -32,7 +32,7 @@ def emit_scan(r: Routine, s: Scan) -> None:
             done += whole
 
 
-def _rows(r: Routine, s: Scan, count: int, first: Value) -> None:
+def _rows(r: FunctionBuilder, s: Scan, count: int, first: Value) -> None:
     """The states of ``count`` partitions from ``first`` on."""
     b = r.b
     rows = [b.add(first, ir.Constant(I64, number)) for number in range(count)]
@@ -52,11 +52,11 @@ def _rows(r: Routine, s: Scan, count: int, first: Value) -> None:
     r.counted_loop(s.target.columns, 1, element)
 
 
-def _row(r: Routine, memref: MemRef, row: Value) -> Value:
+def _row(r: FunctionBuilder, memref: MemRef, row: Value) -> Value:
     """The address of partition ``row``; the only one serves all."""
     step = memref.row_step * memref.dtype.itemsize if memref.rows > 1 else 0
     return r.move(r.address(memref), r.b.mul(row, ir.Constant(I64, step)))
 
 
-def _element(r: Routine, pointer: Value, index: Value) -> Value:
+def _element(r: FunctionBuilder, pointer: Value, index: Value) -> Value:
     return r.move(pointer, r.b.mul(index, ir.Constant(I64, 4)))

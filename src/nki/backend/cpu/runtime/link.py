@@ -15,19 +15,20 @@ from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.runtime import barrier, routines
-from nki.backend.cpu.runtime.dispatch import ARGS, copy_address, fill_address, for_address, while_address
+from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
+from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
-from nki.backend.cpu.runtime.storage import Storage, aligned
+from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
 from nki.ir.effects import Barrier
-from nki.ir.gather_compute_scatter import GatherComputeScatter
+from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
+from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
-from nki.ir.runtime_index import largest_index
 from nki.ir.types import Access, Tensor
 
 
@@ -271,6 +272,11 @@ class _Table:
 
 def _bits(number: float) -> int:
     return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def loop_listing(program: Program) -> str:
+    """The loop IR of every routine that ``program`` uses, each once."""
+    return routines.loops(part for core in program.cores for part in _parts(core))
 
 
 def listing(program: Program, assembly: bool) -> str:

@@ -9,19 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
-from nki.backend.cpu.runtime.dispatch import ARENA, FIRST_IO
+from nki.backend.cpu.runtime.frame import ARENA, FIRST_IO, aligned
 from nki.ir.layout import DENSE, Address, Layout
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
-
-ALIGN = 64
-"""Bytes of a cache line: every block of the arena begins at a multiple of them."""
-
-
-def aligned(nbytes: int) -> int:
-    """``nbytes`` rounded up to whole cache lines."""
-    return -(-nbytes // ALIGN) * ALIGN
 
 
 @dataclass(slots=True)

@@ -26,7 +26,7 @@ class IndirectOperand:
 
 @dataclass(frozen=True, slots=True)
 class GatherComputeScatter:
-    """An instruction on indirect views in three steps; meaning: :mod:`nki.ir.gather_offsets`.
+    """An instruction on indirect views in three steps; meaning: :mod:`nki.ir.indirection.gather_offsets`.
 
     ``compute`` is the instruction on dense tiles, ``copies`` run after it and before anything is scattered. ``mask`` is
     the dense predicate of a predicated copy; ``zeros_select``: its zeros select, not its other elements.

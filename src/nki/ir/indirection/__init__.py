@@ -1,0 +1,1 @@
+"""Indirect views: runtime indices, gather offsets and the gather-compute-scatter form of an instruction."""
