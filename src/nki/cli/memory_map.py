@@ -77,7 +77,7 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
     result: list[MemoryMap] = []
     for core in kernel.cores:
         ranges = live_ranges(core, target)
-        insts = list(core.instructions())
+        insts = list(core.numbered)
         for space in memory_spaces(target):
             for part, its in _parts(core, space, ranges[Buffer[space.name]]):
                 need, moment = peak_pressure(its)
