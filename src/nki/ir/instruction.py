@@ -170,7 +170,7 @@ class Inst(NkiInstruction):
         return _accesses_of(self, self.write_names)
 
     def may_leave_unwritten(self) -> bool:
-        """Whether places of the outputs may keep what they held: rows out of bounds, partitions left out."""
+        """True if places of the outputs may keep their old contents: rows out of bounds, partitions left out."""
         effects = self.effects
         if effects.partial is not None and effects.partial(self):
             return True
@@ -178,7 +178,7 @@ class Inst(NkiInstruction):
 
     @property
     def skips_out_of_bounds(self) -> bool:
-        """Whether a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""
+        """True if a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""
         skips = self.effects.skips
         return skips is not None and skips(self)
 
@@ -194,7 +194,7 @@ class Inst(NkiInstruction):
 
     @property
     def accumulates(self) -> bool | None:
-        """Whether the instruction adds to what PSUM holds; None: not decided yet; False where it never does."""
+        """True if the instruction adds to the contents of PSUM; None: not decided yet; False where it never does."""
         accumulation = self.effects.accumulation
         return False if accumulation is None else self.__dict__[accumulation.flag]
 

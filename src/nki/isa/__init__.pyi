@@ -234,8 +234,8 @@ def nc_n_gather(
     """``dst[p, i] = data[p, indices[p, i]]``, free dimensions counted as one.
 
     All tiles are in SBUF; ``indices`` is uint32 and has as many elements per partition as ``dst``, which has the dtype
-    of ``data``. Bits are moved unchanged. What an index outside the partition gives is undefined: here it is what
-    memory holds before anyone writes it.
+    of ``data``. Bits are moved unchanged. An index outside the partition gives an undefined element: here it is
+    the initial contents of the memory.
     """
 
 def local_gather(
@@ -251,8 +251,8 @@ def local_gather(
     The list is the group's part of ``index`` (uint16), down its 16 partitions first; ``num_valid_indices`` cuts it off.
     For each number in it, a partition of ``dst`` receives ``num_elem_per_idx`` (1, 2, 4, 8, 16 or 32) elements of its
     own partition of ``src_buffer`` from that element on, free dimensions counted as one. All tiles are in SBUF and have
-    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. What lies outside the
-    partition is undefined: here it is what memory holds before anyone writes it.
+    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. Elements outside
+    the partition are undefined: here they are the initial contents of the memory.
     """
 
 def iota(
@@ -302,7 +302,7 @@ def nc_find_index8(
     vals: _Tile,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Where in its partition of ``data`` each of the eight ``vals`` is, counted from 0; all ones if it is nowhere.
+    """The position of each of the eight ``vals`` in its partition of ``data``, counted from 0; all ones if absent.
 
     Compared as float32 numbers: NaN is nowhere, the two zeros are equal. The first of several equal ``vals`` gets the
     first place of that value, the next one the next. ``data`` has 8 to 16384 elements per partition, ``vals`` and
