@@ -125,7 +125,7 @@ class Inst(NkiInstruction):
     memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
-        """The meaning, in primitives."""
+        """The semantics, in primitives of ``m``."""
         raise NotImplementedError
 
     def choices(self) -> tuple[Any, ...]:
@@ -199,7 +199,7 @@ class Inst(NkiInstruction):
         return False if accumulation is None else self.__dict__[accumulation.flag]
 
     def with_accumulation(self, adds: bool) -> Inst:
-        """A copy that adds to what PSUM holds, or overwrites it."""
+        """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
         return self.replace(**{self.effects.accumulation.flag: adds})
 
@@ -424,7 +424,7 @@ def _integer(value: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Tells 2 from 2.0 and from True, which Python takes for equal."""
+    """Distinguish 2, 2.0 and True, which Python takes for equal."""
     return (type(value), value)
 
 

@@ -1,4 +1,4 @@
-"""Verifies one instruction: argument types, write overlap, its declared rules."""
+"""Verify one instruction: argument types, write overlap, its declared rules."""
 
 from __future__ import annotations
 

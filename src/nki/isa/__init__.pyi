@@ -134,7 +134,7 @@ def core_barrier(
     engine: _engine = _engine.gpsimd,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Wait until every one of ``cores`` has come to its barrier for ``data``.
+    """Wait until every one of ``cores`` has reached its barrier for ``data``.
 
     ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
     barrier orders that tile's instructions on this core). All that a core has done to ``data`` before its barrier is
@@ -451,7 +451,7 @@ def register_move(
     dst: _Tile,
     src: int | _Tile,
 ) -> NkiInstruction:
-    """``dst = src``: a whole number of 32 bits, or what another register holds."""
+    """``dst = src``: a whole number of 32 bits, or the contents of another register."""
 
 def register_load(
     dst: _Tile,
@@ -604,7 +604,7 @@ def sequence_bounds(
     segment_ids: _Tile,
     name: str | None = None,
 ) -> NkiInstruction:
-    """For each element of ``segment_ids``, where its run of equal neighbours begins, and the position behind its end.
+    """For each element of ``segment_ids``, the first position of its run of equal neighbours and the one behind it.
 
     ``segment_ids`` has one partition of n elements, ``dst`` the shape ``(1, 2, n)``: the beginnings, then the ends. An
     element that is 0 pads, and gets n and -1. Tiles are in SBUF, float32 or int32; positions are rounded once to a
@@ -802,7 +802,7 @@ def topk(
     n: int,
     name: str | None = None,
 ) -> NkiInstruction:
-    """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
+    """The K largest of ``n`` numbers, and their positions, for each group of 16 partitions.
 
     A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
     s // 16. Of its first ``n`` the K largest go to ``val_dst`` in ascending order, and their numbers s to ``idx_dst``,

@@ -222,7 +222,7 @@ class ActivationReduce(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """The registers always take part."""
+        """True: the instruction always uses the registers."""
         return True
 
     def semantics(self, m: Algebra[Any]) -> None:

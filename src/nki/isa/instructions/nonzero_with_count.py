@@ -1,4 +1,4 @@
-"""``nisa.nonzero_with_count``: which elements are not zero."""
+"""``nisa.nonzero_with_count``: positions of the elements that are not zero."""
 
 from __future__ import annotations
 

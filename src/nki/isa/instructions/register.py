@@ -89,7 +89,7 @@ def _one_element(name: str) -> tuple[Rule, ...]:
     deprecated=DeprecatedForms((renamed("imm", "src", "0.3"),)),
 )
 class RegisterMove(Inst):
-    """``dst = src``: a whole number of 32 bits, or what another register holds."""
+    """``dst = src``: a whole number of 32 bits, or the contents of another register."""
 
     dst: Out[Tile]
     src: Index | In[Tile]

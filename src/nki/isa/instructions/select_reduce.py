@@ -1,4 +1,4 @@
-"""``nisa.select_reduce`` and ``nisa.range_select``: a choice for each element, and the largest of what was chosen."""
+"""``nisa.select_reduce`` and ``nisa.range_select``: a choice for each element, and the largest chosen element."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class SelectReduce(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """The registers always take part: ``idle`` spoils them."""
+        """True: ``idle`` leaves unknown contents in the registers."""
         return True
 
     def semantics(self, m: Algebra[Any]) -> None:

@@ -30,7 +30,7 @@ def _snake(access: Access, first: int, columns: int, partitions: int = GPSIMD_CO
 
 @instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: True))
 class Topk(Inst):
-    """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
+    """The K largest of ``n`` numbers, and their positions, for each group of 16 partitions.
 
     A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
     s // 16. Of its first ``n`` the K largest go to ``val_dst`` in ascending order, and their numbers s to ``idx_dst``,
