@@ -23,7 +23,7 @@ from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
-from nki.ir.indirection.gather_offsets import GROUP, lists
+from nki.ir.indirection.gather_offsets import lists
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
@@ -37,6 +37,7 @@ from nki.passes.order import Order
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.hazards import Hazards, Launch
+from nki.target.memory_spaces import OFFSET_GROUP
 from nki.target.model import Target
 from nki.transforms import promote_float32
 
@@ -102,9 +103,9 @@ class _Execution(Observer):
         """The elements that offsets select, in groups of the size that all engines but the Tensor engine use."""
         assert access.dynamic is not None
         index = self.memory.window(access.dynamic.source)
-        if access.shape[1] > GROUP * index.shape[1]:
+        if access.shape[1] > OFFSET_GROUP * index.shape[1]:
             return "as the Tensor engine chooses them"
-        offsets = lists(index, GROUP, access.shape[1])
+        offsets = lists(index, OFFSET_GROUP, access.shape[1])
         if offsets.max() > largest_index(access):
             return "out of bounds"
         return text_of(gathered(self.memory, access, offsets), access.dtype)
@@ -176,7 +177,7 @@ def run(
 
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
-    verify.Verify().check(kernel, target)
+    verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         launch.finish(kernel.outputs)
     for core in kernel.cores:
