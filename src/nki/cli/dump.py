@@ -28,7 +28,7 @@ from nki.ir.text.printer import show
 from nki.passes.schedule import Schedule
 
 _WIDTH: Final = 100
-"""Columns of a map that no terminal shows."""
+"""Columns of a map without a terminal."""
 _PLACE: Final = re.compile(r'  # ("(?:[^"\\]|\\.)*"):(\d+)$')
 
 
@@ -74,7 +74,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _write(option: str, path: Path, program: Program, data: bytes) -> str:
-    """Write the file that ``option`` names; what was written, in words."""
+    """Write the file of ``option``; a line that describes it."""
     try:
         path.write_bytes(data)
     except OSError as error:
@@ -83,7 +83,7 @@ def _write(option: str, path: Path, program: Program, data: bytes) -> str:
 
 
 def shortened(program: Program) -> str:
-    """The text form, with source files relative to the present folder."""
+    """The text form, with source files relative to the current folder."""
     return "".join(_shorten(line) + "\n" for line in show(program).splitlines())
 
 
@@ -116,17 +116,17 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
         lines: dict[str, list[str]] = {}
         for inst in region:
             span = inst.where.span
-            its = lines.setdefault(inst.queue, [])
+            queue_lines = lines.setdefault(inst.queue, [])
             waits = "  wait " * bool(inst.waits) + ", ".join(f"{queue}>={count}" for queue, count in inst.waits)
             place = f"  # {_relative(span.file)}:{span.line}" if span else ""
-            its.append(f"{indent}  {len(its) + 1:>4}  {_short(inst)}{waits}{place}\n")
+            queue_lines.append(f"{indent}  {len(queue_lines) + 1:>4}  {_short(inst)}{waits}{place}\n")
         for queue in sorted(lines, key=_natural):
             yield f"{indent}{queue}\n"
             yield from lines[queue]
 
 
 def _short(inst: Inst) -> str:
-    written, read = (", ".join(dict.fromkeys(a.name for a in its)) for its in (inst.writes(), inst.reads()))
+    written, read = (", ".join(dict.fromkeys(a.name for a in accesses)) for accesses in (inst.writes(), inst.reads()))
     name = inst.user_name
     return inst.mnemonic + (f" '{name}'" if name else "") + (f" {written} <- {read}" if read else f" {written}")
 

@@ -43,7 +43,7 @@ class CoreBarrier(Inst):
         rule(
             "CB01",
             "cores={i.cores} are not the numbers of cores that share memory: 0, or 0 and 1",
-            lambda i, t: sorted(i.together()) in ([0], [0, 1]),
+            lambda i, t: sorted(i.together()) in [list(range(n + 1)) for n in range(t.logical_core_max)],
             _SOURCE,
             error=ArgumentError,
             fix="pass cores=(0, 1)",

@@ -74,8 +74,8 @@ class DmaCompute(Inst):
     rules = (
         rule(
             "DA01",
-            "srcs are {o[srcs]}; a DMA adds 2 to 16 tensors",
-            lambda i, t: 2 <= len(i.srcs) <= 16,
+            "srcs are {o[srcs]}; a DMA adds 2 to {t.dma_sources_max} tensors",
+            lambda i, t: 2 <= len(i.srcs) <= t.dma_sources_max,
             f"{_SOURCE}; of one source it says a copy, the migration guide to 0.3 an addition to dst",
             error=ArgumentError,
             fix="to add one tensor to dst, pass both in srcs; to copy it, use nisa.dma_copy; add more than 16 in steps",

@@ -19,6 +19,7 @@ from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
 from nki.isa.rules.operands import buffer, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, AluOp
+from nki.target.memory_spaces import ACCESS_PATTERN_DIMS
 from nki.target.model import Target
 
 Pattern = tuple[tuple[int, int], ...]
@@ -28,7 +29,7 @@ _WORD = range(-(1 << 31), 1 << 31)
 
 def _well_formed(i: Any) -> bool:
     pattern: tuple[Any, ...] = i.pattern
-    return 1 <= len(pattern) <= 4 and all(
+    return 1 <= len(pattern) < ACCESS_PATTERN_DIMS and all(
         isinstance(pair, tuple) and _pair(cast(tuple[Any, ...], pair)) for pair in pattern
     )
 

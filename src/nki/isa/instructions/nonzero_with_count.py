@@ -13,9 +13,9 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
-from nki.isa.instructions.gather import CORE
 from nki.isa.rules.operands import buffer, dtypes, exists_from, rule, same_partitions, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import GPSIMD_CORE
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.nonzero_with_count"
@@ -24,7 +24,10 @@ _WORD = range(-(1 << 31), 1 << 31)
 
 def _first(access: Access) -> Access:
     """The first partition of every GpSimd core."""
-    shape, strides = (-(-access.partitions // CORE), *access.shape[1:]), (CORE * access.strides[0], *access.strides[1:])
+    shape, strides = (
+        (-(-access.partitions // GPSIMD_CORE), *access.shape[1:]),
+        (GPSIMD_CORE * access.strides[0], *access.strides[1:]),
+    )
     return Access(access.tensor, access.offset, shape, strides, access.dtype)
 
 

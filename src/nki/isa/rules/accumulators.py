@@ -14,10 +14,10 @@ from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.ir.algebra import Algebra
 from nki.ir.effects import EngineState, ImplicitOperand
 from nki.ir.instruction import Rule
-from nki.ir.rng_state import LANES
 from nki.ir.types import Access
 from nki.isa.rules.operands import rule
 from nki.isa.tables.enums import reduce_cmd
+from nki.target.memory_spaces import LANES
 
 SCALAR: Final = "scalar.reduce"
 """The Scalar engine's registers, which ``activation``, ``activation_reduce`` and ``activate2`` share."""

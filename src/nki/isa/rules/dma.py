@@ -48,7 +48,7 @@ PRIORITY = (
     Rule(
         "DM03",
         "priority={i.priority} is not one of 0, 1, 2, 3",
-        lambda i, t: i.priority is None or i.priority in (0, 1, 2, 3),
+        lambda i, t: i.priority is None or i.priority in range(t.dma_priorities),
         _REFERENCE,
         ArgumentError,
         "pass 0 (most urgent) to 3, or None",

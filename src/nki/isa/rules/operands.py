@@ -11,6 +11,7 @@ from nki.base.errors import DTypeError, EngineError, GenerationError, MemoryRegi
 from nki.ir.instruction import Inst, Rule
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.enums import engine
+from nki.target.memory_spaces import start_partitions
 from nki.target.model import Target
 
 REFERENCE = "NKI reference, nki.isa."
@@ -70,7 +71,7 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
             "TL03",
             f"{name} '{i}.name}}' starts at partition {i}.start_partition}} and has {i}.partitions}} partitions: "
             "up to 32 may start at 0, 32, 64 or 96, up to 64 at 0 or 64, more only at 0",
-            _about(name, lambda tile, t: tile.start_partition in starts(tile.partitions)),
+            _about(name, lambda tile, t: tile.start_partition in start_partitions(t, tile.partitions)),
             _ARCH,
             PartitionError,
             "move the tile to an allowed start partition, or split it",
@@ -93,11 +94,6 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
             "use a plain float or integer dtype",
         ),
     )
-
-
-def starts(partitions: int) -> tuple[int, ...]:
-    """Partitions at which a tile of this many partitions may start (architecture guide)."""
-    return (0, 32, 64, 96) if partitions <= 32 else (0, 64) if partitions <= 64 else (0,)
 
 
 def converts(code: str, source: str) -> Rule:
@@ -343,12 +339,17 @@ def exists_from(generation: int, source: str) -> Rule:
 
 def elements(name: str, least: int, most: int, source: str) -> Rule:
     """The tile has from ``least`` to ``most`` elements per partition."""
+    count = f"exactly {least}" if least == most else f"{least} to {most}"
+    return elements_within(name, lambda t: range(least, most + 1), count, source)
+
+
+def elements_within(name: str, allowed: Callable[[Target], range], count: str, source: str) -> Rule:
+    """The tile has a number of elements per partition that the target allows; ``count`` says it in an error text."""
 
     def ok(i: Inst, t: Target) -> bool:
         tile = _tile(i, name)
-        return tile is None or least <= tile.free_elements <= most
+        return tile is None or tile.free_elements in allowed(t)
 
-    count = f"exactly {least}" if least == most else f"{least} to {most}"
     return Rule(
         "EL01",
         f"{name} '{{i.{name}.name}}' {{i.{name}.shape}} has {{i.{name}.free_elements}} elements per partition; it must "
