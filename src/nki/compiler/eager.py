@@ -177,7 +177,7 @@ def run(
 
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
-    verify.Verify().check(kernel, target)
+    verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         launch.finish(kernel.outputs)
     for core in kernel.cores:

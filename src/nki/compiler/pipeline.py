@@ -65,8 +65,8 @@ def run_stages(
 ) -> Program:
     """Run ``stages`` in order, ``stop`` the last one, and check the result of each."""
     for stage in stages:
-        program = stage.run(program, target)
-        stage.check(program, target)
+        before, program = program, stage.run(program, target)
+        stage.check(before, program, target)
         observe(stage.name, program)
         if stage.name == stop:
             break

@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
@@ -243,6 +243,11 @@ class Inst(NkiInstruction):
             key = self._key = self.signature()
         return key
 
+    @staticmethod
+    def keys(instructions: Iterable[Inst]) -> list[tuple[Any, ...]]:
+        """The :meth:`key` of each instruction, at half the price of the calls."""
+        return [inst._key or inst.key() for inst in instructions]
+
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position with some fields changed."""
         values = self.__dict__
@@ -255,7 +260,9 @@ class Inst(NkiInstruction):
         return fresh
 
     def with_schedule(self, **changes: Any) -> Inst:
-        """A copy with the same arguments and another label, edges, queue or waits."""
+        """A copy with the same arguments and another label, edges, queue or waits; the :meth:`key` object is shared."""
+        if self._key is None:
+            self.key()
         fresh = self.__class__.__new__(self.__class__)
         fresh.__dict__ = self.__dict__ | changes
         return fresh

@@ -33,9 +33,9 @@ class Accumulate(CoreStage):
             return core
         return core.with_body(_decided(core.body, PsumState(target)))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No matmul is undecided."""
-        undecided = [inst for inst in program.instructions() if inst.accumulates is None]
+        undecided = [inst for inst in after.instructions() if inst.accumulates is None]
         assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"
 
 

@@ -57,9 +57,9 @@ class Allocate(CoreStage):
             raise error.at(inst.where.span, inst.where.stack)
         return replace(core, placement=addresses)
 
-    def check(self, program: Program, target: Target) -> None:
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap."""
-        for core in program.cores:
+        for core in after.cores:
             _check_addresses(core, target, self.check_overlap)
 
 

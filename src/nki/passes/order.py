@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from nki.analysis.dependence import ReachingAccesses
 from nki.analysis.memory_effects import annotate_effects, effects_of
+from nki.base import knobs
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
@@ -23,6 +24,7 @@ from nki.ir.ordering import Edge, display_name, edges
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access
+from nki.passes import reordering
 from nki.target.model import Target
 
 Level = dict[int, list[tuple[Statement, Statement, Edge]]]
@@ -50,14 +52,16 @@ class Order(CoreStage):
             levels.setdefault(id(producer[-1]) if producer else 0, []).append((inside, edge.producer, edge))
         return core.with_body(_ordered(core, core.body, 0, levels))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Every instruction follows all those that its edges name."""
-        for core in program.cores:
-            seen: set[str] = set()
-            for inst in core.instructions():
-                assert seen.issuperset(inst.ordered_after), f"{inst!r} stands before {set(inst.ordered_after) - seen}"
-                if inst.label:
-                    seen.add(inst.label)
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Each core keeps its instructions, and each instruction follows those that its edges name.
+
+        ``OPEN_NKI_CHECK_STAGES=1`` also checks that the dependences of ``before`` are kept.
+        """
+        for old, new in zip(before.cores, after.cores, strict=True):
+            reordering.check_same_instructions(old, new)
+            reordering.check_edges(new)
+            if knobs.check_stages():
+                reordering.check_dependences(old, new)
 
 
 def _ordered(core: CoreProgram, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:

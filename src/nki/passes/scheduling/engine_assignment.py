@@ -7,6 +7,7 @@ instruction goes to one of the rings; all rings share the DMA engines.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -124,11 +125,36 @@ class Assignment:
             assigned.append(candidate)
         return queues, assigned
 
+    def is_candidate(self, inst: Inst) -> bool:
+        """Test if the queue of ``inst`` is that of a candidate."""
+        queues = [candidate.queue for candidate in self.candidates(inst)]
+        return inst.queue in (self.rings if queues == [DMA] else queues)
+
+    def undeclared(self, instructions: Iterable[Inst]) -> list[Inst]:
+        """The instructions without a queue, or with one that is not of an engine that they declare and request.
+
+        A necessary condition of :meth:`is_candidate`, without the rules and the estimates of the instructions.
+        """
+        instructions = list(instructions)
+        # By id, since the hash of an engine is several times as slow.
+        rows = [(inst.__class__, id(inst.__dict__.get("engine")), inst.queue) for inst in instructions]
+        illegal = {
+            row for row, inst in dict(zip(rows, instructions, strict=True)).items() if not self._is_declared(inst)
+        }
+        return [inst for row, inst in zip(rows, instructions, strict=True) if row in illegal] if illegal else []
+
+    def _is_declared(self, inst: Inst) -> bool:
+        requested = inst.engine_choice
+        if engine.dma in inst.engines:
+            return inst.queue in self.rings
+        if requested is None:
+            return inst.queue == inst.engines[0].name
+        return inst.queue in [one.name for one in (inst.engines if requested is engine.unknown else (requested,))]
+
     def check(self, inst: Inst) -> None:
         """Raise :class:`QueueError` unless the queue that ``inst`` has can run it."""
-        able = [candidate.queue for candidate in self.candidates(inst)]
-        fits = inst.queue in self.rings if able == [DMA] else inst.queue in able
-        if not fits:
+        if not self.is_candidate(inst):
+            able = [candidate.queue for candidate in self.candidates(inst)]
             words = f"dma.0 to {self.rings[-1]}" if able == [DMA] else " or ".join(able)
             error = QueueError(
                 f"{display_name(inst)} is on queue '{inst.queue}', which cannot run it",
