@@ -86,7 +86,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     whole = common.intersection(*fills)
     cores: list[LinkedCore] = []
     for rank, core in enumerate(program.cores):
-        storage = Storage(core, program.signature, shared, layout)
+        storage = Storage(core, program.signature, shared, layout, fills[rank])
         table = _Table(
             storage, compiled, numbers, fills[rank] - common, _Peers(rank, len(program.cores), storage.free_slot)
         )
