@@ -1,4 +1,4 @@
-"""Verifies one tensor: rank, size, and the address that a kernel asks for, against the memories of a target."""
+"""Verify one tensor: rank, size, and the address that a kernel asks for, against the memories of a target."""
 
 from __future__ import annotations
 

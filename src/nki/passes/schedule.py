@@ -68,7 +68,7 @@ class Schedule(CoreStage):
         assignment = Assignment(target)
         for old, new in zip(before.cores, after.cores, strict=True):
             reordering.check_same_instructions(old, new)
-            illegal = assignment.undeclared(new.instructions())
+            illegal = assignment.undeclared(new)
             if knobs.check_stages():
                 illegal += [inst for inst in new.instructions() if not assignment.is_candidate(inst)]
                 reordering.check_edges(new)

@@ -29,7 +29,7 @@ def _added(i: Any) -> list[Access]:
 
 
 def _reaches(i: Any) -> bool:
-    """Whether one side of a read-modify-write is rows in HBM, and the other a tile in SBUF."""
+    """True if one side of a read-modify-write is rows in HBM, and the other a tile in SBUF."""
     tile = next(iter(_added(i)), i.dst) if is_row_indexed(i.dst) else i.dst
     return tile.buffer is Buffer.sbuf and not is_row_indexed(tile)
 
@@ -182,10 +182,10 @@ class DmaCompute(Inst):
     def sample(cls, draw: Draw) -> DmaCompute:
         partitions, free = draw.partitions(), draw.free()
         shape = (free, partitions) if draw.flag() else (partitions * free,)
-        made = [
+        tensors = [
             draw.tile(partitions, free, draw.choice(COMPUTING))
             if draw.flag()
             else draw.hbm(shape, draw.choice(COMPUTING))
             for _ in range(draw.choice((3, 3, 4, 6)))
         ]
-        return cls(made[0], tuple(made[1:]), named("add"))
+        return cls(tensors[0], tuple(tensors[1:]), named("add"))

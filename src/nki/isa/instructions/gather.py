@@ -25,8 +25,8 @@ class NcNGather(Inst):
     """``dst[p, i] = data[p, indices[p, i]]``, free dimensions counted as one.
 
     All tiles are in SBUF; ``indices`` is uint32 and has as many elements per partition as ``dst``, which has the dtype
-    of ``data``. Bits are moved unchanged. What an index outside the partition gives is undefined: here it is what
-    memory holds before anyone writes it.
+    of ``data``. Bits are moved unchanged. An index outside the partition gives an undefined element: here it is
+    the initial contents of the memory.
     """
 
     dst: Out[Tile]
@@ -69,8 +69,8 @@ class LocalGather(Inst):
     The list is the group's part of ``index`` (uint16), down its 16 partitions first; ``num_valid_indices`` cuts it off.
     For each number in it, a partition of ``dst`` receives ``num_elem_per_idx`` (1, 2, 4, 8, 16 or 32) elements of its
     own partition of ``src_buffer`` from that element on, free dimensions counted as one. All tiles are in SBUF and have
-    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. What lies outside the
-    partition is undefined: here it is what memory holds before anyone writes it.
+    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. Elements outside
+    the partition are undefined: here they are the initial contents of the memory.
     """
 
     dst: Out[Tile]

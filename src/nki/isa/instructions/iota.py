@@ -174,9 +174,9 @@ class AffineSelect(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        chosen = m.alu(self.cmp_op.name, _positions(m, self), m.const(0, int32))
+        selected = m.alu(self.cmp_op.name, _positions(m, self), m.const(0, int32))
         yes = m.cast(m.load(self.on_true_tile), self.dst.dtype)
-        m.store(self.dst, m.select(chosen, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
+        m.store(self.dst, m.select(selected, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
 
     def cost(self, target: Target) -> Estimate:
         """``150 + N`` GpSimd cycles for N elements per partition."""

@@ -83,7 +83,7 @@ def _repeating(draw: Draw) -> Any:
 
 @instruction(engines=(enums.engine.vector,))
 class NcFindIndex8(Inst):
-    """Where in its partition of ``data`` each of the eight ``vals`` is, counted from 0; all ones if it is nowhere.
+    """The position of each of the eight ``vals`` in its partition of ``data``, counted from 0; all ones if absent.
 
     Compared as float32 numbers: NaN is nowhere, the two zeros are equal. The first of several equal ``vals`` gets the
     first place of that value, the next one the next. ``data`` has 8 to 16384 elements per partition, ``vals`` and

@@ -56,7 +56,7 @@ def _tiling_ok(i: Any, t: Target) -> bool:
 
 
 def _in_one_bank(dst: Access, t: Target) -> bool:
-    """Whether every partition's bytes lie in one PSUM bank, given that tensors in PSUM start at one."""
+    """True if every partition's bytes lie in one PSUM bank, given that tensors in PSUM start at one."""
     size = dst.dtype.itemsize
     first = dst.offset % dst.partition_step
     last = first + sum((n - 1) * step for n, step in zip(dst.shape[1:], dst.strides[1:], strict=True))

@@ -1,4 +1,4 @@
-"""``nisa.nonzero_with_count``: which elements are not zero."""
+"""``nisa.nonzero_with_count``: positions of the elements that are not zero."""
 
 from __future__ import annotations
 
@@ -74,13 +74,13 @@ class NonzeroWithCount(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        found = m.nonzero(m.load(_first(self.src)))
-        moved = m.integer("add", found, m.const(self.index_offset, int32), int32)
-        real = m.alu("greater_equal", found, m.const(0, int32))
-        listed = m.select(real, moved, m.const(self.padding_val, int32))
+        positions = m.nonzero(m.load(_first(self.src)))
+        moved = m.integer("add", positions, m.const(self.index_offset, int32), int32)
+        valid = m.alu("greater_equal", positions, m.const(0, int32))
+        listed = m.select(valid, moved, m.const(self.padding_val, int32))
         place = m.iota(((1, self.dst.free_elements),), 0, 0, 1)
         last = m.alu("equal", place, m.const(self.src.free_elements, int32))
-        m.store(_first(self.dst), m.select(last, found, listed))
+        m.store(_first(self.dst), m.select(last, positions, listed))
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, N) + issue`` GpSimd cycles for N elements per partition."""

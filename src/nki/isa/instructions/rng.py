@@ -60,8 +60,8 @@ def _words(i: Any) -> int:
 
 
 def _gpsimd(i: Any) -> bool:
-    chosen = i.engine_choice
-    return chosen is _E.gpsimd or (chosen is _E.unknown and i.engines[0] is _E.gpsimd)
+    engine = i.engine_choice
+    return engine is _E.gpsimd or (engine is _E.unknown and i.engines[0] is _E.gpsimd)
 
 
 def _generators(operand: str | None) -> ImplicitOperand:

@@ -30,7 +30,7 @@ def _snake(access: Access, first: int, columns: int, partitions: int = GPSIMD_CO
 
 @instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: True))
 class Topk(Inst):
-    """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
+    """The K largest of ``n`` numbers, and their positions, for each group of 16 partitions.
 
     A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
     s // 16. Of its first ``n`` the K largest go to ``val_dst`` in ascending order, and their numbers s to ``idx_dst``,
@@ -105,11 +105,11 @@ class Topk(Inst):
         count = self.val_dst.free_elements
         places = m.ranked(numbers, count)
         whole, rest = divmod(count, GPSIMD_CORE)
-        for target, found in ((self.val_dst, m.gather(numbers, places)), (self.idx_dst, m.narrow(places, uint32))):
+        for target, results in ((self.val_dst, m.gather(numbers, places)), (self.idx_dst, m.narrow(places, uint32))):
             if whole:
-                m.store(_snake(target, 0, whole), m.strided(found, 0, 1, whole * GPSIMD_CORE))
+                m.store(_snake(target, 0, whole), m.strided(results, 0, 1, whole * GPSIMD_CORE))
             if rest:
-                m.store(_snake(target, whole, 1, rest), m.strided(found, whole * GPSIMD_CORE, 1))
+                m.store(_snake(target, whole, 1, rest), m.strided(results, whole * GPSIMD_CORE, 1))
 
     def cost(self, target: Target) -> Estimate:
         """``4 n + K + issue`` GpSimd cycles: K results per partition of ``val_dst``."""

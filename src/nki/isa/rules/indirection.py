@@ -1,4 +1,4 @@
-"""The rules of tensor indirection: which operands may be indirect views, on which engines, and where they start."""
+"""Rules of tensor indirection: the operands that may be indirect views, their engines and start partitions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def views(inst: Inst) -> list[str]:
 
 
 def indirect(value: Any) -> bool:
-    """Whether an argument is an indirect view."""
+    """True if an argument is an indirect view."""
     return isinstance(value, Access) and is_element_indexed(value)
 
 

@@ -1,4 +1,4 @@
-"""How the scales of MX tiles lie in SBUF, and the rules about that.
+"""Layout of the scales of MX tiles in SBUF, and its rules.
 
 A scale belongs to a group of 8 partitions and one packed element (four numbers) of each, so that 32 partitions, a
 quadrant, have four partitions of scales. Those lie in the same quadrant as the data, on its first four partitions or
@@ -44,7 +44,7 @@ def spread(scale: Access, partitions: int) -> Access:
 
 
 def needed(partitions: int) -> int:
-    """How many partitions from its first on a scale tile must have for so many partitions of data."""
+    """Partitions of a scale tile, from the first on, that so many partitions of data need."""
     return partitions // QUADRANT * QUADRANT - QUADRANT + PER_QUADRANT
 
 
@@ -121,7 +121,7 @@ def quarters(tile: Access, index: int) -> Access:
 
 
 def in_fours(tile: Access) -> bool:
-    """Whether four elements that follow each other in ``tile`` are always equally far apart in memory."""
+    """True if four elements that follow each other in ``tile`` are always equally far apart in memory."""
     return _joined(tile)[0][-1] % 4 == 0
 
 

@@ -1,4 +1,4 @@
-"""Rules that several instructions share, made for the field names that they are given."""
+"""Rules shared by several instructions, as functions of the names of the fields that they check."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def converts(code: str, source: str) -> Rule:
 
 
 def holds(dtype: DType, value: float) -> bool:
-    """Whether a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
+    """True if a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
     if not dtype.is_integer:
         return True
     low = -dtype.largest - 1 if dtype.kind == "i" else 0
@@ -121,8 +121,8 @@ def same_partitions(first: str, *others: str) -> Rule:
 
     def ok(i: Inst, t: Target) -> bool:
         want = _tile(i, first)
-        found = [tile for name in others if (tile := _tile(i, name)) is not None]
-        return want is None or all(tile.partitions == want.partitions for tile in found)
+        tiles = [tile for name in others if (tile := _tile(i, name)) is not None]
+        return want is None or all(tile.partitions == want.partitions for tile in tiles)
 
     return Rule(
         "SP01",
@@ -138,8 +138,8 @@ def same_elements(first: str, *others: str) -> Rule:
 
     def ok(i: Inst, t: Target) -> bool:
         want = _tile(i, first)
-        found = [tile for name in others if (tile := _tile(i, name)) is not None]
-        return want is None or all(tile.free_elements == want.free_elements for tile in found)
+        tiles = [tile for name in others if (tile := _tile(i, name)) is not None]
+        return want is None or all(tile.free_elements == want.free_elements for tile in tiles)
 
     return Rule(
         "SE01",
@@ -274,11 +274,11 @@ def bit_types(op: str, *names: str) -> Rule:
     """A bit operator sees integers of one width."""
 
     def ok(i: Inst, t: Target) -> bool:
-        chosen = getattr(i, op)
-        if chosen is None or chosen.alu is None or not chosen.alu.bits:
+        operator = getattr(i, op)
+        if operator is None or operator.alu is None or not operator.alu.bits:
             return True
-        found = [tile.dtype for name in names if (tile := _tile(i, name)) is not None]
-        return all(d.is_integer and d.itemsize == found[0].itemsize for d in found)
+        types = [tile.dtype for name in names if (tile := _tile(i, name)) is not None]
+        return all(d.is_integer and d.itemsize == types[0].itemsize for d in types)
 
     return Rule(
         "DT01",
@@ -381,8 +381,14 @@ def float_operand(name: str, op: str) -> Rule:
     """A vector operand of an arithmetic operator is float32."""
 
     def ok(i: Inst, t: Target) -> bool:
-        tile, chosen = _tile(i, name), getattr(i, op)
-        return tile is None or chosen is None or chosen.alu is None or chosen.alu.bits or tile.dtype.name == "float32"
+        tile, operator = _tile(i, name), getattr(i, op)
+        return (
+            tile is None
+            or operator is None
+            or operator.alu is None
+            or operator.alu.bits
+            or tile.dtype.name == "float32"
+        )
 
     return Rule(
         "DT02",
@@ -398,8 +404,8 @@ def same_dtype(first: str, *others: str) -> Rule:
     """All named tiles have one dtype: the instruction moves elements as they are."""
 
     def ok(i: Inst, t: Target) -> bool:
-        found = {tile.dtype for name in (first, *others) if (tile := _tile(i, name)) is not None}
-        return len(found) < 2
+        types = {tile.dtype for name in (first, *others) if (tile := _tile(i, name)) is not None}
+        return len(types) < 2
 
     return Rule(
         "DT05",

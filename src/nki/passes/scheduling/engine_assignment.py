@@ -7,7 +7,6 @@ instruction goes to one of the rings; all rings share the DMA engines.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,6 +14,7 @@ from nki.base.errors import QueueError
 from nki.cost.engines import share_memory
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
+from nki.ir.program import CoreProgram
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -130,26 +130,25 @@ class Assignment:
         queues = [candidate.queue for candidate in self.candidates(inst)]
         return inst.queue in (self.rings if queues == [DMA] else queues)
 
-    def undeclared(self, instructions: Iterable[Inst]) -> list[Inst]:
+    def undeclared(self, core: CoreProgram) -> list[Inst]:
         """The instructions without a queue, or with one that is not of an engine that they declare and request.
 
         A necessary condition of :meth:`is_candidate`, without the rules and the estimates of the instructions.
         """
-        instructions = list(instructions)
         # By id, since the hash of an engine is several times as slow.
-        rows = [(inst.__class__, id(inst.__dict__.get("engine")), inst.queue) for inst in instructions]
-        illegal = {
-            row for row, inst in dict(zip(rows, instructions, strict=True)).items() if not self._is_declared(inst)
-        }
-        return [inst for row, inst in zip(rows, instructions, strict=True) if row in illegal] if illegal else []
+        rows = {(inst.__class__, id(inst.__dict__.get("engine")), inst.queue) for inst in core.instructions()}
+        requested: dict[int, Any] = {id(one): one for one in engine}
+        illegal = {row for row in rows if not self._is_declared(row[0], requested.get(row[1]), row[2])}
+        if not illegal:
+            return []
+        return [i for i in core.instructions() if (i.__class__, id(i.__dict__.get("engine")), i.queue) in illegal]
 
-    def _is_declared(self, inst: Inst) -> bool:
-        requested = inst.engine_choice
-        if engine.dma in inst.engines:
-            return inst.queue in self.rings
+    def _is_declared(self, kind: type[Inst], requested: Any, queue: str) -> bool:
+        if engine.dma in kind.engines:
+            return queue in self.rings
         if requested is None:
-            return inst.queue == inst.engines[0].name
-        return inst.queue in [one.name for one in (inst.engines if requested is engine.unknown else (requested,))]
+            return queue == kind.engines[0].name
+        return queue in [one.name for one in (kind.engines if requested is engine.unknown else (requested,))]
 
     def check(self, inst: Inst) -> None:
         """Raise :class:`QueueError` unless the queue that ``inst`` has can run it."""

@@ -70,7 +70,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     several = len(program.cores) > 1
     shared = program.shared() if several else []
     unique: dict[Key, tuple[int, Inst]] = {}
-    numbers: dict[int, int] = {}
+    numbers: dict[int, int] = {}  # by id: parts of an expansion are in no program, and have no number in one
     for core in program.cores:
         for part in _parts(core):
             inst = layout.physical(part)
@@ -86,7 +86,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     whole = common.intersection(*fills)
     cores: list[LinkedCore] = []
     for rank, core in enumerate(program.cores):
-        storage = Storage(core, program.signature, shared, layout)
+        storage = Storage(core, program.signature, shared, layout, fills[rank])
         table = _Table(
             storage, compiled, numbers, fills[rank] - common, _Peers(rank, len(program.cores), storage.free_slot)
         )
