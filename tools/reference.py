@@ -35,8 +35,8 @@ from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE, AluRow
 from nki.isa.tables.operators import OPS
 from nki.jit import Kernel
-from tests.errors.golden import MARK as REPORT
-from tests.errors.golden import Golden, golden
+from tests.support.golden_reports import MARK as REPORT
+from tests.support.golden_reports import Golden, golden
 
 FOLDER = Path(__file__).parent.parent
 NOTE = "Generated from the source by `make docs`; edit the declarations instead.\n"

@@ -11,7 +11,7 @@ from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.ir.instruction import Inst
 from tests.analysis.byte_model import depend, touched
 from tests.passes import programs
-from tests.passes.playing import compiled
+from tests.support.interleaved_run import compiled
 
 
 @settings(max_examples=15)

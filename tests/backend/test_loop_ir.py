@@ -14,7 +14,7 @@ from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
 from nki.target import GEN4
-from tests.isa import harness
+from tests.support import instruction_bench
 
 GOLDEN = Path(__file__).parent / "golden"
 MNEMONICS = (
@@ -36,7 +36,7 @@ MNEMONICS = (
 def lowered(mnemonic: str) -> str:
     """A sample of the instruction, and its loop IR."""
     draw = Draw(random.Random(f"loop ir of {mnemonic}"), GEN4)
-    samples = (harness.sample(REGISTRY[mnemonic], draw) for _ in range(1000))
+    samples = (instruction_bench.sample(REGISTRY[mnemonic], draw) for _ in range(1000))
     inst = next(inst for inst in samples if all(a.size > 4 for a in inst.accesses()[:2]))
     return f"{show_inst(inst)}\n{show_loops(lower(inst, aliases(inst)))}"
 

@@ -21,9 +21,9 @@ from nki.ir.sample import Draw
 from nki.ir.types import Tensor
 from nki.numerics.jit import engine
 from nki.target import GEN4
-from tests.isa import harness
+from tests.support import instruction_bench
 
-SAMPLES = max(3, harness.EXAMPLES // 12)
+SAMPLES = max(3, instruction_bench.EXAMPLES // 12)
 """Instructions per mnemonic."""
 EVERY = (1 << 63) - 1
 WHOLE = {
@@ -45,12 +45,12 @@ WHOLE = {
 
 def instructions(mnemonic: str) -> Iterator[Inst]:
     """Instructions that can be split, some of them with operands that share memory."""
-    draw = Draw(harness.source(mnemonic, "partitions"), GEN4)
+    draw = Draw(instruction_bench.source(mnemonic, "partitions"), GEN4)
     chosen = 0
     for number in range(40 * SAMPLES):
-        inst: Inst | None = harness.sample(REGISTRY[mnemonic], draw)
+        inst: Inst | None = instruction_bench.sample(REGISTRY[mnemonic], draw)
         if number % 3:
-            inst = (harness.in_place, harness.crowded)[number % 3 - 1](inst, draw)
+            inst = (instruction_bench.in_place, instruction_bench.crowded)[number % 3 - 1](inst, draw)
         if inst is None or inst.indexed_by():
             continue
         if emit(ir.Module("sample"), "r", inst).partitions:
@@ -74,7 +74,7 @@ class Call:
 
     def fill(self, rng: np.random.Generator) -> dict[Tensor, Any]:
         """Random contents of every tensor."""
-        return {tensor: harness.contents(tensor.dtype, tensor.shape, rng) for tensor in self.tensors}
+        return {tensor: instruction_bench.contents(tensor.dtype, tensor.shape, rng) for tensor in self.tensors}
 
     def run(self, contents: dict[Tensor, Any], ranges: Sequence[tuple[int, int]]) -> list[bytes]:
         """The tensors after a call per range, each with scratch memory of its own."""
@@ -113,9 +113,9 @@ def splits(partitions: int) -> Iterator[list[tuple[int, int]]]:
         yield ranges[::-1]
 
 
-@pytest.mark.parametrize("mnemonic", [name for name in harness.WRITING if name != "sendrecv"])
+@pytest.mark.parametrize("mnemonic", [name for name in instruction_bench.WRITING if name != "sendrecv"])
 def test_ranges_give_the_bits_of_one_call(mnemonic: str) -> None:
-    rng = np.random.default_rng(harness.source(mnemonic, "contents").getrandbits(64))
+    rng = np.random.default_rng(instruction_bench.source(mnemonic, "contents").getrandbits(64))
     insts = list(instructions(mnemonic))
     assert bool(insts) == (mnemonic not in WHOLE)
     for call in calls(insts):

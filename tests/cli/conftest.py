@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import KERNELS, Ran
+from tests.support.command_line import KERNELS, Ran
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 import nki.language as nl
 from nki.base import dtype as dtypes
 from nki.cli.arguments import FILLS, TensorArgument, parse
-from tests.cli.command import complaint
+from tests.support.command_line import complaint
 
 
 @pytest.mark.parametrize("dtype", [d.name for d in dtypes.ALL if d.computes])

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from nki.compiler.cache import store
-from tests.ir.programs import KERNEL
+from tests.support.program_text import KERNEL
 
 
 @pytest.fixture

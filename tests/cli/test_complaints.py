@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from nki.base.version import version
-from tests.cli.command import KERNELS, SHAPE, complaint, dumped
+from tests.support.command_line import KERNELS, SHAPE, complaint, dumped
 
 
 def test_error_of_a_kernel_is_text_without_a_traceback(file, nki):

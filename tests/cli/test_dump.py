@@ -14,7 +14,7 @@ import pytest
 
 from nki.compiler.pipeline import STAGES
 from nki.ir.text import artifact, parser
-from tests.cli.command import KERNELS, SHAPE, dumped, report
+from tests.support.command_line import KERNELS, SHAPE, dumped, report
 
 
 @pytest.mark.parametrize("stage", ["specialise", *(stage.name for stage in STAGES)])

@@ -8,7 +8,7 @@ from nki.base.errors import NkiError
 from nki.describe.rules import grouped
 from nki.ir.instruction import REGISTRY
 from nki.isa.tables.operators import OPS
-from tests.cli.command import complaint
+from tests.support.command_line import complaint
 
 
 def test_every_error_is_explained(nki):

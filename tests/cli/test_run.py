@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from nki.base.version import version
-from tests.cli.command import KERNELS, SHAPE, complaint, report
+from tests.support.command_line import KERNELS, SHAPE, complaint, report
 
 
 def test_run_reports_shapes_checksums_times_and_counts(file, nki):

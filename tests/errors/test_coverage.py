@@ -7,8 +7,7 @@ import pkgutil
 
 import nki
 from nki.base.errors import NkiError
-
-from .golden import golden
+from tests.support.golden_reports import golden
 
 
 def registry() -> set[str]:

@@ -24,7 +24,7 @@ from nki.compiler import pipeline
 from nki.frontend.errors import KernelErrors
 from nki.ir.types import TensorSpec
 from nki.target import find
-from tests.isa.harness import SEED, source
+from tests.support.instruction_bench import SEED, source
 
 from . import valid
 from .mutation import functions, mutated

@@ -22,8 +22,7 @@ from hypothesis import strategies as st
 from nki.base.errors import ArtifactError, NkiError
 from nki.compiler.executable import Executable
 from nki.ir.text import artifact
-
-from .programs import KERNEL, TEXT
+from tests.support.program_text import KERNEL, TEXT
 
 DATA = artifact.dumps(KERNEL)
 FIELDS: dict[str, Any] = msgpack.unpackb(DATA)

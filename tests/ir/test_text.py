@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from nki.base.errors import NkiError, TextError
 from nki.ir.program import Program
 from nki.ir.text import parser, printer
-
-from .programs import KERNEL, TEXT, accept, edited
+from tests.support.program_text import KERNEL, TEXT, accept, edited
 
 LINES = TEXT.splitlines()
 

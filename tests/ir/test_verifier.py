@@ -27,8 +27,7 @@ from nki.compiler.executable import Executable
 from nki.ir.program import Program
 from nki.ir.text import parser
 from nki.target import find
-
-from .programs import accept, edited
+from tests.support.program_text import accept, edited
 
 SMALL = """\
 kernel "small" target=trn2 grid=() version="1" {

@@ -23,14 +23,14 @@ from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Role, Tensor
 from nki.isa.api import freeze
 from nki.isa.tables.operators import Op, named
 from nki.target import Target
+from tests.support import instruction_bench
+from tests.support.instruction_bench import Array, Bench
 
-from . import harness
-from .harness import Array, Bench
 from .oracle import numerics, verdict
 
-ORACLES = {name: importlib.import_module(f"{__package__}.oracle.{name}") for name in harness.WRITING}
+ORACLES = {name: importlib.import_module(f"{__package__}.oracle.{name}") for name in instruction_bench.WRITING}
 Runner = Callable[..., list[Array]]
-COUNT = max(1, harness.EXAMPLES // 10)
+COUNT = max(1, instruction_bench.EXAMPLES // 10)
 """Samples per instruction and generation."""
 
 
@@ -103,7 +103,7 @@ def disagreement(
     got = tuple(made.at(after, a) for a in outs)
     asked = arguments(inst, made, before, generation)
     why = verdict.disagreement(judge(inst.mnemonic, outs), got if len(got) > 1 else got[0], written=written, **asked)
-    return None if why is None else f"seed {harness.SEED}: {why}: {show_inst(inst)}"
+    return None if why is None else f"seed {instruction_bench.SEED}: {why}: {show_inst(inst)}"
 
 
 # Random samples
@@ -130,19 +130,23 @@ def tame(inst: Inst, made: Bench, inputs: list[Array], rng: np.random.Generator)
         triples[..., 1] = rng.standard_normal(triples.shape[:2])
         triples[..., 2] = triples[..., 0] * rng.random(triples.shape[:2])
         triples[..., 1:][triples[..., 0] == 0] = 0
-        harness.window(inputs[index], data)[...] = triples.reshape(data.shape).view(np.uint32)
+        instruction_bench.window(inputs[index], data)[...] = triples.reshape(data.shape).view(np.uint32)
 
 
-@pytest.mark.parametrize(("mnemonic", "generation"), [p for p in harness.ON_GENERATIONS if p.values[0] in ORACLES])
+@pytest.mark.parametrize(
+    ("mnemonic", "generation"), [p for p in instruction_bench.ON_GENERATIONS if p.values[0] in ORACLES]
+)
 def test_random_samples(mnemonic: str, generation: Target) -> None:
-    choices = harness.source("oracle", mnemonic, generation.name)
+    choices = instruction_bench.source("oracle", mnemonic, generation.name)
     draw = Draw(choices, generation)
     rng = np.random.default_rng(choices.getrandbits(64))
-    made = harness.program([harness.sample(REGISTRY[mnemonic], draw) for _ in range(COUNT)], generation)
+    made = instruction_bench.program(
+        [instruction_bench.sample(REGISTRY[mnemonic], draw) for _ in range(COUNT)], generation
+    )
     before = made.fill(rng)
     for inst in made.trials:
         tame(inst, made, before, rng)
-    after = harness.run_reference(made.kernel, before)
+    after = instruction_bench.run_reference(made.kernel, before)
     reports = [disagreement(inst, made, before, after, generation) for inst in made.trials]
     assert not [r for r in reports if r]
 
@@ -234,18 +238,20 @@ def _tile(before: dict[Tensor, Array], name: str, array: Array, buffer: Buffer, 
     return Access.whole(tensor)
 
 
-@pytest.mark.parametrize("run", [harness.run_reference, harness.run_native], ids=["reference", "native"])
+@pytest.mark.parametrize(
+    "run", [instruction_bench.run_reference, instruction_bench.run_native], ids=["reference", "native"]
+)
 @pytest.mark.parametrize(("name", "asked"), VECTORS)
 def test_vectors(name: str, asked: dict[str, Any], run: Runner, request: pytest.FixtureRequest) -> None:
     case = request.node.callspec.id.rpartition("-")[0]
     inst, generation, contents = instruction(name, asked)
     if case in REFUSED:
         with pytest.raises(NkiError) as caught:
-            harness.program([inst], generation)
+            instruction_bench.program([inst], generation)
         assert caught.value.rule == REFUSED[case]
         return
     fresh = outputs(inst)[0].tensor if name.startswith("nc_matmul") and not asked.get("written", True) else None
-    made = harness.program([inst], generation, {fresh})
+    made = instruction_bench.program([inst], generation, {fresh})
     before = [contents[t] for t in made.tensors]
     why = disagreement(inst, made, before, run(made.kernel, before), generation, written=fresh is None)
     assert (why is not None) == (case in DEPARTURES), why

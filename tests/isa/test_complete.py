@@ -10,8 +10,8 @@ import pytest
 import nki.isa as nisa
 from nki.describe import instructions
 from nki.ir.instruction import REGISTRY
+from tests.support import instruction_bench
 
-from . import harness
 from .rule_cases import CASES
 from .test_against_oracle import ORACLES
 from .test_declaration import DOCUMENTED
@@ -41,7 +41,7 @@ def test_an_oracle_judges_what_it_writes(name: str) -> None:
         assert name in ("core_barrier", "device_print")
         return
     assert ORACLES[name].VECTORS and callable(ORACLES[name].oracle)
-    assert any(param.values[0] == name for param in harness.ON_GENERATIONS)
+    assert any(param.values[0] == name for param in instruction_bench.ON_GENERATIONS)
 
 
 @pytest.mark.parametrize("name", EVERY)

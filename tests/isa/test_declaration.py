@@ -19,8 +19,7 @@ from nki.ir.sample import Draw
 from nki.ir.types import In, Out, Role, Tile
 from nki.isa.stub import stub
 from nki.isa.tables.operators import OPS
-
-from . import harness
+from tests.support import instruction_bench
 
 # The parameters of the NKI reference, in its order; "=" marks those with a default value.
 DOCUMENTED = {
@@ -221,10 +220,10 @@ def test_one_mnemonic_has_one_declaration() -> None:
 
 def test_every_cost_says_where_it_is_from() -> None:
     for mnemonic, cls in REGISTRY.items():
-        for generation in (g for g in target.GENERATIONS if harness.exists(cls, g)):
-            draw = Draw(harness.source("cost", mnemonic), generation)
+        for generation in (g for g in target.GENERATIONS if instruction_bench.exists(cls, g)):
+            draw = Draw(instruction_bench.source("cost", mnemonic), generation)
             for _ in range(10):
-                estimate = harness.sample(cls, draw).cost(generation)
+                estimate = instruction_bench.sample(cls, draw).cost(generation)
                 assert 0 < estimate.occupancy <= estimate.latency and estimate.dependent >= 0
                 assert estimate.kind in ("docs", "measured", "guess") and len(estimate.source) > 10
                 assert estimate.resource in {engine.name for engine in cls.engines}

@@ -18,48 +18,50 @@ from nki.ir.text.parser import parse
 from nki.ir.text.printer import show
 from nki.ir.verifier import verify
 from nki.target import Target
+from tests.support import instruction_bench
 
-from . import harness
-
-ON_GENERATIONS = pytest.mark.parametrize(("mnemonic", "generation"), harness.ON_GENERATIONS)
-COUNT = max(1, harness.EXAMPLES // 5)
+ON_GENERATIONS = pytest.mark.parametrize(("mnemonic", "generation"), instruction_bench.ON_GENERATIONS)
+COUNT = max(1, instruction_bench.EXAMPLES // 5)
 """Samples per instruction, generation and test. Compiling one takes some 50 ms."""
 
 
 def draws(generation: Target, *what: str) -> Draw:
-    return Draw(harness.source(generation.name, *what), generation)
+    return Draw(instruction_bench.source(generation.name, *what), generation)
 
 
 @ON_GENERATIONS
 def test_samples_are_legal(mnemonic: str, generation: Target) -> None:
     draw = draws(generation, mnemonic, "legal")
     for _ in range(10 * COUNT):
-        verify(harness.sample(REGISTRY[mnemonic], draw), generation, {})
+        verify(instruction_bench.sample(REGISTRY[mnemonic], draw), generation, {})
 
 
 def agree(trials: list[Inst], generation: Target, what: str) -> None:
     """Native code and NumPy give the same bits for the same random contents, in two rounds."""
-    made = harness.program(trials, generation)
-    rng = np.random.default_rng(harness.source(what).getrandbits(64))
+    made = instruction_bench.program(trials, generation)
+    rng = np.random.default_rng(instruction_bench.source(what).getrandbits(64))
     for _ in range(2):
         inputs = made.fill(rng)
-        got, want = harness.run_native(made.kernel, inputs), harness.run_reference(made.kernel, inputs)
+        got, want = (
+            instruction_bench.run_native(made.kernel, inputs),
+            instruction_bench.run_reference(made.kernel, inputs),
+        )
         assert not list(made.differences(got, want))
 
 
 @ON_GENERATIONS
 def test_native_code_is_the_reference(mnemonic: str, generation: Target) -> None:
     draw = draws(generation, mnemonic, "native")
-    agree([harness.sample(REGISTRY[mnemonic], draw) for _ in range(COUNT)], generation, mnemonic)
+    agree([instruction_bench.sample(REGISTRY[mnemonic], draw) for _ in range(COUNT)], generation, mnemonic)
 
 
-@pytest.mark.parametrize("arrange", [harness.in_place, harness.crowded], ids=lambda f: f.__name__)
-@pytest.mark.parametrize("mnemonic", harness.WRITING)
+@pytest.mark.parametrize("arrange", [instruction_bench.in_place, instruction_bench.crowded], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("mnemonic", instruction_bench.WRITING)
 def test_reads_come_before_writes(mnemonic: str, arrange: Callable[[Inst, Draw], Inst | None]) -> None:
     generation = target.GEN4
     draw = draws(generation, mnemonic, arrange.__name__)
     # Most samples have dtypes or memories that cannot share a place.
-    found = [made for _ in range(200) if (made := arrange(harness.sample(REGISTRY[mnemonic], draw), draw))]
+    found = [made for _ in range(200) if (made := arrange(instruction_bench.sample(REGISTRY[mnemonic], draw), draw))]
     if (mnemonic, arrange.__name__) in CANNOT_OVERLAP:
         assert not found
         return
@@ -102,7 +104,9 @@ CANNOT_OVERLAP = {
 @ON_GENERATIONS
 def test_text_and_artifact_keep_the_kernel(mnemonic: str, generation: Target) -> None:
     draw = draws(generation, mnemonic, "text")
-    kernel = harness.program([harness.sample(REGISTRY[mnemonic], draw) for _ in range(COUNT)], generation).kernel
+    kernel = instruction_bench.program(
+        [instruction_bench.sample(REGISTRY[mnemonic], draw) for _ in range(COUNT)], generation
+    ).kernel
     text = show(kernel)
     again = parse(text)
     assert again == kernel
@@ -146,7 +150,7 @@ def registers(data: np.ndarray, commands: tuple[nisa.reduce_cmd | None, ...]) ->
 @pytest.mark.parametrize("number", range(6))
 def test_registers_last_from_one_activation_to_the_next(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # the first of them may find registers that nothing has set
-    source = harness.source("registers", number)
+    source = instruction_bench.source("registers", number)
     commands = tuple(source.choice(COMMANDS) for _ in range(8))
     rng = np.random.default_rng(source.getrandbits(64))
     data = rng.integers(-9, 10, (source.choice((1, 33, 128)), 7)).astype(np.float32)

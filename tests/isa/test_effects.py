@@ -18,8 +18,7 @@ from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
 from nki.isa.tables.operators import OPS
 from nki.target import GENERATIONS
-
-from . import harness
+from tests.support import instruction_bench
 
 SOURCE = Path(nki.isa.__file__).parent.parent
 CLASSES = {cls.__name__ for cls in REGISTRY.values()}
@@ -89,8 +88,8 @@ def test_the_rule_catches(text: str, reason: str) -> None:
 
 def drawn(name: str) -> Inst:
     cls = REGISTRY[name]
-    generation = next(t for t in GENERATIONS if harness.exists(cls, t))
-    return harness.sample(cls, Draw(random.Random(name), generation))
+    generation = next(t for t in GENERATIONS if instruction_bench.exists(cls, t))
+    return instruction_bench.sample(cls, Draw(random.Random(name), generation))
 
 
 @pytest.mark.parametrize("name", sorted(REGISTRY))

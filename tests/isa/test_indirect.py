@@ -29,13 +29,12 @@ from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.nc_matmul import NcMatmul
 from nki.isa.instructions.nc_matmul_mx import NcMatmulMx
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
-
-from . import harness
+from tests.support import instruction_bench
 
 Array = np.ndarray[Any, Any]
 MNEMONICS = sorted(name for name, cls in REGISTRY.items() if cls.effects.element_indexed)
 KINDS = (dt.uint16, dt.uint32, dt.int32)
-COUNT = max(6, harness.EXAMPLES // 4)
+COUNT = max(6, instruction_bench.EXAMPLES // 4)
 NARROW = (dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e5m2)
 
 
@@ -125,7 +124,7 @@ def plain(mnemonic: str, draw: Draw) -> Inst:
         return matmul(draw) if mnemonic == "nc_matmul" else matmul_mx(draw)
     cls = REGISTRY[mnemonic]
     for _ in range(1000):
-        made = harness.sample(cls, draw)
+        made = instruction_bench.sample(cls, draw)
         tiles = {n: a for n, (f, a) in enumerate(made.operands()) if f.name in cls.effects.element_indexed}
         if any(a.shape[0] % 16 or (mnemonic == "tensor_reduce" and a.ndim > 2) for a in tiles.values()):
             continue
@@ -271,7 +270,7 @@ def test_unwritten_elements_are_the_same_in_every_run() -> None:
     kernel = pipeline.compile(None, {}, target.GEN4, start=kernel)
     rng = np.random.default_rng(2)
     inputs = [rng.standard_normal((32, 24)).astype(np.float32), rng.integers(0, 24, (32, 2)).astype(np.uint16)]
-    native, eager = harness.run_native(kernel, inputs)[1], harness.run_reference(kernel, inputs)[1]
+    native, eager = instruction_bench.run_native(kernel, inputs)[1], instruction_bench.run_reference(kernel, inputs)[1]
     assert native.tobytes() == eager.tobytes()
     assert np.isnan(native).any() and (native == 1).any()
 
@@ -305,11 +304,11 @@ def of_addresses(inst: Any) -> bool:
 
 @pytest.mark.parametrize("mnemonic", MNEMONICS)
 def test_offsets_choose_elements(mnemonic: str) -> None:
-    choices = harness.source("indirect", mnemonic)
+    choices = instruction_bench.source("indirect", mnemonic)
     made = trials(mnemonic, Draw(choices, target.GEN4))
     rng = np.random.default_rng(choices.getrandbits(64))
     group = 32 if mnemonic.startswith("nc_") else 16
-    program = harness.program([trial.loose for trial in made], target.GEN4)
+    program = instruction_bench.program([trial.loose for trial in made], target.GEN4)
     contents = dict(zip(program.tensors, program.fill(rng), strict=True))
     for trial in made:
         for name, view in trial.views.items():
@@ -319,7 +318,10 @@ def test_offsets_choose_elements(mnemonic: str) -> None:
                 contents[index.tensor] = rng.integers(0, room(view), index.tensor.shape).astype(index.dtype.dtype)
             trial.lists[name] = contents[index.tensor][:, index.offset :]
     inputs = [contents[t] for t in program.tensors]
-    eager, native = harness.run_reference(program.kernel, inputs), harness.run_native(program.kernel, inputs)
+    eager, native = (
+        instruction_bench.run_reference(program.kernel, inputs),
+        instruction_bench.run_native(program.kernel, inputs),
+    )
     after = dict(zip(program.tensors, eager, strict=True))
     for tensor, array in zip(program.tensors, native, strict=True):
         same(array, after[tensor], tensor.dtype)
@@ -330,13 +332,13 @@ def test_offsets_choose_elements(mnemonic: str) -> None:
 
 def compare(made: list[Trial], contents: dict[Tensor, Array], after: dict[Tensor, Array], group: int) -> None:
     """``contents`` became ``after``: the same instructions on dense tiles, and loops, say what that should be."""
-    base = harness.program([trial.plain for trial in made], target.GEN4)
+    base = instruction_bench.program([trial.plain for trial in made], target.GEN4)
     for trial in made:
         for name, view in trial.views.items():
             tile = elements(contents[view.tensor], view)
             contents[getattr(trial.plain, name).tensor] = gathered(tile, trial.lists[name], view.shape[1], group)
     given = [contents[t] for t in base.tensors]
-    found = dict(zip(base.tensors, harness.run_reference(base.kernel, given), strict=True))
+    found = dict(zip(base.tensors, instruction_bench.run_reference(base.kernel, given), strict=True))
     for tensor, array in found.items():
         if tensor in after:
             same(after[tensor], array, tensor.dtype)

@@ -17,8 +17,8 @@ from nki.ir.text.parser import parse
 from nki.ir.text.printer import show
 from nki.ir.types import TensorSpec
 from nki.target import GEN2, GEN3, GEN4
+from tests.support import instruction_bench
 
-from . import harness
 from .oracle import xorwow
 from .oracle.set_rng_seed import finalise
 
@@ -216,7 +216,7 @@ def test_text_shows_the_generators_and_they_are_checked() -> None:
     assert "tensor vector.random : register uint32[128,24]" in text
     assert parse(text) == kernel
     data = np.ones((128, 8), np.float32)
-    for run in (harness.run_native, harness.run_reference):
+    for run in (instruction_bench.run_native, instruction_bench.run_reference):
         np.testing.assert_array_equal(run(parse(text), [data])[0], everything(data))
     for wrong in (" states=vector.random[0 | 24x128, 1x24]", "states=vector.random[0 | 24x128, 1x24]"):
         broken = text.replace(wrong, "" if wrong[0] == " " else "states=vector.random[0 | 24x64, 1x24]")
@@ -235,4 +235,4 @@ def test_registers_of_another_size_are_no_generators() -> None:
 def test_older_generations_have_the_same_numbers(target) -> None:
     shape = (4, 3)
     kernel = recorded(two_tiles, target, shape=shape, engine=nisa.engine.vector)
-    np.testing.assert_array_equal(harness.run_native(kernel, [])[0], two_tiles(shape, nisa.engine.vector))
+    np.testing.assert_array_equal(instruction_bench.run_native(kernel, [])[0], two_tiles(shape, nisa.engine.vector))

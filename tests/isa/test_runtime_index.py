@@ -22,12 +22,11 @@ from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.register import RegisterLoad
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.isa.tables.enums import oob_mode
-
-from . import harness
+from tests.support import instruction_bench
 
 FIXED = {"register_move", "register_load", "register_store", "dma_compute", "psum_zero"}
 """Instructions whose operands are registers, a single element of a tensor, at known addresses, or in PSUM only."""
-COUNT = max(1, harness.EXAMPLES // 10)
+COUNT = max(1, instruction_bench.EXAMPLES // 10)
 
 
 def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int] | None:
@@ -35,7 +34,7 @@ def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int]
     operands = [
         (slot, a)
         for slot, (f, a) in enumerate(inst.operands())
-        if f.name not in harness.REGISTERS and a.buffer is not Buffer.psum
+        if f.name not in instruction_bench.REGISTERS and a.buffer is not Buffer.psum
     ]
     if not operands:
         return None
@@ -55,26 +54,29 @@ def moved(inst: Inst, draw: Draw, number: int) -> tuple[Inst, Inst, Tensor, int]
     return inst.with_operands({slot: fixed}), inst.with_operands({slot: loose}), source, index
 
 
-@pytest.mark.parametrize("mnemonic", sorted(set(harness.WRITING) - FIXED))
+@pytest.mark.parametrize("mnemonic", sorted(set(instruction_bench.WRITING) - FIXED))
 def test_an_index_is_an_offset(mnemonic: str) -> None:
-    choices = harness.source("dynamic", mnemonic)
+    choices = instruction_bench.source("dynamic", mnemonic)
     draw = Draw(choices, target.GEN4)
     found = [
         made
         for n in range(COUNT)
-        if (made := moved(harness.sample(REGISTRY[mnemonic], draw), draw, n)) is not None
+        if (made := moved(instruction_bench.sample(REGISTRY[mnemonic], draw), draw, n)) is not None
     ]  # fmt: skip
     assert found
-    dynamic = harness.program([loose for _, loose, _, _ in found], target.GEN4)
-    static = harness.program([fixed for fixed, _, _, _ in found], target.GEN4)
+    dynamic = instruction_bench.program([loose for _, loose, _, _ in found], target.GEN4)
+    static = instruction_bench.program([fixed for fixed, _, _, _ in found], target.GEN4)
     filled = dynamic.fill(np.random.default_rng(choices.getrandbits(64)))
     contents = dict(zip(dynamic.tensors, filled, strict=True))
     for _, _, source, index in found:
         contents[source] = np.full((1, 1), index, source.dtype.dtype)
     inputs = [contents[t] for t in dynamic.tensors]
-    native, eager = harness.run_native(dynamic.kernel, inputs), harness.run_reference(dynamic.kernel, inputs)
+    native, eager = (
+        instruction_bench.run_native(dynamic.kernel, inputs),
+        instruction_bench.run_reference(dynamic.kernel, inputs),
+    )
     assert not list(dynamic.differences(native, eager))
-    fixed = harness.run_reference(static.kernel, [contents[t] for t in static.tensors])
+    fixed = instruction_bench.run_reference(static.kernel, [contents[t] for t in static.tensors])
     for tensor, array in zip(static.tensors, fixed, strict=True):
         assert array.tobytes() == native[dynamic.tensors.index(tensor)].tobytes() or tensor.dtype.is_float
         np.testing.assert_array_equal(
@@ -127,7 +129,7 @@ def test_rows_are_gathered_and_scattered_in_order(kind: dt.DType, both: bool) ->
         to = target_row if both else number
         if row < 9 and to < 7:
             want[to] = data[row, 1:5].astype(dt.bfloat16.dtype)
-    for run in (harness.run_native, harness.run_reference):
+    for run in (instruction_bench.run_native, instruction_bench.run_reference):
         np.testing.assert_array_equal(run(kernel, inputs)[0].astype(np.float32), want.astype(np.float32))
 
 
@@ -138,7 +140,7 @@ OUTSIDE: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("run", [harness.run_native, harness.run_reference])
+@pytest.mark.parametrize("run", [instruction_bench.run_native, instruction_bench.run_reference])
 @pytest.mark.parametrize(("value", "shown", "_signed"), OUTSIDE)
 @pytest.mark.parametrize("skip", [False, True])
 def test_an_index_outside_is_an_error_or_skipped(run: Any, value: Any, shown: int, _signed: int, skip: bool) -> None:

@@ -13,7 +13,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import DynamicIndexError, NkiError, OutOfBoundsError, PsumError, UnwrittenReadError
 from nki.target import ENVIRONMENT
-from tests.seeds.both import both
+from tests.support.both_executors import both
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(11)

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from nki.ir.loop import instructions
 from nki.passes import order
 from tests.analysis.byte_model import depend, touched
+from tests.support.interleaved_run import compiled
 
 from . import programs
-from .playing import compiled
 
 
 @settings(max_examples=15)

@@ -10,9 +10,9 @@ from nki.base.errors import QueueDeadlockError
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.sendrecv import Sendrecv
 from tests.language.test_cores import WANT, A, differences, double, through_memories, to_and_fro
+from tests.support.interleaved_run import compiled, happens, in_order, played, waits, without
 
 from . import pairs
-from .playing import compiled, happens, in_order, played, waits, without
 
 KERNELS = (differences, double, through_memories, to_and_fro, pairs.meets)
 NAMED = {"ids": lambda kernel: kernel.func.__name__}

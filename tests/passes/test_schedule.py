@@ -27,9 +27,9 @@ from nki.ir.program import Program
 from nki.ir.text import artifact, parser, printer
 from nki.passes import sync
 from nki.passes.scheduling.list_scheduler import WINDOW
+from tests.support.interleaved_run import by_name, compiled, in_order, makespan, onward
 
 from . import programs
-from .playing import by_name, compiled, in_order, makespan, onward
 
 X = np.linspace(-1, 1, 64 * 256, dtype=np.float32).reshape(64, 256)
 

@@ -21,9 +21,9 @@ from nki.sim.interleaving import QueueSimulator
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
+from tests.support.interleaved_run import compiled, happens, in_order, onward, played, run, waits, without
 
 from . import orders, pairs, programs
-from .playing import compiled, happens, in_order, onward, played, run, waits, without
 
 
 def scheduled(name: str, monkeypatch: pytest.MonkeyPatch) -> tuple[Program, list[np.ndarray]]:

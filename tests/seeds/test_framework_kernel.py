@@ -16,8 +16,7 @@ import nki.language as nl
 from nki.base.errors import GridError, InputWrittenError, ReturnError
 from nki.frameworks.config import BackendConfig
 from nki.frameworks.torch import PyTorchFrameworkKernel
-
-from .both import both, numbers
+from tests.support.both_executors import both, numbers
 
 # The documents still write `nl.affine_range`.
 pytestmark = pytest.mark.filterwarnings("ignore:.*affine_range:nki.base.warning.NkiDeprecationWarning")

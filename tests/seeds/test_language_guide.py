@@ -14,8 +14,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-
-from .both import both, numbers
+from tests.support.both_executors import both, numbers
 
 
 def finished(tile):

@@ -16,8 +16,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.warning import NkiDeprecationWarning
-
-from .both import both, numbers, refused
+from tests.support.both_executors import both, numbers, refused
 
 # The documents still write `nl.affine_range`.
 pytestmark = pytest.mark.filterwarnings("ignore:.*affine_range:nki.base.warning.NkiDeprecationWarning")

@@ -6,8 +6,7 @@ import numpy as np
 
 import nki.isa as nisa
 import nki.language as nl
-
-from .both import both, numbers
+from tests.support.both_executors import both, numbers
 
 
 # Mended: the assertion compares, and a shape is a tuple. One more argument says which rows, where the guide has

@@ -10,8 +10,7 @@ import numpy as np
 import nki
 import nki.isa as nisa
 import nki.language as nl
-
-from .both import both, numbers, refused
+from tests.support.both_executors import both, numbers, refused
 
 
 # The document's kernel has a comment for a body, which is no Python; this one adds its arguments.

@@ -9,7 +9,7 @@ from nki.passes import sync
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus  # noqa: F401  # enters the kernels into the corpus
 from tests.kernels.case import CASES
-from tests.passes.playing import compiled, in_order, played
+from tests.support.interleaved_run import compiled, in_order, played
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -18,7 +18,7 @@ from nki.compiler.executable import Executable
 from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.transforms import promote_float32
-from tests.isa import harness
+from tests.support import instruction_bench
 
 LOW = ["bfloat16", "float16", "tfloat32", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"]
 RUNS = pytest.mark.parametrize("run", [lambda k: k, nki.simulate], ids=["compiled", "simulated"])
@@ -148,10 +148,10 @@ def test_frameworks_get_float32(run, wide):
 @pytest.mark.parametrize("mnemonic", sorted(REGISTRY))
 def test_executors_agree_on_every_instruction(mnemonic):
     cls = REGISTRY[mnemonic]
-    generation = [g for g in target.GENERATIONS if harness.exists(cls, g)][-1]
-    draw = Draw(harness.source(mnemonic, "widened"), generation)
+    generation = [g for g in target.GENERATIONS if instruction_bench.exists(cls, g)][-1]
+    draw = Draw(instruction_bench.source(mnemonic, "widened"), generation)
     for _ in range(12):
-        made = harness.program([harness.sample(cls, draw)], generation)
+        made = instruction_bench.program([instruction_bench.sample(cls, draw)], generation)
         try:
             kernel = promote_float32.PromoteFloat32().run(made.kernel, target.find(made.kernel.target))
         except WidenedViewError:
@@ -161,7 +161,7 @@ def test_executors_agree_on_every_instruction(mnemonic):
         if kernel.core.tensors == made.kernel.core.tensors:
             continue
         inputs = made.fill(np.random.default_rng(7))
-        got, want = harness.run_native(kernel, inputs), harness.run_reference(kernel, inputs)
+        got, want = instruction_bench.run_native(kernel, inputs), instruction_bench.run_reference(kernel, inputs)
         for one, two in zip(got, want, strict=True):
             same = one if one.dtype.kind in "biu" else one.astype(np.float32)
             np.testing.assert_array_equal(same, two.astype(same.dtype))

@@ -57,5 +57,5 @@ def routine() -> Callable[..., Any]:
 
 @cache
 def address() -> int:
-    """Where the compiled routine is, for code that calls it directly."""
+    """Address of the compiled routine, for code that calls it directly."""
     return ctypes.cast(cast(Any, routine()), ctypes.c_void_p).value or 0

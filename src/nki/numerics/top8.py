@@ -187,10 +187,10 @@ def _addresses() -> dict[str, int]:
 
 
 def top8_address() -> int:
-    """Where the compiled :func:`add_top8` is, for code that calls it directly."""
+    """Address of the compiled :func:`add_top8`, for code that calls it directly."""
     return _addresses()["nki_top8"]
 
 
 def find_address() -> int:
-    """Where the compiled :func:`add_find` is, for code that calls it directly."""
+    """Address of the compiled :func:`add_find`, for code that calls it directly."""
     return _addresses()["nki_find"]

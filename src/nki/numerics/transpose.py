@@ -100,7 +100,7 @@ def _shuffle(b: Builder, left: Value, right: Value, lanes: list[int]) -> Value:
 
 @cache
 def address(itemsize: int) -> int:
-    """Where the compiled routine for elements of ``itemsize`` bytes is, for code that calls it directly."""
+    """Address of the compiled routine for elements of ``itemsize`` bytes, for code that calls it directly."""
     module = ir.Module("nki_transpose")
     function = add_transpose(module, engine().vector_width, itemsize)
     return engine().compile(module)[function.name]

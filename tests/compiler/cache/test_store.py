@@ -17,7 +17,7 @@ import pytest
 from nki.base import files as files
 from nki.compiler.cache import store
 from nki.ir.text import artifact
-from tests.ir.programs import KERNEL as PROGRAM
+from tests.support.program_text import KERNEL as PROGRAM
 
 KERNEL = '''
 import numpy as np

@@ -26,7 +26,7 @@ def top8(array: Array) -> Array:
 
 
 def find(array: Array, wanted: Array, last_first: bool) -> Array:
-    """Where in its row of ``array`` each of the eight elements of the row of ``wanted`` is, or :data:`NOWHERE`.
+    """Column in ``array`` of each of the eight elements of the same row of ``wanted``, or :data:`NOWHERE`.
 
     Each place is given away once. Among equal wanted elements the first (the last, if ``last_first``) comes first.
     """

@@ -30,7 +30,7 @@ from nki.target.memory_spaces import QUADRANT
 ByteRange = tuple[int, int]
 
 ROOMY_ALIGN: Final = 32
-"""Where there is room, tensors start at multiples of 32 bytes, as nki-library's allocator aligns by default. No public
+"""If there is room, tensors start at multiples of 32 bytes, as nki-library's allocator aligns by default. No public
 document states what an engine needs beyond whole elements, so a tight plan aligns to no more than that."""
 _TURNOVER_FRACTIONS: Final = (1.0, 0.5, 0.25, 0.125, 0.03125, 0.0)
 """Fractions of the memory, tried in turn: a live range is long if tensors of that size in all are made within it."""

@@ -62,7 +62,7 @@ _PARTS: Final = {
     dt.float8_e5m2_x4: _SMALL[dt.float8_e5m2],
     dt.float4_e2m1fn_x4: _Small(bias=1, mantissa=1, special=8, overflow=7, nan=8, width=4),
 }
-"""What the four numbers of a packed element are."""
+"""Element type of the four numbers of a packed element."""
 
 _STORAGE: Final = {
     dt.bool_: I8,

@@ -16,7 +16,7 @@ from nki.base import dtype as dt
 from nki.numerics.llvm import F32, I32, I64, Builder, Value, Variable, constant, i64, steps
 
 WEYL: Final = 362437
-"""What XORWOW's counter grows by (Marsaglia 2003)."""
+"""Increment of XORWOW's counter (Marsaglia 2003)."""
 _BUCKETS: Final = 256
 
 

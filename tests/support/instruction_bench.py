@@ -38,8 +38,7 @@ from nki.isa.tables.enums import engine, reduce_cmd
 from nki.isa.tables.operators import OPS
 from nki.target import GEN4, GENERATIONS, Target
 from nki.target.memory_spaces import VECTOR_RNG_WORDS
-
-from .lively import LIVELY
+from tests.isa.lively import LIVELY
 
 Array = np.ndarray[Any, Any]
 Random = np.random.Generator

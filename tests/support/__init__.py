@@ -1,0 +1,1 @@
+"""Modules that the tests of several folders share, each named after the thing that it holds."""
