@@ -42,7 +42,7 @@ class Engine:
 
     @property
     def host(self) -> str:
-        """Properties of the host that generated code depends on, as one line: a part of the key of native code on disk."""
+        """Properties of the host that generated code depends on, as one line; a part of the key of native code."""
         return f"{self._triple} {self._cpu} {self._features} llvm-{'.'.join(map(str, binding.llvm_version_info))}"
 
     def compile(self, module: ir.Module) -> dict[str, int]:
