@@ -5,12 +5,14 @@ VENV   ?= .venv
 JOBS   ?= auto
 K      ?= examples/rms_normalise.py
 ARGS   ?= --arg 128x512:float32
+QUICK  := tests/test_layers.py tests/test_prose.py tests/test_target.py tests/ir tests/analysis tests/cost tests/passes \
+          tests/backend/test_loop_ir.py tests/backend/test_storage.py tests/backend/test_frame.py
 
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test nightly lint format types bench docs dump clean
+.PHONY: help demo test quick nightly lint format types bench docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -21,6 +23,9 @@ demo: $(STAMP) ## embed sentences with a transformer whose every layer is an NKI
 
 test: lint types ## everything that CI checks: lint, types, all tests
 	$(BIN)/python -m pytest -n $(JOBS)
+
+quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loop IR; under a minute
+	$(BIN)/python -m pytest -n $(JOBS) $(QUICK)
 
 nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
