@@ -142,15 +142,6 @@ def test_an_engine_that_is_left_open_is_priced_as_the_preferred_one() -> None:
     assert engines.engine_of(copy) == copy.cost(GEN4).resource == "vector"
 
 
-def test_the_clock_of_the_tensor_engine() -> None:
-    """Windows of all ten profiles on trn2: 0.75 raises and 0.74 does not; 0.32 lowers and 0.41 does not."""
-    assert engines.tensor_window_ns(GEN3) == pytest.approx(3413.3, abs=0.1)
-    assert [engines.next_tensor_rate(0.5, busy, GEN3) for busy in (0.0, 0.74, 0.75, 1.0)] == [0.5, 0.5, 1.0, 1.0]
-    assert [engines.next_tensor_rate(1.0, busy, GEN3) for busy in (0.0, 0.32, 0.41, 1.0)] == [0.5, 0.5, 1.0, 1.0]
-    assert {engines.next_tensor_rate(1.0, busy / 10, GEN2) for busy in range(11)} == {1.0}
-    assert engines.table_load(GEN2).occupancy == 368 and engines.table_load(GEN3).occupancy == 1283
-
-
 def test_engines_that_exclude_each_other() -> None:
     """Trn1: Vector and GpSimd on SBUF, Vector and Scalar on PSUM."""
     pairs = [("vector", "gpsimd"), ("vector", "scalar"), ("scalar", "gpsimd")]

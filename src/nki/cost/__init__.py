@@ -1,1 +1,1 @@
-"""Prices of instructions and transfers: the estimates that the scheduler and the timing model share."""
+"""Estimates: the prices of instructions and of DMA transfers."""

@@ -120,28 +120,6 @@ def matmul(
     return Estimate("tensor", occupancy, max(latency, occupancy) + target.semaphore_ns, 0.0, 0, kind, source)
 
 
-def next_tensor_rate(rate: float, busy: float, target: Target) -> float:
-    """Clock of the Tensor engine in the next window, as a part of its full clock.
-
-    ``rate`` is that of the window that ends, ``busy`` the part of its issue slots that were in use. The first window is
-    slow.
-    """
-    if rate < 1.0:
-        return 1.0 if busy >= target.tensor_throttle_raise else target.tensor_throttle_fraction
-    return target.tensor_throttle_fraction if busy <= target.tensor_throttle_lower else 1.0
-
-
-def tensor_window_ns(target: Target) -> float:
-    """Length of a window, through which the Tensor engine keeps one clock."""
-    return target.tensor_throttle_window_cycles / target.tensor_clock_ghz
-
-
-def table_load(target: Target) -> Estimate:
-    """Loading the table of another activation function, which Scalar does before the first use of it."""
-    load = target.activation_table_load_ns
-    return Estimate("scalar", load, load + target.semaphore_ns, 0.0, 0, *target.origin("activation_table_load_ns"))
-
-
 def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Estimate:
     """An instruction whose time does not depend on its operands."""
     engine = engine_of(inst)

@@ -85,12 +85,6 @@ GEN2: Final = Target(
         "published profiles: best sustained 128x128x512 on trn1, 212 ns with new weights against 190",
         "measured",
     ),
-    tensor_throttle_fraction=Fact(
-        1.0, "", f"no throttle documented; {_TRACES} show a limit of 7/8 on inf2, reports from trn1 do not", "guess"
-    ),
-    tensor_throttle_window_cycles=Fact(8192, "cycles", "the value of trn2, without effect here", "guess"),
-    tensor_throttle_raise=Fact(0.75, "", "the value of trn2, without effect here", "guess"),
-    tensor_throttle_lower=Fact(0.32, "", "the value of trn2, without effect here", "guess"),
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -126,7 +120,6 @@ GEN2: Final = Target(
     activation_issue_cycles=Fact(21, "cycles", f"{_TRACES}: ACTIVATE as a copy; functions not measured", "guess"),
     activation_latency_ns=Fact(190.0, "ns", "NKI performance guide, profile: 6.04 us for 8192 elements", "measured"),
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE}: Scalar Engine, ActReadAccumulator"),
-    activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess"),
     gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),

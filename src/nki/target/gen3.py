@@ -92,14 +92,6 @@ GEN3: Final = Target(
         "contained in matmul_issue_cycles: the published rate is that of matmuls with new weights",
         "measured",
     ),
-    tensor_throttle_fraction=Fact(
-        0.5, "", f"{_TRACES}: 4/8 or 8/8 of the clock, 4/8 at the start; Neuron Explorer: near half rate", "measured"
-    ),
-    tensor_throttle_window_cycles=Fact(
-        8192, "cycles", f"{_TRACES}: windows of 3413.3 ns; Neuron Explorer: about 3 us", "measured"
-    ),
-    tensor_throttle_raise=Fact(0.75, "", f"{_TRACES}: busy part of a slow window, 0.74 was too little", "measured"),
-    tensor_throttle_lower=Fact(0.32, "", f"{_TRACES}: busy part of a fast window, 0.41 was enough to stay", "measured"),
     vector_clock_ghz=Fact(0.96, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -132,7 +124,6 @@ GEN3: Final = Target(
     ),
     activation_latency_ns=Fact(270.0, "ns", f"{_TRACES}: exp with a bias tile, 260-280 ns beyond N/1.2", "measured"),
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE2}: ActReadAccumulator; assumed unchanged", "guess"),
-    activation_table_load_ns=Fact(1283.0, "ns", f"{_TRACES}; 1325 in older profiles", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess"),
     gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),

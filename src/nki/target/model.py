@@ -126,10 +126,6 @@ class Target:
     matmul_latency_ns: FactField[float] = FactField()
     stationary_load_speedup: FactField[int] = FactField()
     stationary_load_cycles: FactField[int] = FactField()
-    tensor_throttle_fraction: FactField[float] = FactField()
-    tensor_throttle_window_cycles: FactField[int] = FactField()
-    tensor_throttle_raise: FactField[float] = FactField()
-    tensor_throttle_lower: FactField[float] = FactField()
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions.
     vector_clock_ghz: FactField[float] = FactField()
@@ -153,7 +149,6 @@ class Target:
     activation_issue_cycles: FactField[int] = FactField()
     activation_latency_ns: FactField[float] = FactField()
     scalar_read_accumulator_cycles: FactField[int] = FactField()
-    activation_table_load_ns: FactField[float] = FactField()
     gpsimd_issue_cycles: FactField[int] = FactField()
     gpsimd_elements_per_start: FactField[int] = FactField()
     gpsimd_partition_reduce_cycles: FactField[int] = FactField()
