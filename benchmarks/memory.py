@@ -88,7 +88,7 @@ def speed(kernel: Program, runs: int) -> Row:
             start = time.perf_counter()
             made = Allocate().run(bare, target)
             middle = time.perf_counter()
-            Allocate().check(made, target)
+            Allocate().check(bare, made, target)
             best = [min(best[0], middle - start), min(best[1], time.perf_counter() - middle)]
     each = [f"{seconds / kernel.size * 1e6:.2f} µs" for seconds in best]
     return Row(f"allocate {kernel.size:,} instructions", f"{each[0]} each", f"{each[1]} to verify", "")

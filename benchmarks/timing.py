@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nki.backend.cpu.runtime.dispatch import ARENA, ARGS, FIRST_IO, SCRATCH, STATUS, TABLE, walk
+from nki.backend.cpu.runtime.dispatch import walk
+from nki.backend.cpu.runtime.frame import Frame, FrameLayout
 from nki.compiler.executable import Executable
 
 
@@ -49,17 +50,15 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     import numpy as np
 
     core = executable.linked.cores[0]
-    size = core.arena + core.scratch
-    memory = np.zeros(size + 128 + 24, np.uint8)
-    start = -(-memory.ctypes.data // 64) * 64
     table, args = core.table, core.args
-    fixed = {ARENA: start, SCRATCH: start + core.arena, STATUS: start + size, TABLE: table.ctypes.data}
-    fixed[ARGS] = args.ctypes.data
-    bases = np.array([*(fixed[slot] for slot in range(FIRST_IO)), *pointers], np.int64)
-    walk()(table.ctypes.data, len(table), args.ctypes.data, bases.ctypes.data)
+    layout = FrameLayout(table.ctypes.data, args.ctypes.data, len(pointers), core.arena, core.scratch)
+    frame = Frame(layout.nbytes)
+    frame.memory[:] = bytes(layout.nbytes)
+    layout.write(frame, 0, pointers)
+    walk()(table.ctypes.data, len(table), args.ctypes.data, frame.address)
     row = np.repeat(table[index : index + 1], repeats, axis=0)
 
-    def run(keep: object = memory) -> None:
-        walk()(row.ctypes.data, repeats, args.ctypes.data, bases.ctypes.data)
+    def run() -> None:
+        walk()(row.ctypes.data, repeats, args.ctypes.data, frame.address)
 
     return run

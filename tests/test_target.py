@@ -12,7 +12,8 @@ import nki.target
 from nki.base.dtype import bfloat16, float8_e4m3fn, float32
 from nki.base.errors import UnknownTargetError
 from nki.target import ENVIRONMENT, GEN2, GEN3, GEN4, GENERATIONS, default, find
-from nki.target.memory_spaces import QUADRANT, memory_spaces
+from nki.target import memory_spaces as layouts
+from nki.target.memory_spaces import memory_spaces, start_partitions
 from nki.target.model import Fact, Target
 
 ALL = pytest.mark.parametrize("target", GENERATIONS, ids=str)
@@ -44,7 +45,30 @@ def test_memory_spaces(target: Target) -> None:
     assert (sbuf.name, psum.name) == ("sbuf", "psum")
     assert sbuf.usable == target.sbuf_usable_partition_bytes < sbuf.size
     assert psum.usable == psum.size == psum.align * target.psum_banks
-    assert target.quadrant_partitions == QUADRANT
+
+
+@ALL
+def test_layout_constants_hold_in_every_generation(target: Target) -> None:
+    fields = {
+        "LANES": "partitions",
+        "QUADRANT": "quadrant_partitions",
+        "GPSIMD_CORE": "gpsimd_core_partitions",
+        "OFFSET_GROUP": "offset_group_partitions",
+        "TENSOR_OFFSET_GROUP": "tensor_offset_group_partitions",
+        "MX_SCALE_PARTITIONS": "mx_scale_partitions",
+        "VECTOR_RNG_WORDS": "vector_rng_words",
+        "ACCESS_PATTERN_DIMS": "access_pattern_dims",
+        "GPSIMD_DMA_ELEMENTS": "gpsimd_dma_elements",
+    }
+    assert set(fields) == {name for name in vars(layouts) if name.isupper() and not name.startswith("GEN")}
+    assert [getattr(layouts, name) for name in fields] == [getattr(target, field) for field in fields.values()]
+
+
+@ALL
+def test_start_partitions(target: Target) -> None:
+    assert start_partitions(target, 1) == start_partitions(target, 32) == (0, 32, 64, 96)
+    assert start_partitions(target, 33) == start_partitions(target, 64) == (0, 64)
+    assert start_partitions(target, 65) == start_partitions(target, 128) == start_partitions(target, 129) == (0,)
 
 
 @ALL

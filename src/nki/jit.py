@@ -108,7 +108,7 @@ class Kernel:
     def with_schedule(self, edges: Iterable[tuple[str, str | Iterable[str]]]) -> Kernel:
         """The kernel with edges between its instructions: ``[("consumer", "producer" or ["p1", "p2"]), …]``.
 
-        Names are those that instructions have by ``name=``, each one instruction's. A consumer begins when its
+        Names are those of ``name=``; each name belongs to one instruction. A consumer begins when its
         producers are complete; it may stand before them in the program, as long as no data say otherwise. The edges of
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
@@ -146,7 +146,7 @@ class Kernel:
         return bound.arguments
 
     def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
-        """The cache key of compiling: all that it depends on; and the tensors among the arguments, in order."""
+        """The cache key of a compilation, and the tensors among the arguments, in order."""
         tensors: list[Any] = []
         key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT), knobs.precise_fp()]
         for name, value in arguments.items():
@@ -196,7 +196,7 @@ class Kernel:
     def _program(self, specs: Mapping[str, Any], observe: pipeline.Observe) -> tuple[Program, Iterable[Read]]:
         """The compiled kernel and all that it read from outside, from the disk where that is possible.
 
-        Who observes the stages wants to see them run.
+        With ``observe``, the stages always run.
         """
         inputs = (self.func, specs, self.chosen_target(), self.grid, self.schedule)
         key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
@@ -227,7 +227,7 @@ class Kernel:
         progress: Callable[[int, int], None] | None = None,
         **kwargs: Any,
     ) -> Executable:
-        """Compile for these arguments without running; later calls with the like find it in the cache.
+        """Compile for these arguments without running; later calls with such arguments find it in the cache.
 
         ``observe(stage, kernel)`` sees every stage; ``progress(done, all)`` counts compiled routines.
         """
@@ -301,7 +301,7 @@ _bridges: dict[tuple[type[Any], ...], str] = {}
 
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
-    """The bridge of the framework whose tensors are among the arguments; NumPy's when there are none."""
+    """The bridge of the framework whose tensors are among the arguments; that of NumPy if there is none."""
     kinds: list[type[Any]] = [type(value) for value in (*args, *kwargs.values())]
     return _adapters[_bridge_of(*kinds)]
 
@@ -329,7 +329,7 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
     ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
-    ``func`` is what ``fn`` was called in NKI 0.2.
+    ``func`` is the name of ``fn`` in NKI 0.2.
     """
     accepted = {"platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
     fn = options.pop("func", fn)

@@ -1,6 +1,6 @@
 """``nki.typing``: annotations of tensors, ``nt.tensor`` and ``nt.tensor[128, 512]``.
 
-They tell the reader what is meant. A kernel is specialised for the arguments that it gets, whatever is written there.
+They inform the reader. The compiler specialises a kernel for its actual arguments and ignores annotations.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from nki.language.tensor import NkiTensor
 
 
 class tensor(NkiTensor):  # noqa: N801  # NKI's own name
-    """A tensor of any shape; ``tensor[shape]``: one of this shape. Only for annotations: nothing is made of it."""
+    """A tensor of any shape; ``tensor[shape]``: a tensor of this shape. For annotations only."""
 
     __slots__ = ()
 
@@ -20,7 +20,7 @@ class tensor(NkiTensor):  # noqa: N801  # NKI's own name
 
 
 class mutable_tensor(tensor):  # noqa: N801  # NKI's own name
-    """A tensor that the kernel writes to: what NKI Beta 1 asked for."""
+    """A tensor that the kernel writes to, as NKI Beta 1 required."""
 
     __slots__ = ()
 

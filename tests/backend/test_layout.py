@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nki.backend.cpu.runtime.dispatch import ARENA
+from nki.backend.cpu.runtime.frame import ARENA
 from nki.backend.cpu.runtime.storage import Storage
 from nki.backend.numpy import executor
 from nki.backend.numpy.memory import Memory

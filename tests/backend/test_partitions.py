@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.partitions import GRANULE
-from nki.backend.cpu.runtime.dispatch import FIRST_IO, SCRATCH, STATUS
+from nki.backend.cpu.runtime.frame import FIRST_IO, SCRATCH, STATUS
 from nki.backend.cpu.runtime.routines import aliases
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
@@ -87,10 +87,10 @@ class Call:
         for first, last in ranges:
             scratch = np.full(self.scratch + 64, 0xA5, np.uint8)
             status = np.zeros(3, np.int64)
-            bases = np.zeros(FIRST_IO + len(memory), np.int64)
-            bases[SCRATCH], bases[STATUS] = -(-scratch.ctypes.data // 64) * 64, status.ctypes.data
-            bases[FIRST_IO:] = [array.ctypes.data for array in memory]
-            self.routine(bases.ctypes.data, words.ctypes.data, first, last)
+            frame = np.zeros(FIRST_IO + len(memory), np.int64)
+            frame[SCRATCH], frame[STATUS] = -(-scratch.ctypes.data // 64) * 64, status.ctypes.data
+            frame[FIRST_IO:] = [array.ctypes.data for array in memory]
+            self.routine(frame.ctypes.data, words.ctypes.data, first, last)
         return [array.tobytes() for array in memory]
 
 

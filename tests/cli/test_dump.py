@@ -52,6 +52,13 @@ def test_queues_are_a_form_of_their_own(file, nki):
     assert "--queues is a form of its own" in ran.err
 
 
+def test_dump_loops_shows_each_routine_once(file, nki):
+    loops = dumped(nki, file, "--loops")
+    routines = [line for line in loops.splitlines() if line and not line.startswith(" ")]
+    assert len(set(routines)) == len(routines) == dumped(nki, file, "--llvm").count("\ndefine ")
+    assert all(f"r{number}_" in line for number, line in enumerate(routines))
+
+
 def test_dump_llvm_and_assembly(file, nki):
     ir = dumped(nki, file, "--llvm")
     assert "define void @r0_dma_copy(" in ir and "_tensor_tensor(" in ir

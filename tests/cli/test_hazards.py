@@ -102,6 +102,6 @@ def test_warnings_of_the_second_core_are_found(nki, file: str) -> None:
 
 
 def test_run_compares_the_bits(nki, file: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(run.checked, "run", lambda program, arrays: [np.zeros((4, 4), np.float32)])
+    monkeypatch.setattr(run.simulated_run, "run", lambda program, arrays: [np.zeros((4, 4), np.float32)])
     with pytest.raises(RuntimeError, match="differ in 'out'"):
         nki("run", "--check", f"{file}:partly", "--arg", "4x4:float32")

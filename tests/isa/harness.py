@@ -25,7 +25,6 @@ from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.register import is_register
-from nki.ir.rng_state import VECTOR_WORDS
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
@@ -38,6 +37,7 @@ from nki.isa.instructions.tensor_copy import TensorCopy
 from nki.isa.tables.enums import engine, reduce_cmd
 from nki.isa.tables.operators import OPS
 from nki.target import GEN4, GENERATIONS, Target
+from nki.target.memory_spaces import VECTOR_RNG_WORDS
 
 from .lively import LIVELY
 
@@ -203,7 +203,7 @@ def _moving(dst: Access, src: Access) -> Inst:
         return RegisterStore(dst, src)
     fills = dst.buffer is Buffer.register
     if (dst if fills else src).dtype is uint32:
-        by = engine.vector if dst.shape[1] == VECTOR_WORDS else engine.gpsimd
+        by = engine.vector if dst.shape[1] == VECTOR_RNG_WORDS else engine.gpsimd
         return RandSetState(src, by, states=dst) if fills else RandGetState(dst, by, states=src)
     registers, stage = (dst, src) if fills else (src, dst)
     spare = Access(stage.tensor, 1, stage.shape, stage.strides, stage.dtype)

@@ -54,14 +54,14 @@ def small(sbuf: int) -> Target:
 def test_nobody_overwrites_what_is_in_use(kernel: Program) -> None:
     made = placed(kernel)
     check(made.core, made.core.placement)
-    ALLOCATE.check(made, TRN2)
+    ALLOCATE.check(made, made, TRN2)
 
 
 @given(programs(parts=True))
 def test_what_is_written_in_parts_is_not_overwritten_either(kernel: Program) -> None:
     made = placed(kernel)
     check(made.core, made.core.placement)
-    ALLOCATE.check(made, TRN2)
+    ALLOCATE.check(made, made, TRN2)
 
 
 @given(programs(addresses=True, parts=True, largest=4000))
@@ -77,14 +77,14 @@ def test_addresses_are_refused_just_where_a_byte_is_lost(kernel: Program) -> Non
             check(kernel.core, given_)
     else:
         check(made.core, made.core.placement)
-        ALLOCATE.check(made, TRN2)
+        ALLOCATE.check(made, made, TRN2)
 
 
 @given(programs(addresses=True))
 def test_addresses_are_kept(kernel: Program) -> None:
     made = placed(kernel)
     check(made.core, made.core.placement)
-    ALLOCATE.check(made, TRN2)
+    ALLOCATE.check(made, made, TRN2)
     for tensor, place in made.core.placement.items():
         assert tensor.address in (None, place)
 
@@ -261,7 +261,7 @@ def test_many_small_tiles_and_one_that_needs_most_of_the_memory() -> None:
     columns = [tile(f"c{i}", 1) for i in range(5000)]
     large = tile("large", 50_000)
     made = ALLOCATE.run(program(*map(fill, columns), fill(large), *map(fill, columns[:100])), TRN2)
-    ALLOCATE.check(made, TRN2)
+    ALLOCATE.check(made, made, TRN2)
 
 
 def test_a_bank_belongs_to_one_tile() -> None:
@@ -291,7 +291,7 @@ def test_tiles_of_few_partitions_lie_beside_one_another_only_where_it_must_be() 
     for tiles, starts in ((quarter, {0, 32, 64, 96}), (half, {0, 64})):
         made = ALLOCATE.run(program(*map(fill, tiles), *map(fill, tiles)), TRN2)
         assert {p for p, _ in made.core.placement.values()} == starts
-        ALLOCATE.check(made, TRN2)
+        ALLOCATE.check(made, made, TRN2)
         check(made.core, made.core.placement)
     with pytest.raises(MemoryFullError):
         ALLOCATE.run(program(*map(fill, [*quarter, *half]), *map(fill, [*quarter, *half])), TRN2)
@@ -308,7 +308,7 @@ def test_automatic_tiles_avoid_addresses_only_while_those_live() -> None:
 def test_an_address_may_use_all_that_is_there() -> None:
     last = tile("last", 1, address=(0, 224 * 1024 - 4))
     made = ALLOCATE.run(program(fill(last)), TRN2)
-    ALLOCATE.check(made, TRN2)
+    ALLOCATE.check(made, made, TRN2)
     assert made.core.placement[last] == (0, 224 * 1024 - 4)
 
 
@@ -327,7 +327,7 @@ def test_addresses_meet_only_while_both_are_in_use() -> None:
     with pytest.raises(AddressOverlapError, match="of 'one' that it reads at the same time"):
         ALLOCATE.run(program(fill(one), copy(two, one)), TRN2)
     turns = ALLOCATE.run(program(fill(one), use(one), fill(two), use(two), fill(one), use(one)), TRN2)
-    ALLOCATE.check(turns, TRN2)
+    ALLOCATE.check(turns, turns, TRN2)
     beside = tile("beside", 64, 32, address=(64, 0))
     narrow = tile("narrow", 64, 64, address=(0, 0))
     ALLOCATE.run(program(fill(narrow), fill(beside), fill(narrow)), TRN2)
@@ -420,7 +420,7 @@ def halves(a: Any) -> Any:
 def test_each_core_has_a_memory_of_its_own() -> None:
     a = np.ones((128, 128), np.float32)
     made = halves[2].compile(a).kernel
-    ALLOCATE.check(made, TRN2)
+    ALLOCATE.check(made, made, TRN2)
     found = [{t.name: p for t, p in core.placement.items()} for core in made.cores]
     assert found == [{"half": (0, 0)}, {"first": (0, 0), "half": (0, 64)}]
     assert parser.parse(printer.show(made)) == made == artifact.loads(artifact.dumps(made))

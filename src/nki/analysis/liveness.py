@@ -1,4 +1,4 @@
-"""Live ranges of the tensors on chip, and the bytes per partition that each takes.
+"""Live ranges of tensors: of all of them, and of those on chip with the bytes per partition that each takes.
 
 A program point is the number of an instruction in the order of :meth:`CoreProgram.instructions`. A tensor is live from
 the first instruction that accesses it to the last, both included: an instruction reads and writes at its own pace, so
@@ -14,7 +14,7 @@ write; between two of its live ranges other tiles may take its bytes.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import cast
@@ -47,13 +47,22 @@ class LiveRange:
 _Ranges = dict[Tensor, LiveRange]
 
 
-def _body_ranges(body: tuple[Statement, ...], start: int) -> tuple[_Ranges, int]:
+def tensor_ranges(core: CoreProgram, retained: Collection[Tensor] = ()) -> Mapping[Tensor, LiveRange]:
+    """The live range of every tensor that ``core`` accesses, whatever its memory; placed tiles have one each.
+
+    A tensor in ``retained`` keeps its bytes over a whole loop that accesses it, even if it is loop-local.
+    """
+    ranges, _ = _body_ranges(core.body, 0, retained)
+    return ranges
+
+
+def _body_ranges(body: tuple[Statement, ...], start: int, retained: Collection[Tensor] = ()) -> tuple[_Ranges, int]:
     """Live ranges of the tensors that ``body``, which begins at point ``start``, accesses; and the point after it."""
     ranges: _Ranges = {}
     point = start
     for statement in body:
         if not isinstance(statement, Inst):
-            point = _extend_over_loop(statement, ranges, point)
+            point = _extend_over_loop(statement, ranges, point, retained)
             continue
         values = statement.__dict__
         for name in statement.operand_names:
@@ -87,19 +96,22 @@ def _extend(access: Access, ranges: _Ranges, point: int) -> None:
         _extend(access.dynamic.source, ranges, point)
 
 
-def _extend_over_loop(loop: Loop, ranges: _Ranges, start: int) -> int:
+def _extend_over_loop(loop: Loop, ranges: _Ranges, start: int, retained: Collection[Tensor]) -> int:
     """Add the live ranges of a loop's body to ``ranges``; the point after the loop."""
-    inner, end = _body_ranges(loop.body, start)
+    inner, end = _body_ranges(loop.body, start, retained)
     carried = upward_exposed_reads(loop)
     for tensor in loop.tensors:
         if tensor in inner:
             inner[tensor].loop_local = True
     for tensor, live in inner.items():
-        if tensor in carried or not live.loop_local:
+        if tensor in carried or tensor in retained or not live.loop_local:
             live.first, live.last = start, end - 1
         outer = ranges.setdefault(tensor, live)
         outer.last = live.last
         outer.align = max(outer.align, live.align)
+    for register in (loop.register, *loop.reads()):
+        _extend(register, ranges, start)
+        _extend(register, ranges, max(start, end - 1))
     return end
 
 

@@ -58,7 +58,7 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
     ``addresses`` are those of tiles in SBUF and PSUM. A tile without an address, the user's included, is a memory of
     its own. An access that a run-time index moves counts as its whole tensor.
     """
-    instructions = list(core.instructions())
+    instructions = core.numbered
     first = instructions[0].memory_effects if instructions else None
     if first is not None:
         classes: AliasClasses = first.classes

@@ -1,4 +1,4 @@
-"""Arguments of kernels as they are written on the command line: random tensors, files, constants."""
+"""Arguments of kernels on the command line: random tensors, files, constants."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def _constant(value: str, text: str) -> Any:
 
 
 def filled(shape: tuple[int, ...], dtype: DType, fill: str = "random") -> TensorArgument:
-    """A tensor of ``shape`` with numbers made by the rule ``fill``."""
+    """A tensor of ``shape`` with numbers from the rule ``fill``."""
     rules = PACKED if dtype.kind == "x" else FILLS
     if fill not in rules:
         raise UsageError(f"{dtype} {shape}: there is no fill {fill!r}", nearest(fill, rules, "fills"))

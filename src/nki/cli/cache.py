@@ -1,4 +1,4 @@
-"""``nki cache``: the compiled kernels that are kept on disk."""
+"""``nki cache``: lists or removes the compiled kernels on disk."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ def _alone(path: Path) -> Generator[None]:
 
 
 def _is_of(failure: BaseException, path: Path) -> bool:
-    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else it is ours."""
+    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else False."""
     files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)]
     return str(path.resolve()) in files or isinstance(failure, SyntaxError | UnicodeDecodeError)
 
@@ -151,7 +151,7 @@ def _identity(one: Finding) -> tuple[Any, ...]:
 
 
 def described(one: Finding) -> dict[str, Any]:
-    """A finding as JSON values. Lines and columns count from 1; ``end_column`` is the first behind what is meant."""
+    """A finding as JSON values. Lines and columns count from 1; ``end_column`` is the first one after the code."""
     span = one.span or Span("", 0)
     error = one if isinstance(one, NkiError) else None
     return {

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from nki.backend.cpu.runtime.link import listing
+from nki.backend.cpu.runtime.link import listing, loop_listing
 from nki.base.usage import UsageError
 from nki.cli.job import prepared
 from nki.cli.memory_map import drawn
@@ -28,16 +28,16 @@ from nki.ir.text.printer import show
 from nki.passes.schedule import Schedule
 
 _WIDTH: Final = 100
-"""Columns of a map that no terminal shows."""
+"""Columns of a map without a terminal."""
 _PLACE: Final = re.compile(r'  # ("(?:[^"\\]|\\.)*"):(\d+)$')
 
 
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki dump``."""
-    if options.lines and (options.llvm or options.asm or options.artifact or options.memory is not None):
+    others = (options.loops, options.llvm, options.asm, options.artifact, options.memory is not None)
+    if options.lines and any(others):
         raise UsageError("--lines is for the text form", "leave it out, or leave out what asks for another form")
-    forms = (options.lines, options.after, options.llvm, options.asm, options.artifact, options.memory is not None)
-    if options.queues and any(forms):
+    if options.queues and any((options.lines, options.after, *others)):
         raise UsageError("--queues is a form of its own", "leave out what asks for another form")
     if options.artifact and not options.artifact.endswith(".klir"):
         raise UsageError(f"--artifact {options.artifact}: artifacts are .klir files")
@@ -51,7 +51,7 @@ def command(options: argparse.Namespace) -> int:
         contextlib.redirect_stdout(sys.stderr),
         prepared(options.kernel, options.arg, options.target, options.cores) as work,
     ):
-        native = options.artifact or options.llvm or options.asm
+        native = options.artifact or options.loops or options.llvm or options.asm
         stage = "allocate" if options.memory is not None else NATIVE_STOP if native else options.after
         stages = replaced(Schedule(reorder=False)) if options.in_order else STAGES
         program = work.compile(stage, stages=stages)
@@ -62,6 +62,8 @@ def command(options: argparse.Namespace) -> int:
         print(_write("--memory", Path(options.memory), program, make(program, work.target).encode()))
     elif options.memory is not None:
         print(drawn(program, work.target, shutil.get_terminal_size((_WIDTH, 24)).columns), end="")
+    elif options.loops:
+        print(loop_listing(lower(program)), end="")
     elif options.llvm or options.asm:
         print(listing(lower(program), assembly=bool(options.asm)), end="")
     elif options.queues:
@@ -72,7 +74,7 @@ def command(options: argparse.Namespace) -> int:
 
 
 def _write(option: str, path: Path, program: Program, data: bytes) -> str:
-    """Write the file that ``option`` names; what was written, in words."""
+    """Write the file of ``option``; a line that describes it."""
     try:
         path.write_bytes(data)
     except OSError as error:
@@ -81,7 +83,7 @@ def _write(option: str, path: Path, program: Program, data: bytes) -> str:
 
 
 def shortened(program: Program) -> str:
-    """The text form, with source files relative to the present folder."""
+    """The text form, with source files relative to the current folder."""
     return "".join(_shorten(line) + "\n" for line in show(program).splitlines())
 
 
@@ -114,17 +116,17 @@ def _queues(body: Iterable[Statement], indent: str) -> Iterator[str]:
         lines: dict[str, list[str]] = {}
         for inst in region:
             span = inst.where.span
-            its = lines.setdefault(inst.queue, [])
+            queue_lines = lines.setdefault(inst.queue, [])
             waits = "  wait " * bool(inst.waits) + ", ".join(f"{queue}>={count}" for queue, count in inst.waits)
             place = f"  # {_relative(span.file)}:{span.line}" if span else ""
-            its.append(f"{indent}  {len(its) + 1:>4}  {_short(inst)}{waits}{place}\n")
+            queue_lines.append(f"{indent}  {len(queue_lines) + 1:>4}  {_short(inst)}{waits}{place}\n")
         for queue in sorted(lines, key=_natural):
             yield f"{indent}{queue}\n"
             yield from lines[queue]
 
 
 def _short(inst: Inst) -> str:
-    written, read = (", ".join(dict.fromkeys(a.name for a in its)) for its in (inst.writes(), inst.reads()))
+    written, read = (", ".join(dict.fromkeys(a.name for a in accesses)) for accesses in (inst.writes(), inst.reads()))
     name = inst.user_name
     return inst.mnemonic + (f" '{name}'" if name else "") + (f" {written} <- {read}" if read else f" {written}")
 

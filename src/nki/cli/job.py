@@ -1,4 +1,4 @@
-"""A kernel together with the arguments and the target that a command was given."""
+"""A kernel with the arguments and the target of a command."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Work:
 def prepared(source: str, texts: Sequence[str], target: str | None, cores: int | None = None) -> Generator[Work]:
     """The kernel that ``source`` names, for the arguments in ``texts``, for ``target`` (None: the kernel's own).
 
-    ``cores``: on how many it runs (None: on as many as it has been given).
+    ``cores``: the number of cores to run on (None: the kernel's own).
     """
     arguments = [argument.parse(text) for text in texts]
     try:
@@ -90,7 +90,7 @@ def prepared(source: str, texts: Sequence[str], target: str | None, cores: int |
 
 
 def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
-    """``kernel`` on so many cores of ``target``."""
+    """``kernel`` launched on ``cores`` cores of ``target``."""
     try:
         return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
     except GridError as error:
@@ -114,7 +114,7 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _given(program: Program, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Inputs of a compiled kernel: what is not given is random."""
+    """Inputs of a compiled kernel; missing ones are random."""
     specs = {spec.name: spec for spec in program.signature.input_specs()}
     result: dict[str, Any] = {name: argument.filled(spec.shape, spec.dtype) for name, spec in specs.items()}
     order = iter(specs)

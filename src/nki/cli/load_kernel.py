@@ -110,7 +110,7 @@ def root_of(path: Path) -> Path:
 
 
 def _find(module: ModuleType, name: str, path: Path) -> Kernel:
-    """The kernel ``name``, or the only one if no name is given. A plain function is as good as a decorated one."""
+    """The kernel ``name``, or the only one if no name is given. Functions without decorator count too."""
     known = [n for n, value in vars(module).items() if isinstance(value, Kernel)]
     known += [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]
     if not name:
@@ -120,17 +120,17 @@ def _find(module: ModuleType, name: str, path: Path) -> Kernel:
                 f"{path} has {len(decorated)} kernels; say which", nearest("", known, "kernels in the file")
             )
         name = decorated[0]
-    found: Any = module
+    value: Any = module
     for part in name.split("."):
-        if not hasattr(found, part):
+        if not hasattr(value, part):
             raise UsageError(f"{path} has no kernel {name!r}", nearest(name, known, "kernels in the file"))
-        found = getattr(found, part)
-    if isinstance(found, Kernel):
-        return found
-    if isinstance(found, FunctionType):
-        return Kernel(cast("Callable[..., Any]", found))
+        value = getattr(value, part)
+    if isinstance(value, Kernel):
+        return value
+    if isinstance(value, FunctionType):
+        return Kernel(cast("Callable[..., Any]", value))
     raise UsageError(
-        f"{name!r} in {path} is {type(found).__name__} and not a function", nearest(name, known, "kernels in the file")
+        f"{name!r} in {path} is {type(value).__name__} and not a function", nearest(name, known, "kernels in the file")
     )
 
 

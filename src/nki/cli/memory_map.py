@@ -70,16 +70,16 @@ def _short(span: Span) -> str:
 
 
 def maps(kernel: Program, target: Target) -> list[MemoryMap]:
-    """A map of each memory that each core of ``kernel``, which has its places, uses.
+    """A map of each memory that each core of a placed ``kernel`` uses.
 
-    Where tiles lie beside one another, partitions from one start to the next have a map of their own.
+    If tiles start at different partitions, the partitions from one start to the next get a map of their own.
     """
     result: list[MemoryMap] = []
     for core in kernel.cores:
-        found = live_ranges(core, target)
-        insts = list(core.instructions())
+        ranges = live_ranges(core, target)
+        insts = list(core.numbered)
         for space in memory_spaces(target):
-            for part, its in _parts(core, space, found[Buffer[space.name]]):
+            for part, its in _parts(core, space, ranges[Buffer[space.name]]):
                 need, moment = peak_pressure(its)
                 top = max(core.placement[life.tensor][1] + life.size for life in its)
                 result.append(MemoryMap(kernel, core, space, part, its, insts, need, moment, top))
@@ -89,7 +89,7 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
 def _parts(
     core: CoreProgram, space: MemorySpace, its: list[LiveRange]
 ) -> Iterator[tuple[range | None, list[LiveRange]]]:
-    """The partitions from one start of a tile to the next, and what lies there; all of them if all start at 0."""
+    """The partitions from one start of a tile to the next, with their tiles; all if every tile starts at 0."""
     starts = sorted({0, *(core.placement[life.tensor][0] for life in its)})
     if len(starts) == 1:
         starts = []
@@ -106,7 +106,7 @@ def _parts(
 
 
 def drawn(kernel: Program, target: Target, width: int) -> str:
-    """The maps as text, no wider than ``width``: each memory with the tensors that lie in it."""
+    """The maps as text, at most ``width`` columns: each memory with its tensors."""
     parts = [f"{kernel.name}: {kernel.size} instructions", ""]
     for memory in maps(kernel, target):
         parts += [memory.summary() + "\n", *_grid(memory, width), "", *_legend(memory, width), ""]
@@ -162,7 +162,7 @@ def _axis(memory: MemoryMap, columns: int) -> list[str]:
 
 
 def described(memory: MemoryMap, life: LiveRange, room: int | None = None) -> str:
-    """A tensor in words: what it is, where it lies, and when it is in use; its name is cut short if that helps."""
+    """A tensor in words: type, address and live range; a long name is shortened."""
     tensor, (partition, offset) = life.tensor, memory.place(life)
     where = f"partition {partition}, byte " if partition else ""
     given = "" if tensor.address is None else ", given"

@@ -27,8 +27,8 @@ _COLUMNS: Final = 2
 
 def svg(kernel: Program, target: Target) -> str:
     """All maps, one below the other, each with the largest tensors by colour."""
-    found = maps(kernel, target)
-    legends = [_legend(memory) for memory in found]
+    drawings = maps(kernel, target)
+    legends = [_legend(memory) for memory in drawings]
     tops = [_HEAD]
     for _, rows in legends:
         tops.append(tops[-1] + _HEIGHT + _FOOT + rows * _ROW + _HEAD)
@@ -39,7 +39,7 @@ def svg(kernel: Program, target: Target) -> str:
         f"<title>Memory of {escape(kernel.name)} on {escape(kernel.target)}</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
     ]
-    for memory, (legend, _), top in zip(found, legends, tops, strict=False):
+    for memory, (legend, _), top in zip(drawings, legends, tops, strict=False):
         parts += [f'<g transform="translate({_LEFT},{top})">', *_map(memory), *legend, "</g>"]
     return "\n".join([*parts, "</svg>", ""])
 
@@ -59,7 +59,7 @@ def html(kernel: Program, target: Target) -> str:
 
 
 def _map(memory: MemoryMap) -> list[str]:
-    """The tensors as boxes, the names of those that have room for it, the axes, and the fullest moment."""
+    """The tensors as boxes, with a name if the box is large enough, the axes, and the point of peak pressure."""
     across, up = _WIDTH / len(memory.instructions), _HEIGHT / _top(memory)
     first, second = memory.summary().split("\n")
     parts = [
@@ -87,7 +87,7 @@ def _map(memory: MemoryMap) -> list[str]:
 
 
 def _top(memory: MemoryMap) -> int:
-    """The byte at the upper edge of the map: of PSUM all banks are shown, of SBUF what is used."""
+    """The byte at the upper edge of the map: PSUM shows all banks, SBUF the used bytes."""
     return memory.space.usable if memory.space.name == "psum" else memory.top
 
 

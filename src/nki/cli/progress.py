@@ -8,7 +8,7 @@ WIDTH = 24
 
 
 def bar(done: int, total: int) -> None:
-    """Draw ``done`` of ``total`` routines on stderr; nothing where that is no terminal. Gone when all are done."""
+    """Draw ``done`` of ``total`` routines on stderr; nothing if stderr is no terminal. Removed when all are done."""
     if not sys.stderr.isatty():
         return
     filled = WIDTH * done // total

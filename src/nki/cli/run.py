@@ -160,7 +160,7 @@ def _report(outcome: Outcome) -> dict[str, Any]:
 
 
 def _described(name: str, dtype: str, array: Array) -> dict[str, Any]:
-    """``sha256`` is of the bytes, row by row, and shortened; ``sum`` is in float64, as text where it is not finite."""
+    """A tensor as JSON values: shortened ``sha256`` of its bytes, ``sum`` in float64 (as text if not finite)."""
     with np.errstate(all="ignore"):
         total = float(array.astype(np.float64).sum())
     digest = hashlib.sha256(array.tobytes()).hexdigest()[:16]

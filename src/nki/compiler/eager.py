@@ -1,6 +1,6 @@
-"""Eager execution: the kernel's Python runs and every instruction is carried out, in NumPy, as it is reached.
+"""Eager execution: NumPy executes every instruction as soon as the kernel's Python records it.
 
-So ``print(tile)`` shows values and a debugger stops between two instructions with everything computed so far.
+``print(tile)`` shows values, and a debugger stops between two instructions with all earlier ones computed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
-from nki.ir.indirection.gather_offsets import GROUP, lists
+from nki.ir.indirection.gather_offsets import lists
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, changed
@@ -37,6 +37,7 @@ from nki.passes.order import Order
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.hazards import Hazards, Launch
+from nki.target.memory_spaces import OFFSET_GROUP
 from nki.target.model import Target
 from nki.transforms import promote_float32
 
@@ -46,14 +47,14 @@ _NO_MORE = object()
 
 @dataclass(slots=True)
 class _Rounds:
-    """A loop whose body is being recorded: the rounds that are left, and whether this first one runs at all."""
+    """A loop whose body is being recorded: the remaining rounds; ``runs`` is False if the loop has no round."""
 
     left: Iterator[None]
     runs: bool
 
 
 class _Execution(Observer):
-    """Carries out what is recorded. A loop's first round runs while its body is recorded, the others when it ends."""
+    """Executes recorded instructions. A loop's first round runs while its body is recorded, the others at its end."""
 
     def __init__(
         self,
@@ -76,7 +77,7 @@ class _Execution(Observer):
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
         self.decided: dict[int, list[Inst]] = {}
-        """By id of an instruction in a loop: those that later rounds run."""
+        """By id of an instruction in a loop: the instructions that later rounds execute for it."""
 
     def allocated(self, tensor: Tensor) -> None:
         self.psum.declare(tensor)
@@ -86,7 +87,7 @@ class _Execution(Observer):
             self.memory.bind(tensor, next(self.waiting))
 
     def values(self, access: Access) -> str:
-        """What ``print`` shows of a tensor now."""
+        """The present values of a tensor, for ``print``."""
         if self.wide is not None:
             access = self.wide.access(access)
         if is_element_indexed(access):
@@ -99,12 +100,12 @@ class _Execution(Observer):
         return text_of(self.memory.window(access), access.dtype)
 
     def _chosen(self, access: Access) -> str:
-        """The elements that offsets choose, in groups as all engines but the Tensor engine see them."""
+        """The elements that offsets select, in groups of the size that all engines but the Tensor engine use."""
         assert access.dynamic is not None
         index = self.memory.window(access.dynamic.source)
-        if access.shape[1] > GROUP * index.shape[1]:
+        if access.shape[1] > OFFSET_GROUP * index.shape[1]:
             return "as the Tensor engine chooses them"
-        offsets = lists(index, GROUP, access.shape[1])
+        offsets = lists(index, OFFSET_GROUP, access.shape[1])
         if offsets.max() > largest_index(access):
             return "out of bounds"
         return text_of(gathered(self.memory, access, offsets), access.dtype)
@@ -113,11 +114,11 @@ class _Execution(Observer):
         verify.check_writes(inst)
         for access in inst.writes():
             if access.tensor.role == "input":
-                self.memory.own(access.tensor)  # until its end nobody knows whether the kernel returns it
+                self.memory.own(access.tensor)  # only at its end is known if the kernel returns it
         verify.check_cores(inst, self.core, self.grid)
         decided = accumulate.decided(inst, self.psum)
         if self.wide is not None:
-            decided = [self.wide.inst(made) for made in decided]
+            decided = [self.wide.inst(each) for each in decided]
         if self.loops:
             self.decided[id(inst)] = decided
         if not self.loops or self.loops[-1].runs:
@@ -160,7 +161,7 @@ def run(
 ) -> tuple[Program, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs.
 
-    Edges between instructions change no result; that some order obeys them is seen to all the same.
+    Edges between instructions change no result; the run still checks that some order obeys them.
     """
     memory, captured = Memory(), check(capture(fn))
     wide = None if knobs.precise_fp() else promote_float32.Widening()
@@ -176,7 +177,7 @@ def run(
 
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
-    verify.Verify().check(kernel, target)
+    verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         launch.finish(kernel.outputs)
     for core in kernel.cores:

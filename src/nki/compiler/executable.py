@@ -1,4 +1,4 @@
-"""Native code of a kernel as programs keep it: with its file, and with what it read from outside."""
+"""Native code of a kernel, with its artifact and the values that it read from outside."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from nki.transforms.lower_sendrecv import LowerSendrecv
 from nki.transforms.promote_float32 import PromoteFloat32
 
 NATIVE_STAGES: tuple[Stage, ...] = (LowerSendrecv(), EliminateCopies(), ExpandIndirect())
-"""The stages behind ``NATIVE_STOP`` that make a program ready to be linked."""
+"""The stages after ``NATIVE_STOP`` that prepare a program for linking."""
 
 
 def lower(program: Program) -> Program:
-    """``program``, which has its placement, as native code runs it; in float32 with ``NKI_PRECISE_FP=0``."""
+    """Lower a placed ``program`` to the form that native code runs; with ``NKI_PRECISE_FP=0`` in float32."""
     stages = NATIVE_STAGES if knobs.precise_fp() else (PromoteFloat32(), *NATIVE_STAGES)
     return pipeline.run_stages(program, targets.find(program.target), stages)
 
@@ -35,7 +35,7 @@ class Executable(native.Executable):
     """Native code that can also be written to, and read from, a ``.klir`` file."""
 
     outside: tuple[Seen, ...] = ()
-    """What its Python code read beside the arguments: this executable is for just these values."""
+    """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()

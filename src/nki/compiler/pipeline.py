@@ -31,7 +31,7 @@ Observe = Callable[[str, Program], None]
 
 
 def ignore(stage: str, program: Program) -> None:
-    """An observer that looks away."""
+    """An observer that does nothing."""
 
 
 def compile(  # noqa: A001  # the word of the field, and of the design
@@ -46,10 +46,10 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     stages: Sequence[Stage] = STAGES,
     observe: Observe = ignore,
 ) -> Program:
-    """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or go on from ``start``.
+    """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or start from ``start``.
 
     ``observe(stage, program)`` sees the program after ``specialise`` and after every stage; ``stop`` names the
-    last one. ``edges`` are drawn between instructions that ``name=`` has named.
+    last one. ``edges`` connect instructions by their ``name=``.
     """
     check_stage(stop)
     with gc_pause.paused():
@@ -63,10 +63,10 @@ def compile(  # noqa: A001  # the word of the field, and of the design
 def run_stages(
     program: Program, target: Target, stages: Sequence[Stage], stop: str | None = None, observe: Observe = ignore
 ) -> Program:
-    """Run ``stages`` in turn, up to and with ``stop``, and check the result of each."""
+    """Run ``stages`` in order, ``stop`` the last one, and check the result of each."""
     for stage in stages:
-        program = stage.run(program, target)
-        stage.check(program, target)
+        before, program = program, stage.run(program, target)
+        stage.check(before, program, target)
         observe(stage.name, program)
         if stage.name == stop:
             break
@@ -88,7 +88,7 @@ def _specialised(
 
 
 def replaced(stage: Stage) -> tuple[Stage, ...]:
-    """The stages of the compiler with ``stage`` in the place of the one with its name."""
+    """The stages of the compiler, with ``stage`` instead of the stage of that name."""
     return tuple(stage if each.name == stage.name else each for each in STAGES)
 
 

@@ -1,4 +1,4 @@
-"""A compiled kernel in the reference executor, one instruction after the other, with an eye on hazards."""
+"""A compiled kernel in the reference executor, one instruction after the other, observed for hazards."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def about(topic: str) -> str:
 
 
 def error(cls: type[NkiError]) -> str:
-    """An error class: what it means, the rules that raise it, and a program that makes the mistake."""
+    """An error class: meaning, the rules that raise it, and a program that causes it."""
     lines = [f"{cls.code}: {cls.__name__}", "", inspect.getdoc(cls) or ""]
     raised = [r for r in grouped(c for _, c in _public()) if r.rule.error is cls]
     if raised:
@@ -80,11 +80,11 @@ def examples() -> dict[str, str]:
 
 def rules(code: str) -> str:
     """Every rule with this code, and the instructions that it limits."""
-    found = [r for r in grouped(c for _, c in _public()) if r.rule.code == code]
-    if not found:
+    matching = [r for r in grouped(c for _, c in _public()) if r.rule.code == code]
+    if not matching:
         raise UsageError(f"there is no rule {code!r}", nearest(code, _rules(), "rules"))
     parts = [f"rule {code}"]
-    for r in found:
+    for r in matching:
         parts += ["", *_shown(r), _wrapped(f"instructions: {', '.join(r.instructions)}", "      ")]
     return "\n".join(parts)
 
@@ -118,7 +118,7 @@ def operand(o: facts.Operand) -> str:
 
 
 def operator(op: Op) -> str:
-    """An operator: what its rows in the tables of operators and activation functions say, and what takes it."""
+    """An operator: its rows in the tables of operators and activation functions, and the parameters that take it."""
     parts = [_called(repr(op), op.function) if op.function is not None else repr(op)]
     if op.function is not None:
         parts += ["", inspect.getdoc(op.function) or ""]

@@ -71,7 +71,7 @@ class Grouped:
 
 def grouped(classes: Iterable[type[Inst]]) -> list[Grouped]:
     """The rules of ``classes``, each once: rules of one operand that differ only in its name are one."""
-    found: dict[tuple[object, ...], Grouped] = {}
+    groups: dict[tuple[object, ...], Grouped] = {}
     for cls in classes:
         names = [f.name for f in cls.fields if f.role is not None]
         for rule in cls.rules:
@@ -80,11 +80,11 @@ def grouped(classes: Iterable[type[Inst]]) -> list[Grouped]:
             operand = own if used == [own] else ""
             text, fix = (_readable(t, operand) for t in (rule.text, rule.fix))
             key = (rule.code, text, rule.source, rule.since, rule.until)
-            group = found.setdefault(key, Grouped(rule, text, fix, {}, {}))
+            group = groups.setdefault(key, Grouped(rule, text, fix, {}, {}))
             group.instructions[cls.mnemonic] = None
             if operand:
                 group.operands[operand] = None
-    return list(found.values())
+    return list(groups.values())
 
 
 def _readable(text: str, operand: str) -> str:

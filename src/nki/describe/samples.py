@@ -1,4 +1,4 @@
-"""A short legal call of each instruction, made from the samples that its declaration draws."""
+"""A short legal call of each instruction, derived from the samples that its declaration draws."""
 
 from __future__ import annotations
 
@@ -52,22 +52,22 @@ def example(cls: type[Inst]) -> Call:
 def samples(cls: type[Inst]) -> list[Call]:
     """Legal calls of a public instruction on the newest target, the plainest first; the same in every process.
 
-    Every operand is a whole tensor with the name of the parameter. If there are calls that each target accepts which
-    has the instruction, the first is one of them.
+    Every operand is a whole tensor with the name of the parameter. If some call is legal on every
+    target with the instruction, the first call is one.
     """
     targets = generations(cls)
     draw = Draw(random.Random(cls.mnemonic), targets[-1])
     drawn = [values for _ in range(_SAMPLES) if (values := _values(cls.sample(draw))) is not None]
     candidates = sorted([*drawn, *map(_plain, drawn)], key=lambda values: _oddness(cls, values))
-    found: list[Call] = []
+    calls: list[Call] = []
     portable: int | None = None
     for values in candidates:
         if (inst := _recorded(cls, values, targets[-1])) is None:
             continue
         if portable is None and all(_recorded(cls, values, t) is not None for t in targets[:-1]):
-            portable = len(found)
-        found.append(Call(_text(cls, values), inst))
-    return [found.pop(portable or 0), *found]
+            portable = len(calls)
+        calls.append(Call(_text(cls, values), inst))
+    return [calls.pop(portable or 0), *calls]
 
 
 def _values(inst: Inst) -> dict[str, Any] | None:

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 
 from nki.base.errors import WindowError
 from nki.ir.effects import Effects
-from nki.ir.indirection.gather_offsets import GROUP, INDICES
+from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.instruction import Inst
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, IndexKind, is_row_indexed
+from nki.target.memory_spaces import OFFSET_GROUP
 
 T = TypeVar("T", bound=np.generic)
 FIX = "compare with the output of `nki dump`"
@@ -81,7 +82,7 @@ def _check_lists(access: Access) -> None:
         raise _error(access, "has elements that offsets choose, and is no tile of two dimensions, the second in step 0")
     if source.buffer is not Buffer.sbuf or source.ndim != 2 or source.dtype not in INDICES:
         raise _error(source, f"holds no offsets: those are a tile of {' or '.join(map(str, INDICES))} in sbuf")
-    if source.shape[0] != access.shape[0] or access.shape[0] % GROUP or dynamic.step < 1:
+    if source.shape[0] != access.shape[0] or access.shape[0] % OFFSET_GROUP or dynamic.step < 1:
         raise _error(access, f"has offsets in {source.shape[0]} partitions, in steps of {dynamic.step} elements")
 
 

@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
@@ -125,7 +125,7 @@ class Inst(NkiInstruction):
     memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
-        """The meaning, in primitives."""
+        """The semantics, in primitives of ``m``."""
         raise NotImplementedError
 
     def choices(self) -> tuple[Any, ...]:
@@ -170,7 +170,7 @@ class Inst(NkiInstruction):
         return _accesses_of(self, self.write_names)
 
     def may_leave_unwritten(self) -> bool:
-        """Whether places of the outputs may keep what they held: rows out of bounds, partitions left out."""
+        """True if places of the outputs may keep their old contents: rows out of bounds, partitions left out."""
         effects = self.effects
         if effects.partial is not None and effects.partial(self):
             return True
@@ -178,7 +178,7 @@ class Inst(NkiInstruction):
 
     @property
     def skips_out_of_bounds(self) -> bool:
-        """Whether a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""
+        """True if a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""
         skips = self.effects.skips
         return skips is not None and skips(self)
 
@@ -194,12 +194,12 @@ class Inst(NkiInstruction):
 
     @property
     def accumulates(self) -> bool | None:
-        """Whether the instruction adds to what PSUM holds; None: not decided yet; False where it never does."""
+        """True if the instruction adds to the contents of PSUM; None: not decided yet; False where it never does."""
         accumulation = self.effects.accumulation
         return False if accumulation is None else self.__dict__[accumulation.flag]
 
     def with_accumulation(self, adds: bool) -> Inst:
-        """A copy that adds to what PSUM holds, or overwrites it."""
+        """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
         return self.replace(**{self.effects.accumulation.flag: adds})
 
@@ -243,6 +243,11 @@ class Inst(NkiInstruction):
             key = self._key = self.signature()
         return key
 
+    @staticmethod
+    def keys(instructions: Iterable[Inst]) -> list[tuple[Any, ...]]:
+        """The :meth:`key` of each instruction, at half the price of the calls."""
+        return [inst._key or inst.key() for inst in instructions]
+
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position with some fields changed."""
         values = self.__dict__
@@ -255,7 +260,9 @@ class Inst(NkiInstruction):
         return fresh
 
     def with_schedule(self, **changes: Any) -> Inst:
-        """A copy with the same arguments and another label, edges, queue or waits."""
+        """A copy with the same arguments and another label, edges, queue or waits; the :meth:`key` object is shared."""
+        if self._key is None:
+            self.key()
         fresh = self.__class__.__new__(self.__class__)
         fresh.__dict__ = self.__dict__ | changes
         return fresh
@@ -424,7 +431,7 @@ def _integer(value: Any) -> Any:
 
 
 def _exact(value: Any) -> Any:
-    """Tells 2 from 2.0 and from True, which Python takes for equal."""
+    """Distinguish 2, 2.0 and True, which Python takes for equal."""
     return (type(value), value)
 
 

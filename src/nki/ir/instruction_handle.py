@@ -1,4 +1,4 @@
-"""``NkiInstruction``: what a kernel holds of an instruction that it has recorded."""
+"""``NkiInstruction``: a kernel's reference to an instruction that it has recorded."""
 
 from __future__ import annotations
 

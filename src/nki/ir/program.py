@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any
 
 from nki.base.errors import SharedTensorError
@@ -58,6 +59,14 @@ class CoreProgram:
     body: tuple[Statement, ...]
     tensors: tuple[Tensor, ...]
     placement: Placement = field(default_factory=dict[Tensor, TileAddress])
+    _numbered: tuple[Inst, ...] | None = field(default=None, init=False, repr=False)
+
+    @property
+    def numbered(self) -> tuple[Inst, ...]:
+        """All instructions by their dense number: the position in program order, bodies of loops included."""
+        if self._numbered is None:
+            self._numbered = tuple(instructions(self.body))
+        return self._numbered
 
     def with_body(self, body: Sequence[Statement]) -> CoreProgram:
         """The same core with other instructions."""
@@ -65,7 +74,7 @@ class CoreProgram:
 
     def instructions(self) -> Iterator[Inst]:
         """All instructions in program order, including those in the bodies of loops."""
-        return instructions(self.body)
+        return iter(self.numbered)
 
     def constants(self) -> list[Tensor]:
         """The tensors whose contents are a part of the kernel, in the order of :attr:`tensors`."""
@@ -131,11 +140,11 @@ class Program:
     @property
     def size(self) -> int:
         """The number of instructions on all cores, those of loops counted once."""
-        return sum(1 for _ in self.instructions())
+        return sum(len(core.numbered) for core in self.cores)
 
     def instructions(self) -> Iterator[Inst]:
         """The instructions of all cores, one core after the other."""
-        return (inst for core in self.cores for inst in core.instructions())
+        return chain.from_iterable(core.numbered for core in self.cores)
 
     def with_cores(self, cores: Iterable[CoreProgram]) -> Program:
         """The same program with other cores."""

@@ -15,15 +15,14 @@ from numpy.typing import NDArray
 
 from nki.base.dtype import uint32
 from nki.ir.types import Buffer, Tensor
+from nki.target.memory_spaces import LANES, VECTOR_RNG_WORDS
 
 WORDS: Final = 6
 """Words of one generator: x, y, z, w, v and d of Marsaglia's XORWOW, in this order."""
-VECTOR_WORDS: Final = 4 * WORDS
 GOLDEN: Final = 0x9E3779B9
 """2**32 divided by the golden ratio: multiples of it are spread evenly."""
 MIXING: Final = ((16, 0x85EBCA6B), (13, 0xC2B2AE35), (16, 1))
 """MurmurHash3's final steps: shift right and exclusive-or, then multiply."""
-LANES: Final = 128
 
 
 def initial(tensor: Tensor) -> NDArray[np.uint32] | None:
@@ -33,7 +32,7 @@ def initial(tensor: Tensor) -> NDArray[np.uint32] | None:
     """
     if tensor.buffer is not Buffer.register or tensor.dtype is not uint32:
         return None
-    first = 1 if tensor.free_size == VECTOR_WORDS else 1 + LANES * VECTOR_WORDS
+    first = 1 if tensor.free_size == VECTOR_RNG_WORDS else 1 + LANES * VECTOR_RNG_WORDS
     numbers: NDArray[Any] = np.arange(first, first + tensor.elements, dtype=np.uint32) * np.uint32(GOLDEN)
     for shift, factor in MIXING:
         numbers = (numbers ^ (numbers >> np.uint32(shift))) * np.uint32(factor)

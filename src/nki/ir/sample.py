@@ -9,6 +9,7 @@ from typing import TypeVar
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.types import Access, Buffer, Tensor, row_major
+from nki.target.memory_spaces import start_partitions
 from nki.target.model import Target
 
 T = TypeVar("T")
@@ -67,7 +68,7 @@ class Draw:
         step = self.choice((1, 1, 1, 2)) if buffer is not Buffer.psum else 1
         pad = self.choice((0, 0, 3))
         start = self.choice(
-            [s for s in (0, 32, 64, 96) if s + partitions <= self.target.partitions and _fits(s, partitions)]
+            [s for s in start_partitions(self.target, partitions) if s + partitions <= self.target.partitions]
         )
         inner = shape[-1] * step + pad
         storage = (self.target.partitions, *shape[1:-1], inner)
@@ -112,7 +113,3 @@ class Draw:
         """A whole HBM tensor."""
         self._count += 1
         return Access.whole(Tensor(f"h{self._count}", shape, dtype, Buffer.hbm))
-
-
-def _fits(start: int, partitions: int) -> bool:
-    return start % (32 if partitions <= 32 else 64 if partitions <= 64 else 128) == 0

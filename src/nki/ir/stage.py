@@ -26,8 +26,8 @@ class Stage(ABC):
         """The transformed program."""
 
     @abstractmethod
-    def check(self, program: Program, target: Target) -> None:
-        """Raise unless ``program``, a result of :meth:`run`, is legal."""
+    def check(self, before: Program, after: Program, target: Target) -> None:
+        """Raise unless ``after``, the result of :meth:`run` for ``before``, is legal."""
 
 
 class CoreStage(Stage):

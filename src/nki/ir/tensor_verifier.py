@@ -1,4 +1,4 @@
-"""Verifies one tensor: rank, size, and the address that a kernel asks for, against the memories of a target."""
+"""Verify one tensor: rank, size, and the address that a kernel asks for, against the memories of a target."""
 
 from __future__ import annotations
 
@@ -6,14 +6,8 @@ import math
 
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, CapacityError, PartitionError, PsumError, ShapeError
-from nki.ir.rng_state import VECTOR_WORDS
 from nki.ir.types import Buffer
 from nki.target.model import Target
-
-REGISTER_BYTES = 4 * VECTOR_WORDS
-"""The largest state that a lane of an engine keeps: random number generators."""
-MAX_DIMS = 5
-"""Dimensions that an access pattern can have on chip (NKI access-pattern guide)."""
 
 
 def check_tensor(
@@ -52,7 +46,7 @@ def check_tensor(
             fix=f"tile dimension 0 by {target.partitions}, or put what exceeds it into the free dimensions",
         )
     if buffer is Buffer.register:
-        limit = REGISTER_BYTES
+        limit = 4 * target.vector_rng_words  # the largest state that a lane of an engine keeps
     else:
         limit = target.sbuf_partition_bytes if buffer is Buffer.sbuf else target.psum_partition_bytes
     size = dtype.itemsize

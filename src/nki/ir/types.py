@@ -251,7 +251,7 @@ class Access:
         return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
 
     def repeats(self) -> bool:
-        """Whether two elements of the access are one element of the tensor; run-time indices count as different."""
+        """True if two elements of the access are one element of the tensor; run-time indices count as different."""
         if is_element_indexed(self):
             return False
         apart = is_row_indexed(self)
@@ -259,12 +259,12 @@ class Access:
         return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
 
     def one_place(self) -> bool:
-        """Whether all elements of a partition are one element of the tensor; a write leaves the last of them."""
+        """True if all elements of a partition are one element of the tensor; a write leaves the last of them."""
         still = len(self.shape) > 1 and not any(self.strides[1:]) and self.free_elements > 1
         return still and not is_element_indexed(self)
 
     def partitions_apart(self) -> bool:
-        """Whether no two elements of dimension 0 are one element of the tensor."""
+        """True if no two elements of dimension 0 are one element of the tensor."""
         return self.strides[0] != 0 or self.shape[0] == 1
 
     def pattern(self) -> Iterator[tuple[int, int]]:
@@ -272,7 +272,7 @@ class Access:
         return zip(self.strides, self.shape, strict=True)
 
     def same_place(self, other: Access) -> bool:
-        """Whether both windows are known to touch the same elements in the same order."""
+        """True if both windows certainly touch the same elements in the same order."""
         return (
             self.tensor is other.tensor
             and self.offset == other.offset
@@ -283,7 +283,7 @@ class Access:
         )
 
     def equals(self, other: Access) -> bool:
-        """Whether both are the same window of tensors of the same name."""
+        """True if both are the same window of tensors of the same name."""
         return self._form() == other._form()
 
     def _form(self) -> tuple[Any, ...]:
@@ -293,7 +293,7 @@ class Access:
 
 
 def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
-    """Whether steps, longest first, lead back from ``away`` elements, some of them taken (``moved``: before these)."""
+    """True if steps, longest first, lead back from ``away`` elements, some of them taken (``moved``: before these)."""
     if not steps:
         return False
     (step, count), rest = steps[0], steps[1:]
@@ -306,12 +306,12 @@ def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
 
 
 def is_row_indexed(access: Access) -> bool:
-    """Whether each row of the access has a run-time index of its own."""
+    """True if each row of the access has a run-time index of its own."""
     return access.dynamic is not None and access.dynamic.kind is IndexKind.rows
 
 
 def is_element_indexed(access: Access) -> bool:
-    """Whether the elements of each partition are chosen by run-time offsets (tensor indirection)."""
+    """True if run-time offsets choose the elements of each partition (tensor indirection)."""
     return access.dynamic is not None and access.dynamic.kind is IndexKind.elements
 
 

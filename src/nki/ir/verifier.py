@@ -1,4 +1,4 @@
-"""Verifies one instruction: argument types, write overlap, its declared rules."""
+"""Verify one instruction: argument types, write overlap, its declared rules."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def check_types(inst: Inst) -> None:
 
 
 def _made_of(items: tuple[Any, ...], kinds: tuple[type[Any], ...]) -> bool:
-    """Whether all leaves are of these types; a truth value is no integer."""
+    """True if all leaves are of these types; a truth value is no integer."""
     return all(
         _made_of(cast(tuple[Any, ...], n), kinds)
         if isinstance(n, tuple)

@@ -134,7 +134,7 @@ def core_barrier(
     engine: _engine = _engine.gpsimd,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Wait until every one of ``cores`` has come to its barrier for ``data``.
+    """Wait until every one of ``cores`` has reached its barrier for ``data``.
 
     ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
     barrier orders that tile's instructions on this core). All that a core has done to ``data`` before its barrier is
@@ -234,8 +234,8 @@ def nc_n_gather(
     """``dst[p, i] = data[p, indices[p, i]]``, free dimensions counted as one.
 
     All tiles are in SBUF; ``indices`` is uint32 and has as many elements per partition as ``dst``, which has the dtype
-    of ``data``. Bits are moved unchanged. What an index outside the partition gives is undefined: here it is what
-    memory holds before anyone writes it.
+    of ``data``. Bits are moved unchanged. An index outside the partition gives an undefined element: here it is
+    the initial contents of the memory.
     """
 
 def local_gather(
@@ -251,8 +251,8 @@ def local_gather(
     The list is the group's part of ``index`` (uint16), down its 16 partitions first; ``num_valid_indices`` cuts it off.
     For each number in it, a partition of ``dst`` receives ``num_elem_per_idx`` (1, 2, 4, 8, 16 or 32) elements of its
     own partition of ``src_buffer`` from that element on, free dimensions counted as one. All tiles are in SBUF and have
-    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. What lies outside the
-    partition is undefined: here it is what memory holds before anyone writes it.
+    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. Elements outside
+    the partition are undefined: here they are the initial contents of the memory.
     """
 
 def iota(
@@ -302,7 +302,7 @@ def nc_find_index8(
     vals: _Tile,
     name: str | None = None,
 ) -> NkiInstruction:
-    """Where in its partition of ``data`` each of the eight ``vals`` is, counted from 0; all ones if it is nowhere.
+    """The position of each of the eight ``vals`` in its partition of ``data``, counted from 0; all ones if absent.
 
     Compared as float32 numbers: NaN is nowhere, the two zeros are equal. The first of several equal ``vals`` gets the
     first place of that value, the next one the next. ``data`` has 8 to 16384 elements per partition, ``vals`` and
@@ -451,7 +451,7 @@ def register_move(
     dst: _Tile,
     src: int | _Tile,
 ) -> NkiInstruction:
-    """``dst = src``: a whole number of 32 bits, or what another register holds."""
+    """``dst = src``: a whole number of 32 bits, or the contents of another register."""
 
 def register_load(
     dst: _Tile,
@@ -604,7 +604,7 @@ def sequence_bounds(
     segment_ids: _Tile,
     name: str | None = None,
 ) -> NkiInstruction:
-    """For each element of ``segment_ids``, where its run of equal neighbours begins, and the position behind its end.
+    """For each element of ``segment_ids``, the first position of its run of equal neighbours and the one behind it.
 
     ``segment_ids`` has one partition of n elements, ``dst`` the shape ``(1, 2, n)``: the beginnings, then the ends. An
     element that is 0 pads, and gets n and -1. Tiles are in SBUF, float32 or int32; positions are rounded once to a
@@ -802,7 +802,7 @@ def topk(
     n: int,
     name: str | None = None,
 ) -> NkiInstruction:
-    """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
+    """The K largest of ``n`` numbers, and their positions, for each group of 16 partitions.
 
     A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
     s // 16. Of its first ``n`` the K largest go to ``val_dst`` in ascending order, and their numbers s to ``idx_dst``,

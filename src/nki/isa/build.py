@@ -38,5 +38,5 @@ def move_register(dst: Access, src: Access) -> Inst:
 
 
 def device_print(prefix: str, src: Access) -> Inst:
-    """A print of ``src`` behind ``prefix``, whenever the kernel gets there."""
+    """A print of ``src`` behind ``prefix``, each time that the kernel runs it."""
     return DevicePrint(prefix, src)

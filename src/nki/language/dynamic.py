@@ -18,9 +18,10 @@ from nki.base.errors import (
     ViewError,
 )
 from nki.frontend.builder import current
-from nki.ir.indirection.gather_offsets import GROUP, INDICES, TENSOR_GROUP
+from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.register import is_register
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, is_element_indexed, is_row_indexed
+from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 
 T = TypeVar("T", bound=Access)
 _GENERATION = 4
@@ -166,12 +167,13 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
         raise ViewError(
             f"{view}: offsets '{index.name}' {index.shape} do not have its partitions",
             fix=f"pass a tile of shape ({t.shape[0]}, columns); offset i is read from partition i % group of column "
-            f"i // group, with groups of {GROUP} partitions ({TENSOR_GROUP} on the tensor engine)",
+            f"i // group, with groups of {OFFSET_GROUP} partitions ({TENSOR_OFFSET_GROUP} on the tensor engine)",
         )
-    if t.shape[0] % GROUP:
+    if t.shape[0] % OFFSET_GROUP:
         raise ViewError(
-            f"{view}: its {t.shape[0]} partitions are not whole groups of {GROUP}, each of which has a list of offsets",
-            fix=f"use a multiple of {GROUP} partitions ({TENSOR_GROUP} on the tensor engine)",
+            f"{view}: its {t.shape[0]} partitions are not whole groups of {OFFSET_GROUP}, each of which has a list of "
+            "offsets",
+            fix=f"use a multiple of {OFFSET_GROUP} partitions ({TENSOR_OFFSET_GROUP} on the tensor engine)",
         )
     count = _count(t, index, num_elem)
     return t.__class__(
@@ -187,12 +189,13 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
 def _count(t: Access, index: Access, num_elem: Any) -> int:
     """The number of offsets of each list that an indirect view of ``t`` uses."""
     view, lists = f"indirect view of '{t.name}' {t.shape}", f"offsets '{index.name}' {index.shape}"
-    each, most = GROUP * index.shape[1], min(TENSOR_GROUP, t.shape[0]) * index.shape[1]
+    each, most = OFFSET_GROUP * index.shape[1], min(TENSOR_OFFSET_GROUP, t.shape[0]) * index.shape[1]
     if num_elem is None and index.size > most:
         raise ViewError(
-            f"{view}: without num_elem all {index.size} elements of {lists} would be one list; each group of {GROUP} "
-            f"partitions has a list of its own, of {each}",
-            fix=f"pass num_elem={each}, or less (on the tensor engine up to {most}, in groups of {TENSOR_GROUP})",
+            f"{view}: without num_elem all {index.size} elements of {lists} would be one list; each group of "
+            f"{OFFSET_GROUP} partitions has a list of its own, of {each}",
+            fix=f"pass num_elem={each}, or less (on the tensor engine up to {most}, in groups of "
+            f"{TENSOR_OFFSET_GROUP})",
         )
     try:
         count = index.size if num_elem is None else operator.index(num_elem)
@@ -200,7 +203,7 @@ def _count(t: Access, index: Access, num_elem: Any) -> int:
         count = 0
     if not 1 <= count <= most:
         raise ViewError(
-            f"{view}: num_elem={num_elem!r} of {lists}, which have {each} for each group of {GROUP} partitions",
+            f"{view}: num_elem={num_elem!r} of {lists}, which have {each} for each group of {OFFSET_GROUP} partitions",
             fix=f"pass an integer from 1 to {each} (on the tensor engine up to {most})",
         )
     return count

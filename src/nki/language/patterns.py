@@ -13,11 +13,11 @@ from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.tensor_verifier import MAX_DIMS
 from nki.ir.types import Access, Dynamic, IndexKind
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
+from nki.target.memory_spaces import ACCESS_PATTERN_DIMS
 
 T = TypeVar("T", bound=Access)
 
@@ -200,10 +200,10 @@ def _partition_problem(t: Access, pairs: list[tuple[int, int]], shown: str, star
     """On chip a pattern is the same in neighbouring partitions, and stays in each; the error where it does not stay."""
     _check_storage(t, kind)
     storage = f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} in {t.buffer.value}"
-    if not 2 <= len(pairs) <= MAX_DIMS:
+    if not 2 <= len(pairs) <= ACCESS_PATTERN_DIMS:
         raise ViewError(
-            f"ap on {storage}: pattern {shown} has {len(pairs)} dimensions; on chip it has 2 to {MAX_DIMS}, and "
-            "the first is the partitions",
+            f"ap on {storage}: pattern {shown} has {len(pairs)} dimensions; on chip it has 2 to "
+            f"{ACCESS_PATTERN_DIMS}, and the first is the partitions",
             fix="append [1, 1]"
             if len(pairs) < 2
             else "merge dimensions that are contiguous, or use several instructions",

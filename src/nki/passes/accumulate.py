@@ -33,9 +33,9 @@ class Accumulate(CoreStage):
             return core
         return core.with_body(_decided(core.body, PsumState(target)))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No matmul is undecided."""
-        undecided = [inst for inst in program.instructions() if inst.accumulates is None]
+        undecided = [inst for inst in after.instructions() if inst.accumulates is None]
         assert not undecided, f"accumulate left {len(undecided)} matmuls undecided"
 
 
@@ -54,10 +54,10 @@ def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...
 
 
 def decided(inst: Inst, psum: PsumState) -> list[Inst]:
-    """``inst`` with ``accumulate`` decided, behind what clears the places that it adds to although nothing is there."""
-    chosen, missing = psum.resolve(inst)
-    result = [*(zero_psum(place) for place in missing), chosen]
-    for made in result:
-        made.where = inst.where
-        psum.record(made)
+    """``inst`` with ``accumulate`` decided, after a ``psum_zero`` for each unwritten place that it adds to."""
+    resolved, unwritten = psum.resolve(inst)
+    result = [*(zero_psum(place) for place in unwritten), resolved]
+    for part in result:
+        part.where = inst.where
+        psum.record(part)
     return result

@@ -24,12 +24,11 @@ from nki.ir.register import is_register
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
-from nki.isa.rules.operands import starts
 from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
-from nki.target.memory_spaces import MemorySpace, memory_spaces
+from nki.target.memory_spaces import MemorySpace, memory_spaces, start_partitions
 from nki.target.model import Target
 
 _FIX = "take the places out of the text; this stage finds them"
@@ -58,9 +57,9 @@ class Allocate(CoreStage):
             raise error.at(inst.where.span, inst.where.stack)
         return replace(core, placement=addresses)
 
-    def check(self, program: Program, target: Target) -> None:
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap."""
-        for core in program.cores:
+        for core in after.cores:
             _check_addresses(core, target, self.check_overlap)
 
 
@@ -74,7 +73,7 @@ def _allocate(
         if address is not None:
             given[live.tensor] = address
     pinned = [Pinned(live, *given[live.tensor]) for live in ranges if live.tensor in given]
-    _check_pinned(core, space, pinned, check_overlap)
+    _check_pinned(core, space, pinned, target, check_overlap)
     free = [live for live in ranges if live.tensor not in given] if given else ranges
     plan = pack(free, space.usable, pinned) if free else []
     if plan is None:
@@ -96,14 +95,16 @@ def _check_placement(core: CoreProgram) -> None:
             )
 
 
-def _check_pinned(core: CoreProgram, space: MemorySpace, pinned: Sequence[Pinned], check_overlap: bool) -> None:
+def _check_pinned(
+    core: CoreProgram, space: MemorySpace, pinned: Sequence[Pinned], target: Target, check_overlap: bool
+) -> None:
     """Raise unless pinned tensors lie inside the memory and no two live ones overlap.
 
     Without ``check_overlap``, tiles with an address of the user may overlap.
     """
     for pin in pinned:
         tensor = pin.live.tensor
-        if tensor.address is None and not _is_inside(space, pin.live, (pin.partition, pin.offset)):
+        if tensor.address is None and not _is_inside(space, pin.live, (pin.partition, pin.offset), target):
             raise PlaceError(
                 f"'{tensor.name}' has place={(pin.partition, pin.offset)}, which is none in {space.name} for "
                 f"{tensor.shape[0]} partitions of {space.partitions} and {pin.live.size} bytes of {space.usable} at "
@@ -143,11 +144,11 @@ def _interfering_pairs(
                 yield ranges[j], live
 
 
-def _is_inside(space: MemorySpace, live: LiveRange, address: TileAddress) -> bool:
+def _is_inside(space: MemorySpace, live: LiveRange, address: TileAddress, target: Target) -> bool:
     """True if this stage could assign ``address``: aligned, at a start partition, inside the memory."""
     partition, offset = address
     count = live.tensor.shape[0]
-    aligned = offset % live.align == 0 and partition in starts(count)
+    aligned = offset % live.align == 0 and partition in start_partitions(target, count)
     return aligned and partition + count <= space.partitions and offset + live.size <= space.usable
 
 
@@ -178,7 +179,7 @@ def _start_partitions(core: CoreProgram, free: Sequence[LiveRange], target: Targ
     follow from their partitions; tensors that a run-time index moves or that hold one; and those that a random
     generator fills, which has a state per partition.
     """
-    options = {live.tensor: starts(live.tensor.shape[0]) for live in free}
+    options = {live.tensor: start_partitions(target, live.tensor.shape[0]) for live in free}
     verified: dict[tuple[Any, ...], bool] = {}
     for inst in core.instructions():
         movable = [a.tensor for a in inst.accesses() if len(options.get(a.tensor, ())) > 1]
@@ -255,7 +256,7 @@ def _check_addresses(core: CoreProgram, target: Target, apart: bool) -> None:
             address = core.placement.get(live.tensor)
             name, given = live.tensor.name, live.tensor.address
             assert address is not None, f"allocate left '{name}' without a place"
-            legal = address == given or (given is None and _is_inside(space, live, address))
+            legal = address == given or (given is None and _is_inside(space, live, address, target))
             assert legal, f"'{name}' at {address}"
         if apart:
             assert _conflict(core, in_space, core.placement) is None, "allocate put two tiles in one place"

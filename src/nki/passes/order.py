@@ -1,9 +1,8 @@
-"""Stage ``order``: the edges that the user has drawn agree with what the data need, and program order obeys both.
+"""Stage ``order``: a program order that keeps both the dependences of the data and the edges that the user requests.
 
 Instructions depend on each other where one writes bytes that the other reads or writes, and where ``after`` says so. An
-edge may ask for an instruction to be complete before another that stands earlier in the program; the later one is then
-brought forward, or rather the earlier one put off, as far as the data allow. After this stage the order of the body is
-one in which every instruction stands behind all that it depends on.
+edge may request that an instruction is complete before an earlier one begins; this stage then delays the earlier one,
+as far as the data allow. After this stage every instruction follows all instructions that it depends on.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import ClassVar
 
 from nki.analysis.dependence import ReachingAccesses
 from nki.analysis.memory_effects import annotate_effects, effects_of
+from nki.base import knobs
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions
@@ -23,10 +23,14 @@ from nki.ir.ordering import Edge, display_name, edges
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access
+from nki.passes import reordering
 from nki.target.model import Target
 
 Level = dict[int, list[tuple[Statement, Statement, Edge]]]
-"""By id of the loop in whose body they are (0: the kernel's own): edges between two statements of that body."""
+"""Edges between two statements of one body, by the id of its loop (0: the body of the core).
+
+Edges refer to statements by object, and statements compare by content: so this stage finds their numbers by id.
+"""
 
 
 @dataclass(frozen=True)
@@ -38,8 +42,8 @@ class Order(CoreStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with its statements in an order that obeys all edges; program order if that does.
 
-        Raises :class:`ScheduleCycleError` where no order does, StructureError and ScheduleScopeError for edges that
-        cannot be, which only text can draw.
+        Raises :class:`ScheduleCycleError` if no order obeys them; StructureError or ScheduleScopeError for illegal
+        edges, which only the text form can contain.
         """
         if not any(inst.ordered_after for inst in core.instructions()):
             return core
@@ -50,14 +54,16 @@ class Order(CoreStage):
             levels.setdefault(id(producer[-1]) if producer else 0, []).append((inside, edge.producer, edge))
         return core.with_body(_ordered(core, core.body, 0, levels))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Every instruction follows all those that its edges name."""
-        for core in program.cores:
-            seen: set[str] = set()
-            for inst in core.instructions():
-                assert seen.issuperset(inst.ordered_after), f"{inst!r} stands before {set(inst.ordered_after) - seen}"
-                if inst.label:
-                    seen.add(inst.label)
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Each core keeps its instructions, and each instruction follows those that its edges name.
+
+        ``OPEN_NKI_CHECK_STAGES=1`` also checks that the dependences of ``before`` are kept.
+        """
+        for old, new in zip(before.cores, after.cores, strict=True):
+            reordering.check_same_instructions(old, new)
+            reordering.check_edges(new)
+            if knobs.check_stages():
+                reordering.check_dependences(old, new)
 
 
 def _ordered(core: CoreProgram, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
@@ -71,9 +77,9 @@ def _ordered(core: CoreProgram, body: Sequence[Statement], level: int, levels: L
 
 
 def dependences(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
-    """For each statement the numbers of those before it that it depends on by data, as far as others do not imply it.
+    """Numbers of the earlier statements that each statement depends on by data, without those that others imply.
 
-    A loop is one statement, which touches what its body touches and the registers that it counts in and asks.
+    A loop is one statement: it accesses all that its body accesses, its counter, its bounds and its condition.
     """
     reaching = ReachingAccesses(annotate_effects(core, core.placement))
     registers = _Registers()
@@ -82,10 +88,10 @@ def dependences(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
         if isinstance(statement, Inst):
             result.append(reaching.visit_all(number, number, effects_of(statement)) | registers.step(number, statement))
             continue
-        found: set[int] = set()
+        producers: set[int] = set()
         for inst in instructions(statement.body):
-            found |= reaching.visit_all(number, number, effects_of(inst))
-        result.append((found | registers.step(number, statement)) - {number})
+            producers |= reaching.visit_all(number, number, effects_of(inst))
+        result.append((producers | registers.step(number, statement)) - {number})
     return result
 
 
@@ -97,18 +103,18 @@ class _Registers:
         self.readers: dict[int, set[int]] = {}
 
     def step(self, number: int, statement: Statement) -> set[int]:
-        found: set[int] = set()
+        producers: set[int] = set()
         reads, writes = _registers(statement)
         for tensor in reads:
             if tensor in self.writer:
-                found.add(self.writer[tensor])
+                producers.add(self.writer[tensor])
             self.readers.setdefault(tensor, set()).add(number)
         for tensor in writes:
-            found |= self.readers.pop(tensor, set())
+            producers |= self.readers.pop(tensor, set())
             if tensor in self.writer:
-                found.add(self.writer[tensor])
+                producers.add(self.writer[tensor])
             self.writer[tensor] = number
-        return found - {number}
+        return producers - {number}
 
 
 def _registers(statement: Statement) -> tuple[set[int], set[int]]:
@@ -129,40 +135,40 @@ def _is_scalar(access: Access) -> bool:
     return access.buffer.word == "register"
 
 
-def _sorted(body: Sequence[Statement], needs: list[set[int]], extra: list[tuple[int, int, Edge]]) -> list[int]:
-    """The numbers of the statements, each behind those that it needs, else in program order."""
-    users: list[list[int]] = [[] for _ in body]
+def _sorted(body: Sequence[Statement], producers: list[set[int]], extra: list[tuple[int, int, Edge]]) -> list[int]:
+    """The numbers of the statements in topological order, by program order where that leaves a choice."""
+    consumers: list[list[int]] = [[] for _ in body]
     missing = [0] * len(body)
-    needs = [set(its) for its in needs]
+    predecessors = [set(numbers) for numbers in producers]
     for consumer, producer, _ in extra:
-        needs[consumer].add(producer)
-    for consumer, its in enumerate(needs):
-        missing[consumer] = len(its)
-        for producer in its:
-            users[producer].append(consumer)
+        predecessors[consumer].add(producer)
+    for consumer, numbers in enumerate(predecessors):
+        missing[consumer] = len(numbers)
+        for producer in numbers:
+            consumers[producer].append(consumer)
     ready = [i for i, count in enumerate(missing) if not count]
     order: list[int] = []
     while ready:
         i = heapq.heappop(ready)
         order.append(i)
-        for user in users[i]:
-            missing[user] -= 1
-            if not missing[user]:
-                heapq.heappush(ready, user)
+        for consumer in consumers[i]:
+            missing[consumer] -= 1
+            if not missing[consumer]:
+                heapq.heappush(ready, consumer)
     if len(order) < len(body):
-        raise _cycle(body, needs, extra, {i for i, count in enumerate(missing) if count})
+        raise _cycle(body, predecessors, extra, {i for i, count in enumerate(missing) if count})
     return order
 
 
 def _cycle(
-    body: Sequence[Statement], needs: list[set[int]], extra: list[tuple[int, int, Edge]], stuck: set[int]
+    body: Sequence[Statement], predecessors: list[set[int]], extra: list[tuple[int, int, Edge]], stuck: set[int]
 ) -> ScheduleCycleError:
-    """The error for a circle among the statements ``stuck``, each of which needs another one of them."""
+    """The error for a cycle among the statements ``stuck``, each of which has a predecessor in it."""
     at = min(stuck)
     path: list[int] = []
     while at not in path:
         path.append(at)
-        at = min(its for its in needs[at] if its in stuck)
+        at = min(producer for producer in predecessors[at] if producer in stuck)
     circle = [*path[path.index(at) :], at]
     drawn = {(consumer, producer): edge for consumer, producer, edge in extra}
     steps = [

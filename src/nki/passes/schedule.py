@@ -23,6 +23,7 @@ from nki.ir.loop import For, Loop, Statement, basic_blocks
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
+from nki.passes import reordering
 from nki.passes.scheduling.engine_assignment import Assignment, Candidate
 from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
 from nki.target.model import Target
@@ -58,10 +59,22 @@ class Schedule(CoreStage):
             assignment.check(inst)
         return core
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
-        """Every instruction has a queue."""
-        without = [inst for inst in program.instructions() if not inst.queue]
-        assert not without, f"schedule left {len(without)} instructions without a queue"
+    def check(self, before: Program, after: Program, target: Target) -> None:
+        """Each core keeps its instructions, and each instruction has a queue of an engine that it declares.
+
+        ``OPEN_NKI_CHECK_STAGES=1`` also checks that the queue is a candidate under the rules of the instruction, and
+        that the dependences of ``before`` and the edges are kept.
+        """
+        assignment = Assignment(target)
+        for old, new in zip(before.cores, after.cores, strict=True):
+            reordering.check_same_instructions(old, new)
+            illegal = assignment.undeclared(new)
+            if knobs.check_stages():
+                illegal += [inst for inst in new.instructions() if not assignment.is_candidate(inst)]
+                reordering.check_edges(new)
+                reordering.check_dependences(old, new)
+            queues = [(inst, inst.queue) for inst in illegal[:3]]
+            assert not illegal, f"core {new.rank}: schedule left instructions on queues that cannot run them: {queues}"
 
 
 class _Scheduler:

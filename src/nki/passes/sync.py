@@ -50,15 +50,15 @@ class Sync(CoreStage):
             return core
         return core.with_body(_WaitInserter(core).body(core.body))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every instruction is on a queue, waits keep every dependence, and all queues can run to their end.
 
         The dependences and queues take as long as the stage itself: ``OPEN_NKI_CHECK_STAGES=1`` checks them.
         """
-        lost = [inst for inst in program.instructions() if not inst.queue]
+        lost = [inst for inst in after.instructions() if not inst.queue]
         assert not lost, f"sync left {lost} without a queue"
         if knobs.check_stages():
-            check_waits(program)
+            check_waits(after)
 
 
 def check_waits(program: Program) -> None:

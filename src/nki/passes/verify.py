@@ -52,20 +52,20 @@ class Verify(CoreStage):
                 raise error.at(inst.where.span, inst.where.stack) from None
         return core
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Inputs are written only if they are returned; every other output is written somewhere, on some core."""
-        written = {*program.inputs}
-        fixed = {*program.inputs}.difference(program.outputs)
-        for inst in program.instructions():
+        written = {*after.inputs}
+        fixed = {*after.inputs}.difference(after.outputs)
+        for inst in after.instructions():
             check_writes(inst)
             for access in inst.writes():
                 if access.tensor in fixed:
-                    raise _input_written(inst, access, program)
+                    raise _input_written(inst, access, after)
                 written.add(access.tensor)
-        for tensor in program.outputs:
+        for tensor in after.outputs:
             if tensor not in written:
                 raise OutputUnwrittenError(
-                    f"kernel {program.name!r} returns '{tensor.name}' and never writes to it",
+                    f"kernel {after.name!r} returns '{tensor.name}' and never writes to it",
                     fix="copy the result into it with nisa.dma_copy",
                     span=tensor.span,
                 )

@@ -30,7 +30,10 @@ class Rendezvous(ABC):
         self._arrivals: defaultdict[tuple[int, str], int] = defaultdict(int)
         """By core and tag: how many barriers it has come to."""
         self.in_flight: dict[int, Ready] = {}
-        """By id of an instruction that has arrived, and is executed once more to complete: the condition for that."""
+        """Condition for an instruction that has arrived and is executed once more to complete, by its id.
+
+        Executors pass an instruction without its number; a core has at most one of each queue in flight.
+        """
 
     @abstractmethod
     def wait(self, rank: int, inst: Inst, ready: Ready) -> None:

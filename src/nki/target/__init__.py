@@ -37,8 +37,8 @@ def default() -> Target:
 
 
 def _find(name: str, complaint: str) -> Target:
-    found = _BY_NAME.get(name.strip().lower())
-    if found is None:
-        names = "; ".join(", ".join(target.aliases) for target in GENERATIONS)
+    target = _BY_NAME.get(name.strip().lower())
+    if target is None:
+        names = "; ".join(", ".join(each.aliases) for each in GENERATIONS)
         raise UnknownTargetError(complaint, fix=f"use one of {names}")
-    return found
+    return target

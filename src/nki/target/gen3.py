@@ -28,6 +28,10 @@ GEN3: Final = Target(
     logical_core_max=Fact(2, "cores", "NKI reference, nki.jit: kernels are launched on one or two cores"),
     partitions=Fact(128, "partitions", f"{_GUIDE}: NeuronCore-v3 Compute Engine Updates"),
     quadrant_partitions=Fact(32, "partitions", f"{_GUIDE2}: Cross-partition Data Movement"),
+    start_partitions=Fact(
+        ((32, (0, 32, 64, 96)), (64, (0, 64)), (128, (0,))), "partitions", f"{_GUIDE2}: SBUF and PSUM access; unchanged"
+    ),
+    gpsimd_core_partitions=Fact(16, "partitions", "NKI reference, nki.isa.local_gather"),
     sbuf_partition_bytes=Fact(224 * KIB, "bytes", f"{_GUIDE}: NeuronCore-v3 Compute Engine Updates"),
     sbuf_usable_partition_bytes=Fact(212984, "bytes", f"{_KLR}: 224 KiB less 16 KiB and 8 bytes reserved"),
     sbuf_align_bytes=Fact(1, "bytes", f"{_KLR}; the reference names the constant and not its value"),
@@ -46,6 +50,29 @@ GEN3: Final = Target(
     matmul_transpose_mode=Fact(True, "", f"{_GUIDE}: Built-in Transpose Support"),
     matmul_accumulates_foreign_psum=Fact(False, "", f"{_MATMUL}: Accumulation mode, note"),
     bn_stats_free_max=Fact(512, "elements", "NKI reference, nki.isa.bn_stats"),
+    access_pattern_dims=Fact(5, "dimensions", "NKI access-pattern guide; on chip, the partitions among them"),
+    vector_transpose_max=Fact(32, "elements", "NKI reference, nki.isa.nc_transpose; and partitions"),
+    vector_rng_words=Fact(24, "words", "NKI reference, nki.isa.rand_set_state; four generators of six words a lane"),
+    max8_free_max=Fact(16384, "elements", "NKI reference, nki.isa.max8"),
+    local_gather_runs=Fact((1, 2, 4, 8, 16, 32), "elements", "NKI reference, nki.isa.local_gather"),
+    local_gather_indices_max=Fact(4096, "indices", "NKI reference, nki.isa.local_gather; per GpSimd core"),
+    topk_numbers_min=Fact(8, "numbers", "NKI reference, nki.isa.topk"),
+    topk_numbers_max=Fact(65535, "numbers", "NKI reference, nki.isa.topk"),
+    topk_results_max=Fact(32767, "numbers", "NKI reference, nki.isa.topk"),
+    offset_group_partitions=Fact(
+        16, "partitions", "the value of trn3; no earlier generation has tensor indirection", "guess"
+    ),
+    tensor_offset_group_partitions=Fact(
+        32, "partitions", "the value of trn3; no earlier generation has tensor indirection", "guess"
+    ),
+    mx_scale_partitions=Fact(8, "partitions", "the value of trn3; no earlier generation has MX formats", "guess"),
+    mx_scale_shifts=Fact(
+        (0, 4, 8, 12), "partitions", "the value of trn3; no earlier generation has MX formats", "guess"
+    ),
+    dma_sources_max=Fact(16, "tensors", "NKI reference, nki.isa.dma_compute"),
+    dma_priorities=Fact(4, "levels", "the value of trn3; no earlier generation has DMA priorities", "guess"),
+    dma_transpose_block_rows=Fact(16, "rows", "NKI reference, nki.isa.dma_transpose, direct and indirect transpose"),
+    gpsimd_dma_elements=Fact(256, "elements", "NKI reference, nki.isa.sendrecv: 1024 bytes of a 32-bit dtype"),
     vector_gpsimd_share_sbuf=Fact(True, "", f"{_GUIDE}: Data Movement Updates"),
     vector_scalar_share_psum=Fact(True, "", f"{_GUIDE}: Data Movement Updates; full rate on different banks only"),
     tensor_clock_ghz=Fact(2.4, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -107,6 +134,7 @@ GEN3: Final = Target(
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE2}: ActReadAccumulator; assumed unchanged", "guess"),
     activation_table_load_ns=Fact(1283.0, "ns", f"{_TRACES}; 1325 in older profiles", "measured"),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
+    gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess"),
     gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),
     register_load_ns=Fact(530.0, "ns", _AS_TRN1, "guess"),
     register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess"),

@@ -70,11 +70,14 @@ class Target:
     aliases: tuple[str, ...]
     core: str
 
-    # Memory. "Usable" is what a kernel gets after what the runtime keeps for itself.
+    # Memory. "Usable" is the part that the runtime leaves to a kernel. start_partitions: for tiles of up to so many
+    # partitions, the partitions at which they may start.
     cores_per_chip: FactField[int] = FactField()
     logical_core_max: FactField[int] = FactField()
     partitions: FactField[int] = FactField()
     quadrant_partitions: FactField[int] = FactField()
+    start_partitions: FactField[tuple[tuple[int, tuple[int, ...]], ...]] = FactField()
+    gpsimd_core_partitions: FactField[int] = FactField()
     sbuf_partition_bytes: FactField[int] = FactField()
     sbuf_usable_partition_bytes: FactField[int] = FactField()
     sbuf_align_bytes: FactField[int] = FactField()
@@ -94,6 +97,23 @@ class Target:
     matmul_transpose_mode: FactField[bool] = FactField()
     matmul_accumulates_foreign_psum: FactField[bool] = FactField()
     bn_stats_free_max: FactField[int] = FactField()
+    access_pattern_dims: FactField[int] = FactField()
+    vector_transpose_max: FactField[int] = FactField()
+    vector_rng_words: FactField[int] = FactField()
+    max8_free_max: FactField[int] = FactField()
+    local_gather_runs: FactField[tuple[int, ...]] = FactField()
+    local_gather_indices_max: FactField[int] = FactField()
+    topk_numbers_min: FactField[int] = FactField()
+    topk_numbers_max: FactField[int] = FactField()
+    topk_results_max: FactField[int] = FactField()
+    offset_group_partitions: FactField[int] = FactField()
+    tensor_offset_group_partitions: FactField[int] = FactField()
+    mx_scale_partitions: FactField[int] = FactField()
+    mx_scale_shifts: FactField[tuple[int, ...]] = FactField()
+    dma_sources_max: FactField[int] = FactField()
+    dma_priorities: FactField[int] = FactField()
+    dma_transpose_block_rows: FactField[int] = FactField()
+    gpsimd_dma_elements: FactField[int] = FactField()
     vector_gpsimd_share_sbuf: FactField[bool] = FactField()
     vector_scalar_share_psum: FactField[bool] = FactField()
 
@@ -135,6 +155,7 @@ class Target:
     scalar_read_accumulator_cycles: FactField[int] = FactField()
     activation_table_load_ns: FactField[float] = FactField()
     gpsimd_issue_cycles: FactField[int] = FactField()
+    gpsimd_elements_per_start: FactField[int] = FactField()
     gpsimd_partition_reduce_cycles: FactField[int] = FactField()
     register_load_ns: FactField[float] = FactField()
     register_store_ns: FactField[float] = FactField()

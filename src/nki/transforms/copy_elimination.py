@@ -46,12 +46,12 @@ class EliminateCopies(CoreStage):
         """``core`` without redundant copies."""
         return core.with_body(eliminate_copies(core, program.signature))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every output that is no input is still written; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
         if not knobs.check_stages():
             return
-        written = {access.tensor for inst in program.instructions() for access in inst.writes()}
-        lost = [tensor.name for tensor in program.outputs if tensor not in {*written, *program.inputs}]
+        written = {access.tensor for inst in after.instructions() for access in inst.writes()}
+        lost = [tensor.name for tensor in after.outputs if tensor not in {*written, *after.inputs}]
         assert not lost, f"copy elimination left nobody to write {lost}"
 
 

@@ -32,9 +32,9 @@ class ExpandIndirect(CoreStage):
             return core
         return core.with_body(changed(core.body, _expanded))
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every instruction on indirect views has an expansion."""
-        left = [inst for inst in program.instructions() if _is_indirect(inst) and inst.expansion is None]
+        left = [inst for inst in after.instructions() if _is_indirect(inst) and inst.expansion is None]
         assert not left, f"{len(left)} instructions on indirect views are not expanded"
 
 

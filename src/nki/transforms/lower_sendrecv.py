@@ -41,9 +41,9 @@ class LowerSendrecv(Stage):
             replace(core, body=lower(core, mailboxes), tensors=(*core.tensors, *mailboxes)) for core in program.cores
         )
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No instruction exchanges data with another core."""
-        for core in program.cores if len(program.cores) > 1 else ():
+        for core in after.cores if len(after.cores) > 1 else ():
             for inst in core.instructions():
                 exchange = inst.as_exchange()
                 assert exchange is None or exchange.to == core.rank, f"core {core.rank} still exchanges at {inst!r}"

@@ -86,8 +86,8 @@ class PromoteFloat32(Stage):
         """``program`` with float32 tensors in the place of those of low precision."""
         return Widening().kernel(program)
 
-    def check(self, program: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """No tensor but inputs and constants has a low precision."""
-        tensors = (tensor for core in program.cores for tensor in core.tensors)
+        tensors = (tensor for core in after.cores for tensor in core.tensors)
         left = [t.name for t in tensors if t.dtype in LOW and t.role != "input" and t.data is None]
         assert not left, f"{left} keep a low precision"

@@ -1,1 +1,1 @@
-"""Compiled kernels on disk, keyed by all that they depend on."""
+"""Compiled kernels on disk, keyed by everything that they depend on."""

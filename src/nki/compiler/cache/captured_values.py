@@ -1,4 +1,4 @@
-"""What compiling depends on beside tensors: constants among the arguments, and what the kernel's Python code reads."""
+"""Compile-time inputs beside tensors: constants among the arguments, and values that the kernel's Python code reads."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Same:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value from outside that a kernel was compiled with: how to read it again, and what it was."""
+    """A value from outside that a kernel was compiled with: a way to read it again, and the value then."""
 
     read: Callable[[], Any]
     value: Any
@@ -85,12 +85,12 @@ class Seen:
 
 
 def seen(reads: Iterable[Read]) -> tuple[Seen, ...]:
-    """What ``reads`` gives now."""
+    """The present value of each of ``reads``."""
     return tuple(Seen(read, value := read(), None if _fixed(value) else _content(value)) for read in reads)
 
 
 def unchanged(values: tuple[Seen, ...]) -> bool:
-    """Whether all of them are still what they were."""
+    """True if every value is still the one that the kernel was compiled with."""
     return all(_unchanged(one, one.read()) for one in values)
 
 

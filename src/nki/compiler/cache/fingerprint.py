@@ -37,11 +37,11 @@ _PLAIN: Final = frozenset({type(None), bool, int, float, complex, str, bytes, ty
 _EFFECTS: Final = frozenset(
     {"__import__", "breakpoint", "compile", "eval", "exec", "globals", "hash", "id", "input", "locals", "open", "print"}
 )
-"""Built-ins whose effect or result is another one each time."""
+"""Built-ins whose effect or result differs from call to call."""
 _BY_TEXT: Final = frozenset({"__dict__", "attrgetter", "dir", "getattr", "vars"})
 """Ways to a module's attributes that do not name them."""
 _MOST: Final = 100_000
-"""Values that are looked at: beyond that, compiling is quicker."""
+"""Limit on described values: beyond it, compiling is faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ class _Walk:
         self.digest.update(repr(words).encode(errors="surrogatepass") + b"\n")
 
     def reference(self, value: Any) -> object:
-        """What stands for ``value`` in a description: itself, or the number under which it is described."""
+        """The entry for ``value`` in a description: the value itself, or the number of its own description."""
         if type(value) in _PLAIN:
             return type(value).__name__, value
         number = self.numbers.setdefault(id(value), len(self.met))
@@ -114,7 +114,7 @@ class _Walk:
             self.follow_attributes()
 
     def follow_attributes(self) -> None:
-        """What the code met so far can find in the modules and classes met so far."""
+        """Describe the attributes that the code met so far can read from the modules and classes met so far."""
         if any(isinstance(owner, types.ModuleType) for owner in self.owners) and self.names & _BY_TEXT:
             raise Unportable
         for number, owner in enumerate(self.owners):
@@ -204,7 +204,7 @@ class _Walk:
 
 
 def _parts_of_class(name: str, value: Any, enum: bool) -> tuple[Any, ...]:
-    """What an entry of a class's dictionary means to code that uses the class."""
+    """The values by which an entry of a class's dictionary affects code that uses the class."""
     match value:
         case staticmethod() | classmethod():
             return (value.__func__,)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

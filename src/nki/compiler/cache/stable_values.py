@@ -1,4 +1,4 @@
-"""What values and code are made of, in terms that another process can compare; see ``compiler.fingerprint``."""
+"""Contents of values and code, in terms that another process can compare; see ``compiler.cache.fingerprint``."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ PURE: Final = frozenset(
 
 
 class Unportable(Exception):
-    """Something that another process could not find again, or not compare."""
+    """A value that another process cannot find again or cannot compare."""
 
 
 def is_pure(value: Any) -> bool:
-    """Whether ``value``, which is not the user's, is one whose results depend on nothing but its arguments."""
+    """True if the results of ``value``, which is not the user's, depend on nothing but its arguments."""
     return home(value).partition(".")[0] in PURE and not home(value).startswith("numpy.random")
 
 
@@ -71,7 +71,7 @@ def _indent(line: str) -> int:
 
 
 def value_content(value: Any) -> tuple[object, list[Any]]:
-    """What ``value`` is by itself, and the values that it holds. Raises :class:`Unportable`."""
+    """The content of ``value`` itself, and the values that it holds. Raises :class:`Unportable`."""
     kind = cast("type[Any]", type(value))
     name = kind.__qualname__
     if is_toolchain(kind):
@@ -92,7 +92,7 @@ def value_content(value: Any) -> tuple[object, list[Any]]:
 
 
 def _api_name(value: Any) -> str:
-    """The name that NKI gives to an object of its own."""
+    """The public name of an object of NKI."""
     if isinstance(value, DType | Op):
         return value.name
     for module in (language, isa):
@@ -103,7 +103,7 @@ def _api_name(value: Any) -> str:
 
 
 def _items(value: Any, kind: type[Any]) -> list[Any] | None:
-    """What a value of just this type holds; None for types that are not known to hold anything."""
+    """The items of a value of exactly this type; None for types without known items."""
     if kind in (list, tuple):
         return list(value)
     if kind in (dict, types.MappingProxyType, collections.OrderedDict, collections.Counter):

@@ -1,7 +1,7 @@
-"""Compiled kernels on disk, so that the next process need not run their Python again.
+"""Compiled kernels on disk: the next process does not run their Python again.
 
 An entry is the kernel's artifact, a ``.klir`` file named by the kernel's fingerprint: data only, which is verified like
-any artifact before it is used. Whatever is wrong with an entry or with the folder, the kernel is compiled instead.
+any artifact before it is used. If an entry or the folder is unusable, the kernel is compiled instead.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from nki.ir.types import TensorSpec
 
 SUFFIX: Final = ".klir"
 LIMIT: Final = 512 << 20
-"""Bytes that all entries may take; those that were not used for longest go first."""
+"""Limit on the bytes of all entries; the least recently used entries are removed first."""
 _ROUND: Final = LIMIT // 16
-"""Bytes that a process may write between two looks at the folder's size."""
+"""Bytes that a process may write before it checks the folder's size again."""
 
 _written = {"bytes": _ROUND}  # the first entry of a process looks
 
@@ -51,12 +51,12 @@ class Entry:
 
 
 def folder() -> Path:
-    """Where the entries are."""
+    """The folder of the entries."""
     return knobs.cache_folder() / "kernels"
 
 
 def load(digest: str) -> tuple[Program, list[Warned]] | None:
-    """The kernel under ``digest``, verified, and the warnings that compiling it gave; None if there is none."""
+    """The kernel under ``digest``, verified, and the warnings of its compilation; None if there is no entry."""
     path = _path(digest)
     data = files.read(path)
     if data is None:
@@ -98,13 +98,13 @@ def store(digest: str, program: Program, code: Any, arguments: Mapping[str, Any]
 
 
 def entries() -> list[Entry]:
-    """All entries, the one used last first; files that are none are left out."""
-    found = (_entry(path, status.st_size, status.st_mtime) for path, status in files.files(folder(), SUFFIX))
-    return [entry for entry in found if entry is not None]
+    """All entries, most recently used first; other files are ignored."""
+    candidates = (_entry(path, status.st_size, status.st_mtime) for path, status in files.files(folder(), SUFFIX))
+    return [entry for entry in candidates if entry is not None]
 
 
 def clear(kernel: str | None = None) -> int:
-    """Remove the entries of ``kernel`` (None: everything in the folder); how many were removed."""
+    """Remove the entries of ``kernel`` (None: everything in the folder); the number of removed entries."""
     paths = [path for path, _ in files.files(folder(), SUFFIX)]
     if kernel is not None:
         paths = [entry.path for entry in entries() if entry.kernel == kernel]

@@ -20,10 +20,8 @@ from numpy.typing import NDArray
 from nki.base.dtype import int32, uint16, uint32
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, IndexKind, Tensor, is_element_indexed
+from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 
-GROUP: Final = 16
-"""Partitions that share a list, except on the Tensor engine; see :func:`group_of`."""
-TENSOR_GROUP: Final = 32
 INDICES: Final = (uint16, uint32, int32)
 """Dtypes of offsets: those of the instructions that gather by a list (local_gather, nc_n_gather), and int32."""
 
@@ -33,7 +31,7 @@ Offsets = NDArray[np.int64]
 
 def group_of(inst: Inst) -> int:
     """Number of partitions that share a list on the engine of ``inst``."""
-    return TENSOR_GROUP if inst.on_tensor_engine else GROUP
+    return TENSOR_OFFSET_GROUP if inst.on_tensor_engine else OFFSET_GROUP
 
 
 def capacity(access: Access, group: int) -> int:
@@ -85,9 +83,7 @@ def dense_temporaries(inst: Inst) -> tuple[Inst, dict[int, Access]]:
 
 
 __all__ = [
-    "GROUP",
     "INDICES",
-    "TENSOR_GROUP",
     "Offsets",
     "capacity",
     "dense_temporaries",

@@ -68,9 +68,9 @@ def loads(data: bytes, origin: str = "artifact") -> Program:
 
 
 def about(data: bytes, origin: str = "artifact") -> dict[str, Any]:
-    """What its writer says of the artifact, empty if nothing. Whether the kernel is intact is not looked at."""
-    said = _fields(data, origin).get("about")
-    return cast(dict[str, Any], said) if isinstance(said, dict) else {}
+    """The writer's description of the artifact, empty if there is none. The kernel is not checked."""
+    description = _fields(data, origin).get("about")
+    return cast(dict[str, Any], description) if isinstance(description, dict) else {}
 
 
 def _fields(data: bytes, origin: str) -> dict[str, Any]:

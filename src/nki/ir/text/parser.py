@@ -131,18 +131,18 @@ class _Parser:
                 self.declare(line)
             elif common is not None and line.startswith("shared "):
                 self.share(line, common)
-            elif found := grammar.FOR.match(line):
-                start, stop = (self.bound(found[i], found[i + 1]) for i in (2, 4))
-                loop = For(self.register(found[1]), start, stop, self.whole(found[6]), where=self.where(line, found))
+            elif match := grammar.FOR.match(line):
+                start, stop = (self.bound(match[i], match[i + 1]) for i in (2, 4))
+                loop = For(self.register(match[1]), start, stop, self.whole(match[6]), where=self.where(line, match))
                 body.append(self.looping(loop, depth))
-            elif found := grammar.WHILE.match(line):
-                body.append(self.looping(While(self.register(found[1]), where=self.where(line, found)), depth))
+            elif match := grammar.WHILE.match(line):
+                body.append(self.looping(While(self.register(match[1]), where=self.where(line, match)), depth))
             else:
                 body.append(self.instruction(line))
         return body, line
 
     def looping(self, loop: Loop, depth: int) -> Loop:
-        """``loop`` with the body that follows. What the body declares is not known behind it."""
+        """``loop`` with the body that follows. Declarations of the body are local to the body."""
         if depth >= _NESTED:
             raise self.fail(f"more than {_NESTED} loops in one another")
         outside = set(self.tensors)
@@ -176,26 +176,26 @@ class _Parser:
         return int(digits)
 
     def declare(self, line: str) -> None:
-        found = grammar.DECLARE.match(line)
-        if found is None or found[3] not in Buffer.__members__ or found[4] not in BY_NAME:
+        match = grammar.DECLARE.match(line)
+        if match is None or match[3] not in Buffer.__members__ or match[4] not in BY_NAME:
             raise self.fail("not a tensor declaration")
-        name = self.name(found[2])
+        name = self.name(match[2])
         if name in self.names:
             raise self.fail(f"tensor {name} is declared twice")
         self.names.add(name)
-        shape = tuple(self.whole(n) for n in found[5].split(",") if n)
-        address = (self.whole(found[6]), self.whole(found[7])) if found[6] else None
-        role = "" if found[1] == "tensor" else found[1]
-        made = Tensor(name, shape, BY_NAME[found[4]], Buffer[found[3]], address, role)
-        if found[8]:
-            self.given[made] = (self.whole(found[8]), self.whole(found[9]))
-        if found[10]:
-            made.data = self.data(found[10], found[11], made.nbytes)
-        self.tensors[name] = made
+        shape = tuple(self.whole(n) for n in match[5].split(",") if n)
+        address = (self.whole(match[6]), self.whole(match[7])) if match[6] else None
+        role = "" if match[1] == "tensor" else match[1]
+        tensor = Tensor(name, shape, BY_NAME[match[4]], Buffer[match[3]], address, role)
+        if match[8]:
+            self.given[tensor] = (self.whole(match[8]), self.whole(match[9]))
+        if match[10]:
+            tensor.data = self.data(match[10], match[11], tensor.nbytes)
+        self.tensors[name] = tensor
 
     def share(self, line: str, common: Mapping[str, Tensor]) -> None:
-        found = grammar.SHARED.match(line)
-        name = self.name(found[1]) if found else ""
+        match = grammar.SHARED.match(line)
+        name = self.name(match[1]) if match else ""
         if name not in common or name in self.names:
             raise self.fail("no tensor of core 0, or one that is declared already")
         self.names.add(name)
@@ -210,10 +210,10 @@ class _Parser:
             data = unpacker.decompress(base64.b64decode(packed, validate=True), size) if size else b""
         except (zlib.error, ValueError, OverflowError):
             raise self.fail("the data of a constant cannot be unpacked") from None
-        made = constant(data)
-        if len(data) != size or made.digest != digest:
+        value = constant(data)
+        if len(data) != size or value.digest != digest:
             raise self.fail("the data of a constant are damaged, or not as many as it needs")
-        return made
+        return value
 
     def name(self, written: str) -> str:
         return self.string(written) if written.startswith('"') else written
@@ -263,33 +263,33 @@ class _Parser:
         source = grammar.SOURCE.match(line, at)
         if source is None:
             return NOWHERE
-        made = self.places[line[at:]] = Noted(Span(self.string(source[1]), int(source[2])))
-        return made
+        position = self.places[line[at:]] = Noted(Span(self.string(source[1]), int(source[2])))
+        return position
 
-    def usual(self, line: str, found: re.Match[str], f: Field) -> Any:
+    def usual(self, line: str, match: re.Match[str], f: Field) -> Any:
         """The value of an argument without quotes and parentheses; operands and numbers mean the same everywhere."""
-        known = self.values.get(found[2])
-        if known is None:
-            known, end = self.value(line, found.start(2), f)
-            if end != found.end():
-                raise self.fail(f"cannot read the value at column {found.start(2) + 1}")
-            if isinstance(known, Access | int | float) and not isinstance(known, bool):
-                self.values[found[2]] = known
-        return known
+        value = self.values.get(match[2])
+        if value is None:
+            value, end = self.value(line, match.start(2), f)
+            if end != match.end():
+                raise self.fail(f"cannot read the value at column {match.start(2) + 1}")
+            if isinstance(value, Access | int | float) and not isinstance(value, bool):
+                self.values[match[2]] = value
+        return value
 
     def value(self, line: str, at: int, f: Field, depth: int = 0) -> tuple[Any, int]:
         """The value that starts at ``at``, and where it ends."""
         if line.startswith("(", at) and depth < _DEPTH:
             return self.sequence(line, at, f, depth + 1)
-        if found := grammar.OPERAND.match(line, at):
-            return self.operand(line, found, depth)
-        if found := grammar.STRING.match(line, at):
-            return self.string(found[0]), found.end()
-        if found := grammar.NUMBER.match(line, at):
-            text = found[0]
-            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), found.end()
-        if found := grammar.WORD.match(line, at):
-            return self.word(found[0], f), found.end()
+        if match := grammar.OPERAND.match(line, at):
+            return self.operand(line, match, depth)
+        if match := grammar.STRING.match(line, at):
+            return self.string(match[0]), match.end()
+        if match := grammar.NUMBER.match(line, at):
+            text = match[0]
+            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), match.end()
+        if match := grammar.WORD.match(line, at):
+            return self.word(match[0], f), match.end()
         raise self.fail(f"cannot read the value at column {at + 1}")
 
     def sequence(self, line: str, at: int, f: Field, depth: int) -> tuple[tuple[Any, ...], int]:
@@ -335,8 +335,8 @@ class _Parser:
         window = [(self.whole(part[1]), self.whole(part[2])) for part in parts if part is not None]
         if len(window) < len(parts):
             raise self.fail("an operand reads tensor[offset | step x count, …]")
-        made = self.windows[written] = tuple(count for _, count in window), tuple(step for step, _ in window)
-        return made
+        access_pattern = self.windows[written] = tuple(count for _, count in window), tuple(step for step, _ in window)
+        return access_pattern
 
     def word(self, word: str, f: Field) -> Any:
         if word in ("True", "False", "None"):
@@ -345,9 +345,9 @@ class _Parser:
             return float(word)
         symbol = f.symbol
         if symbol is not None:
-            found = symbol.__members__.get(word) if issubclass(symbol, Enum) else symbol.named(word)
-            if found is not None:
-                return found
+            member = symbol.__members__.get(word) if issubclass(symbol, Enum) else symbol.named(word)
+            if member is not None:
+                return member
         raise self.fail(f"unknown word {word}")
 
 

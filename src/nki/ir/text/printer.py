@@ -23,9 +23,9 @@ bytes as another type, then ``at step*operand`` where a run-time index moves it,
 has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
 uncompressed ones. ``at`` is the address that the user gave, ``place`` the one that the tensor has after stage
 ``allocate``, both as (first partition, byte in the partition). A tensor whose name is no plain word has it in quotes.
-Bounds of loops are numbers or registers. What a loop declares exists in it alone. Behind an instruction's arguments
-stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as far as it
-has them. ``parse(show(kernel)) == kernel``.
+Bounds of loops are numbers or registers. The declarations of a loop are local to the loop. Behind an instruction's
+arguments stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as
+far as it has them. ``parse(show(kernel)) == kernel``.
 """
 
 from __future__ import annotations

@@ -39,23 +39,23 @@ def shown(inst: Inst) -> Iterator[str]:
 
 def read(line: str, at: int) -> tuple[dict[str, Any], int]:
     """The attributes that stand at ``at`` in ``line``, and where they end; none if nothing can be read."""
-    found = _PARTS.match(line, at)
-    if found is None:
+    match = _PARTS.match(line, at)
+    if match is None:
         return {}, at
     values: dict[str, Any] = {}
     try:
-        if found["label"]:
-            values["label"] = _name(found["label"])
-        if found["after"]:
-            values["ordered_after"] = tuple(_name(label) for label in re.findall(_LABEL, found["after"]))
+        if match["label"]:
+            values["label"] = _name(match["label"])
+        if match["after"]:
+            values["ordered_after"] = tuple(_name(label) for label in re.findall(_LABEL, match["after"]))
     except ValueError:  # an escape that JSON does not have
         return {}, at
-    if found["queue"]:
-        values["queue"] = found["queue"]
-    if found["waits"]:
-        waits = [wait.split(">=") for wait in found["waits"].split(", ")]
+    if match["queue"]:
+        values["queue"] = match["queue"]
+    if match["waits"]:
+        waits = [wait.split(">=") for wait in match["waits"].split(", ")]
         values["waits"] = tuple((queue, int(count)) for queue, count in waits)
-    return values, found.end()
+    return values, match.end()
 
 
 def _name(written: str) -> str:

@@ -127,7 +127,7 @@ class Activate2(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """Whether the reduction registers take part."""
+        """True if the instruction uses the reduction registers."""
         return self.reduce_cmd is not _R.idle or self.reduce_res is not None
 
     def semantics(self, m: Algebra[Any]) -> None:

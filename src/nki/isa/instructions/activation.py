@@ -52,7 +52,7 @@ _BIAS = (
         fix="copy it to a float32 tile with nisa.tensor_copy",
     ),
 )
-"""What limits the bias."""
+"""Rules of the bias."""
 _INDIRECTION = (*indirection("dst", "data"), scalar_not_in_psum(always=True))
 
 
@@ -162,7 +162,7 @@ class Activation(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """Whether the reduction registers take part."""
+        """True if the instruction uses the reduction registers."""
         return self.reduce_cmd is not _R.idle or self.reduce_res is not None
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -222,7 +222,7 @@ class ActivationReduce(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """The registers always take part."""
+        """True: the instruction always uses the registers."""
         return True
 
     def semantics(self, m: Algebra[Any]) -> None:

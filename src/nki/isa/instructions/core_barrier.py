@@ -25,7 +25,7 @@ _SOURCE = "NKI reference, nki.isa.core_barrier"
     effects=Effects(barrier=lambda i: Barrier(i.together(), i.data, f"cores={i.cores}")),
 )
 class CoreBarrier(Inst):
-    """Wait until every one of ``cores`` has come to its barrier for ``data``.
+    """Wait until every one of ``cores`` has reached its barrier for ``data``.
 
     ``data`` is what the cores share: a tensor in ``nl.shared_hbm`` (real kernels also name a tile on chip; then the
     barrier orders that tile's instructions on this core). All that a core has done to ``data`` before its barrier is
@@ -43,7 +43,7 @@ class CoreBarrier(Inst):
         rule(
             "CB01",
             "cores={i.cores} are not the numbers of cores that share memory: 0, or 0 and 1",
-            lambda i, t: sorted(i.together()) in ([0], [0, 1]),
+            lambda i, t: sorted(i.together()) in [list(range(n + 1)) for n in range(t.logical_core_max)],
             _SOURCE,
             error=ArgumentError,
             fix="pass cores=(0, 1)",
@@ -67,7 +67,7 @@ class CoreBarrier(Inst):
     )
 
     def together(self) -> tuple[int, ...]:
-        """The cores that meet."""
+        """The cores of the barrier."""
         return self.cores if isinstance(self.cores, tuple) else (self.cores,)
 
     def semantics(self, m: Algebra[Any]) -> None:

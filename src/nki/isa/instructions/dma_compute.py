@@ -29,7 +29,7 @@ def _added(i: Any) -> list[Access]:
 
 
 def _reaches(i: Any) -> bool:
-    """Whether one side of a read-modify-write is rows in HBM, and the other a tile in SBUF."""
+    """True if one side of a read-modify-write is rows in HBM, and the other a tile in SBUF."""
     tile = next(iter(_added(i)), i.dst) if is_row_indexed(i.dst) else i.dst
     return tile.buffer is Buffer.sbuf and not is_row_indexed(tile)
 
@@ -74,8 +74,8 @@ class DmaCompute(Inst):
     rules = (
         rule(
             "DA01",
-            "srcs are {o[srcs]}; a DMA adds 2 to 16 tensors",
-            lambda i, t: 2 <= len(i.srcs) <= 16,
+            "srcs are {o[srcs]}; a DMA adds 2 to {t.dma_sources_max} tensors",
+            lambda i, t: 2 <= len(i.srcs) <= t.dma_sources_max,
             f"{_SOURCE}; of one source it says a copy, the migration guide to 0.3 an addition to dst",
             error=ArgumentError,
             fix="to add one tensor to dst, pass both in srcs; to copy it, use nisa.dma_copy; add more than 16 in steps",
@@ -182,10 +182,10 @@ class DmaCompute(Inst):
     def sample(cls, draw: Draw) -> DmaCompute:
         partitions, free = draw.partitions(), draw.free()
         shape = (free, partitions) if draw.flag() else (partitions * free,)
-        made = [
+        tensors = [
             draw.tile(partitions, free, draw.choice(COMPUTING))
             if draw.flag()
             else draw.hbm(shape, draw.choice(COMPUTING))
             for _ in range(draw.choice((3, 3, 4, 6)))
         ]
-        return cls(made[0], tuple(made[1:]), named("add"))
+        return cls(tensors[0], tuple(tensors[1:]), named("add"))

@@ -23,11 +23,11 @@ _SOURCE = "NKI reference, nki.isa.dma_copy"
 
 
 def _modified(arguments: dict[str, Any], value: Any) -> str | None:
-    """A copy that combined what it copied with what was there is a ``dma_compute`` today."""
+    """A copy that combined the source with the old contents of ``dst`` is a ``dma_compute`` today."""
     if value is None:
         return None
     dst, src = arguments.pop("dst"), arguments.pop("src")
-    kept = {name: given for name, given in arguments.items() if name in ("oob_mode", "name")}
+    kept = {name: argument for name, argument in arguments.items() if name in ("oob_mode", "name")}
     arguments.clear()
     arguments.update(dst=dst, srcs=[src, dst], reduce_op=value, **kept)
     return "dma_compute"

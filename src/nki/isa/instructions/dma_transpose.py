@@ -37,23 +37,23 @@ def _indirect(i: Any) -> bool:
     return is_row_indexed(i.src)
 
 
-def _fits_hardware(src: Access) -> bool:
-    """Whether the rows of ``src`` make blocks of 16."""
+def _fits_hardware(src: Access, block: int) -> bool:
+    """True if the rows of ``src`` make blocks of ``block`` rows, a power of two."""
+    rows = src.shape[0]
     if src.ndim == 2:
-        return src.shape[0] == 16
-    return src.shape[0] in (1, 2, 4, 8, 16) and src.shape[0] * src.shape[-2] % 16 == 0
+        return rows == block
+    return block % rows == 0 and rows * src.shape[-2] % block == 0
 
 
 def _indices(i: Any) -> Access:
     return i.src.dynamic.source
 
 
-def _are_blocks(indices: Access) -> bool:
-    """Whether each column of the indices is a multiple of 16 long, all of the partitions if there are several."""
+def _are_blocks(indices: Access, t: Target) -> bool:
+    """True if a column of indices is a multiple of a block of rows long; several columns use all partitions."""
     partitions, columns = indices.shape[0], indices.free_elements
-    return (
-        indices.ndim == 2 and 16 <= partitions <= 128 and partitions % 16 == 0 and (columns == 1 or partitions == 128)
-    )
+    fits = 1 <= partitions <= t.partitions and partitions % t.dma_transpose_block_rows == 0
+    return indices.ndim == 2 and fits and (columns == 1 or partitions == t.partitions)
 
 
 @instruction(engines=(enums.engine.dma,), effects=Effects(skips=skips, row_indexed=True, row_dims={"dst": -1}))
@@ -130,8 +130,8 @@ class DmaTranspose(Inst):
         ),
         rule(
             "DX06",
-            "hardware descriptors transpose rows in blocks of 16; src is {o[src]}",
-            lambda i, t: not _hardware(i) or _fits_hardware(i.src),
+            "hardware descriptors transpose rows in blocks of {t.dma_transpose_block_rows}; src is {o[src]}",
+            lambda i, t: not _hardware(i) or _fits_hardware(i.src, t.dma_transpose_block_rows),
             _DIRECT,
             error=ShapeError,
             fix="slice src to 16 rows; of 3 or 4 dimensions also to 1, 2, 4 or 8, if that times src.shape[-2] is a "
@@ -139,7 +139,7 @@ class DmaTranspose(Inst):
         ),
         rule(
             "DX07",
-            "the last dimension of src {o[src]} is larger than 128",
+            "the last dimension of src {o[src]} is larger than {t.partitions}",
             lambda i, t: i.src.shape[-1] <= t.partitions,
             f"{_SOURCE}, dst is a tile in SBUF; indirect transpose; direct transpose",
             error=PartitionError,
@@ -175,8 +175,9 @@ class DmaTranspose(Inst):
         ),
         rule(
             "DX11",
-            "src {o[src]} has an index for each row; the number of rows must be a multiple of 16",
-            lambda i, t: not _indirect(i) or i.src.shape[0] % 16 == 0,
+            "src {o[src]} has an index for each row; the number of rows must be a multiple of "
+            "{t.dma_transpose_block_rows}",
+            lambda i, t: not _indirect(i) or i.src.shape[0] % t.dma_transpose_block_rows == 0,
             _INDIRECT,
             error=ShapeError,
             fix="gather more rows and use some, or gather with nisa.dma_copy first",
@@ -192,7 +193,7 @@ class DmaTranspose(Inst):
         rule(
             "DX13",
             "the indices of the rows of '{i.src.name}' are a tile of {i.src.dynamic.source.shape}",
-            lambda i, t: not _indirect(i) or _are_blocks(_indices(i)),
+            lambda i, t: not _indirect(i) or _are_blocks(_indices(i), t),
             _INDIRECT,
             error=ShapeError,
             fix="pass (16 … 128, 1), the first a multiple of 16; or (128, columns)",

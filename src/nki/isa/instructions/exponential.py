@@ -111,7 +111,7 @@ class Exponential(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """The registers always take part: ``idle`` spoils them."""
+        """True: ``idle`` leaves unknown contents in the registers."""
         return True
 
     def semantics(self, m: Algebra[Any]) -> None:

@@ -14,13 +14,9 @@ from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.operands import buffer, dtypes, rule, same_dtype, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import GPSIMD_CORE
 from nki.target.model import Target
 
-CORE = 16
-"""Partitions that one of GpSimd's eight cores reaches."""
-_RUNS = (1, 2, 4, 8, 16, 32)
-_MOST = 4096
-_ELEMENTS_PER_START = 512
 _LOCAL = "NKI reference, nki.isa.local_gather"
 
 
@@ -29,8 +25,8 @@ class NcNGather(Inst):
     """``dst[p, i] = data[p, indices[p, i]]``, free dimensions counted as one.
 
     All tiles are in SBUF; ``indices`` is uint32 and has as many elements per partition as ``dst``, which has the dtype
-    of ``data``. Bits are moved unchanged. What an index outside the partition gives is undefined: here it is what
-    memory holds before anyone writes it.
+    of ``data``. Bits are moved unchanged. An index outside the partition gives an undefined element: here it is
+    the initial contents of the memory.
     """
 
     dst: Out[Tile]
@@ -55,7 +51,7 @@ class NcNGather(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``N + 150 * ceil(N / 512)`` GpSimd cycles for N gathered elements per partition."""
-        passes = -(-self.dst.free_elements // _ELEMENTS_PER_START)
+        passes = -(-self.dst.free_elements // target.gpsimd_elements_per_start)
         cycles = target.gpsimd_issue_cycles * (passes - 1) + self.dst.free_elements
         return cost.guessed(self, target, cycles, "one start for every 512 elements, as GpSimd's iota")
 
@@ -73,8 +69,8 @@ class LocalGather(Inst):
     The list is the group's part of ``index`` (uint16), down its 16 partitions first; ``num_valid_indices`` cuts it off.
     For each number in it, a partition of ``dst`` receives ``num_elem_per_idx`` (1, 2, 4, 8, 16 or 32) elements of its
     own partition of ``src_buffer`` from that element on, free dimensions counted as one. All tiles are in SBUF and have
-    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. What lies outside the
-    partition is undefined: here it is what memory holds before anyone writes it.
+    a multiple of 16 partitions; at most 4096 indices a group are used. Bits are moved unchanged. Elements outside
+    the partition are undefined: here they are the initial contents of the memory.
     """
 
     dst: Out[Tile]
@@ -96,7 +92,7 @@ class LocalGather(Inst):
         rule(
             "LG01",
             "index '{i.index.name}' has {i.index.partitions} partitions, not a multiple of 16",
-            lambda i, t: i.index.partitions % CORE == 0,
+            lambda i, t: i.index.partitions % t.gpsimd_core_partitions == 0,
             _LOCAL,
             error=PartitionError,
             fix="use whole groups of 16 partitions, one for each GpSimd core",
@@ -104,7 +100,7 @@ class LocalGather(Inst):
         rule(
             "LG02",
             "num_elem_per_idx={i.num_elem_per_idx}",
-            lambda i, t: i.num_elem_per_idx in _RUNS,
+            lambda i, t: i.num_elem_per_idx in t.local_gather_runs,
             _LOCAL,
             error=ArgumentError,
             fix="use 1, 2, 4, 8, 16 or 32",
@@ -113,7 +109,7 @@ class LocalGather(Inst):
             "LG03",
             "num_valid_indices={i.num_valid_indices}; a group of 16 partitions of index '{i.index.name}' "
             "{i.index.shape} holds 1 to 16 times the elements of a partition",
-            lambda i, t: 1 <= i.count <= CORE * i.index.free_elements,
+            lambda i, t: 1 <= i.count <= t.gpsimd_core_partitions * i.index.free_elements,
             _LOCAL,
             error=ArgumentError,
             fix="pass a number in that range, or leave it out to use all",
@@ -121,8 +117,8 @@ class LocalGather(Inst):
         rule(
             "LG04",
             "a group of 16 partitions of index '{i.index.name}' {i.index.shape} would use {i.count} indices; the limit "
-            "is 4096",
-            lambda i, t: i.count <= _MOST,
+            "is {t.local_gather_indices_max}",
+            lambda i, t: i.count <= t.local_gather_indices_max,
             _LOCAL,
             error=ShapeError,
             fix="gather in several instructions",
@@ -141,14 +137,17 @@ class LocalGather(Inst):
     @property
     def count(self) -> int:
         """Indices that each core uses."""
-        return CORE * self.index.free_elements if self.num_valid_indices is None else self.num_valid_indices
+        return GPSIMD_CORE * self.index.free_elements if self.num_valid_indices is None else self.num_valid_indices
 
     def semantics(self, m: Algebra[Any]) -> None:
         index, run = self.index, self.num_elem_per_idx
         partitions, count = index.partitions, self.count
         # For each partition the list of its group: each column down the group's partitions.
         over = index.strides[0]
-        shape, strides = (partitions // CORE, CORE, *index.shape[1:], CORE), (CORE * over, 0, *index.strides[1:], over)
+        shape, strides = (
+            (partitions // GPSIMD_CORE, GPSIMD_CORE, *index.shape[1:], GPSIMD_CORE),
+            (GPSIMD_CORE * over, 0, *index.strides[1:], over),
+        )
         listed = m.load(Access(index.tensor, index.offset, shape, strides, index.dtype))
         indices = m.strided(m.reshape(listed, partitions), 0, 1, count)
         if run > 1:
@@ -167,9 +166,9 @@ class LocalGather(Inst):
     def sample(cls, draw: Draw) -> LocalGather:
         partitions, dtype = draw.choice((16, 32, 64, 128)), draw.choice((*COMPUTING, *PACKED))
         index = draw.tile(partitions, draw.choice((1, 2, 5)), uint16)
-        valid = draw.integer(1, CORE * index.free_elements)
-        run = draw.choice(_RUNS[:4])
-        count = valid if draw.flag() else CORE * index.free_elements
+        valid = draw.integer(1, GPSIMD_CORE * index.free_elements)
+        run = draw.choice(draw.target.local_gather_runs[:4])
+        count = valid if draw.flag() else GPSIMD_CORE * index.free_elements
         data = draw.tile(partitions, draw.choice((1, 16, 100, 256)), dtype)
-        every = count == CORE * index.free_elements and draw.flag()
+        every = count == GPSIMD_CORE * index.free_elements and draw.flag()
         return cls(draw.tile(partitions, count * run, dtype), data, index, run, None if every else count)

@@ -19,6 +19,7 @@ from nki.ir.types import Access, Buffer, In, Index, Out, Scalar, Tile
 from nki.isa.rules.operands import buffer, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, AluOp
+from nki.target.memory_spaces import ACCESS_PATTERN_DIMS
 from nki.target.model import Target
 
 Pattern = tuple[tuple[int, int], ...]
@@ -28,7 +29,7 @@ _WORD = range(-(1 << 31), 1 << 31)
 
 def _well_formed(i: Any) -> bool:
     pattern: tuple[Any, ...] = i.pattern
-    return 1 <= len(pattern) <= 4 and all(
+    return 1 <= len(pattern) < ACCESS_PATTERN_DIMS and all(
         isinstance(pair, tuple) and _pair(cast(tuple[Any, ...], pair)) for pair in pattern
     )
 
@@ -173,9 +174,9 @@ class AffineSelect(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        chosen = m.alu(self.cmp_op.name, _positions(m, self), m.const(0, int32))
+        selected = m.alu(self.cmp_op.name, _positions(m, self), m.const(0, int32))
         yes = m.cast(m.load(self.on_true_tile), self.dst.dtype)
-        m.store(self.dst, m.select(chosen, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
+        m.store(self.dst, m.select(selected, yes, m.cast(m.load(self.on_false_value), self.dst.dtype)))
 
     def cost(self, target: Target) -> Estimate:
         """``150 + N`` GpSimd cycles for N elements per partition."""

@@ -12,11 +12,10 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.sample import COMPUTING, FLOATS, Draw
 from nki.ir.types import In, Out, Scalar, Tile
-from nki.isa.rules.operands import dimensions, elements, rule, same_elements, same_partitions, tiles
+from nki.isa.rules.operands import dimensions, elements, elements_within, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
 from nki.target.model import Target
 
-_FREE_MAX = 16384
 _INDEX = (uint16, uint32)
 _OLDER = "NKI reference of release 2.26.1, nki.isa.nc_match_replace8"
 
@@ -30,6 +29,11 @@ def _is_index(name: str, source: str) -> Rule:
         error=DTypeError,
         fix="allocate it as uint32, and convert with nisa.tensor_copy",
     )
+
+
+def _wide(name: str, least: int, source: str) -> Rule:
+    count = f"{least} to {{t.max8_free_max}}"
+    return elements_within(name, lambda t: range(least, t.max8_free_max + 1), count, source)
 
 
 def _free(draw: Draw) -> int:
@@ -53,7 +57,7 @@ class Max8(Inst):
         same_partitions("dst", "src"),
         dimensions("src", 2, 3, "NKI reference, nki.isa.max8"),
         dimensions("dst", 2, 2, "NKI reference, nki.isa.max8"),
-        elements("src", 8, _FREE_MAX, "NKI reference, nki.isa.max8"),
+        _wide("src", 8, "NKI reference, nki.isa.max8"),
         elements("dst", 8, 8, "NKI reference, nki.isa.max8"),
     )
 
@@ -79,7 +83,7 @@ def _repeating(draw: Draw) -> Any:
 
 @instruction(engines=(enums.engine.vector,))
 class NcFindIndex8(Inst):
-    """Where in its partition of ``data`` each of the eight ``vals`` is, counted from 0; all ones if it is nowhere.
+    """The position of each of the eight ``vals`` in its partition of ``data``, counted from 0; all ones if absent.
 
     Compared as float32 numbers: NaN is nowhere, the two zeros are equal. The first of several equal ``vals`` gets the
     first place of that value, the next one the next. ``data`` has 8 to 16384 elements per partition, ``vals`` and
@@ -97,7 +101,7 @@ class NcFindIndex8(Inst):
         dimensions("data", 2, 3, "NKI reference, nki.isa.nc_find_index8"),
         dimensions("vals", 2, 3, "NKI reference, nki.isa.nc_find_index8"),
         dimensions("dst", 2, 2, "NKI reference, nki.isa.nc_find_index8"),
-        elements("data", 8, _FREE_MAX, "NKI reference, nki.isa.nc_find_index8"),
+        _wide("data", 8, "NKI reference, nki.isa.nc_find_index8"),
         elements("vals", 8, 8, "NKI reference, nki.isa.nc_find_index8"),
         elements("dst", 8, 8, "NKI reference, nki.isa.nc_find_index8"),
         _is_index("dst", "NKI reference, nki.isa.nc_find_index8"),
@@ -143,7 +147,7 @@ class NcMatchReplace8(Inst):
         *tiles("dst", "data", "vals", "dst_idx"),
         same_partitions("dst", "data", "vals", "dst_idx"),
         same_elements("dst", "data"),
-        elements("data", 1, _FREE_MAX, _OLDER),
+        _wide("data", 1, _OLDER),
         elements("vals", 8, 8, _OLDER),
         elements("dst_idx", 8, 8, "NKI reference, nki.isa.nc_match_replace8"),
         _is_index("dst_idx", "NKI reference, nki.isa.nc_match_replace8"),

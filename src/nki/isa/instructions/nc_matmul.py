@@ -52,11 +52,11 @@ def _tiling_ok(i: Any, t: Target) -> bool:
     if not i.tile_size or not i.tile_position or len(i.tile_size) != 2 or len(i.tile_position) != 2:
         return False
     pairs = zip(i.tile_size, i.tile_position, strict=True)
-    return all(s in t.matmul_row_tiles and p % s == 0 and 0 <= p <= 128 - s for s, p in pairs)
+    return all(s in t.matmul_row_tiles and p % s == 0 and 0 <= p <= t.partitions - s for s, p in pairs)
 
 
 def _in_one_bank(dst: Access, t: Target) -> bool:
-    """Whether every partition's bytes lie in one PSUM bank, given that tensors in PSUM start at one."""
+    """True if every partition's bytes lie in one PSUM bank, given that tensors in PSUM start at one."""
     size = dst.dtype.itemsize
     first = dst.offset % dst.partition_step
     last = first + sum((n - 1) * step for n, step in zip(dst.shape[1:], dst.strides[1:], strict=True))
@@ -147,7 +147,8 @@ class NcMatmul(Inst):
         ),
         rule(
             "MM02",
-            "stationary '{i.stationary.name}' {i.stationary.shape} has more than 128 columns",
+            "stationary '{i.stationary.name}' {i.stationary.shape} has more than {t.matmul_stationary_free_max} "
+            "columns",
             lambda i, t: _free(i.stationary, _double(i)) <= t.matmul_stationary_free_max,
             _SOURCE,
             fix="tile its free dimension by nl.tile_size.gemm_stationary_fmax",
@@ -233,7 +234,7 @@ class NcMatmul(Inst):
         rule(
             "MM13",
             "perf_mode=double_row cannot be combined with column tiling {i.tile_size}",
-            lambda i, t: not _double(i) or not i.tile_size or i.tile_size[1] == 128,
+            lambda i, t: not _double(i) or not i.tile_size or i.tile_size[1] == t.matmul_stationary_free_max,
             _SOURCE,
             error=ArgumentError,
             fix="use a column size of 128",

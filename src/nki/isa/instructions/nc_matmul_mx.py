@@ -14,14 +14,14 @@ from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
 from nki.isa.rules.indirection import indirection, on_tensor_engine, same_index
-from nki.isa.rules.mx_scales import GROUP, PER_QUADRANT, QUADRANT, regrouped, scale_rules, scales, spread
+from nki.isa.rules.mx_scales import PER_QUADRANT, regrouped, scale_rules, scales, spread
 from nki.isa.rules.operands import buffer, exists_from, rule, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import MX_SCALE_PARTITIONS, QUADRANT
 from nki.target.model import Target
 
 _SOURCE: Final = "NKI reference, nki.isa.nc_matmul_mx"
 _TYPES: Final = (float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4)
-_WHOLE: Final = 128
 _SCALES: Final = ("stationary_scale", "moving_scale")
 
 
@@ -31,15 +31,15 @@ def _tiling_ok(i: Any, t: Target) -> bool:
         return True
     if not size or not position or len(size) != 2 or len(position) != 2:
         return False
-    rows = size[0] in t.matmul_row_tiles and position[0] % size[0] == 0 and 0 <= position[0] <= _WHOLE - size[0]
-    return rows and size[1] == _WHOLE and position[1] == 0
+    rows = size[0] in t.matmul_row_tiles and position[0] % size[0] == 0 and 0 <= position[0] <= t.partitions - size[0]
+    return rows and size[1] == t.matmul_stationary_free_max and position[1] == 0
 
 
 def _panel(m: Algebra[Any], data: Access, scale: Access) -> Any:
     """The numbers of ``data`` with their scales: 4 x partitions rows, the first numbers of all elements first."""
     partitions = data.partitions
     quadrants = (QUADRANT, partitions // QUADRANT)
-    words = m.load(regrouped(data, 0, (quadrants, (GROUP, PER_QUADRANT), (1, GROUP))))
+    words = m.load(regrouped(data, 0, (quadrants, (MX_SCALE_PARTITIONS, PER_QUADRANT), (1, MX_SCALE_PARTITIONS))))
     factor = m.cast(m.load(spread(scale, partitions)), float32)
     parts = [m.alu("multiply", m.unpack(words, index), factor) for index in range(4)]
     return m.stack(parts, 4 * partitions)
@@ -101,16 +101,20 @@ class NcMatmulMx(Inst):
         ),
         rule(
             "XM04",
-            "stationary {o[stationary]} has {i.stationary.partitions} partitions, which is no multiple of 32",
-            lambda i, t: i.stationary.partitions % QUADRANT == 0,
+            "stationary {o[stationary]} has {i.stationary.partitions} partitions, which is no multiple of "
+            "{t.quadrant_partitions}",
+            lambda i, t: i.stationary.partitions % t.quadrant_partitions == 0,
             _SOURCE,
             error=PartitionError,
             fix="pad both operands with zeros",
         ),
         rule(
             "XM05",
-            "stationary {o[stationary]} has {i.stationary.free_elements} columns; it has an even number up to 128",
-            lambda i, t: i.stationary.free_elements % 2 == 0 and i.stationary.free_elements <= _WHOLE,
+            "stationary {o[stationary]} has {i.stationary.free_elements} columns; it has an even number up to "
+            "{t.matmul_stationary_free_max}",
+            lambda i, t: (
+                i.stationary.free_elements % 2 == 0 and i.stationary.free_elements <= t.matmul_stationary_free_max
+            ),
             _SOURCE,
             fix="tile its free dimension by nl.tile_size.gemm_stationary_fmax, and pad it to an even size",
         ),

@@ -12,11 +12,11 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
-from nki.isa.rules.operands import rule, same_dtype, same_elements, starts, tiles
+from nki.isa.rules.operands import rule, same_dtype, same_elements, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import QUADRANT, start_partitions
 from nki.target.model import Target
 
-QUADRANT = 32
 LEAVE = 255
 _SOURCE = "NKI reference, nki.isa.nc_stream_shuffle"
 Run = tuple[int, int, int, int]
@@ -88,7 +88,7 @@ class NcStreamShuffle(Inst):
             "dst '{i.dst.name}' has {i.dst.partitions} partitions from {i.dst.start_partition} on, src '{i.src.name}' "
             "{i.src.partitions} from {i.src.start_partition} on: if one has more than 32, both start at 0 or "
             "64, if one has more than 64, both at 0",
-            lambda i, t: all(a.start_partition in starts(_active(i)) for a in (i.dst, i.src)),
+            lambda i, t: all(a.start_partition in start_partitions(t, _active(i)) for a in (i.dst, i.src)),
             _SOURCE,
             error=PartitionError,
             fix="shuffle one quadrant at a time, or place the tiles there",
@@ -131,12 +131,12 @@ class NcStreamShuffle(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> NcStreamShuffle:
         rows, free, dtype = draw.choice((1, 7, 32, 40, 64, 96, 128)), draw.free(), draw.choice((*COMPUTING, *PACKED))
-        shift = draw.integer(0, 31)
+        shift = draw.integer(0, QUADRANT - 1)
         kinds = (
             [0] * QUADRANT,
             [(p + shift) % QUADRANT for p in range(QUADRANT)],
             [QUADRANT - 1 - p for p in range(QUADRANT)],
-            [draw.choice((LEAVE, draw.integer(0, 31))) for _ in range(QUADRANT)],
+            [draw.choice((LEAVE, draw.integer(0, QUADRANT - 1))) for _ in range(QUADRANT)],
             [shift, *[LEAVE] * (QUADRANT - 1)],
         )
         full = -(-rows // QUADRANT) * QUADRANT

@@ -19,12 +19,12 @@ _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.nc_transpose"
 
 
-def _small(i: Any) -> bool:
-    return i.data.partitions <= 32 and i.data.free_elements <= 32
+def _small(i: Any, t: Target) -> bool:
+    return i.data.partitions <= t.vector_transpose_max and i.data.free_elements <= t.vector_transpose_max
 
 
 def _by_tensor(i: Any) -> bool:
-    """Whether the memories are those of the Tensor engine: from SBUF into PSUM."""
+    """True if the memories are those of the Tensor engine: from SBUF into PSUM."""
     return i.data.buffer is Buffer.sbuf and i.dst.buffer is Buffer.psum
 
 
@@ -49,7 +49,7 @@ class NcTranspose(Inst):
         rule(
             "NT03",
             "data {o[data]} is larger than 128 x 128",
-            lambda i, t: i.data.free_elements <= 128,
+            lambda i, t: i.data.free_elements <= t.matmul_stationary_free_max,
             _SOURCE,
             error=ShapeError,
             fix="transpose blocks of 128 x 128",
@@ -81,7 +81,7 @@ class NcTranspose(Inst):
         rule(
             "NT05",
             "the Vector engine transposes up to 32 x 32; data is {o[data]}",
-            lambda i, t: i.engine is not _E.vector or _small(i),
+            lambda i, t: i.engine is not _E.vector or _small(i, t),
             _SOURCE,
             error=ShapeError,
             fix="use nisa.engine.tensor with dst in PSUM",
@@ -90,7 +90,7 @@ class NcTranspose(Inst):
             "NT06",
             "no engine transposes data {o[data]} from {i.data.buffer.value} to {i.dst.buffer.value}: more than 32 x 32 "
             "goes from sbuf to psum",
-            lambda i, t: i.engine is not _E.unknown or _small(i) or _by_tensor(i),
+            lambda i, t: i.engine is not _E.unknown or _small(i, t) or _by_tensor(i),
             _SOURCE,
             error=MemoryRegionError,
             fix="allocate dst with buffer=nl.psum and data with buffer=nl.sbuf",
@@ -116,7 +116,7 @@ class NcTranspose(Inst):
     def sample(cls, draw: Draw) -> NcTranspose:
         dtype = draw.choice((*COMPUTING, *PACKED))
         if draw.flag():
-            rows, columns = draw.integer(1, 32), draw.integer(1, 32)
+            rows, columns = (draw.integer(1, draw.target.vector_transpose_max) for _ in range(2))
             to, source = (draw.choice((Buffer.sbuf, Buffer.psum)) for _ in range(2))
             return cls(draw.tile(columns, rows, dtype, to), draw.tile(rows, columns, dtype, source))
         rows, columns = draw.partitions(), draw.choice((1, 7, 32, 96, 128))

@@ -1,4 +1,4 @@
-"""``nisa.nonzero_with_count``: which elements are not zero."""
+"""``nisa.nonzero_with_count``: positions of the elements that are not zero."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile
-from nki.isa.instructions.gather import CORE
 from nki.isa.rules.operands import buffer, dtypes, exists_from, rule, same_partitions, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import GPSIMD_CORE
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.nonzero_with_count"
@@ -24,7 +24,10 @@ _WORD = range(-(1 << 31), 1 << 31)
 
 def _first(access: Access) -> Access:
     """The first partition of every GpSimd core."""
-    shape, strides = (-(-access.partitions // CORE), *access.shape[1:]), (CORE * access.strides[0], *access.strides[1:])
+    shape, strides = (
+        (-(-access.partitions // GPSIMD_CORE), *access.shape[1:]),
+        (GPSIMD_CORE * access.strides[0], *access.strides[1:]),
+    )
     return Access(access.tensor, access.offset, shape, strides, access.dtype)
 
 
@@ -71,13 +74,13 @@ class NonzeroWithCount(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        found = m.nonzero(m.load(_first(self.src)))
-        moved = m.integer("add", found, m.const(self.index_offset, int32), int32)
-        real = m.alu("greater_equal", found, m.const(0, int32))
-        listed = m.select(real, moved, m.const(self.padding_val, int32))
+        positions = m.nonzero(m.load(_first(self.src)))
+        moved = m.integer("add", positions, m.const(self.index_offset, int32), int32)
+        valid = m.alu("greater_equal", positions, m.const(0, int32))
+        listed = m.select(valid, moved, m.const(self.padding_val, int32))
         place = m.iota(((1, self.dst.free_elements),), 0, 0, 1)
         last = m.alu("equal", place, m.const(self.src.free_elements, int32))
-        m.store(_first(self.dst), m.select(last, found, listed))
+        m.store(_first(self.dst), m.select(last, positions, listed))
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, N) + issue`` GpSimd cycles for N elements per partition."""

@@ -20,9 +20,10 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Tile
-from nki.isa.rules.mx_scales import GROUP, QUADRANT, held, in_fours, quarters, regrouped, scale_rules, scales
+from nki.isa.rules.mx_scales import held, in_fours, quarters, regrouped, scale_rules, scales
 from nki.isa.rules.operands import buffer, exists_from, rule, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import MX_SCALE_PARTITIONS
 from nki.target.model import Target
 
 _SOURCE: Final = "NKI reference, nki.isa.quantize_mx"
@@ -33,7 +34,7 @@ _BIAS: Final = 127
 
 def _aligned(tile: Access) -> Access:
     """``tile`` as (8, groups, elements): partition i of every group, then the groups."""
-    return regrouped(tile, 0, ((1, GROUP), (GROUP, tile.partitions // GROUP)))
+    return regrouped(tile, 0, ((1, MX_SCALE_PARTITIONS), (MX_SCALE_PARTITIONS, tile.partitions // MX_SCALE_PARTITIONS)))
 
 
 @instruction(engines=(enums.engine.vector,))
@@ -80,8 +81,8 @@ class QuantizeMx(Inst):
         ),
         rule(
             "QM04",
-            "src {o[src]} has {i.src.partitions} partitions, which is no multiple of 32",
-            lambda i, t: i.src.partitions % QUADRANT == 0,
+            "src {o[src]} has {i.src.partitions} partitions, which is no multiple of {t.quadrant_partitions}",
+            lambda i, t: i.src.partitions % t.quadrant_partitions == 0,
             _SOURCE,
             error=PartitionError,
             fix="pad src with zeros",

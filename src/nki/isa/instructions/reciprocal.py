@@ -35,5 +35,5 @@ class Reciprocal(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> Reciprocal:
         partitions, free = draw.partitions(), draw.free()
-        made = [draw.tile(partitions, free, draw.choice(COMPUTING)) for _ in range(2)]
-        return cls(made[0], made[1])
+        operands = [draw.tile(partitions, free, draw.choice(COMPUTING)) for _ in range(2)]
+        return cls(operands[0], operands[1])

@@ -89,7 +89,7 @@ def _one_element(name: str) -> tuple[Rule, ...]:
     deprecated=DeprecatedForms((renamed("imm", "src", "0.3"),)),
 )
 class RegisterMove(Inst):
-    """``dst = src``: a whole number of 32 bits, or what another register holds."""
+    """``dst = src``: a whole number of 32 bits, or the contents of another register."""
 
     dst: Out[Tile]
     src: Index | In[Tile]
@@ -190,12 +190,12 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
     """
     where = here()
-    made = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
+    register = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
     if isinstance(x, Access) and not is_register(x):
-        _record(RegisterLoad(made, x))
+        _record(RegisterLoad(register, x))
     elif x is not None:
-        _record(RegisterMove(made, x))
-    return made
+        _record(RegisterMove(register, x))
+    return register
 
 
 def _record(inst: Inst) -> None:

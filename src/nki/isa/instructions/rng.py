@@ -29,7 +29,7 @@ from nki.ir.algebra import Algebra, reinterpreted
 from nki.ir.effects import Effects, EngineState, ImplicitOperand
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, Rule, instruction
-from nki.ir.rng_state import GOLDEN, LANES, MIXING, VECTOR_WORDS, WORDS
+from nki.ir.rng_state import GOLDEN, MIXING, WORDS
 from nki.ir.sample import COMPUTING, FLOATS, INTEGERS, Draw
 from nki.ir.types import Access, Buffer, In, InOut, Out, Scalar, Tile
 from nki.isa.rules.operands import (
@@ -45,6 +45,7 @@ from nki.isa.rules.operands import (
     tiles,
 )
 from nki.isa.tables import enums
+from nki.target.memory_spaces import LANES, VECTOR_RNG_WORDS
 from nki.target.model import Target
 
 _E = enums.engine
@@ -55,12 +56,12 @@ _UNIFORM = (float32, float8_e4m3, float8_e5m2, float16, bfloat16, tfloat32, *_IN
 
 def _words(i: Any) -> int:
     """Words that a lane of the instruction's engine keeps."""
-    return WORDS if _gpsimd(i) else VECTOR_WORDS
+    return WORDS if _gpsimd(i) else VECTOR_RNG_WORDS
 
 
 def _gpsimd(i: Any) -> bool:
-    chosen = i.engine_choice
-    return chosen is _E.gpsimd or (chosen is _E.unknown and i.engines[0] is _E.gpsimd)
+    engine = i.engine_choice
+    return engine is _E.gpsimd or (engine is _E.unknown and i.engines[0] is _E.gpsimd)
 
 
 def _generators(operand: str | None) -> ImplicitOperand:
@@ -323,7 +324,7 @@ class SetRngSeed(Inst):
         states = self.states
         assert states is not None
         seed = _mixed(m, m.load(reinterpreted(self.src_seeds, uint32)))
-        number = m.iota(((1, VECTOR_WORDS),), 1, VECTOR_WORDS, states.partitions)
+        number = m.iota(((1, VECTOR_RNG_WORDS),), 1, VECTOR_RNG_WORDS, states.partitions)
         spread = m.integer("multiply", number, m.const(GOLDEN, uint32), uint32)
         m.store(states, _mixed(m, m.integer("add", spread, seed, uint32)))
 
@@ -369,7 +370,7 @@ def _state_sample(draw: Draw, where: Buffer = Buffer.sbuf) -> tuple[Access, enum
     """A tile of states. Samples for generations without the instruction are made like those of gen3."""
     by_vector = draw.target.generation > 3 and draw.flag()
     tile = draw.block(
-        draw.partitions(), (VECTOR_WORDS if by_vector else WORDS,), uint32, where if by_vector else Buffer.sbuf
+        draw.partitions(), (VECTOR_RNG_WORDS if by_vector else WORDS,), uint32, where if by_vector else Buffer.sbuf
     )
     return tile, _E.vector if by_vector else draw.choice((_E.gpsimd, _E.unknown))
 

@@ -1,4 +1,4 @@
-"""``nisa.select_reduce`` and ``nisa.range_select``: a choice for each element, and the largest of what was chosen."""
+"""``nisa.select_reduce`` and ``nisa.range_select``: a choice for each element, and the largest chosen element."""
 
 from __future__ import annotations
 
@@ -96,12 +96,12 @@ class SelectReduce(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """The registers always take part: ``idle`` spoils them."""
+        """True: ``idle`` leaves unknown contents in the registers."""
         return True
 
     def semantics(self, m: Algebra[Any]) -> None:
-        chosen = m.alu("equal" if self.reverse_pred else "not_equal", m.load(self.predicate), m.const(0.0, float32))
-        value = m.select(chosen, *(m.cast(m.load(v), float32) for v in (self.on_true, self.on_false)))
+        selected = m.alu("equal" if self.reverse_pred else "not_equal", m.load(self.predicate), m.const(0.0, float32))
+        value = m.select(selected, *(m.cast(m.load(v), float32) for v in (self.on_true, self.on_false)))
         held = accumulators.total_or_unknown(self, m, "maximum", value)
         m.store(self.dst, m.cast(value, self.dst.dtype))
         accumulators.keep(self, m, held)
@@ -204,7 +204,7 @@ class RangeSelect(Inst):
 
     @property
     def uses_registers(self) -> bool:
-        """Whether the reduction registers take part."""
+        """True if the instruction uses the reduction registers."""
         return self.reduce_cmd is not _R.idle or self.reduce_res is not None
 
     def semantics(self, m: Algebra[Any]) -> None:

@@ -15,12 +15,11 @@ from nki.ir.sample import Draw
 from nki.ir.types import Buffer, In, Out, Tile
 from nki.isa.rules.operands import buffer, exists_from, rule, same_elements, same_partitions
 from nki.isa.tables import enums
+from nki.target.memory_spaces import GPSIMD_DMA_ELEMENTS
 from nki.target.model import Target
 
 _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.sendrecv"
-_OWN_DMA = {1: 256, 2: 512, 4: 1024}
-"""Bytes per partition that GpSimd's own DMA moves, by the size of an element."""
 
 
 def _engine(arguments: dict[str, Any], value: Any) -> None:
@@ -87,7 +86,7 @@ class Sendrecv(Inst):
         rule(
             "SR03",
             "send_to_rank={i.send_to_rank}, recv_from_rank={i.recv_from_rank}: cores that share memory are 0 and 1",
-            lambda i, t: i.send_to_rank in (0, 1) and i.recv_from_rank in (0, 1),
+            lambda i, t: all(rank in range(t.logical_core_max) for rank in (i.send_to_rank, i.recv_from_rank)),
             _SOURCE,
             error=ArgumentError,
             fix="pass 1 - nl.program_id(0) for the other core",
@@ -117,7 +116,7 @@ class Sendrecv(Inst):
     @property
     def most(self) -> int:
         """Bytes per partition that GpSimd's own DMA moves."""
-        return _OWN_DMA[self.src.dtype.itemsize]
+        return GPSIMD_DMA_ELEMENTS * self.src.dtype.itemsize
 
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.exchange(m.load(self.src), self.send_to_rank, self.recv_from_rank, self.pipe_id))

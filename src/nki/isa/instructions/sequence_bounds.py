@@ -1,4 +1,4 @@
-"""``nisa.sequence_bounds``: where runs of equal numbers begin and end."""
+"""``nisa.sequence_bounds``: bounds of runs of equal numbers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SOURCE = "NKI reference, nki.isa.sequence_bounds"
 
 @instruction(engines=(enums.engine.gpsimd,))
 class SequenceBounds(Inst):
-    """For each element of ``segment_ids``, where its run of equal neighbours begins, and the position behind its end.
+    """For each element of ``segment_ids``, the first position of its run of equal neighbours and the one behind it.
 
     ``segment_ids`` has one partition of n elements, ``dst`` the shape ``(1, 2, n)``: the beginnings, then the ends. An
     element that is 0 pads, and gets n and -1. Tiles are in SBUF, float32 or int32; positions are rounded once to a

@@ -76,9 +76,9 @@ class TensorCopyPredicated(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        chosen = m.alu("equal" if self.reverse_pred else "not_equal", m.load(self.predicate), m.const(0, uint32))
+        selected = m.alu("equal" if self.reverse_pred else "not_equal", m.load(self.predicate), m.const(0, uint32))
         new = m.load(as_moved(self.src)) if isinstance(self.src, Tile) else m.const(self.src, self.dst.dtype)
-        m.store(as_moved(self.dst), m.select(chosen, new, m.load(as_moved(self.dst))))
+        m.store(as_moved(self.dst), m.select(selected, new, m.load(as_moved(self.dst))))
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, f N) + issue`` Vector cycles for N elements per partition; f = 2, or 1 if one

@@ -23,16 +23,16 @@ from nki.target.model import Target
 _E = enums.engine
 _SOURCE = "NKI reference, nki.isa.tensor_reduce"
 _ACROSS = ("add", "average", "maximum", "bitwise_or", "bitwise_and")
-"""What reduces over partitions."""
+"""Operators that reduce over partitions."""
 
 
 def _axes(i: Any) -> tuple[int, ...]:
     """The reduced dimensions, counted from the front, sorted; none if some are no integers."""
     axis: object = i.axis
-    given: tuple[Any, ...] = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
-    if any(type(a) is not int for a in given):
+    axes: tuple[Any, ...] = cast("tuple[Any, ...]", axis) if isinstance(axis, tuple) else (axis,)
+    if any(type(a) is not int for a in axes):
         return ()
-    return tuple(sorted(a + i.data.ndim if a < 0 else a for a in given))
+    return tuple(sorted(a + i.data.ndim if a < 0 else a for a in axes))
 
 
 def _trailing(i: Any) -> bool:

@@ -33,7 +33,7 @@ _REDUCE = "NKI reference, nki.isa.tensor_scalar_reduce"
 _CUMULATIVE = "NKI reference, nki.isa.tensor_scalar_cumulative"
 _COMMANDS = (_R.reset_reduce, _R.reduce, _R.load_reduce)
 _NARROW = (*FLOATS[:-1], *(d for d in INTEGERS if d.itemsize < 4))
-"""What the cumulative instruction reads and writes."""
+"""Dtypes that the cumulative instruction reads and writes."""
 
 
 @instruction(

@@ -95,7 +95,7 @@ class TensorTensor(Inst):
     )
 
     def exact_integers(self) -> bool:
-        """Whether GpSimd's native integer arithmetic computes this."""
+        """True if GpSimd's native integer arithmetic computes the result."""
         words = all(a.dtype.name in _WORDS for a in self.accesses())
         on_sbuf = all(a.buffer is not Buffer.psum for a in self.accesses())
         return words and on_sbuf and self.op.name in _EXACT and self.engine is not _E.vector
@@ -133,5 +133,5 @@ class TensorTensor(Inst):
             kinds = [d for d in INTEGERS if d.itemsize == width]
         else:
             kinds = [d for d in COMPUTING if d.itemsize == 4] if draw.flag() else list(COMPUTING)
-        made = [draw.tile(partitions, free, draw.choice(kinds)) for _ in range(3)]
-        return cls(made[0], made[1], made[2], op)
+        operands = [draw.tile(partitions, free, draw.choice(kinds)) for _ in range(3)]
+        return cls(operands[0], operands[1], operands[2], op)

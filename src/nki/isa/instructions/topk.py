@@ -13,24 +13,24 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer, In, Out, Tile
-from nki.isa.instructions.gather import CORE
 from nki.isa.rules.operands import buffer, dtypes, rule, same_elements, same_partitions, tiles
 from nki.isa.tables import enums
+from nki.target.memory_spaces import GPSIMD_CORE
 from nki.target.model import Target
 
 _SOURCE = "NKI reference, nki.isa.topk"
 
 
-def _snake(access: Access, first: int, columns: int, partitions: int = CORE) -> Access:
+def _snake(access: Access, first: int, columns: int, partitions: int = GPSIMD_CORE) -> Access:
     """``columns`` columns of a tile, each down the 16 ``partitions`` of a group: one row for every group."""
     over, along = access.strides
-    shape, strides = (access.partitions // CORE, columns, partitions), (CORE * over, along, over)
+    shape, strides = (access.partitions // GPSIMD_CORE, columns, partitions), (GPSIMD_CORE * over, along, over)
     return Access(access.tensor, access.offset + first * along, shape, strides, access.dtype)
 
 
 @instruction(engines=(enums.engine.gpsimd,), effects=Effects(partial=lambda i: True))
 class Topk(Inst):
-    """The K largest of ``n`` numbers, and where they stood, for each group of 16 partitions.
+    """The K largest of ``n`` numbers, and their positions, for each group of 16 partitions.
 
     A group's numbers lie in its 16 partitions of ``src`` column by column: number s is in partition s % 16, element
     s // 16. Of its first ``n`` the K largest go to ``val_dst`` in ascending order, and their numbers s to ``idx_dst``,
@@ -60,7 +60,7 @@ class Topk(Inst):
         rule(
             "TK01",
             "src '{i.src.name}' has {i.src.partitions} partitions, not a multiple of 16",
-            lambda i, t: i.src.partitions % CORE == 0,
+            lambda i, t: i.src.partitions % t.gpsimd_core_partitions == 0,
             _SOURCE,
             error=PartitionError,
             fix="use whole groups of 16 partitions",
@@ -75,8 +75,8 @@ class Topk(Inst):
         ),
         rule(
             "TK03",
-            "n={i.n} is outside 8 to 65535",
-            lambda i, t: 8 <= i.n < 1 << 16,
+            "n={i.n} is outside {t.topk_numbers_min} to {t.topk_numbers_max}",
+            lambda i, t: t.topk_numbers_min <= i.n <= t.topk_numbers_max,
             _SOURCE,
             error=ArgumentError,
             fix="split a longer list, and combine the results with another topk",
@@ -84,7 +84,7 @@ class Topk(Inst):
         rule(
             "TK04",
             "n={i.n} numbers do not fit in 16 partitions of src {o[src]}",
-            lambda i, t: i.n <= CORE * i.src.free_elements,
+            lambda i, t: i.n <= t.gpsimd_core_partitions * i.src.free_elements,
             _SOURCE,
             error=ShapeError,
             fix="give src n / 16 elements per partition, rounded up",
@@ -92,8 +92,8 @@ class Topk(Inst):
         rule(
             "TK05",
             "val_dst '{i.val_dst.name}' {i.val_dst.shape} asks for {i.val_dst.free_elements} of n={i.n} numbers; up to "
-            "32767 of them are given",
-            lambda i, t: i.val_dst.free_elements <= min(i.n, (1 << 15) - 1),
+            "{t.topk_results_max} of them are given",
+            lambda i, t: i.val_dst.free_elements <= min(i.n, t.topk_results_max),
             _SOURCE,
             error=ShapeError,
             fix="make val_dst and idx_dst narrower",
@@ -104,12 +104,12 @@ class Topk(Inst):
         numbers = m.strided(m.load(_snake(self.src, 0, self.src.free_elements)), 0, 1, self.n)
         count = self.val_dst.free_elements
         places = m.ranked(numbers, count)
-        whole, rest = divmod(count, CORE)
-        for target, found in ((self.val_dst, m.gather(numbers, places)), (self.idx_dst, m.narrow(places, uint32))):
+        whole, rest = divmod(count, GPSIMD_CORE)
+        for target, results in ((self.val_dst, m.gather(numbers, places)), (self.idx_dst, m.narrow(places, uint32))):
             if whole:
-                m.store(_snake(target, 0, whole), m.strided(found, 0, 1, whole * CORE))
+                m.store(_snake(target, 0, whole), m.strided(results, 0, 1, whole * GPSIMD_CORE))
             if rest:
-                m.store(_snake(target, whole, 1, rest), m.strided(found, whole * CORE, 1))
+                m.store(_snake(target, whole, 1, rest), m.strided(results, whole * GPSIMD_CORE, 1))
 
     def cost(self, target: Target) -> Estimate:
         """``4 n + K + issue`` GpSimd cycles: K results per partition of ``val_dst``."""
@@ -119,7 +119,7 @@ class Topk(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> Topk:
         partitions, columns = draw.choice((16, 32, 64, 128)), draw.choice((1, 2, 3, 16))
-        n = draw.integer(max(8, CORE * (columns - 1)), CORE * columns)
+        n = draw.integer(max(draw.target.topk_numbers_min, GPSIMD_CORE * (columns - 1)), GPSIMD_CORE * columns)
         count = draw.choice((1, n, draw.integer(1, n)))
         source = draw.block(partitions, (columns,), bfloat16)
         return cls(draw.block(partitions, (count,), bfloat16), draw.block(partitions, (count,), uint32), source, n)

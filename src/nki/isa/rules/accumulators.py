@@ -1,4 +1,4 @@
-"""The reduction registers of the Scalar and the Vector engine, and the rules of the arguments that command them.
+"""Reduction registers of the Scalar and the Vector engine, and rules of the arguments that control them.
 
 Each engine has one float32 register a lane, in which instructions leave a sum or an extreme of their results for later
 ones. The builder supplies the registers as an operand, so that they are read and written like any tile.
@@ -14,10 +14,10 @@ from nki.base.errors import ArgumentError, DTypeError, OperatorError
 from nki.ir.algebra import Algebra
 from nki.ir.effects import EngineState, ImplicitOperand
 from nki.ir.instruction import Rule
-from nki.ir.rng_state import LANES
 from nki.ir.types import Access
 from nki.isa.rules.operands import rule
 from nki.isa.tables.enums import reduce_cmd
+from nki.target.memory_spaces import LANES
 
 SCALAR: Final = "scalar.reduce"
 """The Scalar engine's registers, which ``activation``, ``activation_reduce`` and ``activate2`` share."""
@@ -33,7 +33,7 @@ STARTS: Final = {
     "abs_max": 0.0,
     "abs_min": math.inf,
 }
-"""What a reset leaves in the registers, for each operator that reduces into them."""
+"""Contents of the registers after a reset, for each operator that reduces into them."""
 ADDING: Final = (reduce_cmd.reduce, reduce_cmd.reset_reduce, reduce_cmd.load_reduce)
 """The commands under which an instruction's results go into the registers."""
 
@@ -51,25 +51,25 @@ def implicit(register: str) -> ImplicitOperand:
 
 
 def before(i: Any, m: Algebra[Any], op: str, loaded: Any = None) -> Any:
-    """What the registers hold when the results come: under ``load_reduce`` it is ``loaded``."""
+    """Contents of the registers before the results are reduced: under ``load_reduce``, ``loaded``."""
     if i.reduce_cmd in (reduce_cmd.reset, reduce_cmd.reset_reduce):
         return m.const(STARTS[op], float32)
     return m.load(loaded if i.reduce_cmd is reduce_cmd.load_reduce else i.registers)
 
 
 def total(i: Any, m: Algebra[Any], op: str, results: Any, loaded: Any = None) -> Any:
-    """What the registers hold after ``i``: each lane's results are folded in, one after the other."""
+    """Contents of the registers after ``i``: each lane's results are reduced into them, one after the other."""
     start = before(i, m, op, loaded)
     return m.reduce(op, results, start=start) if i.reduce_cmd in ADDING else start
 
 
 def total_or_unknown(i: Any, m: Algebra[Any], op: str, results: Any, loaded: Any = None) -> Any:
-    """The same for an instruction that may change the registers under ``idle``, too: nobody knows to what."""
+    """As :func:`total`, for an instruction that may change the registers under ``idle``, too, to an unknown value."""
     return m.const(math.nan, float32) if i.reduce_cmd is reduce_cmd.idle else total(i, m, op, results, loaded)
 
 
 def keep(i: Any, m: Algebra[Any], held: Any, *, negate: bool = False) -> None:
-    """Write the registers and, where the caller wants them, ``reduce_res``, which nothing else may overwrite."""
+    """Write the registers and, if it is an operand, ``reduce_res``."""
     m.store(i.registers, held)
     if i.reduce_res is not None:
         shown = m.alu("multiply", held, m.const(-1.0, float32)) if negate else held
@@ -103,7 +103,7 @@ def operator(source: str, name: str, *allowed: str) -> Rule:
 
 
 def registers(own: bool = True) -> Rule:
-    """The builder's registers are there exactly where they take part; ``own`` False: or never."""
+    """The builder supplies registers exactly where the instruction uses them; ``own`` False: or never."""
 
     def ok(i: Any, t: Any) -> bool:
         held = i.registers
@@ -122,7 +122,7 @@ def registers(own: bool = True) -> Rule:
 
 
 def loaded(source: str, name: str) -> Rule:
-    """``load_reduce`` has something to load."""
+    """``load_reduce`` has a value to load."""
     return rule(
         "RC04",
         f"reduce_cmd=load_reduce needs {name}",

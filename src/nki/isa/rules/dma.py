@@ -1,4 +1,4 @@
-"""Rules that the DMA instructions share."""
+"""Rules shared by the DMA instructions."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _REFERENCE = "NKI reference, nki.isa.dma_copy"
 
 
 def skips(inst: Any) -> bool:
-    """Whether ``oob_mode`` skips rows whose index leads out of bounds."""
+    """True if ``oob_mode`` skips rows whose index leads out of bounds."""
     return inst.oob_mode is enums.oob_mode.skip
 
 
 def row_indexed(inst: Inst) -> bool:
-    """Whether an operand has a run-time index for each of its rows."""
+    """True if an operand has a run-time index for each of its rows."""
     return any(map(is_row_indexed, inst.accesses()))
 
 
@@ -48,7 +48,7 @@ PRIORITY = (
     Rule(
         "DM03",
         "priority={i.priority} is not one of 0, 1, 2, 3",
-        lambda i, t: i.priority is None or i.priority in (0, 1, 2, 3),
+        lambda i, t: i.priority is None or i.priority in range(t.dma_priorities),
         _REFERENCE,
         ArgumentError,
         "pass 0 (most urgent) to 3, or None",

@@ -1,4 +1,4 @@
-"""The rules of tensor indirection: which operands may be indirect views, on which engines, and where they start."""
+"""Rules of tensor indirection: the operands that may be indirect views, their engines and start partitions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
 SINCE: Final = 4
-_QUADRANT: Final = 32
 _TENSOR_FLOATS: Final = ("float16", "bfloat16", "float8_e4m3", "float8_e5m2", "float8_e4m3fn")
 _SECTIONS: Final = "NKI reference, the instructions' Tensor indirection sections"
 Check = Callable[[Any, Target], bool]
@@ -34,7 +33,7 @@ def views(inst: Inst) -> list[str]:
 
 
 def indirect(value: Any) -> bool:
-    """Whether an argument is an indirect view."""
+    """True if an argument is an indirect view."""
     return isinstance(value, Access) and is_element_indexed(value)
 
 
@@ -81,18 +80,18 @@ def _others(names: tuple[str, ...]) -> Rule:
     )
 
 
-def _about(name: str, ok: Callable[[Any, Access], bool]) -> Check:
+def _about(name: str, ok: Callable[[Any, Access, Target], bool]) -> Check:
     """``ok`` of the operand ``name``, where it is an indirect view."""
 
     def check(i: Any, t: Target) -> bool:
         value = getattr(i, name)
-        return not indirect(value) or ok(i, value)
+        return not indirect(value) or ok(i, value, t)
 
     return check
 
 
 def _lists(name: str) -> Rule:
-    def ok(i: Inst, view: Access) -> bool:
+    def ok(i: Inst, view: Access, t: Target) -> bool:
         group = group_of(i)
         return view.partitions % group == 0 and view.shape[1] <= capacity(view, group)
 
@@ -112,8 +111,8 @@ def _quadrant(name: str) -> Rule:
     return Rule(
         "TI04",
         f"{name} '{{i.{name}.name}}' has offsets '{{i.{name}.dynamic.source.name}}' from partition "
-        f"{{i.{name}.dynamic.source.start_partition}} on, which begins no quadrant of 32",
-        _about(name, lambda i, view: _index(view).start_partition % _QUADRANT == 0),
+        f"{{i.{name}.dynamic.source.start_partition}} on, which begins no quadrant of {{t.quadrant_partitions}}",
+        _about(name, lambda i, view, t: _index(view).start_partition % t.quadrant_partitions == 0),
         _SECTIONS,
         PartitionError,
         "place the index at partition 0, 32, 64 or 96",
@@ -125,7 +124,7 @@ def _starts(name: str) -> Rule:
         "TI05",
         f"{name} '{{i.{name}.name}}' starts at partition {{i.{name}.start_partition}}, its offsets "
         f"'{{i.{name}.dynamic.source.name}}' at {{i.{name}.dynamic.source.start_partition}}",
-        _about(name, lambda i, view: _index(view).start_partition == view.start_partition),
+        _about(name, lambda i, view, t: _index(view).start_partition == view.start_partition),
         _SECTIONS,
         PartitionError,
         "let both start at the same partition",
@@ -135,7 +134,7 @@ def _starts(name: str) -> Rule:
 def _scattered(dst: str, first: str) -> Rule:
     """The offsets of ``dst`` start with ``first`` if that is in SBUF, else with its offsets if it has any."""
 
-    def ok(i: Any, view: Access) -> bool:
+    def ok(i: Any, view: Access, t: Target) -> bool:
         other: Access = getattr(i, first)
         if other.buffer is Buffer.psum:
             return not indirect(other) or _index(other).start_partition == _index(view).start_partition
@@ -230,7 +229,7 @@ def tensor_floats(name: str) -> Rule:
         "TI12",
         f"{name} '{{i.{name}.name}}' is an indirect view of {{i.{name}.dtype}}; such operands are "
         + ", ".join(_TENSOR_FLOATS),
-        _about(name, lambda i, view: view.dtype.name in _TENSOR_FLOATS),
+        _about(name, lambda i, view, t: view.dtype.name in _TENSOR_FLOATS),
         _SECTIONS,
         DTypeError,
         "use nl.bfloat16",

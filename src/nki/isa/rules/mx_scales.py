@@ -1,4 +1,4 @@
-"""How the scales of MX tiles lie in SBUF, and the rules about that.
+"""Layout of the scales of MX tiles in SBUF, and its rules.
 
 A scale belongs to a group of 8 partitions and one packed element (four numbers) of each, so that 32 partitions, a
 quadrant, have four partitions of scales. Those lie in the same quadrant as the data, on its first four partitions or
@@ -16,12 +16,11 @@ from nki.ir.instruction import Rule
 from nki.ir.sample import Draw
 from nki.ir.types import Access, Buffer
 from nki.isa.rules.operands import buffer, rule
+from nki.target.memory_spaces import MX_SCALE_PARTITIONS, QUADRANT
+from nki.target.model import Target
 
-QUADRANT: Final = 32
-GROUP: Final = 8
-"""Partitions that share a scale."""
-PER_QUADRANT: Final = QUADRANT // GROUP
-SHIFTS: Final = (0, 4, 8, 12)
+PER_QUADRANT: Final = QUADRANT // MX_SCALE_PARTITIONS
+"""Partitions of scales in a quadrant."""
 _GUIDE: Final = "MXFP Matrix Multiplication with NKI on AWS Neuron, Packing Scale Values"
 
 
@@ -41,17 +40,17 @@ def held(scale: Access, partitions: int) -> Access:
 def spread(scale: Access, partitions: int) -> Access:
     """The scale of every element: (quadrants, 4, 8, elements), powers of two."""
     quadrants = (QUADRANT, partitions // QUADRANT)
-    return regrouped(scale, 0, (quadrants, (1, PER_QUADRANT), (0, GROUP)), float8_e8m0fnu)
+    return regrouped(scale, 0, (quadrants, (1, PER_QUADRANT), (0, MX_SCALE_PARTITIONS)), float8_e8m0fnu)
 
 
 def needed(partitions: int) -> int:
-    """How many partitions from its first on a scale tile must have for so many partitions of data."""
+    """Partitions of a scale tile, from the first on, that so many partitions of data need."""
     return partitions // QUADRANT * QUADRANT - QUADRANT + PER_QUADRANT
 
 
-def _starts(scale: Access, data: Access) -> bool:
-    quadrant, shift = divmod(scale.start_partition, QUADRANT)
-    return shift in SHIFTS and quadrant == data.start_partition // QUADRANT
+def _starts(scale: Access, data: Access, t: Target) -> bool:
+    quadrant, shift = divmod(scale.start_partition, t.quadrant_partitions)
+    return shift in t.mx_scale_shifts and quadrant == data.start_partition // t.quadrant_partitions
 
 
 def scale_rules(name: str, data: str, elements: str, source: str) -> tuple[Rule, ...]:
@@ -80,7 +79,7 @@ def scale_rules(name: str, data: str, elements: str, source: str) -> tuple[Rule,
             f"{name} '{{i.{name}.name}}' starts at partition {{i.{name}.start_partition}}, {data} "
             f"'{{i.{data}.name}}' at {{i.{data}.start_partition}}: scales start in the quadrant of 32 partitions where "
             "the data starts, 0, 4, 8 or 12 partitions from its beginning",
-            lambda i, t: _starts(getattr(i, name), getattr(i, data)),
+            lambda i, t: _starts(getattr(i, name), getattr(i, data), t),
             _GUIDE,
             error=PartitionError,
             fix="slice the scales as scale[0:], scale[4:], scale[8:] or scale[12:]",
@@ -108,7 +107,7 @@ def scale_rules(name: str, data: str, elements: str, source: str) -> tuple[Rule,
 
 def scales(draw: Draw, partitions: int, columns: int) -> Access:
     """A random tile for the scales of so many partitions and packed elements."""
-    shift, dtype = draw.choice(SHIFTS), draw.choice((float8_e8m0fnu, uint8))
+    shift, dtype = draw.choice(draw.target.mx_scale_shifts), draw.choice((float8_e8m0fnu, uint8))
     return draw.shifted(draw.integer(needed(partitions), partitions - shift), columns, dtype, shift)
 
 
@@ -122,7 +121,7 @@ def quarters(tile: Access, index: int) -> Access:
 
 
 def in_fours(tile: Access) -> bool:
-    """Whether four elements that follow each other in ``tile`` are always equally far apart in memory."""
+    """True if four elements that follow each other in ``tile`` are always equally far apart in memory."""
     return _joined(tile)[0][-1] % 4 == 0
 
 

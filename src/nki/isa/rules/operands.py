@@ -1,4 +1,4 @@
-"""Rules that several instructions share, made for the field names that they are given."""
+"""Rules shared by several instructions, as functions of the names of the fields that they check."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from nki.base.errors import DTypeError, EngineError, GenerationError, MemoryRegi
 from nki.ir.instruction import Inst, Rule
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.enums import engine
+from nki.target.memory_spaces import start_partitions
 from nki.target.model import Target
 
 REFERENCE = "NKI reference, nki.isa."
@@ -70,7 +71,7 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
             "TL03",
             f"{name} '{i}.name}}' starts at partition {i}.start_partition}} and has {i}.partitions}} partitions: "
             "up to 32 may start at 0, 32, 64 or 96, up to 64 at 0 or 64, more only at 0",
-            _about(name, lambda tile, t: tile.start_partition in starts(tile.partitions)),
+            _about(name, lambda tile, t: tile.start_partition in start_partitions(t, tile.partitions)),
             _ARCH,
             PartitionError,
             "move the tile to an allowed start partition, or split it",
@@ -95,11 +96,6 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
     )
 
 
-def starts(partitions: int) -> tuple[int, ...]:
-    """Partitions at which a tile of this many partitions may start (architecture guide)."""
-    return (0, 32, 64, 96) if partitions <= 32 else (0, 64) if partitions <= 64 else (0,)
-
-
 def converts(code: str, source: str) -> Rule:
     """Packed elements are copied as they are; all other dtypes are converted into each other."""
     return Rule(
@@ -113,7 +109,7 @@ def converts(code: str, source: str) -> Rule:
 
 
 def holds(dtype: DType, value: float) -> bool:
-    """Whether a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
+    """True if a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
     if not dtype.is_integer:
         return True
     low = -dtype.largest - 1 if dtype.kind == "i" else 0
@@ -125,8 +121,8 @@ def same_partitions(first: str, *others: str) -> Rule:
 
     def ok(i: Inst, t: Target) -> bool:
         want = _tile(i, first)
-        found = [tile for name in others if (tile := _tile(i, name)) is not None]
-        return want is None or all(tile.partitions == want.partitions for tile in found)
+        tiles = [tile for name in others if (tile := _tile(i, name)) is not None]
+        return want is None or all(tile.partitions == want.partitions for tile in tiles)
 
     return Rule(
         "SP01",
@@ -142,8 +138,8 @@ def same_elements(first: str, *others: str) -> Rule:
 
     def ok(i: Inst, t: Target) -> bool:
         want = _tile(i, first)
-        found = [tile for name in others if (tile := _tile(i, name)) is not None]
-        return want is None or all(tile.free_elements == want.free_elements for tile in found)
+        tiles = [tile for name in others if (tile := _tile(i, name)) is not None]
+        return want is None or all(tile.free_elements == want.free_elements for tile in tiles)
 
     return Rule(
         "SE01",
@@ -278,11 +274,11 @@ def bit_types(op: str, *names: str) -> Rule:
     """A bit operator sees integers of one width."""
 
     def ok(i: Inst, t: Target) -> bool:
-        chosen = getattr(i, op)
-        if chosen is None or chosen.alu is None or not chosen.alu.bits:
+        operator = getattr(i, op)
+        if operator is None or operator.alu is None or not operator.alu.bits:
             return True
-        found = [tile.dtype for name in names if (tile := _tile(i, name)) is not None]
-        return all(d.is_integer and d.itemsize == found[0].itemsize for d in found)
+        types = [tile.dtype for name in names if (tile := _tile(i, name)) is not None]
+        return all(d.is_integer and d.itemsize == types[0].itemsize for d in types)
 
     return Rule(
         "DT01",
@@ -343,12 +339,17 @@ def exists_from(generation: int, source: str) -> Rule:
 
 def elements(name: str, least: int, most: int, source: str) -> Rule:
     """The tile has from ``least`` to ``most`` elements per partition."""
+    count = f"exactly {least}" if least == most else f"{least} to {most}"
+    return elements_within(name, lambda t: range(least, most + 1), count, source)
+
+
+def elements_within(name: str, allowed: Callable[[Target], range], count: str, source: str) -> Rule:
+    """The tile has a number of elements per partition that the target allows; ``count`` says it in an error text."""
 
     def ok(i: Inst, t: Target) -> bool:
         tile = _tile(i, name)
-        return tile is None or least <= tile.free_elements <= most
+        return tile is None or tile.free_elements in allowed(t)
 
-    count = f"exactly {least}" if least == most else f"{least} to {most}"
     return Rule(
         "EL01",
         f"{name} '{{i.{name}.name}}' {{i.{name}.shape}} has {{i.{name}.free_elements}} elements per partition; it must "
@@ -380,8 +381,14 @@ def float_operand(name: str, op: str) -> Rule:
     """A vector operand of an arithmetic operator is float32."""
 
     def ok(i: Inst, t: Target) -> bool:
-        tile, chosen = _tile(i, name), getattr(i, op)
-        return tile is None or chosen is None or chosen.alu is None or chosen.alu.bits or tile.dtype.name == "float32"
+        tile, operator = _tile(i, name), getattr(i, op)
+        return (
+            tile is None
+            or operator is None
+            or operator.alu is None
+            or operator.alu.bits
+            or tile.dtype.name == "float32"
+        )
 
     return Rule(
         "DT02",
@@ -397,8 +404,8 @@ def same_dtype(first: str, *others: str) -> Rule:
     """All named tiles have one dtype: the instruction moves elements as they are."""
 
     def ok(i: Inst, t: Target) -> bool:
-        found = {tile.dtype for name in (first, *others) if (tile := _tile(i, name)) is not None}
-        return len(found) < 2
+        types = {tile.dtype for name in (first, *others) if (tile := _tile(i, name)) is not None}
+        return len(types) < 2
 
     return Rule(
         "DT05",

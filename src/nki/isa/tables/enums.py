@@ -18,7 +18,7 @@ class engine(Enum):
 
 
 class reduce_cmd(Enum):
-    """What an instruction does with its engine's reduction registers."""
+    """Effect of an instruction on its engine's reduction registers."""
 
     idle = 0
     reset = 1
@@ -28,7 +28,7 @@ class reduce_cmd(Enum):
 
 
 class dge_mode(Enum):
-    """Who makes the descriptors of a DMA: software on GpSimd, the hardware block, or nobody at run time."""
+    """Generator of a DMA's descriptors: software on GpSimd, the hardware block, or none at run time."""
 
     unknown = 0
     swdge = 1
@@ -37,14 +37,14 @@ class dge_mode(Enum):
 
 
 class dma_engine(Enum):
-    """Which engine moves data between cores: the DMA engines, which any engine may trigger, or GpSimd's own."""
+    """Engine that moves data between cores: the DMA engines, which any engine may trigger, or GpSimd's own."""
 
     dma = 1
     gpsimd_dma = 2
 
 
 class oob_mode(Enum):
-    """What a DMA does with an index outside the tensor: raise an error or skip the element."""
+    """Behaviour of a DMA at an index outside the tensor: raise an error or skip the element."""
 
     error = 0
     skip = 1

@@ -84,14 +84,14 @@ def staged(m: Algebra[Any], op: Op, data: Any, operand: Any, reverse: bool) -> A
 
 
 def operand_fits(op: Op | None, operand: object) -> bool:
-    """Whether an operator of two operands has its second one, and no operator none."""
+    """True if an operator of two operands has its second one, and no operator has none."""
     if op is None:
         return operand is None
     return operand is not None or (op.alu is not None and op.alu.arity == 1)
 
 
 def operand_matters(op: Op | None, operand: object) -> bool:
-    """Whether an operator of one operand is given a second one, which it does not have: something else than 0."""
+    """True if an operator of one operand gets a second one other than 0."""
     unary = op is not None and op.alu is not None and op.alu.arity == 1
     return unary and operand is not None and not (isinstance(operand, int | float) and operand == 0)
 

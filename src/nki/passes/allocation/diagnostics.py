@@ -78,7 +78,7 @@ def overwritten(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRang
 
 def instruction_at(core: CoreProgram, point: int) -> Inst:
     """The instruction at a program point, its number in the order of :meth:`CoreProgram.instructions`."""
-    return next(itertools.islice(core.instructions(), point, None))
+    return core.numbered[point]
 
 
 def _at(span: Span | None) -> str:

@@ -14,6 +14,7 @@ from nki.base.errors import QueueError
 from nki.cost.engines import share_memory
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
+from nki.ir.program import CoreProgram
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -124,11 +125,35 @@ class Assignment:
             assigned.append(candidate)
         return queues, assigned
 
+    def is_candidate(self, inst: Inst) -> bool:
+        """Test if the queue of ``inst`` is that of a candidate."""
+        queues = [candidate.queue for candidate in self.candidates(inst)]
+        return inst.queue in (self.rings if queues == [DMA] else queues)
+
+    def undeclared(self, core: CoreProgram) -> list[Inst]:
+        """The instructions without a queue, or with one that is not of an engine that they declare and request.
+
+        A necessary condition of :meth:`is_candidate`, without the rules and the estimates of the instructions.
+        """
+        # By id, since the hash of an engine is several times as slow.
+        rows = {(inst.__class__, id(inst.__dict__.get("engine")), inst.queue) for inst in core.instructions()}
+        requested: dict[int, Any] = {id(one): one for one in engine}
+        illegal = {row for row in rows if not self._is_declared(row[0], requested.get(row[1]), row[2])}
+        if not illegal:
+            return []
+        return [i for i in core.instructions() if (i.__class__, id(i.__dict__.get("engine")), i.queue) in illegal]
+
+    def _is_declared(self, kind: type[Inst], requested: Any, queue: str) -> bool:
+        if engine.dma in kind.engines:
+            return queue in self.rings
+        if requested is None:
+            return queue == kind.engines[0].name
+        return queue in [one.name for one in (kind.engines if requested is engine.unknown else (requested,))]
+
     def check(self, inst: Inst) -> None:
         """Raise :class:`QueueError` unless the queue that ``inst`` has can run it."""
-        able = [candidate.queue for candidate in self.candidates(inst)]
-        fits = inst.queue in self.rings if able == [DMA] else inst.queue in able
-        if not fits:
+        if not self.is_candidate(inst):
+            able = [candidate.queue for candidate in self.candidates(inst)]
             words = f"dma.0 to {self.rings[-1]}" if able == [DMA] else " or ".join(able)
             error = QueueError(
                 f"{display_name(inst)} is on queue '{inst.queue}', which cannot run it",

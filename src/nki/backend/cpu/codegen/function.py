@@ -1,11 +1,11 @@
-"""The frame of a native routine: its arguments, its loops, and the addresses that loops move.
+"""Native routine under construction: its arguments, its loops, and the addresses that loops move.
 
-A routine is ``void f(i8** bases, i64* args, i64 first, i64 last)``. It runs partitions ``first`` to ``last`` - 1, both
+A routine is ``void f(i8** frame, i64* args, i64 first, i64 last)``. It runs partitions ``first`` to ``last`` - 1, both
 rounded up to a multiple of :data:`GRANULE` and at most the number of partitions; a routine that must run whole ignores
-them. ``args`` holds a pair (index into ``bases``, byte offset) for each
-operand; for each operand with a run-time index the pair of that index and the largest legal value, then the number of
-the instruction for the error; then the instruction's run-time numbers as bits of doubles. Element addresses were proved
-to lie inside their tensors when the access was made, so the code checks nothing but run-time indices.
+them. ``args`` holds a pair (slot of the frame, byte offset) for each operand; for each operand with a run-time index
+the pair of that index and the largest legal value, then the number of the instruction for the error; then the
+instruction's run-time numbers as bits of doubles. Element addresses were proved to lie inside their tensors when the
+access was made, so the code checks nothing but run-time indices.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pat
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.loop_ir.partitions import GRANULE
-from nki.backend.cpu.runtime import dispatch
+from nki.backend.cpu.runtime import dispatch, frame
 from nki.ir.instruction import Inst
 from nki.ir.types import is_row_indexed
 from nki.numerics.llvm import smaller
@@ -74,7 +74,7 @@ class FunctionBuilder:
         self.operands = [(a, a.strides[inst.effects.row_dims.get(f.name, 0)]) for f, a in inst.operands()]
         """Each with its step from row to row."""
         self.lanes = lanes
-        self.bases, self.args, first, last = self.function.args
+        self.frame, self.args, first, last = self.function.args
         self.partitions = partitions
         """The number of partitions that a call may take a range of; 0 if the routine runs whole."""
         if partitions:
@@ -82,7 +82,7 @@ class FunctionBuilder:
         self.arguments = ArgumentLayout(inst)
         self.pointers = {slot: self.pointer(slot) for slot in range(len(self.operands))}
         if loop_ir.scratch_bytes:
-            self.pointers[SCRATCH] = self.base(ir.Constant(I64, dispatch.SCRATCH))
+            self.pointers[SCRATCH] = self.base(ir.Constant(I64, frame.SCRATCH))
 
     def _boundary(self, partition: Value) -> Value:
         """A boundary of the routine's range, rounded up to the granule and limited to the number of partitions."""
@@ -159,7 +159,7 @@ class FunctionBuilder:
     def _record_error(self, words: tuple[Value, Value, Value]) -> None:
         """Record ``words`` as the launch's error, unless it has one."""
         b = self.b
-        status = self.base(ir.Constant(I64, dispatch.STATUS))
+        status = self.base(ir.Constant(I64, frame.STATUS))
         first = b.icmp_signed("==", b.load(status, typ=I64, align=8), ir.Constant(I64, 0))
         for offset, value in reversed(list(enumerate(words))):
             word = self.move(status, ir.Constant(I64, 8 * offset))
@@ -171,8 +171,8 @@ class FunctionBuilder:
         return self.b.load(address, typ=kind)
 
     def base(self, index: Value) -> Value:
-        """Base address ``index`` of the launch."""
-        address = self.b.gep(self.bases, [self.b.mul(index, ir.Constant(I64, 8))], source_etype=I8)
+        """The pointer in slot ``index`` of the frame."""
+        address = self.b.gep(self.frame, [self.b.mul(index, ir.Constant(I64, 8))], source_etype=I8)
         return self.b.load(address, typ=POINTER)
 
     def pointer(self, slot: int) -> Value:
@@ -203,7 +203,7 @@ class FunctionBuilder:
         """A new dense tile in scratch memory, of the size and dtype of ``like``."""
         memref = self.loop_ir.new_scratch(like.rows, like.columns, like.dtype)
         if SCRATCH not in self.pointers:
-            self.pointers[SCRATCH] = self.base(ir.Constant(I64, dispatch.SCRATCH))
+            self.pointers[SCRATCH] = self.base(ir.Constant(I64, frame.SCRATCH))
         return memref
 
     def loop_nest(self, streams: list[Stream], rows: int, columns: int) -> list[CountedLoop] | None:

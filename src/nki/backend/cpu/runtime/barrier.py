@@ -18,7 +18,8 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, ROUTINE, STATUS, count, element
+from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, ROUTINE, count, element
+from nki.backend.cpu.runtime.frame import STATUS
 from nki.numerics.jit import engine
 
 LINE: Final = 64
@@ -87,12 +88,12 @@ def _at(b: Any, base: Any, offset: Any) -> Any:
 
 def _add_barrier(module: ir.Module) -> None:
     function = ir.Function(module, ROUTINE, "nki_barrier")
-    bases, args, *_ = function.args
+    frame, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    lines = element(b, bases, element(b, args, _word(0), I64), POINTER)
-    yields = element(b, bases, element(b, args, _word(1), I64), I64)
+    lines = element(b, frame, element(b, args, _word(0), I64), POINTER)
+    yields = element(b, frame, element(b, args, _word(1), I64), I64)
     tag, site, peers = (element(b, args, _word(i), I64) for i in (2, 3, 4))
-    status = element(b, bases, _word(STATUS), POINTER)
+    status = element(b, frame, _word(STATUS), POINTER)
     failed = b.icmp_signed("!=", b.load(status, typ=I64), _word(0))
     with b.if_then(failed, likely=False):
         b.ret_void()

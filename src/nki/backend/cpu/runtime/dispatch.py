@@ -1,7 +1,7 @@
 """The native routines that no instruction owns: the walk over a table, loops over a part of it, and filling memory.
 
-Every routine gets ``bases``, whose first entries are the same in every launch: see the slots below. An instruction's
-routine runs a range of partitions, which may be larger than what it has; the walk asks for all of them.
+Every routine gets the frame of its worker: see :mod:`nki.backend.cpu.runtime.frame`. An instruction's routine runs a
+range of partitions, which may be larger than the number that the instruction has; the walk asks for all of them.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.runtime.frame import ARGS, STATUS, TABLE
 from nki.numerics.jit import engine
 
 I8: Final = ir.IntType(8)
@@ -22,17 +23,9 @@ VOID: Final = ir.VoidType()
 I32: Final = ir.IntType(32)
 
 ROUTINE: Final = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
-"""``void routine(i8** bases, i64* args, i64 first, i64 last)``: run partitions ``first`` to ``last`` - 1."""
+"""``void routine(i8** frame, i64* args, i64 first, i64 last)``: run partitions ``first`` to ``last`` - 1."""
 EVERY_PARTITION: Final = (ir.Constant(I64, 0), ir.Constant(I64, (1 << 63) - 1))
 """A range that every routine limits to its own number of partitions."""
-
-ARENA: Final = 0
-SCRATCH: Final = 1
-STATUS: Final = 2
-"""Three words: 1 + the number of the instruction whose run-time index was out of bounds, its operand, the index."""
-TABLE: Final = 3
-ARGS: Final = 4
-FIRST_IO: Final = 5
 
 
 @cache
@@ -47,8 +40,8 @@ def _addresses() -> dict[str, int]:
 
 
 @cache
-def walk() -> Callable[[int, int, int, Any], None]:
-    """``walk(table, rows, args, bases)``: call each row's routine with ``bases`` and its arguments, without the GIL."""
+def walk() -> Callable[[int, int, int, int], None]:
+    """``walk(table, rows, args, frame)``: call each row's routine with ``frame`` and its arguments, without the GIL."""
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
     return prototype(_addresses()["nki_walk"])
 
@@ -100,7 +93,7 @@ def count(b: Any, stop: Any, body: Callable[[Any], None]) -> None:
 
 def _add_walk(module: ir.Module) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_walk")
-    table, rows, args, bases = function.args
+    table, rows, args, frame = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
 
     def row(index: Any) -> None:
@@ -108,29 +101,29 @@ def _add_walk(module: ir.Module) -> ir.Function:
         target = b.inttoptr(element(b, table, at, I64), ROUTINE.as_pointer())
         first = element(b, table, b.add(at, ir.Constant(I64, 1)), I64)
         arguments = b.gep(args, [b.mul(first, ir.Constant(I64, 8))], source_etype=I8)
-        b.call(target, [bases, arguments, *EVERY_PARTITION])
+        b.call(target, [frame, arguments, *EVERY_PARTITION])
 
     count(b, rows, row)
     b.ret_void()
     return function
 
 
-def place(b: Any, bases: Any, args: Any, first: int) -> Any:
-    """The address that two arguments give: a base and an offset from it in bytes."""
+def place(b: Any, frame: Any, args: Any, first: int) -> Any:
+    """The address that two arguments give: a slot of the frame, and a byte offset from the pointer in it."""
     slot, offset = (element(b, args, ir.Constant(I64, first + i), I64) for i in range(2))
-    return b.gep(element(b, bases, slot, POINTER), [offset], source_etype=I8)
+    return b.gep(element(b, frame, slot, POINTER), [offset], source_etype=I8)
 
 
 def _looping(
     b: Any,
-    bases: Any,
+    frame: Any,
     walked: ir.Function,
     rows: tuple[Any, Any],
     condition: Callable[[], Any],
     step: Callable[[], None],
 ) -> None:
     """Walk ``rows`` (the first, how many) and ``step``, as long as ``condition`` holds and nothing went wrong."""
-    table, args, status = (element(b, bases, ir.Constant(I64, slot), POINTER) for slot in (TABLE, ARGS, STATUS))
+    table, args, status = (element(b, frame, ir.Constant(I64, slot), POINTER) for slot in (TABLE, ARGS, STATUS))
     first = b.gep(table, [b.mul(rows[0], ir.Constant(I64, 16))], source_etype=I8)
     head, inside, done = (b.append_basic_block(n) for n in ("head", "inside", "done"))
     b.branch(head)
@@ -138,7 +131,7 @@ def _looping(
     well = b.icmp_signed("==", b.load(status, typ=I64), ir.Constant(I64, 0))
     b.cbranch(b.and_(condition(), well), inside, done)
     b.position_at_end(inside)
-    b.call(walked, [first, rows[1], args, bases])
+    b.call(walked, [first, rows[1], args, frame])
     step()
     b.branch(head)
     b.position_at_end(done)
@@ -147,10 +140,10 @@ def _looping(
 
 def _add_for(module: ir.Module, walked: ir.Function) -> None:
     function = ir.Function(module, ROUTINE, "nki_for")
-    bases, args, *_ = function.args
+    frame, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    register = place(b, bases, args, 0)
-    start, stop = (b.sext(b.load(place(b, bases, args, i), typ=I32), I64) for i in (2, 4))
+    register = place(b, frame, args, 0)
+    start, stop = (b.sext(b.load(place(b, frame, args, i), typ=I32), I64) for i in (2, 4))
     step, first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8))
     counter = b.alloca(I64)
     b.store(start, counter)
@@ -164,28 +157,28 @@ def _add_for(module: ir.Module, walked: ir.Function) -> None:
     def advance() -> None:
         b.store(b.add(b.load(counter, typ=I64), step), counter)
 
-    _looping(b, bases, walked, (first, rows), condition, advance)
+    _looping(b, frame, walked, (first, rows), condition, advance)
 
 
 def _add_while(module: ir.Module, walked: ir.Function) -> None:
     function = ir.Function(module, ROUTINE, "nki_while")
-    bases, args, *_ = function.args
+    frame, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    register = place(b, bases, args, 0)
+    register = place(b, frame, args, 0)
     first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
 
     def condition() -> Any:
         return b.icmp_signed("!=", b.load(register, typ=I32), ir.Constant(I32, 0))
 
-    _looping(b, bases, walked, (first, rows), condition, lambda: None)
+    _looping(b, frame, walked, (first, rows), condition, lambda: None)
 
 
 def _add_fill(module: ir.Module) -> None:
     function = ir.Function(module, ROUTINE, "nki_fill")
-    bases, args, *_ = function.args
+    frame, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     slot, start, nbytes, pattern = (element(b, args, ir.Constant(I64, i), I64) for i in range(4))
-    target = b.gep(element(b, bases, slot, POINTER), [start], source_etype=I8)
+    target = b.gep(element(b, frame, slot, POINTER), [start], source_etype=I8)
     words = b.lshr(nbytes, ir.Constant(I64, 3))
 
     def word(index: Any) -> None:
@@ -203,9 +196,9 @@ def _add_fill(module: ir.Module) -> None:
 
 def _add_copy(module: ir.Module) -> None:
     function = ir.Function(module, ROUTINE, "nki_copy")
-    bases, args, *_ = function.args
+    frame, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    target, source = (place(b, bases, args, i) for i in (0, 2))
+    target, source = (place(b, frame, args, i) for i in (0, 2))
 
     def word(index: Any) -> None:
         at = [b.shl(index, ir.Constant(I64, 3))]

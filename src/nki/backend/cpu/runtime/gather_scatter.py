@@ -1,8 +1,9 @@
 """Native gather and scatter: table rows before and after an instruction on indirect views.
 
 Meaning: :mod:`nki.ir.indirection.gather_offsets`. All operands' offsets are looked up and checked first, and kept as
-bytes from the start of a partition. The instruction itself runs on dense tiles in scratch memory, so its code knows nothing of
-offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense, too.
+bytes from the start of a partition. The instruction itself runs on dense tiles in scratch memory, so its code knows
+nothing of offsets. A predicated copy scatters only the elements that its predicate selects, so the predicate is dense,
+too.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.dispatch import I8, I64, POINTER, ROUTINE, SCRATCH, STATUS, count, element, place
-from nki.backend.cpu.runtime.storage import Storage, aligned
+from nki.backend.cpu.runtime.dispatch import I8, I64, POINTER, ROUTINE, count, element, place
+from nki.backend.cpu.runtime.frame import SCRATCH, STATUS, aligned
+from nki.backend.cpu.runtime.storage import Storage
 from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter, IndirectOperand
 from nki.ir.indirection.gather_offsets import group_of
 from nki.ir.indirection.runtime_index import largest_index
@@ -101,8 +103,8 @@ def _lists(width: int) -> int:
     offset of 1, and the largest legal offset; the trap site and the number of the operand, for the error.
     """
     module = ir.Module("nki_lists")
-    b, bases, args = _routine(module)
-    index, result = place(b, bases, args, 0), place(b, bases, args, 2)
+    b, frame, args = _routine(module)
+    index, result = place(b, frame, args, 0), place(b, frame, args, 2)
     down, right, groups, group, length, step, largest, site, order = (_word(b, args, i) for i in range(4, 13))
 
     def look_up(number: Any, i: Any) -> None:
@@ -111,7 +113,7 @@ def _lists(width: int) -> int:
         offset = b.zext(b.load(_at(b, index, at), typ=ir.IntType(8 * width), align=1), I64)
         legal = b.icmp_signed("<=", offset, largest)
         with b.if_then(b.not_(legal), likely=False):
-            _trap(b, bases, (site, order, offset))
+            _trap(b, frame, (site, order, offset))
         entry = b.mul(b.add(b.mul(number, length), i), _i64(_WORD))
         b.store(b.select(legal, b.mul(offset, step), _i64(0)), _at(b, result, entry))
 
@@ -120,9 +122,9 @@ def _lists(width: int) -> int:
     return engine().compile(module)["nki_rows"]
 
 
-def _trap(b: Any, bases: Any, words: tuple[Any, Any, Any]) -> None:
+def _trap(b: Any, frame: Any, words: tuple[Any, Any, Any]) -> None:
     """Store ``words`` as the status of the launch, unless it has failed before."""
-    status = element(b, bases, _i64(STATUS), POINTER)
+    status = element(b, frame, _i64(STATUS), POINTER)
     with b.if_then(b.icmp_signed("==", b.load(status, typ=I64), _i64(0))):
         for number, word in enumerate(words):
             b.store(word, _at(b, status, _i64(_WORD * number)))
@@ -149,10 +151,10 @@ def _move_elements(size: int, mask: int, scatters: bool) -> int:
     """
     module = ir.Module("nki_moving")
     kind = ir.IntType(8 * size)
-    b, bases, args = _routine(module)
-    tile, offsets, dense = (place(b, bases, args, i) for i in (0, 2, 4))
+    b, frame, args = _routine(module)
+    tile, offsets, dense = (place(b, frame, args, i) for i in (0, 2, 4))
     step, dense_step, partitions, group, length = (_word(b, args, i) for i in range(6, 11))
-    predicate = place(b, bases, args, 11) if mask else None
+    predicate = place(b, frame, args, 11) if mask else None
     predicate_step = _word(b, args, 13) if mask else None
     zeros = b.icmp_signed("!=", _word(b, args, 14), _i64(0)) if mask else None
 
@@ -181,10 +183,10 @@ def _move_elements(size: int, mask: int, scatters: bool) -> int:
 
 
 def _routine(module: ir.Module) -> tuple[Any, Any, Any]:
-    """A builder in a new routine, its bases and its arguments."""
+    """A builder in a new routine, its frame and its arguments."""
     function = ir.Function(module, ROUTINE, "nki_rows")
-    bases, args, *_ = function.args
-    return ir.IRBuilder(function.append_basic_block("entry")), bases, args
+    frame, args, *_ = function.args
+    return ir.IRBuilder(function.append_basic_block("entry")), frame, args
 
 
 def _i64(number: int) -> Any:

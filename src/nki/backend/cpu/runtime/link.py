@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
 from nki.backend.cpu.runtime import barrier, routines
-from nki.backend.cpu.runtime.dispatch import ARGS, copy_address, fill_address, for_address, while_address
+from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
+from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
-from nki.backend.cpu.runtime.storage import Storage, aligned
+from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
 from nki.ir.effects import Barrier
 from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
@@ -69,7 +70,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     several = len(program.cores) > 1
     shared = program.shared() if several else []
     unique: dict[Key, tuple[int, Inst]] = {}
-    numbers: dict[int, int] = {}
+    numbers: dict[int, int] = {}  # by id: parts of an expansion are in no program, and have no number in one
     for core in program.cores:
         for part in _parts(core):
             inst = layout.physical(part)
@@ -85,7 +86,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     whole = common.intersection(*fills)
     cores: list[LinkedCore] = []
     for rank, core in enumerate(program.cores):
-        storage = Storage(core, program.signature, shared, layout)
+        storage = Storage(core, program.signature, shared, layout, fills[rank])
         table = _Table(
             storage, compiled, numbers, fills[rank] - common, _Peers(rank, len(program.cores), storage.free_slot)
         )
@@ -271,6 +272,11 @@ class _Table:
 
 def _bits(number: float) -> int:
     return struct.unpack("<q", struct.pack("<d", number))[0]
+
+
+def loop_listing(program: Program) -> str:
+    """The loop IR of every routine that ``program`` uses, each once."""
+    return routines.loops(part for core in program.cores for part in _parts(core))
 
 
 def listing(program: Program, assembly: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from typing import Any
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.loop_ir.lower import Aliases
+from nki.backend.cpu.loop_ir.lower import Aliases, lower
+from nki.backend.cpu.loop_ir.printer import show_loops
+from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Role
 from nki.numerics.jit import engine
@@ -70,6 +73,19 @@ def listing(instructions: Iterable[Inst], assembly: bool) -> str:
     for number, inst in enumerate(unique.values()):
         _emit(module, f"r{number}_{inst.mnemonic}", inst)
     return engine().assembly(module) if assembly else engine().optimised_ir(module)
+
+
+def loops(instructions: Iterable[Inst]) -> str:
+    """The loop IR of every routine that ``instructions`` use, each once, below the first instruction that uses it."""
+    unique: dict[Key, Inst] = {}
+    for inst in instructions:
+        unique.setdefault(routine_key(inst), inst)
+    texts: list[str] = []
+    for number, inst in enumerate(unique.values()):
+        statements = show_loops(lower(next(split_rows(inst)), aliases(inst)))
+        operands = ", ".join(f"%{n} {access.name}" for n, access in enumerate(inst.accesses()))
+        texts.append(f"r{number}_{inst.mnemonic}  # {operands}\n{textwrap.indent(statements, '  ')}")
+    return "\n".join(texts)
 
 
 def _emit(module: ir.Module, name: str, inst: Inst) -> EmittedRoutine:

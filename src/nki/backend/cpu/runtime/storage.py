@@ -6,22 +6,16 @@ also keeps a long unrolled loop in the processor's cache.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from operator import attrgetter
 
-from nki.backend.cpu.runtime.dispatch import ARENA, FIRST_IO
+from nki.analysis.liveness import tensor_ranges
+from nki.backend.cpu.runtime.frame import ARENA, FIRST_IO, aligned
 from nki.ir.layout import DENSE, Address, Layout
-from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
-
-ALIGN = 64
-"""Bytes of a cache line: every block of the arena begins at a multiple of them."""
-
-
-def aligned(nbytes: int) -> int:
-    """``nbytes`` rounded up to whole cache lines."""
-    return -(-nbytes // ALIGN) * ALIGN
 
 
 @dataclass(slots=True)
@@ -50,11 +44,17 @@ class Storage:
     """The native memory of one core.
 
     Inputs, outputs, constants and the ``shared`` tensors have a slot of the frame each; all other tensors that the core
-    uses lie in the arena, in ``layout``.
+    uses lie in the arena, in ``layout``. Tensors in ``fills`` are filled once, before the outermost loop that accesses
+    them; no other tensor takes their bytes in that loop.
     """
 
     def __init__(
-        self, core: CoreProgram, signature: Signature, shared: Sequence[Tensor], layout: Layout = DENSE
+        self,
+        core: CoreProgram,
+        signature: Signature,
+        shared: Sequence[Tensor],
+        layout: Layout = DENSE,
+        fills: Collection[Tensor] = (),
     ) -> None:
         self.layout = layout
         self._bases: dict[Tensor, tuple[int, int]] = {}
@@ -63,25 +63,22 @@ class Storage:
             self._bases.setdefault(tensor, (slot, 0))
         self.free_slot = FIRST_IO + len(external)
         """The first slot of the frame that no tensor has."""
-        self.arena_bytes = self._allocate(core)
+        self.arena_bytes = self._allocate(core, fills)
 
-    def _allocate(self, core: CoreProgram) -> int:
+    def _allocate(self, core: CoreProgram, fills: Collection[Tensor]) -> int:
         """Place all other tensors in the arena; its size."""
-        last_use: dict[Tensor, int] = {}
-        for point, statement in enumerate(core.body):
-            for access in touched(statement):
-                last_use[access.tensor] = point
         arena = _Arena()
-        live: dict[Tensor, tuple[int, int]] = {}
-        for point, statement in enumerate(core.body):
-            tensors = {access.tensor: None for access in touched(statement)}
-            for tensor in tensors:
-                if tensor not in self._bases:
-                    live[tensor] = arena.allocate(self.layout.nbytes(tensor))
-                    self._bases[tensor] = (ARENA, live[tensor][0])
-            for tensor in tensors:
-                if last_use[tensor] == point and tensor in live:
-                    arena.free(live.pop(tensor))
+        live: list[tuple[int, int, tuple[int, int]]] = []
+        """Last point, number, and block of each tensor that may be live."""
+        for number, live_range in enumerate(sorted(tensor_ranges(core, fills).values(), key=attrgetter("first"))):
+            tensor = live_range.tensor
+            if tensor in self._bases:
+                continue
+            while live and live[0][0] < live_range.first:
+                arena.free(heappop(live)[2])
+            block = arena.allocate(self.layout.nbytes(tensor))
+            self._bases[tensor] = (ARENA, block[0])
+            heappush(live, (live_range.last, number, block))
         return arena.size
 
     def place(self, tensor: Tensor, slot: int, offset: int) -> None:

@@ -1,0 +1,72 @@
+"""Frame: the pointer array that the routines of one worker get, and the memory of that worker in one launch.
+
+A block of memory holds the frame itself, the status, the arena and the scratch memory, in this order; so nothing that
+belongs to a launch is global. The first slots are the same in every frame; the slots of inputs, outputs, constants and
+of memory that cores share follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Final
+
+import numpy as np
+
+ALIGN: Final = 64
+"""Bytes of a cache line: frame, status, arena and scratch memory, and every block of the arena, begin at multiples."""
+
+ARENA: Final = 0
+SCRATCH: Final = 1
+STATUS: Final = 2
+"""Four words: the trap site (0: none), the operand or ``barrier.DEADLOCK``, the index or the peer's site, the peer."""
+TABLE: Final = 3
+ARGS: Final = 4
+WORKER: Final = 5
+"""The number of the worker in its launch; each core has one worker, numbered like the core."""
+FIRST_IO: Final = 6
+
+WORD: Final = 8
+STATUS_BYTES: Final = 4 * WORD
+
+
+def aligned(nbytes: int) -> int:
+    """``nbytes`` rounded up to whole cache lines."""
+    return -(-nbytes // ALIGN) * ALIGN
+
+
+class Frame:
+    """A block of at least ``nbytes`` for one worker; ``address`` is that of its first whole cache line.
+
+    Routines get ``address``. The contents are undefined until :meth:`FrameLayout.write`.
+    """
+
+    __slots__ = ("address", "memory", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        block = np.empty(nbytes + ALIGN - 1, np.uint8)
+        start = -block.ctypes.data % ALIGN
+        self.memory = block.data[start : start + nbytes]
+        self.address = block.ctypes.data + start
+        self.nbytes = nbytes
+
+
+class FrameLayout:
+    """Byte offsets in the frames of one core, whose routines get ``pointers`` pointers behind the fixed slots."""
+
+    def __init__(self, table: int, args: int, pointers: int, arena: int, scratch: int) -> None:
+        words = WORD * (FIRST_IO + pointers)
+        self.table = table
+        """The address of the core's table; ``args`` is that of the arguments of its rows."""
+        self.args = args
+        self.status = words
+        self.arena = aligned(words + STATUS_BYTES)
+        self.scratch = self.arena + aligned(arena)
+        self.nbytes = self.scratch + aligned(scratch)
+        self._pack = Struct(f"={FIRST_IO + pointers}q{STATUS_BYTES}x").pack_into
+
+    def write(self, frame: Frame, worker: int, pointers: Sequence[int]) -> None:
+        """Write all slots of ``frame``, which has at least ``nbytes``, and clear its status."""
+        start, table, args = frame.address, self.table, self.args
+        arena, scratch, status = start + self.arena, start + self.scratch, start + self.status
+        self._pack(frame.memory, 0, arena, scratch, status, table, args, worker, *pointers)

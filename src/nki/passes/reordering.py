@@ -1,0 +1,163 @@
+"""Legality of a reordering: the specification that stages ``order`` and ``schedule`` share.
+
+A reordering is legal if it keeps every instruction, the loop around it, and the last writer of every byte that it reads
+or writes. The last writers imply all dependences: an instruction that moves before a producer (RAW, WAW), or behind
+an instruction that overwrites its operand (WAR), finds another last writer.
+
+An instruction and its copies with another queue (:meth:`Inst.with_schedule`) share one key object, which identifies
+them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.analysis.memory_effects import AliasClasses, LargeAccesses, MemoryEffects, annotate_effects, effects_of
+from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, Statement, While, loops
+from nki.ir.program import CoreProgram
+from nki.ir.types import Access, Buffer, Tensor
+
+
+def check_same_instructions(before: CoreProgram, after: CoreProgram) -> None:
+    """Raise AssertionError unless each instruction of ``before`` occurs exactly once in ``after``, and no other one."""
+    if after is before:
+        return
+    expected, actual = _identities(before), _identities(after)
+    if sorted(expected) == sorted(actual):
+        return
+    lost, extra = Counter(expected) - Counter(actual), Counter(actual) - Counter(expected)
+    dropped = [inst for inst in before.instructions() if id(inst.key()) in lost]
+    added = [inst for inst in after.instructions() if id(inst.key()) in extra]
+    raise AssertionError(f"core {before.rank}: instructions dropped {dropped[:3]}, added or repeated {added[:3]}")
+
+
+def _identities(core: CoreProgram) -> list[int]:
+    return list(map(id, Inst.keys(core.instructions())))
+
+
+def check_edges(core: CoreProgram) -> None:
+    """Raise AssertionError unless every instruction follows all those that its edges name."""
+    seen: set[str] = set()
+    for inst in core.instructions():
+        if inst.ordered_after:
+            assert seen.issuperset(inst.ordered_after), f"{inst!r} is before {set(inst.ordered_after) - seen}"
+        if inst.label:
+            seen.add(inst.label)
+
+
+def check_dependences(before: CoreProgram, after: CoreProgram) -> None:
+    """Raise AssertionError unless ``after``, a permutation of ``before``, keeps loops and last writers."""
+    if after is before:
+        return
+    classes = annotate_effects(before, before.placement)
+    numbers = _Numbers(before)
+    effects = [effects_of(inst) for inst in before.instructions()]
+    expected = _Visitor(classes, numbers, effects)
+    expected.visit(before.body)
+    numbers.restart()
+    actual = _Visitor(classes, numbers, effects)
+    actual.visit(after.body)
+    assert len(expected.events) == len(actual.events), f"core {before.rank}: other loops than before"
+    for key, event in expected.events.items():
+        assert key in actual.events, f"core {before.rank}: a loop is lost"
+        _compare(event, actual.events[key])
+
+
+@dataclass(slots=True)
+class _Event:
+    """One step: its statement, the loop around it (-1: none), and the last writers of all that it accesses."""
+
+    statement: Statement
+    loop: int
+    writers: list[int]
+    large_writers: list[NDArray[np.int64]]
+
+
+def _compare(expected: _Event, actual: _Event) -> None:
+    statement = expected.statement
+    subject = repr(statement) if isinstance(statement, Inst) else f"the loop on register {statement.register.name}"
+    assert expected.loop == actual.loop, f"{subject} is in the body of another loop"
+    same = expected.writers == actual.writers
+    same = same and all(map(np.array_equal, expected.large_writers, actual.large_writers))
+    assert same, f"{subject} overtook an instruction that it depends on, or was overtaken"
+
+
+class _Numbers:
+    """Numbers of the instructions of a core in program order, then of its loops; found again in a permutation of it.
+
+    Statements with one identity, such as the loops that test one register, depend on each other and keep their order.
+    """
+
+    def __init__(self, core: CoreProgram) -> None:
+        statements: list[Statement] = [*core.instructions(), *loops(core.body)]
+        self.by_identity: dict[int, list[int]] = defaultdict(list)
+        for number, statement in enumerate(statements):
+            self.by_identity[_identity(statement)].append(number)
+        self.restart()
+
+    def restart(self) -> None:
+        self.remaining = {identity: deque(numbers) for identity, numbers in self.by_identity.items()}
+
+    def take(self, statement: Statement) -> int:
+        remaining = self.remaining.get(_identity(statement))
+        assert remaining, "a loop on another register than before"
+        return remaining.popleft()
+
+
+def _identity(statement: Statement) -> int:
+    return id(statement.key()) if isinstance(statement, Inst) else id(statement.register)
+
+
+class _Visitor:
+    """Visits the statements of a core in program order, and records the last writers that each one finds."""
+
+    def __init__(self, classes: AliasClasses, numbers: _Numbers, effects: list[MemoryEffects]) -> None:
+        self.numbers, self.effects = numbers, effects
+        self.events: dict[tuple[int, str], _Event] = {}
+        self.writer = [-1] * classes.count
+        self.large_writer = [np.full(size, -1) for size in classes.large]
+        self.register_writer: dict[Tensor, int] = {}
+        """Registers apart: the memory effects of instructions do not show that a loop reads and writes them."""
+
+    def visit(self, body: Iterable[Statement], loop: int = -1) -> None:
+        for statement in body:
+            number = self.numbers.take(statement)
+            if isinstance(statement, Inst):
+                self._instruction(number, statement, loop)
+            else:
+                self._loop(number, statement, loop)
+
+    def _instruction(self, number: int, inst: Inst, loop: int) -> None:
+        effects, writer = self.effects[number], self.writer
+        accessed: tuple[LargeAccesses, ...] = (effects.large_reads, effects.large_writes)
+        large = [self.large_writer[memory][classes].copy() for accesses in accessed for memory, classes in accesses]
+        writers = [writer[alias_class] for alias_class in (*effects.reads, *effects.writes)]
+        written = _registers(inst.writes())
+        writers += self._register_writers([*_registers(inst.reads()), *written])
+        self.events[number, "run"] = _Event(inst, loop, writers, large)
+        for alias_class in effects.writes:
+            writer[alias_class] = number
+        for memory, classes in effects.large_writes:
+            self.large_writer[memory][classes] = number
+        self.register_writer.update(dict.fromkeys(written, number))
+
+    def _loop(self, number: int, loop: Loop, around: int) -> None:
+        accessed = _registers([*loop.reads(), loop.register])
+        self.events[number, "begin"] = _Event(loop, around, self._register_writers(accessed), [])
+        if not isinstance(loop, While):
+            self.register_writer[loop.register.tensor] = number
+        self.visit(loop.body, number)
+        self.events[number, "end"] = _Event(loop, around, self._register_writers(accessed), [])
+
+    def _register_writers(self, registers: list[Tensor]) -> list[int]:
+        return [self.register_writer.get(tensor, -1) for tensor in registers]
+
+
+def _registers(accesses: Iterable[Access]) -> list[Tensor]:
+    return [access.tensor for access in accesses if access.buffer is Buffer.register]

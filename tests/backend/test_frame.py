@@ -1,0 +1,41 @@
+"""Frames: each worker of a launch has its own, and nothing of a launch is in two of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from nki.backend.cpu.runtime.frame import ALIGN, ARENA, ARGS, FIRST_IO, SCRATCH, STATUS, TABLE, WORKER, FrameLayout
+from nki.backend.cpu.runtime.resources import Runtime
+
+LAYOUT = FrameLayout(table=11, args=12, pointers=3, arena=100, scratch=40)
+
+
+def test_a_frame_holds_its_slots_then_status_arena_and_scratch() -> None:
+    frame = Runtime().frame(LAYOUT, (21, 22, 23), worker=5)
+    words = np.frombuffer(frame.memory, np.int64, FIRST_IO + 3)
+    assert [words[slot] for slot in (TABLE, ARGS, WORKER)] == [11, 12, 5]
+    assert list(words[FIRST_IO:]) == [21, 22, 23]
+    end = frame.address + 8 * len(words)
+    assert end <= words[STATUS] <= words[ARENA] - 32
+    assert words[ARENA] + 100 <= words[SCRATCH] <= frame.address + LAYOUT.nbytes - 40
+    assert all(words[slot] % ALIGN == 0 for slot in (ARENA, SCRATCH))
+
+
+def test_workers_get_frames_of_their_own_and_released_ones_again() -> None:
+    runtime = Runtime()
+    frames = [runtime.frame(LAYOUT, (0, 0, 0), worker) for worker in range(3)]
+    starts = sorted(frame.address for frame in frames)
+    assert all(a + LAYOUT.nbytes <= b for a, b in pairwise(starts))
+    frames[0].memory[LAYOUT.status] = 1
+    runtime.release(*frames)
+    again = [runtime.frame(LAYOUT, (0, 0, 0), worker) for worker in range(3)]
+    assert {frame.address for frame in again} == {*starts}
+    assert all(bytes(frame.memory[LAYOUT.status : LAYOUT.status + 32]) == bytes(32) for frame in again)
+
+
+def test_a_released_frame_that_is_too_small_is_replaced() -> None:
+    runtime = Runtime()
+    runtime.release(runtime.acquire(64))
+    assert runtime.frame(LAYOUT, (0, 0, 0)).nbytes >= LAYOUT.nbytes
