@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
+from math import gcd
 from typing import Any, Final, cast
 
 from llvmlite import ir
@@ -31,6 +32,8 @@ I8: Final = ir.IntType(8)
 I32: Final = ir.IntType(32)
 I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
+UNROLLED_SIZE: Final = 72
+"""LLVM instructions that an unrolled body of a loop may contain; more take longer to compile and do not run faster."""
 
 Builder = Any
 Value = Any
@@ -263,10 +266,15 @@ class FunctionBuilder:
             if stop - start == step:
                 body(first)
             else:
-                self._do_while(low, high, step, body)
+                # Both bounds are multiples of this number, whatever the range is.
+                divisor = gcd(GRANULE * per_partition, start, stop)
+                self._do_while(low, high, step, body, divisor // step)
 
-    def _do_while(self, first: Value, last: Value, step: int, body: Callable[[Value], None]) -> None:
-        """A loop from ``first`` below ``last``, at least one round."""
+    def _do_while(self, first: Value, last: Value, step: int, body: Callable[[Value], None], multiple: int = 1) -> None:
+        """A loop from ``first`` below ``last``, at least one round; the number of rounds is a multiple of ``multiple``.
+
+        A loop whose bounds are known at run time only is unrolled here if its body is short; LLVM unrolls the others.
+        """
         b = self.b
         if isinstance(last, ir.Constant) and last.constant - first.constant == step:
             body(first)
@@ -275,20 +283,28 @@ class FunctionBuilder:
         head, done = b.append_basic_block("loop"), b.append_basic_block("done")
         b.branch(head)
         b.position_at_end(head)
-        index = b.phi(I64)
-        index.add_incoming(first, before)
+        counter = b.phi(I64)
+        counter.add_incoming(first, before)
+        index = counter if isinstance(last, ir.Constant) else self._opaque(counter)
         body(index)
-        following = b.add(index, ir.Constant(I64, step))
-        index.add_incoming(following, b.block)
-        reached = following if isinstance(last, ir.Constant) else self._opaque(following)
-        b.cbranch(b.icmp_signed("<", reached, last), head, done)
+        copies = self._copies(head, multiple)
+        for copy in range(1, copies):
+            body(b.add(index, ir.Constant(I64, copy * step)))
+        following = b.add(index, ir.Constant(I64, copies * step))
+        counter.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, last), head, done)
         b.position_at_end(done)
 
-    def _opaque(self, number: Value) -> Value:
-        """``number``, about which LLVM knows nothing: it then leaves alone the loop whose end depends on it.
+    def _copies(self, head: Any, multiple: int) -> int:
+        """The number of copies of a loop's body, a divisor of ``multiple``; ``head`` contains the first one."""
+        is_short = self.b.block is head and 2 * len(head.instructions) <= UNROLLED_SIZE
+        return 2 if is_short and multiple % 2 == 0 else 1
 
-        Else it compares all accesses of a loop without a constant number of rounds with each other, which takes more
-        time than everything else that it does, and finds nothing.
+    def _opaque(self, number: Value) -> Value:
+        """``number``, about which LLVM knows nothing: it then leaves alone the loop whose index this is.
+
+        Else it compares all accesses of a loop without a constant number of rounds with each other, and looks for
+        cheaper ways to count, which takes more time than everything else that it does, and finds nothing.
         """
         return self.b.asm(ir.FunctionType(I64, [I64]), "", "=r,0", [number], False)
 
