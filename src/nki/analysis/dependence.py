@@ -139,18 +139,26 @@ class GraphBuilder:
         reaching, labels, first = self._reaching, self._labels, self._first
         predecessors, chained = graph.predecessors, graph.chained
         effects = [effects_of(inst) for inst in instructions]
+        horizon, has_large = self._horizon, reaching.has_large_memories
+        visit = reaching.visit_all if has_large else reaching.visit
         for number, inst in enumerate(instructions):
-            reaching.floor = first + max(0, number - self._horizon)
+            if number > horizon:
+                reaching.floor = first + number - horizon
+            elif not number:
+                reaching.floor = first
             queue, effect = queues[number], effects[number]
-            producers = reaching.visit_all(first + number, queue, effect)
+            producers = visit(first + number, queue, effect)
             if inst.ordered_after:
                 producers.update(p for label in inst.ordered_after if (p := labels.get(label, -1)) >= first)
             if inst.label:
                 labels[inst.label] = first + number
+            if not producers:
+                predecessors.append(())
+                chained.append(())
+                continue
             numbers = tuple([producer - first for producer in producers] if first else producers)
             predecessors.append(numbers)
-            local = [p for p in numbers if queues[p] == queue]
-            chained.append(tuple([p for p in local if _reads_from(effect, effects[p])]) if local else ())
+            chained.append(tuple([p for p in numbers if queues[p] == queue and _reads_from(effect, effects[p])]))
         self._first += len(instructions)
         return graph
 

@@ -115,10 +115,11 @@ class Assignment:
                 rings[ring] += max(candidate.occupancy, candidate.transfer)
                 ring = (ring + 1) % len(rings)
             elif len(offer) > 1:
-                preferred = candidate
-                candidate = min(
-                    offer, key=lambda c: load.get(c.queue, 0.0) + c.occupancy + detour * (c is not preferred)
-                )
+                soonest = load.get(queue, 0.0) + candidate.occupancy
+                for other in offer[1:]:
+                    end = load.get(other.queue, 0.0) + other.occupancy + detour
+                    if end < soonest:
+                        candidate, soonest = other, end
                 queue = candidate.queue
                 _add(load, candidate)
             queues.append(queue)
@@ -164,5 +165,6 @@ class Assignment:
 
 def _add(load: dict[str, float], candidate: Candidate) -> None:
     """Count the occupancy of ``candidate`` for its engine, and for those that stand still meanwhile."""
-    for queue in (candidate.queue, *candidate.blocked):
+    load[candidate.queue] = load.get(candidate.queue, 0.0) + candidate.occupancy
+    for queue in candidate.blocked:
         load[queue] = load.get(queue, 0.0) + candidate.occupancy
