@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -23,7 +22,7 @@ ALL = pytest.mark.parametrize("target", GENERATIONS, ids=str)
 def test_every_field_is_a_sourced_fact(target: Target) -> None:
     described = {"name", "generation", "aliases", "core"}
     facts = target.facts()
-    assert list(facts) == [f.name for f in dataclasses.fields(target) if f.name not in described]
+    assert list(facts) == [name for name in Target.__annotations__ if name not in described]
     for name, fact in facts.items():
         assert len(fact.source) > 10, name
         assert fact.kind in ("docs", "measured", "guess"), name
@@ -109,7 +108,7 @@ def test_published_sizes() -> None:
 
 
 def test_a_target_cannot_be_changed_or_left_incomplete() -> None:
-    with pytest.raises(dataclasses.FrozenInstanceError):
+    with pytest.raises(AttributeError, match="partitions of trn2 cannot change"):
         GEN3.partitions = Fact(64, "partitions", "wishful thinking")  # type: ignore[misc]
     assert GEN3.partitions == 128
     with pytest.raises(TypeError, match="sbuf_partition_bytes"):

@@ -54,7 +54,7 @@ class Adapter(TensorMap, Protocol):
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Bridge:
     """A module with an ``ADAPTER``, imported when a tensor of its framework is met first.
 

@@ -46,8 +46,7 @@ def placed(kernel: Program, machine: Target = TRN2) -> Program:
 
 def small(sbuf: int) -> Target:
     """trn2 with another size of SBUF."""
-    fields = {f.name: vars(TRN2)[f.name] for f in dataclasses.fields(TRN2)}
-    return Target(**{**fields, "sbuf_usable_partition_bytes": Fact(sbuf, "bytes", "this test")})
+    return Target(**{**vars(TRN2), "sbuf_usable_partition_bytes": Fact(sbuf, "bytes", "this test")})
 
 
 @given(programs())

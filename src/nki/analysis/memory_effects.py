@@ -27,7 +27,7 @@ LargeAccesses = tuple[tuple[int, ClassIndex], ...]
 """Number of the large memory, and the classes in it, of each access."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class AliasClasses:
     """Numbering of a program's alias classes: ``count`` numbered from 0, and those of each large memory apart.
 
@@ -41,7 +41,7 @@ class AliasClasses:
     """Classes of each large memory, in which an access has many classes."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class MemoryEffects:
     """The alias classes that an instruction reads and writes, in the numbering ``classes``."""
 

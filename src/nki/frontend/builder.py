@@ -49,7 +49,7 @@ class Observer:
         """The innermost of these loops has ended."""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _OpenLoop:
     """A loop whose body is being recorded, with the statements and tensors of the body around it."""
 
@@ -58,7 +58,7 @@ class _OpenLoop:
     tensors: list[Tensor]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class Builder:
     """Recorder of the tensors, instructions and loops of one core's program.
 

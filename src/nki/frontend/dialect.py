@@ -27,7 +27,7 @@ HookFactory = Callable[[Any], Callable[..., Any]]
 """Makes the function that rewritten code calls, from the dialect's :class:`nki.frontend.inlining.Inliner`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TensorType(Generic[T]):
     """The class of the tensors that a kernel holds: ``wrap`` makes one of an access, ``unwrap`` gives the access."""
 
@@ -36,7 +36,7 @@ class TensorType(Generic[T]):
     unwrap: Callable[[T], Access]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class RemovedNames:
     """Names that older releases had, each with the text that says what to write instead.
 
@@ -58,7 +58,7 @@ class RemovedNames:
         return None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class InstructionStyle:
     """The way in which calls of instructions pass their results.
 
@@ -74,7 +74,7 @@ class InstructionStyle:
     ignored: str = ""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dialect:
     """A kernel language: the names, syntax and conventions under which the frontend reads a kernel.
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
-import sysconfig
 import types
 from typing import Any
 
@@ -14,7 +14,7 @@ from nki.frontend.capture import unwrap
 # Packages whose Python functions are tools for compile time (shapes, constants), never parts of a kernel.
 HOST_PACKAGES = frozenset({"jax", "jaxlib", "ml_dtypes", "numpy", "scipy", "torch"})
 
-_STDLIB = tuple({sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
+_STDLIB = os.path.dirname(os.__file__)
 
 
 def home(value: Any) -> str:
@@ -70,6 +70,6 @@ def _is_host_function(fn: types.FunctionType) -> bool:
         return True
     file = fn.__code__.co_filename
     if package in sys.stdlib_module_names:  # by file as well: a user's module may be called `select` or `types`
-        return file.startswith(("<frozen ", *_STDLIB)) and "site-packages" not in file
+        return file.startswith(("<frozen ", _STDLIB)) and "site-packages" not in file
     dunder = fn.__name__.startswith("__") and fn.__name__.endswith("__")
     return file == "<string>" and dunder  # written by dataclasses or namedtuple, which keep no source

@@ -22,7 +22,7 @@ from nki.frontend.syntax_rules import check
 from nki.ir.recorder import is_recording
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class _Prepared:
     source: weakref.ref[types.CodeType]  # keeps the entry just as long as the code whose id is its key
     module: int  # id of the globals that static names were looked up in; holding them would keep the code alive

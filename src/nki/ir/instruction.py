@@ -29,7 +29,7 @@ from nki.target.model import Target
 NOWHERE = Where(())
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Field:
     """One argument of an instruction.
 
@@ -49,7 +49,7 @@ class Field:
     items: tuple[type[Any], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Rule:
     """One limit of an instruction: ``ok(inst, target)`` must hold on the generations from ``since`` to ``until``.
 

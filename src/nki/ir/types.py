@@ -49,7 +49,7 @@ TileAddress = tuple[int, int]
 """First partition of a tile on chip, and its byte offset in the partition."""
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, repr=False)
 class Tensor:
     """One allocation. Tensors compare by identity; names are unique within a kernel.
 
@@ -125,7 +125,7 @@ class IndexKind(Enum):
     (:mod:`nki.ir.indirection.gather_offsets`). The step of dimension 1 is 0 and means nothing."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dynamic:
     """The part of an address that is known only when the kernel runs: ``step`` elements for each unit of the index.
 

@@ -69,7 +69,7 @@ def check_dependences(before: CoreProgram, after: CoreProgram) -> None:
         _compare(event, actual.events[key])
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _Event:
     """One step: its statement, the loop around it (-1: none), and the last writers of all that it accesses."""
 

@@ -70,7 +70,7 @@ def check_waits(program: Program) -> None:
         _WaitChecker(core).body(core.body)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False, repr=False)
 class _History:
     """Queue, position and clock of every instruction before the current one, by number."""
 

@@ -32,7 +32,7 @@ GPSIMD_DMA_ELEMENTS: Final = GEN4.gpsimd_dma_elements
 """Elements per partition that GpSimd's own DMA moves."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class MemorySpace:
     """A memory in which tensors are allocated; sizes are bytes per partition.
 

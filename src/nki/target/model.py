@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, Self, TypeVar, overload
+from typing import Any, Final, Generic, Literal, NoReturn, Self, TypeVar, dataclass_transform, overload
 
 from nki.base.dtype import DType
 
@@ -51,15 +51,32 @@ class FactField(Generic[T]):
     def __get__(self, target: Target, owner: type[Target]) -> T: ...
     def __get__(self, target: Target | None, owner: type[Target]) -> Self | T:
         if target is None:
-            raise AttributeError(self.name)  # so that the dataclass takes the field for a required one
+            raise AttributeError(self.name)
         return vars(target)[self.name].value
 
-    def __set__(self, target: Target, fact: Fact[T]) -> None:
-        vars(target)[self.name] = fact
+    def __set__(self, target: Target, fact: Fact[T]) -> NoReturn:
+        raise AttributeError(f"{self.name} of {target} cannot change")
 
 
-@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
-class Target:
+@dataclass_transform(eq_default=False, kw_only_default=True, frozen_default=True)
+class _Row:
+    """An immutable object whose fields are its class's annotations, all of them required keywords.
+
+    Replaces ``dataclass``, which needs milliseconds to generate code for so many fields.
+    """
+
+    def __init__(self, **values: Any) -> None:
+        fields = type(self).__annotations__
+        if values.keys() != fields.keys():
+            wrong = ", ".join(sorted(values.keys() ^ fields.keys()))
+            raise TypeError(f"{type(self).__name__}() has missing or unknown fields: {wrong}")
+        vars(self).update({field: values[field] for field in fields})
+
+    def __setattr__(self, name: str, value: Any) -> NoReturn:
+        raise AttributeError(f"{name} of {self} cannot change")
+
+
+class Target(_Row):
     """One generation. Sizes are bytes, clocks GHz, latencies ns, rates GB/s (10^9 bytes per second, or bytes per ns).
 
     Cycles are those of the engine that the field names. "Free" sizes count elements per partition.

@@ -32,7 +32,7 @@ lies a little beyond pi, where the cubic and the sine agree to 1e-14.
 """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Activation:
     """One activation function of one float32 number (and of a parameter, if the row has one).
 

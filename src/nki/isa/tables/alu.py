@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AluRow:
     """One operator.
 

@@ -27,7 +27,7 @@ _UNKNOWN_OWNER = -1
 """Owner of bytes that their tile has lost on one path, and may or may not have written anew on another."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Overwrite:
     """``writer`` writes ``over`` on bytes of ``victim`` that ``reader`` reads afterwards (or the writer itself)."""
 

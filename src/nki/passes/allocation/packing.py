@@ -40,7 +40,7 @@ _FIRST_FIT_BUDGET: Final = 40_000
 """Tensors that :func:`first_fit` places in all its attempts together; each order gets at least one attempt."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Pinned:
     """A live range whose address is given: its first partition, and its byte offset there."""
 

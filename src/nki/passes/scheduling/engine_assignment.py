@@ -22,7 +22,7 @@ DMA = "dma"
 """Queue of a candidate that may go to any ring."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidate:
     """A queue that can run an instruction, with the instruction's estimate there, in ns from its beginning.
 
