@@ -51,7 +51,7 @@ class State:
     @property
     def partition(self) -> int:
         """Bytes of a partition of the storage."""
-        return self.view.tensor.nbytes // self.view.tensor.shape[0]
+        return self.view.access.tensor.nbytes // self.view.access.tensor.shape[0]
 
     def register(self, value: int) -> VirtualRegister:
         register = VirtualRegister(self.builder.tensor("index", (1, 1), dt.int32, Buffer.register))
@@ -60,10 +60,10 @@ class State:
 
     def read(self) -> Array:
         """The elements of the view, with the run-time indices in place."""
-        return read(self.view, self.memory, self.index)
+        return read(self.view.access, self.memory, self.index)
 
 
-def read(view: NkiTensor, memory: Memory, index: dict[str, Any]) -> Array:
+def read(view: Access, memory: Memory, index: dict[str, Any]) -> Array:
     """The elements that a view names, row by row where its rows are chosen at run time."""
     dynamic = view.dynamic
     if dynamic is None:
@@ -195,7 +195,7 @@ def access_patterns(draw: st.DrawFn, state: State) -> tuple[Any, ...]:
     """Arguments of ``ap``: pattern, offset, dtype. Many reach just to the end of a partition or of the storage."""
     kind = draw(st.sampled_from(KINDS))
     free, total = state.partition // kind.itemsize, state.flat.size // kind.itemsize
-    rows = state.view.tensor.shape[0]
+    rows = state.view.access.tensor.shape[0]
     pairs = [[draw(st.integers(0, max(1, free // 2))), draw(st.integers(1, 3))] for _ in range(draw(st.integers(0, 3)))]
     within = sum(s * (n - 1) for s, n in pairs)
     if state.on_chip or draw(st.booleans()):
@@ -247,7 +247,7 @@ def _select(state: State, dim: int, index: int) -> Array | None:
 
 def _dynamic(state: State, dim: int, index: int) -> Array | None:
     at = _dim(dim, state.array.ndim)
-    if at is None or (state.on_chip and at == 0) or state.view.dynamic is not None or state.view.strides[at] == 0:
+    if at is None or (state.on_chip and at == 0) or state.view.access.dynamic is not None or state.view.strides[at] == 0:
         return None
     return _select(state, dim, index)
 
@@ -337,7 +337,7 @@ def _view(state: State, kind: DType) -> Array | None:
     )
     contiguous = array.shape[-1] == 1 or array.strides[-1] == old
     whole = array.shape[-1] * old % new == 0 and not (state.on_chip and state.partition % new)
-    if not contiguous or not whole or uneven or state.view.dynamic is not None:
+    if not contiguous or not whole or uneven or state.view.access.dynamic is not None:
         return None
     shape, strides = (*array.shape[:-1], array.shape[-1] * old // new), (*array.strides[:-1], new)
     shown = np.ndarray(shape, kind.dtype, state.flat.data, state.start, strides)
@@ -348,7 +348,7 @@ def _view(state: State, kind: DType) -> Array | None:
 def _ap(state: State, pairs: list[list[int]], offset: int | None, kind: DType) -> Array | None:
     """Element by element, from flat storage."""
     size = kind.itemsize
-    if state.view.dynamic is not None or any(s < 0 or n < 1 for s, n in pairs) or not pairs:
+    if state.view.access.dynamic is not None or any(s < 0 or n < 1 for s, n in pairs) or not pairs:
         return None
     if offset is None and state.start % size:
         return None

@@ -34,7 +34,7 @@ def storage(shape: tuple[int, ...], buffer: Buffer) -> tuple[NkiTensor, Array]:
 def positions(view: NkiTensor) -> Array:
     """The elements that the view touches, one by one."""
     total = np.full(view.shape, view.offset)
-    for dim, (step, count) in enumerate(view.pattern()):
+    for dim, (step, count) in enumerate(view.get_pattern()):
         total = total + (step * np.arange(count)).reshape((-1,) + (1,) * (view.ndim - dim - 1))
     return total
 
@@ -182,7 +182,7 @@ def test_indices_are_never_clipped(size: int, start: int, stop: int, step: int) 
     wanted = numbers[start:stop:step] if inside else numbers[:0]
     try:
         view = tensor[start:stop:step]
-        assert view.signature
+        assert view.access.signature
     except IndexRangeError:
         assert not inside or len(wanted) == 0 or stop == 0
     else:
@@ -197,7 +197,7 @@ def test_ds_is_never_clipped(size: int, start: int, count: int) -> None:
     inside = first >= 0 and count > 0 and first + count <= size
     if not inside:
         with pytest.raises(IndexRangeError):
-            assert tensor[ds(start, count)].signature
+            assert tensor[ds(start, count)].access.signature
         return
     assert np.array_equal(positions(tensor[ds(start, count)]), numbers[first : first + count])
 

@@ -128,13 +128,13 @@ def test_a_pattern_can_be_changed_and_used_again(make: Make) -> None:
 def test_ap_takes_lists_tuples_and_numpy_integers(make: Make) -> None:
     t = make((32, 48))
     n = np.int64
-    assert t.ap(((n(48), n(8)), [n(1), 4]), offset=n(3)).same_place(t.ap([[48, 8], [1, 4]], 3))
+    assert t.ap(((n(48), n(8)), [n(1), 4]), offset=n(3)).access.same_place(t.ap([[48, 8], [1, 4]], 3).access)
 
 
 def test_ap_sees_storage_and_not_the_view(make: Make) -> None:
     t = make((32, 48))
     inner = t.ap([[48, 32], [2, 24]])
-    assert inner.ap([[48, 32], [1, 8]]).same_place(t.ap([[48, 32], [1, 8]]))
+    assert inner.ap([[48, 32], [1, 8]]).access.same_place(t.ap([[48, 32], [1, 8]]).access)
 
 
 def test_ap_inherits_the_offset_alone(make: Make) -> None:
@@ -174,21 +174,21 @@ def test_a_line_in_an_unrolled_loop_warns_once() -> None:
 
 def test_one_partition_may_have_any_step(make: Make) -> None:
     t = make((32, 48))
-    assert t.ap([[1, 1], [1, 48]], offset=48).same_place(t[1])
+    assert t.ap([[1, 1], [1, 48]], offset=48).access.same_place(t[1].access)
 
 
 def test_ap_reads_other_types(make: Make) -> None:
     t = make((32, 48), dtype=nl.int32)
     halves = t.ap([[96, 32], [1, 96]], offset=0, dtype=nl.bfloat16)
     assert halves.shape == (32, 96)
-    assert halves.same_place(t.view(nl.bfloat16))
+    assert halves.access.same_place(t.view(nl.bfloat16).access)
 
 
 def test_in_hbm_any_pattern_that_stays_inside(make: Make) -> None:
     t = make((6, 4), Buffer.hbm)
     assert t.ap([[1, 2], [0, 3], [5, 4], [1, 1], [1, 2], [3, 1]]).ndim == 6
     with pytest.raises(IndexRangeError):
-        assert t.ap([[1, 25]]).signature
+        assert t.ap([[1, 25]]).access.signature
 
 
 def test_one_element_at_run_time(make: Make, register: VirtualRegister) -> None:
@@ -196,21 +196,21 @@ def test_one_element_at_run_time(make: Make, register: VirtualRegister) -> None:
     for view in (h.select(0, index), h.select(0, register), h[register], h[index, ...]):
         assert view.shape == (32, 8)
         assert view.is_indirect()
-        assert view.dynamic is not None
-        assert (view.dynamic.step, view.dynamic.kind, view.offset) == (256, IndexKind.whole, 0)
+        assert view.access.dynamic is not None
+        assert (view.access.dynamic.step, view.access.dynamic.kind, view.offset) == (256, IndexKind.whole, 0)
     t = make((32, 6, 8))
     view = t[8:16, register, 2:4]
     assert (view.shape, view.offset) == ((8, 2), 8 * 48 + 2)
-    assert view.dynamic is not None
-    assert (view.dynamic.source, view.dynamic.step) == (register, 8)
+    assert view.access.dynamic is not None
+    assert (view.access.dynamic.source, view.access.dynamic.step) == (register, 8)
 
 
 def test_a_window_that_starts_at_a_run_time_index(make: Make, register: VirtualRegister) -> None:
     t = make((32, 64))
     view = t[:, nl.ds(register, 16)]
     assert view.shape == (32, 16)
-    assert view.dynamic is not None
-    assert view.dynamic.step == 1
+    assert view.access.dynamic is not None
+    assert view.access.dynamic.step == 1
     with pytest.raises(IndexRangeError):
         t[:, nl.ds(register, 65)]
     with pytest.raises(DynamicIndexError):
@@ -223,21 +223,21 @@ def test_what_is_indexed_at_run_time_is_viewed_like_anything(make: Make, registe
     h = make((6, 32, 8), Buffer.hbm)[register]
     views = [h.permute((1, 0)), h.reshape(256), h.expand_dim(0).broadcast(0, 4), h[1::2, 3], h.view(nl.int32)]
     assert [v.shape for v in views] == [(8, 32), (256,), (4, 32, 8), (16,), (32, 8)]
-    assert all(v.dynamic is h.dynamic for v in views)
+    assert all(v.access.dynamic is h.access.dynamic for v in views)
 
 
 def test_rows_by_a_column_of_indices(make: Make) -> None:
     h, column = make((50, 4, 8), Buffer.hbm), make((20, 1), dtype=nl.int32)
     view = h.vector_select(0, column)
     assert view.shape == (20, 4, 8)
-    assert view.dynamic is not None
-    assert (view.dynamic.kind, view.dynamic.step) == (IndexKind.rows, 32)
+    assert view.access.dynamic is not None
+    assert (view.access.dynamic.kind, view.access.dynamic.step) == (IndexKind.rows, 32)
     same = h.ap([[32, 20], [8, 4], [1, 8]], vector_offset=column)
-    assert same.signature == view.signature
+    assert same.access.signature == view.access.signature
     assert same.is_indirect()
     for seen in (view[:, 2:4], view.permute((0, 2, 1)), view.flatten_dims(1, 2), view.reshape(20, 16, 2)):
         assert seen.shape[0] == 20
-        assert seen.dynamic is view.dynamic
+        assert seen.access.dynamic is view.access.dynamic
 
 
 def test_a_column_may_be_cut_from_a_tile(make: Make) -> None:
@@ -248,21 +248,21 @@ def test_a_column_may_be_cut_from_a_tile(make: Make) -> None:
 
 def test_scalar_offset_counts_in_the_base_tensor(make: Make, register: VirtualRegister) -> None:
     h = make((12, 5, 7), Buffer.hbm)
-    steps = [h.ap([[7, 2], [1, 7]], scalar_offset=register, indirect_dim=d).dynamic for d in (0, 1, 2, -2)]
+    steps = [h.ap([[7, 2], [1, 7]], scalar_offset=register, indirect_dim=d).access.dynamic for d in (0, 1, 2, -2)]
     assert [s.step for s in steps if s is not None] == [35, 7, 1, 7]
     row = h.reshape((1, 420)).ap([[1, 420]], scalar_offset=register)
-    assert row.dynamic is not None
-    assert row.dynamic.step == 420
+    assert row.access.dynamic is not None
+    assert row.access.dynamic.step == 420
     halves = h.ap([[14, 2], [1, 14]], scalar_offset=register, indirect_dim=1, dtype=nl.float16)
-    assert halves.dynamic is not None
-    assert halves.dynamic.step == 14
+    assert halves.access.dynamic is not None
+    assert halves.access.dynamic.step == 14
 
 
 def test_scalar_offset_on_chip(make: Make, register: VirtualRegister) -> None:
     t = make((32, 6, 8))
     view = t.ap([[48, 32], [1, 8]], scalar_offset=register, indirect_dim=1)
-    assert view.dynamic is not None
-    assert (view.shape, view.dynamic.step) == ((32, 8), 8)
+    assert view.access.dynamic is not None
+    assert (view.shape, view.access.dynamic.step) == ((32, 8), 8)
     with pytest.raises(DynamicIndexError):
         t.ap([[48, 32], [1, 8]], scalar_offset=register)
 
@@ -271,7 +271,7 @@ def test_only_the_window_at_index_zero_is_known_to_fit(make: Make, register: Vir
     h = make((12, 8), Buffer.hbm)
     assert h.ap([[8, 12], [1, 8]], scalar_offset=register).shape == (12, 8)
     with pytest.raises(IndexRangeError):
-        assert h.ap([[8, 13], [1, 8]], scalar_offset=register).signature
+        assert h.ap([[8, 13], [1, 8]], scalar_offset=register).access.signature
 
 
 def test_what_repeats_leaves_no_choice(make: Make, register: VirtualRegister) -> None:

@@ -42,7 +42,7 @@ def follow(state: chains.State, name: str, arguments: tuple[Any, ...]) -> None:
     wanted = chains.theirs(state, name, arguments)
     if wanted is None:
         with pytest.raises(REFUSALS):
-            assert chains.mine(state, name, arguments).signature
+            assert chains.mine(state, name, arguments).access.signature
         return
     state.view, state.array = chains.mine(state, name, arguments), wanted
     view, read = state.view, state.read()
@@ -52,8 +52,8 @@ def follow(state: chains.State, name: str, arguments: tuple[Any, ...]) -> None:
     assert read.tobytes() == wanted.tobytes()
     assert view.get_pattern() == [[s, n] for s, n in zip(view.strides, view.shape, strict=True)]
     assert view.is_contiguous() is contiguous(wanted, state.on_chip)
-    assert view.is_indirect() is (view.dynamic is not None)
-    assert view.repeats() is repeats(view)
+    assert view.is_indirect() is (view.access.dynamic is not None)
+    assert view.access.repeats() is repeats(view.access)
 
 
 def contiguous(array: np.ndarray[Any, Any], on_chip: bool) -> bool:
@@ -120,7 +120,7 @@ def tile(state: chains.State, shape: tuple[int, ...], dtype: dt.DType = dt.int32
 @given(st.lists(st.tuples(st.integers(0, 12), st.integers(1, 5)), min_size=1, max_size=5))
 def test_meeting_an_element_twice(pairs: list[tuple[int, int]]) -> None:
     total = 1 + sum(s * (n - 1) for s, n in pairs)
-    view = chains.begin((total,), dt.uint8, Buffer.hbm).view.ap(pairs)
+    view = chains.begin((total,), dt.uint8, Buffer.hbm).view.ap(pairs).access
     assert view.repeats() is repeats(view)
     backwards = Access(view.tensor, total - 1, view.shape, tuple(-s for s in view.strides), view.dtype)
     assert backwards.repeats() is view.repeats()
@@ -137,6 +137,6 @@ def test_an_access_pattern_with_an_index(data: st.DataObject) -> None:
     step = math.prod(shape[dim % len(shape) + 1 :]) * 4 // kind.itemsize
     view = state.view.ap([[1, step]], scalar_offset=state.register(at), indirect_dim=dim, dtype=kind)
     wanted = state.flat.view(kind.dtype)[at * step : (at + 1) * step]
-    assert state.index[view.dynamic.source.name] == at
+    assert state.index[view.access.dynamic.source.name] == at
     state.view = view
     assert state.read().tobytes() == wanted.tobytes()

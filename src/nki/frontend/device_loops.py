@@ -13,7 +13,7 @@ from nki.frontend.builder import Builder, current
 from nki.frontend.code_objects import origin
 from nki.ir.loop import Loop, While
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access
+from nki.ir.types import Access, access_of
 
 
 def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
@@ -27,9 +27,10 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
                 warn_at(where.span, text, NkiDeprecationWarning)
             yield from one_round(current("while"), While(value, where=where), None)
             return
-        if isinstance(value, Access):
+        access = access_of(value)
+        if isinstance(access, Access):
             raise TensorOperatorError(
-                f"'{value.name}' used as the condition of a loop: its values exist only when the kernel runs",
+                f"'{access.name}' used as the condition of a loop: its values exist only when the kernel runs",
                 fix="loop while a register is not 0: nisa.register_alloc, nisa.register_load, nl.while_loop",
             )
         if not value:

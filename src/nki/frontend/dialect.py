@@ -15,9 +15,9 @@ from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from nki.base.toolchain import add_package, is_toolchain_module
-from nki.ir.types import Access
+from nki.ir.types import Access, TensorHandle
 
-T = TypeVar("T")
+T = TypeVar("T", bound=TensorHandle)
 
 SyntaxRule = Callable[[Any, Any, frozenset[str]], bool]
 """Judges one node: takes the report of the function, the node, and the names bound around the node; reports mistakes
@@ -29,11 +29,10 @@ HookFactory = Callable[[Any], Callable[..., Any]]
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class TensorType(Generic[T]):
-    """The class of the tensors that a kernel holds: ``wrap`` makes one of an access, ``unwrap`` gives the access."""
+    """The class of the tensors that a kernel holds: ``wrap`` makes one of an access, which it has from then on."""
 
     kind: type[T]
     wrap: Callable[[Access], T]
-    unwrap: Callable[[T], Access]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -16,7 +16,7 @@ import numpy as np
 from nki.base.toolchain import is_toolchain
 from nki.frontend.errors import DictKeyError
 from nki.frontend.host_calls import HOST_PACKAGES
-from nki.ir.types import Access
+from nki.ir.types import Access, access_of
 
 
 @dataclass_transform(eq_default=True)
@@ -96,7 +96,7 @@ def _fresh(default: Any) -> Any:
 def _equal(one: Any, other: Any) -> bool:
     if one is other:
         return True
-    if isinstance(one, Access) or isinstance(other, Access):
+    if isinstance(access_of(one), Access) or isinstance(access_of(other), Access):
         return False  # the values of a tensor are not there to be compared
     if isinstance(one, dict) and isinstance(other, dict):
         a, b = cast("dict[Any, Any]", one), cast("dict[Any, Any]", other)

@@ -85,15 +85,14 @@ def _outputs(captured: Captured, result: Any) -> list[Access]:
         raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate, span=span)
     items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
     outputs: list[Access] = []
-    user_tensor = captured.dialect.tensor
     for item in items:
-        if not isinstance(item, user_tensor.kind):
+        if not isinstance(item, captured.dialect.tensor.kind):
             raise ReturnError(
                 f"kernel {name!r} returns {type(item).__name__} {item!r:.60}; only HBM tensors reach the caller",
                 fix=allocate,
                 span=span,
             )
-        view = user_tensor.unwrap(item)
+        view = item.access
         tensor = view.tensor
         if not tensor.buffer.is_hbm:
             raise ReturnError(

@@ -6,7 +6,7 @@ from typing import Any, NoReturn
 
 from nki.base.dtype import int32
 from nki.base.errors import RegisterUseError
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Tensor, access_of
 from nki.ir.value_printer import values
 
 
@@ -29,8 +29,8 @@ class VirtualRegister(Access):
         return f"VirtualRegister {self.name}" + (f" = {shown}" if shown else "")
 
     def __eq__(self, other: object) -> bool:
-        """Identity with another register or None; a comparison with a number would need its value."""
-        if other is not None and not isinstance(other, Access):
+        """Identity with a register, a tensor or None; a comparison with a number would need its value."""
+        if other is not None and not isinstance(access_of(other), Access):
             self._refuse("==")
         return self is other
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Protocol, TypeVar
 
 from nki.base.dtype import DType
 from nki.base.source import Span
@@ -235,9 +235,12 @@ class Access:
         The start partition stays in for tiles on chip, because several rules restrict it.
         """
         if self._signature is None:
-            buffer, step = self.tensor.buffer, self.partition_step
+            tensor, dtype = self.tensor, self.dtype
+            buffer = tensor.buffer
+            # As partition_step has it: this runs for each operand of each instruction that a kernel records.
+            step = tensor.free_size if tensor.dtype is dtype else tensor.bytes_per_partition // dtype.itemsize
             start = self.offset // step if buffer.on_chip and step else 0
-            signature = (self.dtype.name, self.shape, self.strides, buffer.word, start, step)
+            signature = (dtype.name, self.shape, self.strides, buffer.word, start, step)
             dynamic = self.dynamic
             self._signature = signature if dynamic is None else (*signature, dynamic.signature)
         return self._signature
@@ -323,6 +326,20 @@ def is_contiguous(access: Access) -> bool:
             return False
         step *= size
     return True
+
+
+class TensorHandle(Protocol):
+    """Interface of the tensors that kernels hold, in whatever language: each has an access, which instructions take."""
+
+    @property
+    def access(self) -> Access:
+        """The access that the tensor stands for."""
+        ...
+
+
+def access_of(value: Any) -> Any:
+    """The access of a tensor that a kernel holds; anything else as it is."""
+    return getattr(value, "access", value)
 
 
 class Role(Enum):

@@ -1,12 +1,14 @@
 """One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
 
 from collections.abc import Sequence as _Sequence
+from typing import TypeAlias as _TypeAlias
 
 from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
-from nki.ir.types import Access as _Tile
+from nki.ir.types import Access as _Access
+from nki.ir.types import TensorHandle as _TensorHandle
 from nki.isa.tables.enums import dge_mode as dge_mode
 from nki.isa.tables.enums import dma_engine as dma_engine
 from nki.isa.tables.enums import engine as engine
@@ -16,6 +18,7 @@ from nki.isa.tables.enums import oob_mode as oob_mode
 from nki.isa.tables.enums import reduce_cmd as reduce_cmd
 from nki.isa.tables.operators import Op as _Op
 
+_Tile: _TypeAlias = _TensorHandle | _Access
 _dge_mode = dge_mode
 _dma_engine = dma_engine
 _engine = engine

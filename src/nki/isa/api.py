@@ -14,6 +14,7 @@ from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
+from nki.ir.types import Access, access_of
 from nki.isa.deprecated import ABSENT, upgrade
 from nki.isa.tables.enums import matmul_perf_mode
 from nki.isa.tables.operators import Op
@@ -37,9 +38,10 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "mode": mode,
         "Op": Op,
         "plain": plain,
-        "record": _record(cls),
+        "tiles": tiles,
+        "current": current,
     }
-    required = inspect.Parameter.empty
+    implicit, required = cls.effects.implicit, inspect.Parameter.empty
     replaced = [form.replaces for form in cls.deprecated.parameters]  # by older names, so that these may be missing
     parameters: list[str] = []
     arguments: list[str] = []
@@ -48,12 +50,12 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         scope[f"kind_{f.name}"] = f.symbol
         without_default = f.default is required and f.name not in replaced
         parameters.append(f.name if without_default else f"{f.name}=default_{f.name}")
-        arguments.append(f"{f.name}={_argument(f)}")
+        arguments.append(_argument(f) if implicit is None else f"{f.name}={_argument(f)}")
     upgrade_text = _upgrade_text(cls, scope)
     if upgrade_text:
         parameters.append("**old")
     head = f"def {cls.mnemonic}({', '.join(parameters)}):\n"
-    text = f"{head}{upgrade_text}    return record(cls({', '.join(arguments)}))\n"
+    text = f"{head}{upgrade_text}    inst = cls({', '.join(arguments)})\n{_record_text(cls, scope)}    return inst\n"
     exec(compile(text, __file__, "exec"), scope)  # our own text, made of field names
     public = scope[cls.mnemonic]
     if upgrade_text:
@@ -87,8 +89,8 @@ def _upgrade_text(cls: type[Inst], scope: dict[str, Any]) -> str:
     replaced = [form.replaces for form in forms.parameters if defaults.get(form.replaces) is inspect.Parameter.empty]
     signs = ["old", *(f"{name} is ABSENT" for name in replaced)]
     if forms.order is not None:
-        scope["kind_of_older"] = forms.order.kind
-        signs.append(f"isinstance({forms.order.parameter}, kind_of_older)")
+        scope |= {"access_of": access_of, "kind_of_older": forms.order.kind}
+        signs.append(f"isinstance(access_of({forms.order.parameter}), kind_of_older)")
     return f"    if {' or '.join(signs)}:\n        return retry(({', '.join(names)},), old)\n"
 
 
@@ -104,10 +106,11 @@ def _argument(f: Field) -> str:
     if f.symbol is Op:
         return f"{f.name} if type({f.name}) is Op and {f.name}.portability_note is None else operator_of({f.name})"
     if tuple in f.types:
-        return f"freeze({f.name})"
+        return f"{'tiles' if f.several else 'freeze'}({f.name})"
     if f.symbol is not None and issubclass(f.symbol, Enum):
         return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
-    return f"plain({f.name})" if f.immediate or int in f.types else f.name
+    value = f.name if f.role is None else f"getattr({f.name}, 'access', {f.name})"  # access_of, without the call
+    return f"plain({value})" if f.immediate or int in f.types else value
 
 
 def mode(value: str) -> Any:
@@ -128,6 +131,16 @@ def operator_of(value: Any) -> Any:
 def freeze(value: Any) -> Any:
     """Lists as tuples, all the way down."""
     return tuple(freeze(v) for v in cast(list[Any], value)) if isinstance(value, list | tuple) else plain(value)
+
+
+def tiles(value: Any) -> Any:
+    """A list of tensors as the tuple of their accesses; a list with anything else in it is for the types to refuse."""
+    frozen = freeze(value)
+    if not isinstance(frozen, tuple):
+        return frozen
+    items = cast("tuple[Any, ...]", frozen)
+    accesses = tuple(map(access_of, items))
+    return accesses if all(isinstance(access, Access) for access in accesses) else items
 
 
 def member(kind: type[Enum], name: str, value: int) -> Any:
@@ -152,28 +165,24 @@ def plain(value: Any) -> Any:
     return value
 
 
-def _record(cls: type[Inst]) -> Callable[[Inst], Inst]:
-    what = f"nisa.{cls.mnemonic}"
+def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
+    """The statements that record ``inst`` and warn of it."""
+    recorder = f"current('nisa.{cls.mnemonic}')"
     implicit, warning = cls.effects.implicit, cls.deprecated.warning
-
-    def record(inst: Any) -> Inst:
-        current(what).emit(inst)
-        return inst
-
-    def record_with_warning(inst: Any) -> Inst:
-        record(inst)
-        if warning is not None and (message := warning(inst)) is not None:
-            warn_here(message, NkiDeprecationWarning)
-        return inst
-
-    def record_with_implicit(inst: Any) -> Inst:
-        builder = current(what)
-        if implicit is not None:
-            setattr(inst, implicit.name, implicit.supply(inst, builder.state))
-        builder.emit(inst)
-        return inst
-
-    return record_with_implicit if implicit is not None else record if warning is None else record_with_warning
+    text = ""
+    if implicit is not None:
+        scope["supply"] = implicit.supply
+        text = f"    inst.{implicit.name} = supply(inst, {recorder}.state)\n"
+    text += f"    {recorder}.emit(inst)\n"
+    if warning is not None:
+        scope |= {"warning": warning, "warn": _warn}
+        text += "    warn(warning(inst))\n"
+    return text
 
 
-__all__ = ["freeze", "function", "member", "mode", "plain", "visible"]
+def _warn(message: str | None) -> None:
+    if message is not None:
+        warn_here(message, NkiDeprecationWarning)
+
+
+__all__ = ["freeze", "function", "member", "mode", "plain", "tiles", "visible"]

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 
 from nki.base.warning import NkiDeprecationWarning, warn_here
 from nki.ir.deprecation import Arguments, DeprecatedForms, DeprecatedParameter
+from nki.ir.types import access_of
 
 ABSENT: Final = object()
 """Stands for an argument that a call does not pass."""
@@ -41,7 +42,7 @@ def upgrade(function: str, forms: DeprecatedForms, arguments: Arguments, old: Ar
     """
     arguments = {name: value for name, value in arguments.items() if value is not ABSENT}
     order = forms.order
-    if order is not None and isinstance(arguments.get(order.parameter), order.kind):
+    if order is not None and isinstance(access_of(arguments.get(order.parameter)), order.kind):
         arguments = order.reorder(arguments)
         message = f"`nisa.{function}` takes its arguments in another order since NKI {order.since}: {order.fix}"
         warn_here(message, NkiDeprecationWarning)

@@ -22,12 +22,14 @@ from nki.isa.tables.operators import Op
 _HEAD = '''"""One function per hardware instruction. Made by ``python -m nki.isa.stub`` from the declarations."""
 
 from collections.abc import Sequence as _Sequence
+from typing import TypeAlias as _TypeAlias
 
 from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
-from nki.ir.types import Access as _Tile
+from nki.ir.types import Access as _Access
+from nki.ir.types import TensorHandle as _TensorHandle
 '''
 _LONGEST = 10
 """Characters of a number that a stub shows."""
@@ -40,7 +42,7 @@ def stub() -> str:
     functions = [_function(cls) for cls in REGISTRY.values() if cls.public]
     imports = [f"from nki.isa.tables.enums import {name} as {name}" for name in _ENUMS]
     # Parameters have the names of their types: within a signature the types go by another one.
-    aliases = [f"_{name} = {name}" for name in _ENUMS]
+    aliases = ["_Tile: _TypeAlias = _TensorHandle | _Access", *(f"_{name} = {name}" for name in _ENUMS)]
     constants = [f"{name}: _engine" for name in _CONSTANTS]
     names = "".join(f"    {name!r},\n".replace("'", '"') for name in sorted(nki.isa.__all__))
     version = f"def get_nc_version() -> _nc_version:\n    {_docstring(nki.isa.get_nc_version)}\n"

@@ -39,6 +39,7 @@ from nki.frontend.builder import current as _current
 from nki.frontend.objects import NKIObject
 from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.types import Buffer as MemoryRegion
+from nki.ir.types import access_of as _access_of
 from nki.isa.build import device_print as _device_print
 from nki.language import operators as _operators
 from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
@@ -123,7 +124,7 @@ def device_print(print_prefix: str, tensor: Any) -> None:
     A line with the prefix, the core and the number of the print goes to standard output, then the values. With
     ``NEURON_RT_DEBUG_OUTPUT_DIR`` set, ``<folder>/<prefix>/core_<core>/<iteration>/tensor.npy`` is written as well.
     """
-    _current("nl.device_print").emit(_device_print(print_prefix, tensor))
+    _current("nl.device_print").emit(_device_print(print_prefix, _access_of(tensor)))
 
 
 def _described(value: Any) -> str:

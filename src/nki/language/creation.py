@@ -14,7 +14,7 @@ from nki.base.errors import ArgumentError
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
-from nki.ir.types import Access, Buffer
+from nki.ir.types import Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor
 
@@ -138,7 +138,7 @@ def pour(tensor: NkiTensor, tile_of: Callable[[int, int], NkiTensor]) -> None:
         start += tile.size
 
 
-def _tensor(x: Any, what: str) -> Access:
+def _tensor(x: Any, what: str) -> NkiTensor:
     if not isinstance(x, NkiTensor):
         raise ArgumentError(f"{what}: x is a {type(x).__name__}, not a tensor", fix="pass a tensor, or use nl.ndarray")
     return x

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from nki.base.errors import NkiError
 from nki.base.source import here
 from nki.ir.types import Access
 
-T = TypeVar("T", bound=Access)
 
-
-def defer_error(view: T, problem: NkiError) -> T:
+def defer_error(view: Access, problem: NkiError) -> Access:
     """A view like ``view`` that raises ``problem``, located at the present line, when an instruction uses it."""
     where = here()
     located = problem.at(where.span, where.stack)

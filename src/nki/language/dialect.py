@@ -9,7 +9,6 @@ from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, Tensor
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
-from nki.ir.types import Access
 from nki.language.removed_names import (
     NAMESPACE,
     REMOVED,
@@ -21,20 +20,11 @@ from nki.language.removed_names import (
 )
 from nki.language.tensor import NkiTensor
 
-
-def _wrap(access: Access) -> NkiTensor:
-    return NkiTensor(access.tensor, access.offset, access.shape, access.strides, access.dtype, access.dynamic)
-
-
-def _unwrap(tensor: NkiTensor) -> Access:
-    return tensor
-
-
 NKI: Final = Dialect(
     name="nki",
     releases=("0.2", "0.3", "0.4", "0.5", "0.6"),
     namespaces=("nki",),
-    tensor=TensorType(NkiTensor, _wrap, _unwrap),
+    tensor=TensorType(NkiTensor, NkiTensor),
     syntax_rules=RULES,
     unknown_syntax=newer_syntax,
     signature_rule=kernel_signature,

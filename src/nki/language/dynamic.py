@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Any
 
 from nki.base.errors import (
     DynamicIndexError,
@@ -20,10 +20,9 @@ from nki.base.errors import (
 from nki.frontend.builder import current
 from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, Dynamic, IndexKind, is_element_indexed, is_row_indexed
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, access_of, is_element_indexed, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 
-T = TypeVar("T", bound=Access)
 _GENERATION = 4
 
 
@@ -83,6 +82,7 @@ def column_index(t: Access, dim: int, column: Any, what: str, *, columns: bool =
 
     ``columns``: or several of them, in a tile of two dimensions.
     """
+    column = access_of(column)
     if not isinstance(column, Access):
         raise IndexRangeError(
             f"{what}: the indices of the rows of '{t.name}' {t.shape} are {column!r:.40} ({type(column).__name__}), "
@@ -110,7 +110,7 @@ def column_index(t: Access, dim: int, column: Any, what: str, *, columns: bool =
     return column
 
 
-def vector_select(t: T, dim: int, vector_offset: Any) -> T:
+def vector_select(t: Access, dim: int, vector_offset: Any) -> Access:
     """``t`` with dimension 0 replaced by the rows whose indices are in the column ``vector_offset``."""
     column = column_index(t, dim, vector_offset, "vector_select")
     dynamic = Dynamic(column, t.strides[0], IndexKind.rows)
@@ -132,7 +132,7 @@ def keep_first(t: Access, what: str) -> None:
         )
 
 
-def indirect(t: T, index: Any, num_elem: Any = None) -> T:
+def indirect(t: Access, index: Any, num_elem: Any = None) -> Access:
     """The elements of every partition of ``t`` at the offsets in the tile ``index``: shape (partitions, offsets).
 
     ``index`` is (partitions, K), uint16, uint32 or int32, in SBUF: a list for each group of 16 partitions, on the
@@ -153,6 +153,7 @@ def indirect(t: T, index: Any, num_elem: Any = None) -> T:
             f"{view}, which {place}",
             fix="take a plain tile in SBUF or PSUM, of which columns are to be chosen",
         )
+    index = access_of(index)
     if not isinstance(index, Access) or index.buffer is not Buffer.sbuf or index.dtype not in INDICES:
         raise IndexRangeError(
             f"{view}: the offsets are not a tile of {' or '.join(map(str, INDICES))} in SBUF",

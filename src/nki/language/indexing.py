@@ -6,14 +6,13 @@ A view without elements may be made, as a kernel does that finds no work for its
 from __future__ import annotations
 
 import operator
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from nki.base.errors import DynamicIndexError, IndexRangeError
-from nki.ir.types import Access, Dynamic, is_element_indexed, is_row_indexed
+from nki.ir.types import Access, Dynamic, access_of, is_element_indexed, is_row_indexed
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import keep_elements, one_index, second_index
 
-T = TypeVar("T", bound=Access)
 Index = int | slice | Any
 Run = tuple[int, int, int, Access | None]
 """Part of a dimension that an index takes: start, number of elements (0: the dimension goes), step, run-time index."""
@@ -34,11 +33,12 @@ class ds:
         self.size = size
 
     def __repr__(self) -> str:
-        start = self.start.name if isinstance(self.start, Access) else self.start
+        at = access_of(self.start)
+        start = at.name if isinstance(at, Access) else at
         return f"nl.ds({start}, {self.size})"
 
 
-def index(t: T, key: Index | tuple[Index, ...]) -> T:
+def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     """The part of the tensor that ``key`` names: integers, slices, ``nl.ds``, ``…`` and one index known at run time.
 
     On chip an integer keeps dimension 0, with size 1, and at least two dimensions remain; in HBM an integer removes its
@@ -77,7 +77,7 @@ def index(t: T, key: Index | tuple[Index, ...]) -> T:
             else:
                 start, count, step = _slice(t, dim, item)
         elif type(item) is int:
-            start, count, step = _select(t, dim, item), 0, 1
+            start, count, step = item if 0 <= item < size else _select(t, dim, item), 0, 1
         else:
             start, count, step, source = _other(t, dim, item)
             if source is not None:
@@ -118,7 +118,7 @@ def _spread(keys: tuple[Index, ...], dimensions: int) -> tuple[Index, ...]:
     return keys[:at] + (slice(None),) * (dimensions - len(keys) + 1) + keys[at + 1 :]
 
 
-def slice_of(t: T, dim: int, start: int, end: int, step: int = 1) -> T:
+def slice_of(t: Access, dim: int, start: int, end: int, step: int = 1) -> Access:
     """``t`` with elements ``start`` to ``end`` (exclusive) of dimension ``dim``, every ``step``-th."""
     at = dimension(t, dim, "slice")
     taken = slice(start, end, step)
@@ -131,7 +131,7 @@ def slice_of(t: T, dim: int, start: int, end: int, step: int = 1) -> T:
     return index(t, (slice(None),) * at + (taken,))
 
 
-def select(t: T, dim: int, at: Any) -> T:
+def select(t: Access, dim: int, at: Any) -> Access:
     """``t`` at element ``at`` of dimension ``dim``, which goes: an integer, or an index known at run time."""
     where = dimension(t, dim, "select")
     if at is Ellipsis or isinstance(at, slice | ds):
@@ -187,8 +187,9 @@ def _other(t: Access, dim: int, item: Any) -> Run:
         return (*_slice(t, dim, cast(slice, item)), None)
     if isinstance(item, ds):
         return _window(t, dim, item)
-    if isinstance(item, Access):
-        return 0, 0, 1, one_index(t, dim, item)
+    source = access_of(item)
+    if isinstance(source, Access):
+        return 0, 0, 1, one_index(t, dim, source)
     try:
         at = None if isinstance(item, bool) else operator.index(item)
     except TypeError:
@@ -203,9 +204,10 @@ def _other(t: Access, dim: int, item: Any) -> Run:
 
 def _window(t: Access, dim: int, item: ds) -> Run:
     size = t.shape[dim]
-    moving: Access | None = item.start if isinstance(item.start, Access) else None
+    start = access_of(item.start)
+    moving = start if isinstance(start, Access) else None
     try:
-        start = 0 if moving is not None else operator.index(cast(Any, item.start))
+        start = 0 if moving is not None else operator.index(cast(Any, start))
         count = operator.index(item.size)
     except TypeError:
         raise IndexRangeError(
@@ -253,7 +255,7 @@ def _slice(t: Access, dim: int, item: slice) -> tuple[int, int, int]:
 
 
 def _shown(item: slice) -> str:
-    parts = [item.start, item.stop] + ([item.step] if item.step is not None else [])
+    parts = [access_of(p) for p in ([item.start, item.stop] + ([item.step] if item.step is not None else []))]
     return ":".join("" if p is None else p.name if isinstance(p, Access) else str(p) for p in parts)
 
 

@@ -19,8 +19,8 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
 from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access
 from nki.isa.build import move_register
+from nki.language.tensor import NkiTensor
 
 Bound = int | VirtualRegister
 
@@ -178,7 +178,7 @@ def _step(value: Any) -> int:
 def _shown(value: Any) -> str:
     if isinstance(value, VirtualRegister):
         return f"register '{value.name}'"
-    if isinstance(value, Access):
+    if isinstance(value, NkiTensor):
         return f"tensor '{value.name}' {value.shape}"
     return f"{value!r:.40} ({type(value).__name__})"
 

@@ -127,7 +127,7 @@ def _shape_in(t: NkiTensor, ndim: int) -> tuple[int, ...] | None:
     """The shape of ``t`` with ``ndim`` dimensions."""
     if t.ndim == ndim:
         return t.shape
-    return (t.shape[0], *(1,) * (ndim - 1)) if t.free_elements == 1 else None
+    return (t.shape[0], *(1,) * (ndim - 1)) if t.access.free_elements == 1 else None
 
 
 def spread(x: NkiTensor, shape: tuple[int, ...]) -> NkiTensor:

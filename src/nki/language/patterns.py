@@ -6,25 +6,23 @@ Limits: NKI access-pattern guide. A pattern is ``[[step, count], …]``, outermo
 from __future__ import annotations
 
 import operator
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError
 from nki.base.source import here
 from nki.base.warning import warn_at
-from nki.ir.types import Access, Dynamic, IndexKind
+from nki.ir.types import Access, Dynamic, IndexKind, access_of
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import column_index, one_index
 from nki.language.indexing import dimension
 from nki.target.memory_spaces import ACCESS_PATTERN_DIMS
 
-T = TypeVar("T", bound=Access)
-
 
 def ap(
-    t: T, pattern: Any, offset: Any, scalar_offset: Any, vector_offset: Any, indirect_dim: int, dtype: DType | None
-) -> T:
+    t: Access, pattern: Any, offset: Any, scalar_offset: Any, vector_offset: Any, indirect_dim: int, dtype: DType | None
+) -> Access:
     """The elements of the storage of ``t`` at ``offset + index_0 * step_0 + index_1 * step_1 + …``."""
     kind = t.dtype if dtype is None else dt.of(dtype)
     pairs = _pairs(t, pattern)
@@ -54,13 +52,14 @@ def ap(
         pairs[0] = (0, pairs[0][1])
     elif scalar_offset is not None:
         dim = dimension(t, indirect_dim, "ap")
-        if not isinstance(scalar_offset, Access):
+        source = access_of(scalar_offset)
+        if not isinstance(source, Access):
             raise IndexRangeError(
                 f"ap on '{t.name}' {t.shape}: scalar_offset={scalar_offset!r:.40} ({type(scalar_offset).__name__}) is "
                 "neither a register nor a (1, 1) tile",
                 fix="add an offset that is known when the kernel is compiled to offset=",
             )
-        dynamic = Dynamic(one_index(t, dim, scalar_offset), _index_step(t, dim, kind))
+        dynamic = Dynamic(one_index(t, dim, source), _index_step(t, dim, kind))
     problem = _partition_problem(t, pairs, shown, start, kind) if t.buffer.on_chip else None
     problem = problem or _extent_problem(t, pairs, shown, start, kind)
     shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
@@ -68,7 +67,7 @@ def ap(
     return view if problem is None else defer_error(view, problem)
 
 
-def view(t: T, dtype: Any) -> T:
+def view(t: Access, dtype: Any) -> Access:
     """The bytes of ``t`` as elements of ``dtype``; the last dimension's size follows the sizes of the types."""
     kind = dt.of(dtype)
     old, new = t.dtype.itemsize, kind.itemsize
@@ -156,7 +155,8 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
     try:
         start = operator.index(offset)
     except TypeError:
-        shown = f"tensor '{offset.name}'" if isinstance(offset, Access) else f"{offset!r:.40} ({type(offset).__name__})"
+        access = access_of(offset)
+        shown = f"tensor '{access.name}'" if isinstance(access, Access) else f"{offset!r:.40} ({type(offset).__name__})"
         raise ViewError(
             f"ap on '{t.name}' {t.shape}: offset is {shown}, no integer",
             fix="pass an offset known when the kernel is compiled; scalar_offset= takes one known at run time",

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from nki.base.errors import ViewError
 from nki.ir.types import Access
 from nki.language.shaping import flatten_dims, permute, reshape_dim
 
-T = TypeVar("T", bound=Access)
 Groups = list[tuple[str, ...]]
 
 
-def rearrange(t: T, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any = None) -> T:
+def rearrange(t: Access, src_pattern: Any, dst_pattern: Any, fixed_sizes: Any = None) -> Access:
     """The dimensions that ``src_pattern`` names, in the places that ``dst_pattern`` gives them.
 
     An entry is a name, or a tuple of names: a dimension that is split (source) or made by merging (destination). Of a

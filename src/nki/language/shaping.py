@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import operator
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 from nki.base.errors import DynamicIndexError, ViewError
 from nki.ir.types import Access, is_row_indexed
 from nki.language.dynamic import keep_elements, keep_first
 from nki.language.indexing import dimension
 
-T = TypeVar("T", bound=Access)
 
-
-def _seen(t: T, shape: tuple[int, ...], strides: tuple[int, ...]) -> T:
+def _seen(t: Access, shape: tuple[int, ...], strides: tuple[int, ...]) -> Access:
     if t.dynamic is not None and shape != t.shape:
         keep_elements(t, f"a view in shape {shape}")
     return t.__class__(t.tensor, t.offset, shape, strides, t.dtype, t.dynamic)
 
 
-def permute(t: T, dims: Any) -> T:
+def permute(t: Access, dims: Any) -> Access:
     """Dimension ``i`` of the result is dimension ``dims[i]``."""
     requested = tuple(cast("list[Any]", dims)) if isinstance(dims, tuple | list) else (dims,)
     order = [dimension(t, dim, "permute") for dim in requested]
@@ -34,7 +32,7 @@ def permute(t: T, dims: Any) -> T:
     return _seen(t, tuple(t.shape[dim] for dim in order), tuple(t.strides[dim] for dim in order))
 
 
-def broadcast(t: T, dim: int, size: int) -> T:
+def broadcast(t: Access, dim: int, size: int) -> Access:
     """Dimension ``dim``, of size 1, repeated ``size`` times."""
     at = dimension(t, dim, "broadcast")
     count = _sizes(t, "broadcast", (size,))[0]
@@ -48,7 +46,7 @@ def broadcast(t: T, dim: int, size: int) -> T:
     return _seen(t, _put(t.shape, at, count), _put(t.strides, at, t.strides[at] if count == 1 else 0))
 
 
-def expand_dim(t: T, dim: int) -> T:
+def expand_dim(t: Access, dim: int) -> Access:
     """A new dimension of size 1 before dimension ``dim``; the last place is ``t.ndim``."""
     at = dimension(t, dim, "expand_dim", t.ndim + 1)
     if at == 0:
@@ -57,7 +55,7 @@ def expand_dim(t: T, dim: int) -> T:
     return _seen(t, _put(t.shape, at, 1, 0), _put(t.strides, at, step, 0))
 
 
-def squeeze_dim(t: T, dim: int) -> T:
+def squeeze_dim(t: Access, dim: int) -> Access:
     """Dimension ``dim``, of size 1, removed."""
     at = dimension(t, dim, "squeeze_dim")
     if t.shape[at] != 1:
@@ -77,7 +75,7 @@ def squeeze_dim(t: T, dim: int) -> T:
     return _seen(t, t.shape[:at] + t.shape[at + 1 :], t.strides[:at] + t.strides[at + 1 :])
 
 
-def reshape(t: T, requested: Any) -> T:
+def reshape(t: Access, requested: Any) -> Access:
     """The same elements, in row-major order, in another shape."""
     wanted = _sizes(t, "reshape", requested)
     if not wanted:
@@ -109,7 +107,7 @@ def reshape(t: T, requested: Any) -> T:
     return _seen(t, wanted, (*t.strides[:first], *strides))
 
 
-def reshape_dim(t: T, dim: int, shape: Any) -> T:
+def reshape_dim(t: Access, dim: int, shape: Any) -> Access:
     """Dimension ``dim`` split into dimensions of ``shape``, one of which may be -1: what the others leave."""
     at = dimension(t, dim, "reshape_dim")
     size = t.shape[at]
@@ -139,7 +137,7 @@ def reshape_dim(t: T, dim: int, shape: Any) -> T:
     )
 
 
-def flatten_dims(t: T, start_dim: int, end_dim: int) -> T:
+def flatten_dims(t: Access, start_dim: int, end_dim: int) -> Access:
     """Dimensions ``start_dim`` to ``end_dim``, both included, merged into one."""
     start, end = dimension(t, start_dim, "flatten_dims"), dimension(t, end_dim, "flatten_dims")
     if start > end:

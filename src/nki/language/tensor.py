@@ -1,6 +1,7 @@
-"""``NkiTensor``: the tensor that a kernel holds, a view of storage. Nothing that makes another view copies elements.
+"""``NkiTensor``: the tensor that a kernel holds. It has an access, and its views have others; none copies elements.
 
-The methods say what a view is; ``indexing``, ``shaping``, ``rearranging``, ``patterns`` and ``dynamic`` make it.
+The methods say what a view is; ``indexing``, ``shaping``, ``rearranging``, ``patterns`` and ``dynamic`` compute its
+access.
 """
 
 from __future__ import annotations
@@ -12,14 +13,16 @@ from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.register import VirtualRegister
-from nki.ir.types import Access, Tensor, is_contiguous, is_row_indexed, row_major
+from nki.ir.types import Access, Buffer, Tensor, is_contiguous, is_row_indexed
 from nki.ir.value_printer import values
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
 from nki.language import dynamic, indexing, patterns, rearranging, shaping
 
+_new = object.__new__
 
-class NkiTensor(Access):
+
+class NkiTensor:
     """A tensor of a kernel: ``shape``, ``dtype``, ``buffer``, ``name``, ``strides`` and ``offset`` (in elements).
 
     Element ``(i, j, …)`` is the one at ``offset + i * strides[0] + j * strides[1] + …`` of the storage, which all views
@@ -29,28 +32,70 @@ class NkiTensor(Access):
     index known only at run time, where there can be none, :class:`DynamicIndexError`; nothing is clipped.
     """
 
-    __slots__ = ()
+    __slots__ = ("access",)
+
+    def __init__(self, access: Access) -> None:
+        self.access = access
 
     @classmethod
     def of(cls, tensor: Tensor) -> NkiTensor:
         """All of ``tensor``."""
-        return cls(tensor, 0, tensor.shape, row_major(tensor.shape), tensor.dtype)
+        return cls(Access.whole(tensor))
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.access.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.access.dtype
+
+    @property
+    def buffer(self) -> Buffer:
+        return self.access.tensor.buffer
+
+    @property
+    def name(self) -> str:
+        return self.access.tensor.name
+
+    @property
+    def strides(self) -> tuple[int, ...]:
+        """Steps in elements of ``dtype``."""
+        return self.access.strides
+
+    @property
+    def offset(self) -> int:
+        """The first element, in elements of ``dtype`` from the start of the storage."""
+        return self.access.offset
+
+    @property
+    def ndim(self) -> int:
+        return len(self.access.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements, repeated ones counted each time."""
+        return self.access.size
 
     def __repr__(self) -> str:
         text = f"NkiTensor {self.name} {self.dtype}{list(self.shape)} in {self.buffer.value}"
-        if self.dynamic is not None:
-            text = f"{text} at {self.dynamic.source.name}"
-        shown = "" if is_row_indexed(self) else values(self)
+        access = self.access
+        if access.dynamic is not None:
+            text = f"{text} at {access.dynamic.source.name}"
+        shown = "" if is_row_indexed(access) else values(access)
         return f"{text}\n{shown}" if shown else text
 
-    __getitem__ = indexing.index
+    def __getitem__(self, key: Any) -> NkiTensor:
+        view = _new(NkiTensor)  # a call of the class takes longer, and kernels index for each operand
+        view.access = indexing.index(self.access, key)
+        return view
 
     def slice(self, dim: int, start: int, end: int, step: int = 1) -> NkiTensor:
         """Elements ``start`` to ``end`` (exclusive) of dimension ``dim``, every ``step``-th.
 
         ``0 <= start < end <= shape[dim]`` and ``step >= 1``; not dimension 0 of a view that a column of indices chose.
         """
-        return indexing.slice_of(self, dim, start, end, step)
+        return NkiTensor(indexing.slice_of(self.access, dim, start, end, step))
 
     def select(self, dim: int, index: int | NkiTensor | VirtualRegister) -> NkiTensor:
         """Element ``index`` of dimension ``dim``, which goes (on chip as in ``t[…]``: dimension 0 stays, with size 1).
@@ -58,7 +103,7 @@ class NkiTensor(Access):
         ``index`` is an integer from 0, or is found at run time in a register or a (1, 1) integer tile in SBUF. A view
         has one run-time index, and on chip it does not choose partitions.
         """
-        return indexing.select(self, dim, index)
+        return NkiTensor(indexing.select(self.access, dim, index))
 
     def vector_select(self, dim: int, vector_offset: NkiTensor) -> NkiTensor:
         """Row ``vector_offset[p]`` as row ``p``, for each of the P rows of the column: (P, the other dimensions).
@@ -66,23 +111,23 @@ class NkiTensor(Access):
         Only in HBM and of dimension 0; ``vector_offset`` is a (P, 1) integer tile in SBUF. The rows lie where the
         indices say, so ``strides[0]`` is 0 and dimension 0 stays as it is in views of the result.
         """
-        return dynamic.vector_select(self, dim, vector_offset)
+        return NkiTensor(dynamic.vector_select(self.access, dim, vector_offset))
 
     def permute(self, dims: tuple[int, ...]) -> NkiTensor:
         """The dimensions in another order: the ``i``-th is ``dims[i]``. On chip, dimension 0 stays first."""
-        return shaping.permute(self, dims)
+        return NkiTensor(shaping.permute(self.access, dims))
 
     def broadcast(self, dim: int, size: int) -> NkiTensor:
         """Dimension ``dim``, which has size 1, repeated ``size`` times. Not the partitions on chip."""
-        return shaping.broadcast(self, dim, size)
+        return NkiTensor(shaping.broadcast(self.access, dim, size))
 
     def expand_dim(self, dim: int) -> NkiTensor:
         """A new dimension of size 1 at position ``dim``: 0 to ``ndim``, on chip from 1."""
-        return shaping.expand_dim(self, dim)
+        return NkiTensor(shaping.expand_dim(self.access, dim))
 
     def squeeze_dim(self, dim: int) -> NkiTensor:
         """Dimension ``dim``, which has size 1, removed. On chip not dimension 0, and two dimensions remain."""
-        return shaping.squeeze_dim(self, dim)
+        return NkiTensor(shaping.squeeze_dim(self.access, dim))
 
     def reshape(self, *sizes: Any, shape: Any = None) -> NkiTensor:
         """The same elements in row-major order in another shape, given as a tuple or as several integers.
@@ -91,15 +136,15 @@ class NkiTensor(Access):
         would need a copy.
         """
         requested = sizes if shape is None else (*sizes, shape)
-        return shaping.reshape(self, requested[0] if len(requested) == 1 else requested)
+        return NkiTensor(shaping.reshape(self.access, requested[0] if len(requested) == 1 else requested))
 
     def reshape_dim(self, dim: int, shape: tuple[int, ...]) -> NkiTensor:
         """Dimension ``dim`` split into dimensions of ``shape``, of which one may be -1. Not the partitions on chip."""
-        return shaping.reshape_dim(self, dim, shape)
+        return NkiTensor(shaping.reshape_dim(self.access, dim, shape))
 
     def flatten_dims(self, start_dim: int, end_dim: int) -> NkiTensor:
         """Dimensions ``start_dim`` to ``end_dim``, both included, merged; they must be contiguous among themselves."""
-        return shaping.flatten_dims(self, start_dim, end_dim)
+        return NkiTensor(shaping.flatten_dims(self.access, start_dim, end_dim))
 
     def rearrange(
         self, src_pattern: tuple[Any, ...], dst_pattern: tuple[Any, ...], fixed_sizes: dict[str, int] | None = None
@@ -109,7 +154,7 @@ class NkiTensor(Access):
         A tuple in ``src_pattern`` splits a dimension, all sizes but one being in ``fixed_sizes``; one in
         ``dst_pattern`` merges dimensions, which must be contiguous among themselves.
         """
-        return rearranging.rearrange(self, src_pattern, dst_pattern, fixed_sizes)
+        return NkiTensor(rearranging.rearrange(self.access, src_pattern, dst_pattern, fixed_sizes))
 
     def view(self, dtype: Any) -> NkiTensor:
         """The same bytes as elements of ``dtype``; the last dimension grows or shrinks with the element's size.
@@ -117,7 +162,7 @@ class NkiTensor(Access):
         For another element size the last dimension must be contiguous, its bytes a multiple of the new size, start and
         steps too, and no index is added at run time.
         """
-        return patterns.view(self, dtype)
+        return NkiTensor(patterns.view(self.access, dtype))
 
     reinterpret_cast = view
 
@@ -142,7 +187,7 @@ class NkiTensor(Access):
         into dimension 0, in HBM only; the step of the first pair is ignored. A (128, N) tile is for
         ``nisa.dma_transpose``: the indices go down its first column, then down the next.
         """
-        return patterns.ap(self, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype)
+        return NkiTensor(patterns.ap(self.access, pattern, offset, scalar_offset, vector_offset, indirect_dim, dtype))
 
     def indirect(self, index: NkiTensor, num_elem: int | None = None) -> NkiTensor:
         """The elements of every partition at the offsets in ``index``: (partitions, ``num_elem``); gen4.
@@ -152,19 +197,19 @@ class NkiTensor(Access):
         view's free dimensions. ``num_elem``: how long the lists are, by default all of the index if that is one group.
         Instructions gather from such a view, or scatter to it. The rest is in docs/language.md, Tensor indirection.
         """
-        return dynamic.indirect(self, index, num_elem)
+        return NkiTensor(dynamic.indirect(self.access, index, num_elem))
 
     def get_pattern(self) -> list[list[int]]:
         """``[[step, count], …]`` of the view's dimensions, as ``ap`` takes it."""
-        return patterns.get_pattern(self)
+        return patterns.get_pattern(self.access)
 
     def is_contiguous(self) -> bool:
         """True if the elements (on chip: those of a partition) lie one behind the other in row-major order."""
-        return is_contiguous(self)
+        return is_contiguous(self.access)
 
     def is_indirect(self) -> bool:
         """True if an index known only at run time is part of the view's address."""
-        return self.dynamic is not None
+        return self.access.dynamic is not None
 
     def __setitem__(self, key: Any, value: object) -> NoReturn:
         raise TensorOperatorError(

@@ -43,13 +43,13 @@ def answer(like: Sheet) -> Sheet:
 
 def copy(source: Sheet, destination: Sheet) -> None:
     """Move a sheet, source first."""
-    nisa.dma_copy(dst=destination.access, src=source.access)
+    nisa.dma_copy(dst=destination, src=source)
 
 
 def add(one: Sheet, other: Sheet) -> Sheet:
     """The sum, in a new sheet: instructions of this language return results."""
     result = sheet(one)
-    nisa.tensor_tensor(dst=result.access, data1=one.access, data2=other.access, op=OPS["add"])
+    nisa.tensor_tensor(dst=result, data1=one, data2=other, op=OPS["add"])
     return result
 
 
@@ -67,7 +67,7 @@ TOY = register(
         name="toy",
         releases=("1",),
         namespaces=("tests.frontend.toy",),
-        tensor=TensorType(Sheet, Sheet, lambda sheet: sheet.access),
+        tensor=TensorType(Sheet, Sheet),
         syntax_rules={ast.If: _no_if, ast.Attribute: syntax_rules.RULES[ast.Attribute]},
         unknown_syntax=syntax_rules.accept,
         signature_rule=lambda report, arguments: None,

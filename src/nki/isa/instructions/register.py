@@ -17,7 +17,7 @@ from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
-from nki.ir.types import Access, Buffer, In, Index, Out, Tile
+from nki.ir.types import Access, Buffer, In, Index, Out, Tile, access_of
 from nki.isa.deprecated import renamed
 from nki.isa.rules.operands import rule
 from nki.isa.tables import enums
@@ -191,8 +191,9 @@ def register_alloc(x: Any = None) -> VirtualRegister:
     """
     where = here()
     register = current("nisa.register_alloc").register(assigned_name(where, "register"), where)
-    if isinstance(x, Access) and not is_register(x):
-        _record(RegisterLoad(register, x))
+    source: Any = access_of(x)
+    if isinstance(source, Access) and not is_register(source):
+        _record(RegisterLoad(register, source))
     elif x is not None:
         _record(RegisterMove(register, x))
     return register
