@@ -247,7 +247,7 @@ def _select(state: State, dim: int, index: int) -> Array | None:
 
 def _dynamic(state: State, dim: int, index: int) -> Array | None:
     at = _dim(dim, state.array.ndim)
-    if at is None or (state.on_chip and at == 0) or state.view.access.dynamic is not None or state.view.strides[at] == 0:
+    if at is None or (state.on_chip and at == 0) or state.view.is_indirect() or state.view.strides[at] == 0:
         return None
     return _select(state, dim, index)
 
@@ -337,7 +337,7 @@ def _view(state: State, kind: DType) -> Array | None:
     )
     contiguous = array.shape[-1] == 1 or array.strides[-1] == old
     whole = array.shape[-1] * old % new == 0 and not (state.on_chip and state.partition % new)
-    if not contiguous or not whole or uneven or state.view.access.dynamic is not None:
+    if not contiguous or not whole or uneven or state.view.is_indirect():
         return None
     shape, strides = (*array.shape[:-1], array.shape[-1] * old // new), (*array.strides[:-1], new)
     shown = np.ndarray(shape, kind.dtype, state.flat.data, state.start, strides)
@@ -348,7 +348,7 @@ def _view(state: State, kind: DType) -> Array | None:
 def _ap(state: State, pairs: list[list[int]], offset: int | None, kind: DType) -> Array | None:
     """Element by element, from flat storage."""
     size = kind.itemsize
-    if state.view.access.dynamic is not None or any(s < 0 or n < 1 for s, n in pairs) or not pairs:
+    if state.view.is_indirect() or any(s < 0 or n < 1 for s, n in pairs) or not pairs:
         return None
     if offset is None and state.start % size:
         return None

@@ -209,17 +209,6 @@ class Access:
         return tensor.bytes_per_partition // self.dtype.itemsize
 
     @property
-    def byte_offset(self) -> int:
-        """Bytes from the tensor's start, in the dense row-major layout."""
-        return self.offset * self.dtype.itemsize
-
-    @property
-    def byte_strides(self) -> tuple[int, ...]:
-        """Steps in bytes, in the dense row-major layout."""
-        size = self.dtype.itemsize
-        return tuple([step * size for step in self.strides])
-
-    @property
     def nbytes(self) -> int:
         """Bytes of all elements, repeated ones counted each time."""
         return self.size * self.dtype.itemsize
@@ -244,14 +233,6 @@ class Access:
             dynamic = self.dynamic
             self._signature = signature if dynamic is None else (*signature, dynamic.signature)
         return self._signature
-
-    def last(self) -> int:
-        """Offset of the furthest element that the window touches."""
-        return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s > 0)
-
-    def first(self) -> int:
-        """Offset of the nearest element that the window touches."""
-        return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True) if s < 0)
 
     def repeats(self) -> bool:
         """True if two elements of the access are one element of the tensor; run-time indices count as different."""

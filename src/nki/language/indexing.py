@@ -204,7 +204,7 @@ def _other(t: Access, dim: int, item: Any) -> Run:
 
 def _window(t: Access, dim: int, item: ds) -> Run:
     size = t.shape[dim]
-    start = access_of(item.start)
+    start = item.start if type(item.start) is int else access_of(item.start)
     moving = start if isinstance(start, Access) else None
     try:
         start = 0 if moving is not None else operator.index(cast(Any, start))

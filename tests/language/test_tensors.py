@@ -1,0 +1,96 @@
+"""The user's tensor has an access: a program holds accesses and registers only, and messages still name the tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.base.errors import ArgumentError, NkiError, RegisterUseError, TensorOperatorError
+from nki.ir.register import VirtualRegister
+from nki.ir.types import Access
+
+A = np.arange(8 * 8, dtype=np.float32).reshape(8, 8)
+
+
+@nki.jit
+def everything(a):
+    """Operands one by one, in a list, in place of a number, as an index, older forms, and a print."""
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile, other = nl.load(a), nl.zeros(a.shape, a.dtype)
+    nisa.tensor_scalar(dst=other, data=tile[:, 0:8], op0=nl.add, operand0=tile[:, 0:1], op1=nl.multiply, operand1=2.0)
+    nisa.dma_compute(dst=other, srcs=[other, tile.reshape((8, 4, 2))], reduce_op=nl.add)
+    column = nl.zeros((1, 1), nl.int32)
+    register = nisa.register_alloc(column)
+    nisa.tensor_copy(other[:, column], tile[:, nl.ds(register, 1)])
+    nisa.tensor_copy(other[:, nl.ds(column, 2)], tile.ap([[8, 8], [1, 2]], scalar_offset=column, indirect_dim=1))
+    rows = nl.zeros((8, 1), nl.int32)
+    nisa.dma_copy(other, a.vector_select(0, rows))
+    nisa.affine_select(other, [[1, 8]], 0, 1, tile, 0.0)  # in the order of an older release
+    nl.device_print("other", other)
+    nisa.activation(dst=other, op=nl.exp, data=tile, bias=rows.view(nl.float32), scale=tile[:, 1:2])
+    nisa.dma_copy(out, other)
+    return out
+
+
+def touched(a: Any) -> Iterator[Access]:
+    yield a
+    if a.dynamic is not None:
+        yield from touched(a.dynamic.source)
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
+def test_a_program_holds_accesses_and_registers_only() -> None:
+    program = everything.compile(A).kernel
+    kinds = {type(each) for inst in program.instructions() for a in inst.accesses() for each in touched(a)}
+    assert kinds == {Access, VirtualRegister}
+
+
+@nki.jit
+def applied(a, use):
+    out = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    use(tile)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+SHOWN = r"NkiTensor tile float32\[8, 8\] in sbuf"
+
+
+def loops_on(tile):
+    while tile:
+        pass
+
+
+def compares(tile):
+    register = nisa.register_alloc(3)
+    assert not (register == tile) and not (register == None)  # noqa: E711, SIM201  # kernels write it
+    assert tile.ndim == 2 and tile.size == 64 and len(tile) == 8 and tile.name == "tile"
+    assert register == 3
+
+
+@pytest.mark.parametrize(
+    ("use", "error", "text"),
+    [
+        (lambda t: nisa.dma_compute(t, [t, 3], nl.add), ArgumentError, rf"srcs=\({SHOWN}, 3\) \(tuple\) is not"),
+        (lambda t: nisa.dma_compute(t, t, nl.add), TensorOperatorError, "iteration over tensor 'tile'"),
+        (lambda t: nisa.tensor_copy(t, t, engine=t), ArgumentError, rf"engine must be .*, not {SHOWN} \(NkiTensor\)"),
+        (lambda t: t[:, nl.ds(t, 2)], NkiError, r"index 'tile' \(8, 8\) into dimension 1"),
+        (lambda t: t[:, nl.ds(0, t)], NkiError, r"nl.ds\(0, NkiTensor tile"),
+        (lambda t: t[:, t:4], NkiError, "slice tile:4 of dimension 1"),
+        (lambda t: t.ap([[8, 8], [1, 8]], t), NkiError, "offset is tensor 'tile', no integer"),
+        (lambda t: t.vector_select(0, 3), NkiError, r"are 3 \(int\), not a tensor"),
+        (lambda t: nl.fori_loop(0, t, nl.load), NkiError, r"upper=tensor 'tile' \(8, 8\)"),
+        (loops_on, TensorOperatorError, "'tile' used as the condition of a loop"),
+        (compares, RegisterUseError, "Python's == on register"),
+    ],
+)  # fmt: skip
+def test_messages_name_the_tensor(use: Callable[[Any], Any], error: type[NkiError], text: str) -> None:
+    with pytest.raises(error, match=text):
+        applied.compile(A, use)
