@@ -419,10 +419,10 @@ def _items(hint: Any) -> tuple[type[Any], ...]:
 
 def _part(value: Any) -> Any:
     """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
-    if isinstance(value, Access):
-        return value.signature
     kind = cast("type[Any]", type(value))
-    return "#" if kind in (float, int) else None if value is None else kind
+    if kind is float or kind is int:  # asked first: most are numbers
+        return "#"
+    return value.signature if isinstance(value, Access) else None if value is None else kind
 
 
 def _integer(value: Any) -> Any:

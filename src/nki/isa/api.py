@@ -110,7 +110,9 @@ def _argument(f: Field) -> str:
     if f.symbol is not None and issubclass(f.symbol, Enum):
         return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
     value = f.name if f.role is None else f"getattr({f.name}, 'access', {f.name})"  # access_of, without the call
-    return f"plain({value})" if f.immediate or int in f.types else value
+    if f.immediate or int in f.types:
+        return f"{f.name} if {f.name} is None or type({f.name}) is float else plain({value})"
+    return value
 
 
 def mode(value: str) -> Any:
