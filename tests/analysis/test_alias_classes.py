@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from nki.analysis.access_pattern import MAX_RUNS, AxisPattern, ByteRanges, conservative_pattern
 from nki.analysis.alias_classes import alias_classes, axis_classes, boxes_of
 from nki.base.dtype import float32
+from nki.ir.access_overlap import may_overlap
 from nki.ir.types import Access, Buffer, Tensor
 from tests.analysis.byte_model import accesses, bytes_of
 
@@ -25,6 +26,7 @@ def test_accesses_share_a_class_if_and_only_if_they_share_a_byte(data):
     truth = [bytes_of(access) for access in seen]
     for i, j in combinations(range(len(seen)), 2):
         assert bool(sets[i] & sets[j]) == bool(truth[i] & truth[j]), (i, j)
+        assert may_overlap(seen[i], seen[j]) >= bool(sets[i] & sets[j]), (i, j)
 
 
 def test_interleaved_accesses_share_no_class():

@@ -20,6 +20,16 @@ def test_only_what_is_written_aliases_even_if_one_window_stands_in_two_fields() 
         assert aliases(inst) == ((0, 1, True),)
 
 
+def test_windows_that_interleave_share_no_memory() -> None:
+    tile = Tensor("tile", (128, 64), dtypes.float32, Buffer.sbuf)
+    even, odd, left = (
+        Access(tile, start, (128, 32), (64, step), tile.dtype) for start, step in ((0, 2), (1, 2), (0, 1))
+    )
+    for data, pairs in ((odd, ()), (left, ((0, 1, False),))):
+        inst = REGISTRY["tensor_scalar"](dst=even, data=data, op0=nl.add, operand0=1.0)  # type: ignore[call-arg]
+        assert aliases(inst) == pairs
+
+
 @nki.jit
 def left_alone(a):
     """Partitions 0 to 3 of a tile that nobody has filled are left out by the shuffle, and returned."""

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nki import target
 from nki.base.errors import NkiError, StructureError, TextError
 from nki.compiler import pipeline
+from nki.ir.loop import For, with_numbers
 from nki.ir.text.parser import parse
 
 TEXT = """
@@ -53,3 +56,13 @@ def test_what_is_refused(old: str, new: str, error: type[NkiError], why: str) ->
     assert old in TEXT
     with pytest.raises(error, match=why):
         accepted(TEXT.replace(old, new))
+
+
+def test_dense_numbers_of_statements_are_those_of_their_first_instructions() -> None:
+    core = parse(TEXT).core
+    (_, loop, _) = core.body
+    assert isinstance(loop, For)
+    assert [number for number, _ in with_numbers(core.body)] == [0, 1, 3]
+    assert [core.numbered[number] is inst for number, inst in with_numbers(loop.body, 1)] == [True, True]
+    empty = replace(loop, body=())
+    assert [number for number, _ in with_numbers((core.body[0], empty, loop, empty))] == [0, 1, 1, 3]

@@ -214,6 +214,14 @@ def test_lives() -> None:
     assert spans(program(*body)) == {"a": (0, 5), "b": (1, 6), "c": (2, 3), "d": (3, 5), "e": (5, 5)}
 
 
+def test_a_write_of_narrower_elements_does_not_begin_another_live_range() -> None:
+    """As many elements as the tile has, each half as wide: half of the bytes stay, and are read later."""
+    fixed = tile("fixed", address=(0, 0))
+    half = Access(fixed, 0, fixed.shape, (2 * fixed.free_size, 1), bfloat16)
+    assert spans(program(fill(fixed), Memset(half, 0.0), use(fixed))) == {"fixed": (0, 2)}
+    assert spans(program(fill(fixed), fill(fixed), use(fixed))) == {"fixed": (1, 2)}  # the second of two ranges
+
+
 def test_what_a_round_reads_first_is_of_the_round_before() -> None:
     carried, fresh, out = tile("carried"), tile("fresh"), tile("out")
     body = loop(fill(fresh), copy(out, carried), copy(carried, fresh), own=(carried, fresh))

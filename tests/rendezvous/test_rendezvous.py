@@ -94,3 +94,13 @@ def test_a_core_that_can_go_on_is_not_taken_for_deadlocked() -> None:
         return each.rank
 
     assert Turns[int](3).run([work] * 3) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cores_of_an_interleaving_may_share_instructions(seed: int) -> None:
+    """Each core arrives at the barrier itself: it is the core's queue that is in flight, not the instruction."""
+    (barrier, *_) = [i for i in ring(2).instructions() if isinstance(i, CoreBarrier)]
+    simulator = QueueSimulator(seed, 2)
+    executors = [executor.Reference(Memory(), each) for each in simulator.rendezvous.participants()]
+    simulator.run([(each, [barrier]) for each in executors])
+    assert [complete for _, complete in simulator.history].count(True) == 2

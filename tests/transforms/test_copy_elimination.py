@@ -104,6 +104,18 @@ def read_back(x):
     return result, other
 
 
+def side_by_side(x):
+    """Both halves are computed before either is stored: the windows of the output share no byte."""
+    result = out(128, 192)
+    a, b, c = tile(128, 192), tile(128, 96), tile(128, 96)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(b, a[:, 0:192:2], nl.add, 1.0)
+    nisa.tensor_scalar(c, a[:, 1:192:2], nl.add, 2.0)
+    nisa.dma_copy(result[:, 0:192:2], b)
+    nisa.dma_copy(result[:, 1:192:2], c)
+    return result
+
+
 def turned(x):
     """The input is seen in another shape; the tile's rows are pieces of the input's rows."""
     result = out(128, 3, 64)
@@ -134,6 +146,7 @@ CASES: list[tuple[Callable[..., Any], int]] = [
     (written_in_parts, 1),
     (interleaved, 2),
     (read_back, 4),
+    (side_by_side, 0),
     (turned, 0),
     (wide_stationary, 1),
 ]
@@ -148,3 +161,28 @@ def test_copies_go_and_results_stay(kernel: Callable[..., Any], left: int, monke
     found, expected = made(X), nki.simulate(made)(X)
     for one, two in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):
         assert np.array_equal(one.astype(np.float32), two.astype(np.float32), equal_nan=True)
+
+
+def over_the_other(x):
+    """Core 0 stores, after a barrier, what it computed before: over what core 1 stores in between."""
+    result = out(128, 192)
+    a = tile(128, 192)
+    if nl.program_id(0) == 0:
+        nisa.tensor_copy(a, loaded(x))
+        nisa.core_barrier(result, (0, 1))
+        nisa.dma_copy(result, a)
+    else:
+        nisa.dma_copy(result, loaded(x))
+        nisa.core_barrier(result, (0, 1))
+    return result
+
+
+def loaded(x):
+    a = tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    return a
+
+
+def test_no_store_moves_before_a_barrier() -> None:
+    bodies = [core.body for core in nki.jit(over_the_other)[2].compile(X).linked.cores]
+    assert [inst.mnemonic for inst in bodies[0]] == ["tensor_copy", "core_barrier", "dma_copy"]

@@ -20,6 +20,7 @@ from heapq import heappop, heappush
 from typing import cast
 
 from nki.analysis.definite_initialization import upward_exposed_reads
+from nki.ir.access_overlap import covers_tensor
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, instructions, touched
 from nki.ir.program import CoreProgram
@@ -150,7 +151,7 @@ def _split_at_definitions(core: CoreProgram, placed: _Ranges) -> list[LiveRange]
         count = sum(1 for _ in instructions([statement]))
         defined: set[Tensor] = set()
         if isinstance(statement, Inst):
-            defined = {a.tensor for a in statement.writes() if _defines(a)} - {a.tensor for a in statement.reads()}
+            defined = {a.tensor for a in statement.writes() if covers_tensor(a)} - {a.tensor for a in statement.reads()}
         for tensor in dict.fromkeys(access.tensor for access in touched(statement) if access.tensor in placed):
             of_tensor = ranges.setdefault(tensor, [])
             if not of_tensor or tensor in defined:
@@ -158,11 +159,6 @@ def _split_at_definitions(core: CoreProgram, placed: _Ranges) -> list[LiveRange]
             of_tensor[-1].last = point + count - 1
         point += count
     return [live for of_tensor in ranges.values() for live in of_tensor]
-
-
-def _defines(access: Access) -> bool:
-    """True if a write to ``access`` overwrites its whole tensor."""
-    return access.dynamic is None and access.size == access.tensor.elements and 0 not in access.strides
 
 
 def _first(live: LiveRange) -> int:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from numpy.typing import NDArray
@@ -26,7 +26,7 @@ from nki.frontend.syntax_rules import check
 from nki.ir.indirection.gather_offsets import lists
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
-from nki.ir.loop import Loop, changed
+from nki.ir.loop import Loop, Statement
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
 from nki.ir.types import Access, Tensor, is_element_indexed
@@ -47,10 +47,14 @@ _NO_MORE = object()
 
 @dataclass(slots=True)
 class _Rounds:
-    """A loop whose body is being recorded: the remaining rounds; ``runs`` is False if the loop has no round."""
+    """A loop whose body is being recorded: the remaining rounds; ``runs`` is False if the loop has no round.
+
+    ``body`` holds the statements that the remaining rounds execute for those recorded so far.
+    """
 
     left: Iterator[None]
     runs: bool
+    body: list[Statement] = field(default_factory=list[Statement])
 
 
 class _Execution(Observer):
@@ -76,8 +80,6 @@ class _Execution(Observer):
         self.wide = wide
         self.waiting = iter(arrays)
         self.loops: list[_Rounds] = []
-        self.decided: dict[int, list[Inst]] = {}
-        """By id of an instruction in a loop: the instructions that later rounds execute for it."""
 
     def allocated(self, tensor: Tensor) -> None:
         self.psum.declare(tensor)
@@ -120,7 +122,7 @@ class _Execution(Observer):
         if self.wide is not None:
             decided = [self.wide.inst(each) for each in decided]
         if self.loops:
-            self.decided[id(inst)] = decided
+            self.loops[-1].body += decided
         if not self.loops or self.loops[-1].runs:
             self.executor.run(decided)
 
@@ -133,10 +135,11 @@ class _Execution(Observer):
     def left(self, loop: Loop) -> None:
         self.psum.leave_loop(loop)
         rounds = self.loops.pop()
+        if self.loops:
+            self.loops[-1].body.append(replace(loop, body=tuple(rounds.body)))
         if rounds.runs:
-            body = changed(loop.body, lambda inst: self.decided[id(inst)])
             for _ in rounds.left:
-                self.executor.run(body)
+                self.executor.run(rounds.body)
 
     def unrolling(self, where: Where) -> None:
         if self.hazards is not None:

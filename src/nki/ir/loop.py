@@ -92,6 +92,18 @@ def instructions(body: Iterable[Statement]) -> Iterator[Inst]:
             yield from instructions(statement.body)
 
 
+def with_numbers(body: Iterable[Statement], first: int = 0) -> Iterator[tuple[int, Statement]]:
+    """The statements of ``body``, each with the dense number of its first instruction; ``first`` is that of the body.
+
+    A loop has the numbers of its body's instructions, all one behind the other. An empty loop has none: it comes with
+    the number of the next instruction.
+    """
+    number = first
+    for statement in body:
+        yield number, statement
+        number += 1 if isinstance(statement, Inst) else sum(1 for _ in instructions(statement.body))
+
+
 def loops(body: Iterable[Statement]) -> Iterator[Loop]:
     """All loops of ``body`` and in them, outer ones first."""
     for statement in body:

@@ -36,6 +36,10 @@ class Edge:
         return kind(message, fix=fix).at(where.span, where.stack)
 
 
+LocatedEdge = tuple[Edge, Path, Path]
+"""An edge with the loops around its consumer and around its producer."""
+
+
 def display_name(inst: Inst) -> str:
     """The name of ``inst`` in messages."""
     name = inst.user_name or inst.label
@@ -55,21 +59,22 @@ def with_loops(body: Iterable[Statement], around: Path = ()) -> Iterator[tuple[I
 def connect_requested(body: Iterable[Statement]) -> None:
     """Turn the edges that ``depends_on`` and ``no_reorder`` requested into labels and ``after``."""
     located = list(with_loops(body))
-    paths = {id(inst): path for inst, path in located}
-    edges: list[Edge] = []
-    for inst, _ in located:
+    paths = {id(inst): path for inst, path in located}  # requests name objects, of this kernel or of another one
+    edges: list[LocatedEdge] = []
+    for inst, path in located:
         for producer, where in inst.requested or ():
             assert isinstance(producer, Inst)
             edge = Edge(inst, producer, where)
-            if id(producer) not in paths:
+            producer_path = paths.get(id(producer))
+            if producer_path is None:
                 raise edge.error(
                     ScheduleNameError,
                     f"{display_name(inst)} depends on {display_name(producer)}, which is no instruction of this kernel",
                     "pass an instruction that the same run of the kernel has recorded",
                 )
-            edges.append(edge)
+            edges.append((edge, path, producer_path))
         inst.requested = None
-    _connect(edges, paths)
+    _connect(edges)
 
 
 def connect_names(body: Iterable[Statement], pairs: Pairs, where: Span | None) -> None:
@@ -77,20 +82,20 @@ def connect_names(body: Iterable[Statement], pairs: Pairs, where: Span | None) -
 
     Raises :class:`ScheduleNameError` for a name that no instruction has, or several have.
     """
-    located = list(with_loops(body))
-    by_name: dict[str, list[Inst]] = {}
-    for inst, _ in located:
+    by_name: dict[str, list[tuple[Inst, Path]]] = {}
+    for inst, path in with_loops(body):
         if name := inst.user_name:
-            by_name.setdefault(name, []).append(inst)
-    edges = [
-        Edge(_only(consumer, by_name, where), _only(producer, by_name, where))
-        for consumer, producers in pairs
-        for producer in producers
-    ]
-    _connect(edges, {id(inst): path for inst, path in located})
+            by_name.setdefault(name, []).append((inst, path))
+    edges: list[LocatedEdge] = []
+    for name, producers in pairs:
+        for producer_name in producers:
+            consumer, path = _only(name, by_name, where)
+            producer, producer_path = _only(producer_name, by_name, where)
+            edges.append((Edge(consumer, producer), path, producer_path))
+    _connect(edges)
 
 
-def _only(name: str, by_name: dict[str, list[Inst]], where: Span | None) -> Inst:
+def _only(name: str, by_name: dict[str, list[tuple[Inst, Path]]], where: Span | None) -> tuple[Inst, Path]:
     candidates = by_name.get(name, [])
     if len(candidates) == 1:
         return candidates[0]
@@ -99,18 +104,18 @@ def _only(name: str, by_name: dict[str, list[Inst]], where: Span | None) -> Inst
         message = f"the schedule names {name!r}, and no instruction of the kernel has that name"
         fix = f"did you mean {' or '.join(map(repr, near))}?" if near else f"pass name={name!r} to an instruction"
         raise ScheduleNameError(message, fix=fix, span=where)
-    lines = sorted({inst.where.span.line for inst in candidates if inst.where.span})
+    lines = sorted({inst.where.span.line for inst, _ in candidates if inst.where.span})
     raise ScheduleNameError(
         f"the schedule names {name!r}, which {len(candidates)} instructions have (line {', '.join(map(str, lines))})",
         fix=f'give each its own, such as name=f"{name}{{i}}" in a loop',
-        span=candidates[-1].where.span,
+        span=candidates[-1][0].where.span,
     )
 
 
-def _connect(edges: list[Edge], paths: dict[int, Path]) -> None:
-    labels = {inst.label for edge in edges for inst in (edge.consumer, edge.producer) if inst.label}
-    for edge in edges:
-        check_scope(edge, paths[id(edge.consumer)], paths[id(edge.producer)])
+def _connect(edges: list[LocatedEdge]) -> None:
+    labels = {inst.label for edge, _, _ in edges for inst in (edge.consumer, edge.producer) if inst.label}
+    for edge, path, producer_path in edges:
+        check_scope(edge, path, producer_path)
         if not edge.producer.label:
             edge.producer.label = _label(edge.producer, labels)
         if edge.producer.label not in edge.consumer.ordered_after:
@@ -147,24 +152,24 @@ def check_scope(edge: Edge, consumer: Path, producer: Path) -> None:
         )
 
 
-def edges(body: Iterable[Statement]) -> list[tuple[Edge, Path, Path]]:
-    """All edges below ``body``, each with the loops around its consumer and its producer.
+def edges(body: Iterable[Statement]) -> list[tuple[int, int, Edge]]:
+    """All edges below ``body``, each behind the dense numbers of its consumer and its producer.
 
     Raises :class:`StructureError` for labels that do not exist or are not unique.
     """
-    located = [(inst, path) for inst, path in with_loops(body) if inst.label or inst.ordered_after]
-    labelled: dict[str, tuple[Inst, Path]] = {}
+    located = [(n, inst, path) for n, (inst, path) in enumerate(with_loops(body)) if inst.label or inst.ordered_after]
+    labelled: dict[str, tuple[int, Inst, Path]] = {}
     fix = "compare with the output of `nki dump`"
-    for inst, path in located:
-        if inst.label and labelled.setdefault(inst.label, (inst, path))[0] is not inst:
+    for number, inst, path in located:
+        if inst.label and labelled.setdefault(inst.label, (number, inst, path))[0] != number:
             raise StructureError(f"two instructions have the label {inst.label!r}", fix=fix).at(inst.where.span)
-    result: list[tuple[Edge, Path, Path]] = []
-    for inst, path in located:
+    result: list[tuple[int, int, Edge]] = []
+    for number, inst, path in located:
         for label in inst.ordered_after:
             if label not in labelled:
                 raise StructureError(f"no instruction has the label {label!r}", fix=fix).at(inst.where.span)
-            producer, producer_path = labelled[label]
+            producer_number, producer, producer_path = labelled[label]
             edge = Edge(inst, producer)
             check_scope(edge, path, producer_path)
-            result.append((edge, path, producer_path))
+            result.append((number, producer_number, edge))
     return result

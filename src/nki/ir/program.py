@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Any
+from operator import attrgetter
+from typing import Any, cast
 
 from nki.base.errors import SharedTensorError
 from nki.base.version import version
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, instructions
+from nki.ir.loop import For, Statement, While, instructions
 from nki.ir.types import Buffer, Tensor, TensorSpec, TileAddress
 
 Placement = Mapping[Tensor, TileAddress]
 """The address of each tensor on chip."""
+_LOOPS = {For, While}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,17 +62,32 @@ class CoreProgram:
     tensors: tuple[Tensor, ...]
     placement: Placement = field(default_factory=dict[Tensor, TileAddress])
     _numbered: tuple[Inst, ...] | None = field(default=None, init=False, repr=False)
+    _has_edges: bool | None = field(default=None, init=False, repr=False)
 
     @property
     def numbered(self) -> tuple[Inst, ...]:
         """All instructions by their dense number: the position in program order, bodies of loops included."""
         if self._numbered is None:
-            self._numbered = tuple(instructions(self.body))
+            straight = _LOOPS.isdisjoint(map(type, self.body))
+            self._numbered = cast("tuple[Inst, ...]", self.body) if straight else tuple(instructions(self.body))
         return self._numbered
+
+    @property
+    def has_edges(self) -> bool:
+        """True if an instruction names others that are complete before it begins (:mod:`nki.ir.ordering`)."""
+        if self._has_edges is None:
+            self._has_edges = any(map(attrgetter("ordered_after"), self.numbered))
+        return self._has_edges
 
     def with_body(self, body: Sequence[Statement]) -> CoreProgram:
         """The same core with other instructions."""
         return replace(self, body=tuple(body))
+
+    def with_placement(self, placement: Placement) -> CoreProgram:
+        """The same core with other addresses."""
+        core = replace(self, placement=placement)
+        core._numbered, core._has_edges = self._numbered, self._has_edges
+        return core
 
     def instructions(self) -> Iterator[Inst]:
         """All instructions in program order, including those in the bodies of loops."""

@@ -234,14 +234,6 @@ class Access:
             self._signature = signature if dynamic is None else (*signature, dynamic.signature)
         return self._signature
 
-    def repeats(self) -> bool:
-        """True if two elements of the access are one element of the tensor; run-time indices count as different."""
-        if is_element_indexed(self):
-            return False
-        apart = is_row_indexed(self)
-        steps = sorted(((abs(s), n) for s, n in list(self.pattern())[apart:] if n > 1), reverse=True)
-        return any(step == 0 for step, _ in steps) or _meets(steps, 0, False)
-
     def one_place(self) -> bool:
         """True if all elements of a partition are one element of the tensor; a write leaves the last of them."""
         still = len(self.shape) > 1 and not any(self.strides[1:]) and self.free_elements > 1
@@ -274,19 +266,6 @@ class Access:
         dynamic = self.dynamic
         index = None if dynamic is None else (dynamic.kind, dynamic.step, dynamic.source._form())
         return (self.tensor.name, self.offset, self.shape, self.strides, self.dtype.name, index)
-
-
-def _meets(steps: list[tuple[int, int]], away: int, moved: bool) -> bool:
-    """True if steps, longest first, lead back from ``away`` elements, some of them taken (``moved``: before these)."""
-    if not steps:
-        return False
-    (step, count), rest = steps[0], steps[1:]
-    if not rest:
-        return moved and away % step == 0 and abs(away) // step < count
-    reach = sum(s * (n - 1) for s, n in rest)
-    least = max(1 - count, -((reach + away) // step)) if moved else 0  # the first step taken goes forward
-    most = min(count - 1, (reach - away) // step)
-    return any(_meets(rest, away + n * step, moved or n != 0) for n in range(least, most + 1))
 
 
 def is_row_indexed(access: Access) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, cast
 
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
+from nki.ir.access_overlap import repeats
 from nki.ir.instruction import Field, Inst
 from nki.ir.register import is_register
 from nki.ir.types import Access, is_element_indexed, is_row_indexed
@@ -88,7 +89,7 @@ def check_indexed(inst: Inst) -> None:
 def _check_written(inst: Inst) -> None:
     """Raise :class:`WriteOverlapError` if ``inst`` writes an element twice: the value that remains is undefined."""
     for written in inst.writes():
-        if written.repeats() and not (written.one_place() and written.partitions_apart()):
+        if repeats(written) and not (written.one_place() and written.partitions_apart()):
             raise WriteOverlapError(
                 f"{inst.mnemonic}: writes '{written.name}' through a view of shape {written.shape} with steps "
                 f"{written.strides}, which names an element more than once",

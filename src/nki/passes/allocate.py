@@ -10,7 +10,7 @@ accesses them allows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -55,7 +55,7 @@ class Allocate(CoreStage):
         if illegal is not None:
             inst, error = illegal
             raise error.at(inst.where.span, inst.where.stack)
-        return replace(core, placement=addresses)
+        return core.with_placement(addresses)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap."""

@@ -8,7 +8,8 @@ as far as the data allow. After this stage every instruction follows all instruc
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
@@ -18,19 +19,16 @@ from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.base import knobs
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, instructions
+from nki.ir.loop import Statement, instructions, with_numbers
 from nki.ir.ordering import Edge, display_name, edges
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access
+from nki.ir.types import Access, Tensor
 from nki.passes import reordering
 from nki.target.model import Target
 
-Level = dict[int, list[tuple[Statement, Statement, Edge]]]
-"""Edges between two statements of one body, by the id of its loop (0: the body of the core).
-
-Edges refer to statements by object, and statements compare by content: so this stage finds their numbers by id.
-"""
+Drawn = Sequence[tuple[int, int, Edge]]
+"""Edges that the program requests, behind the numbers of consumer and producer."""
 
 
 @dataclass(frozen=True)
@@ -45,14 +43,9 @@ class Order(CoreStage):
         Raises :class:`ScheduleCycleError` if no order obeys them; StructureError or ScheduleScopeError for illegal
         edges, which only the text form can contain.
         """
-        if not any(inst.ordered_after for inst in core.instructions()):
+        if not core.has_edges:
             return core
-        levels: Level = {}
-        for edge, consumer, producer in edges(core.body):
-            depth = len(producer)
-            inside = consumer[depth] if len(consumer) > depth else edge.consumer
-            levels.setdefault(id(producer[-1]) if producer else 0, []).append((inside, edge.producer, edge))
-        return core.with_body(_ordered(core, core.body, 0, levels))
+        return core.with_body(_ordered(core, core.body, 0, edges(core.body)))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Each core keeps its instructions, and each instruction follows those that its edges name.
@@ -66,14 +59,32 @@ class Order(CoreStage):
                 reordering.check_dependences(old, new)
 
 
-def _ordered(core: CoreProgram, body: Sequence[Statement], level: int, levels: Level) -> tuple[Statement, ...]:
-    """``body`` in an order that obeys the edges of this level, and the bodies of its loops likewise."""
-    drawn = levels.get(level, [])
-    number = {id(statement): i for i, statement in enumerate(body)}
-    if any(number[id(consumer)] < number[id(producer)] for consumer, producer, _ in drawn):
-        extra = [(number[id(consumer)], number[id(producer)], edge) for consumer, producer, edge in drawn]
-        body = [body[i] for i in _sorted(body, dependences(core, body), extra)]
-    return tuple(s if isinstance(s, Inst) else replace(s, body=_ordered(core, s.body, id(s), levels)) for s in body)
+def _ordered(core: CoreProgram, body: Sequence[Statement], first: int, drawn: Drawn) -> tuple[Statement, ...]:
+    """``body`` in an order that obeys the edges ``drawn``, and the bodies of its loops likewise.
+
+    ``first`` is the dense number of the first instruction. An edge connects two statements of the body, by their
+    position in it, or two instructions of one loop.
+    """
+    if not drawn:
+        return tuple(body)
+    starts = [number for number, _ in with_numbers(body, first)]
+    extra: list[tuple[int, int, Edge]] = []
+    inside: dict[int, list[tuple[int, int, Edge]]] = {}
+    for consumer, producer, edge in drawn:
+        one, two = bisect_right(starts, consumer) - 1, bisect_right(starts, producer) - 1
+        if one == two:
+            inside.setdefault(one, []).append((consumer, producer, edge))
+        else:
+            extra.append((one, two, edge))
+    order: Iterable[int] = range(len(body))
+    if any(consumer < producer for consumer, producer, _ in extra):
+        order = _sorted(body, dependences(core, body), extra)
+    statements = list(body)
+    for position, edges_inside in inside.items():
+        loop = statements[position]
+        assert not isinstance(loop, Inst)
+        statements[position] = replace(loop, body=_ordered(core, loop.body, starts[position], edges_inside))
+    return tuple(statements[position] for position in order)
 
 
 def dependences(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
@@ -99,8 +110,8 @@ class _Registers:
     """Dependences through the registers that loops use themselves, which no instruction's memory effects show."""
 
     def __init__(self) -> None:
-        self.writer: dict[int, int] = {}
-        self.readers: dict[int, set[int]] = {}
+        self.writer: dict[Tensor, int] = {}
+        self.readers: dict[Tensor, set[int]] = {}
 
     def step(self, number: int, statement: Statement) -> set[int]:
         producers: set[int] = set()
@@ -117,13 +128,13 @@ class _Registers:
         return producers - {number}
 
 
-def _registers(statement: Statement) -> tuple[set[int], set[int]]:
-    """The registers that a statement reads and writes, by id."""
+def _registers(statement: Statement) -> tuple[set[Tensor], set[Tensor]]:
+    """The registers that a statement reads and writes."""
     if isinstance(statement, Inst):
-        reads = {id(a.tensor) for a in statement.reads() if _is_scalar(a)}
-        return reads, {id(a.tensor) for a in statement.writes() if _is_scalar(a)}
-    reads = {id(a.tensor) for a in statement.reads()}
-    writes = {id(statement.register.tensor)}
+        reads = {a.tensor for a in statement.reads() if _is_scalar(a)}
+        return reads, {a.tensor for a in statement.writes() if _is_scalar(a)}
+    reads = {a.tensor for a in statement.reads()}
+    writes = {statement.register.tensor}
     for inner in statement.body:
         more_reads, more_writes = _registers(inner)
         reads |= more_reads

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import ClassVar
 
 import numpy as np
@@ -55,8 +56,9 @@ class Sync(CoreStage):
 
         The dependences and queues take as long as the stage itself: ``OPEN_NKI_CHECK_STAGES=1`` checks them.
         """
-        lost = [inst for inst in after.instructions() if not inst.queue]
-        assert not lost, f"sync left {lost} without a queue"
+        if not all(map(attrgetter("queue"), after.instructions())):
+            lost = [inst for inst in after.instructions() if not inst.queue]
+            raise AssertionError(f"sync left {lost[:3]} without a queue")
         if knobs.check_stages():
             check_waits(after)
 

@@ -29,11 +29,8 @@ class Rendezvous(ABC):
         """By sender, receiver and pipe: what was sent and not received yet."""
         self._arrivals: defaultdict[tuple[int, str], int] = defaultdict(int)
         """By core and tag: how many barriers it has come to."""
-        self.in_flight: dict[int, Ready] = {}
-        """Condition for an instruction that has arrived and is executed once more to complete, by its id.
-
-        Executors pass an instruction without its number; a core has at most one of each queue in flight.
-        """
+        self.resumes = False
+        """True while an instruction that has arrived before is executed once more, to complete."""
 
     @abstractmethod
     def wait(self, rank: int, inst: Inst, ready: Ready) -> None:
@@ -46,14 +43,14 @@ class Rendezvous(ABC):
     def exchange(self, rank: int, inst: Inst, value: T, to: int, source: int, pipe: int) -> T:
         """Send ``value`` from core ``rank`` to core ``to``; what core ``source`` sends to it through ``pipe``."""
         mailbox = self._mail[source, rank, pipe]
-        if id(inst) not in self.in_flight:
+        if not self.resumes:
             self._mail[rank, to, pipe].append(value)
         self.wait(rank, inst, lambda: bool(mailbox))
         return mailbox.popleft()
 
     def barrier(self, rank: int, inst: Inst, ranks: Sequence[int], tag: str) -> None:
         """Let core ``rank`` wait until all ``ranks`` have come as often as it has to barriers with this tag."""
-        if id(inst) not in self.in_flight:
+        if not self.resumes:
             self._arrivals[rank, tag] += 1
         arrivals = self._arrivals[rank, tag]
         self.wait(rank, inst, lambda: all(self._arrivals[other, tag] >= arrivals for other in ranks))

@@ -39,16 +39,19 @@ class Executor(Protocol):
 
 
 class _Blocked(Exception):  # no error: the instruction is in flight
-    """An instruction has come to a rendezvous; it is complete when it is executed once more."""
+    """An instruction has come to a rendezvous; once ``ready``, it is executed once more, and then complete."""
+
+    def __init__(self, ready: Ready) -> None:
+        super().__init__()
+        self.ready = ready
 
 
 class Interleaving(Rendezvous):
     """The rendezvous of cores whose queues the simulator runs: it never keeps an executor waiting."""
 
     def wait(self, rank: int, inst: Inst, ready: Ready) -> None:  # noqa: ARG002
-        if id(inst) not in self.in_flight:
-            self.in_flight[id(inst)] = ready
-            raise _Blocked
+        if not self.resumes:
+            raise _Blocked(ready)
 
 
 class _Core:
@@ -60,6 +63,8 @@ class _Core:
         self.random = random_
         self.queues: dict[str, deque[Inst]] = {}
         self.done: dict[str, int] = {}
+        self.in_flight: dict[str, Ready] = {}
+        """By queue whose head has come to a rendezvous: the condition on which the head completes."""
         self.priorities: dict[str, float] = {}
         """By queue: in strict order the lowest runs first."""
         self.weights: dict[str, float] = {}
@@ -124,7 +129,7 @@ class QueueSimulator:
 
     def _is_ready(self, core: _Core, queue: str) -> bool:
         head = core.queues[queue][0]
-        complete = self.rendezvous.in_flight.get(id(head))
+        complete = core.in_flight.get(queue)
         return complete() if complete is not None else all(core.done.get(q, 0) >= n for q, n in head.waits)
 
     def _is_delayed(self, core: _Core, queue: str) -> bool:
@@ -134,14 +139,14 @@ class QueueSimulator:
     def _step(self, core: _Core, queue: str) -> None:
         """Execute the head of ``queue``, or let it arrive at its rendezvous."""
         inst = core.queues[queue][0]
-        in_flight = self.rendezvous.in_flight
-        if id(inst) not in in_flight:
+        self.rendezvous.resumes = core.in_flight.pop(queue, None) is not None
+        if not self.rendezvous.resumes:
             self.history.append((inst, False))
         try:
             core.executor.execute(inst)
-        except _Blocked:
+        except _Blocked as blocked:
+            core.in_flight[queue] = blocked.ready
             return
-        in_flight.pop(id(inst), None)
         self.history.append((inst, True))
         core.done[queue] += 1
         core.queues[queue].popleft()
@@ -153,7 +158,7 @@ class QueueSimulator:
         for core in cores:
             for queue, line in core.queues.items():
                 head = f"{display_name(line[0])} on {queue}" + (f" of core {core.rank}" if several else "")
-                if id(line[0]) in self.rendezvous.in_flight:
+                if queue in core.in_flight:
                     waiting.append(f"{head} waits for another core")
                 for other, count in line[0].waits:
                     if core.done.get(other, 0) < count:

@@ -5,7 +5,7 @@ DMA are redundant there:
 
 - a tile whose only write is a copy of an input or a constant (which never change): its readers read the source;
 - a tile whose only reader is a copy to an output: its writers write the output, provided that one of them writes all
-  of the tile and that no other instruction touches the output in between.
+  of the tile, and that in between no other instruction touches these bytes of the output and no core waits for others.
 
 A copy that converts stays, and so does one whose access cannot be followed through the strides of the other side. What
 loops or run-time indices touch is not changed.
@@ -13,14 +13,16 @@ loops or run-time indices touch is not changed.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar
 
 from nki.base import knobs
+from nki.ir.access_overlap import covers_tensor, may_overlap
 from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, touched
+from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
@@ -60,10 +62,15 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     body: list[Statement | None] = list(core.body)
     uses: dict[Tensor, _Uses] = {}
     pinned: set[Tensor] = set()
+    barriers: list[int] = []
     for position, inst in enumerate(core.body):
         if not isinstance(inst, Inst):
+            if any(inner.effects.barrier is not None for inner in instructions(inst.body)):
+                barriers.append(position)
             pinned.update(access.tensor for access in touched(inst))
             continue
+        if inst.effects.barrier is not None:
+            barriers.append(position)
         pinned.update(index.tensor for index in inst.indexed_by())
         pinned.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
         for access in inst.reads():
@@ -79,8 +86,8 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
             continue
         if len(use.writes) == 1 and _forward_load(body, tensor, use, sources):
             continue
-        if len(use.reads) == 1:
-            _forward_store(body, tensor, use, outputs, uses)
+        if len(use.reads) == 1 and bisect_left(barriers, use.writes[0]) == bisect_left(barriers, use.reads[0]):
+            _forward_store(core, body, tensor, use, outputs, uses)
     return [statement for statement in body if statement is not None]
 
 
@@ -109,7 +116,12 @@ def _forward_load(body: list[Statement | None], tile: Tensor, use: _Uses, source
 
 
 def _forward_store(
-    body: list[Statement | None], tile: Tensor, use: _Uses, outputs: set[Tensor], uses: dict[Tensor, _Uses]
+    core: CoreProgram,
+    body: list[Statement | None],
+    tile: Tensor,
+    use: _Uses,
+    outputs: set[Tensor],
+    uses: dict[Tensor, _Uses],
 ) -> None:
     """Remove the store of ``tile`` if its writers can write the destination."""
     store = use.reads[0]
@@ -117,7 +129,11 @@ def _forward_store(
     if copy is None or not _moves_all(tile, copy.src, copy.dst) or copy.dst.tensor not in outputs:
         return
     target_uses = uses[copy.dst.tensor]
-    if any(use.writes[0] <= position < store for position in (*target_uses.writes, *target_uses.reads)):
+    if any(
+        _touches(core.body[position], copy.dst)
+        for positions in (target_uses.writes, target_uses.reads)
+        for position in positions[bisect_left(positions, use.writes[0]) : bisect_left(positions, store)]
+    ):
         return
     if not any(_fills(body[position], tile) for position in use.writes):
         return
@@ -125,9 +141,14 @@ def _forward_store(
         body[store] = None
 
 
+def _touches(inst: Statement, target: Access) -> bool:
+    """True if ``inst`` may read or write a byte of ``target``."""
+    return any(may_overlap(access, target) for access in touched(inst))
+
+
 def _fills(inst: Statement | None, tile: Tensor) -> bool:
-    """True if one write of ``inst`` covers all of ``tile``: an access writes no element twice."""
-    return isinstance(inst, Inst) and any(a.tensor is tile and a.size == tile.elements for a in inst.writes())
+    """True if one write of ``inst`` covers all of ``tile``."""
+    return isinstance(inst, Inst) and any(a.tensor is tile and covers_tensor(a) for a in inst.writes())
 
 
 def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, target: Access) -> bool:

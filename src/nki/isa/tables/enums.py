@@ -16,6 +16,8 @@ class engine(Enum):
     vector = 5
     sync = 6
 
+    __hash__ = object.__hash__  # members are single; that of Enum is a Python function, several times as slow
+
 
 class reduce_cmd(Enum):
     """Effect of an instruction on its engine's reduction registers."""

@@ -7,7 +7,7 @@ those stand behind the rows of the statements around it. Every operand is an add
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,7 +26,7 @@ from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
-from nki.ir.loop import Loop, Statement, While, touched
+from nki.ir.loop import Loop, Statement, While, touched, with_numbers
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
 from nki.ir.types import Access, Tensor
@@ -70,15 +70,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     several = len(program.cores) > 1
     shared = program.shared() if several else []
     unique: dict[Key, tuple[int, Inst]] = {}
-    numbers: dict[int, int] = {}  # by id: parts of an expansion are in no program, and have no number in one
-    for core in program.cores:
-        for part in _parts(core):
-            inst = layout.physical(part)
-            key = routine_key(inst)
-            entry = unique.get(key)
-            if entry is None:
-                entry = unique[key] = len(unique), inst
-            numbers[id(part)] = entry[0]
+    numbers = [[_routine_numbers(inst, layout, unique) for inst in core.numbered] for core in program.cores]
     compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress)
     scratch = max((routine.scratch for routine in compiled), default=0)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
@@ -87,9 +79,8 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     cores: list[LinkedCore] = []
     for rank, core in enumerate(program.cores):
         storage = Storage(core, program.signature, shared, layout, fills[rank])
-        table = _Table(
-            storage, compiled, numbers, fills[rank] - common, _Peers(rank, len(program.cores), storage.free_slot)
-        )
+        peers = _Peers(rank, len(program.cores), storage.free_slot)
+        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers)
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
         table.add_core(core, program.outputs)
         cores.append(table.finish(core, max(scratch, table.scratch), len(unique)))
@@ -99,6 +90,19 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
         offsets.append(size)
         size += aligned(tensor.nbytes)
     return LinkedProgram(cores, offsets, size)
+
+
+def _routine_numbers(inst: Inst, layout: Layout, unique: dict[Key, tuple[int, Inst]]) -> list[int]:
+    """The number of the routine of each part of ``inst``; ``unique`` holds the routines so far, and grows."""
+    numbers: list[int] = []
+    for part in (inst,) if inst.expansion is None else inst.expansion.parts:
+        physical = layout.physical(part)
+        key = routine_key(physical)
+        entry = unique.get(key)
+        if entry is None:
+            entry = unique[key] = len(unique), physical
+        numbers.append(entry[0])
+    return numbers
 
 
 def _parts(core: CoreProgram) -> list[Inst]:
@@ -125,14 +129,14 @@ class _Table:
         self,
         storage: Storage,
         routines: Sequence[Routine],
-        numbers: Mapping[int, int],
+        numbers: Sequence[Sequence[int]],
         fills: set[Tensor],
         peers: _Peers,
     ) -> None:
         self.storage = storage
         self.routines = routines
         self.numbers = numbers
-        """By id of an instruction, the number of its routine."""
+        """By dense number of an instruction, the number of the routine of each part."""
         self.fills = fills
         """Tensors that are still to be filled with poison before their first use."""
         self.peers = peers
@@ -142,8 +146,10 @@ class _Table:
         self.prologue = 0
         self.main_rows = 0
         self.scratch = 0
-        self.pending: list[tuple[Loop, int]] = []
-        """Loops whose bodies have no rows yet, and the index of the arguments that tell these."""
+        self.pending: list[tuple[int, Loop, int]] = []
+        """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, and the index of
+        the arguments that tell the rows.
+        """
 
     def finish(self, core: CoreProgram, scratch: int, routines: int) -> LinkedCore:
         """The finished table."""
@@ -163,17 +169,17 @@ class _Table:
         """Add all rows: first those of the statements of ``core``, then those of the bodies of loops."""
         for tensor in outputs:
             self.add_fill(tensor)
-        for statement in core.body:
+        for number, statement in with_numbers(core.body):
             if self.fills:
                 for access in touched(statement):
                     self.add_fill(access.tensor)
-            self.add_statement(statement)
+            self.add_statement(number, statement)
         self.main_rows = len(self.rows) // 2
         while self.pending:
-            loop, at = self.pending.pop(0)
+            start, loop, at = self.pending.pop(0)
             first = len(self.rows) // 2
-            for statement in loop.body:
-                self.add_statement(statement)
+            for number, statement in with_numbers(loop.body, start):
+                self.add_statement(number, statement)
             self.args[at : at + 2] = [first, len(self.rows) // 2 - first]
 
     def add_fill(self, tensor: Tensor) -> None:
@@ -197,21 +203,20 @@ class _Table:
         self.rows += [routine, len(self.args)]
         self.args += args
 
-    def add_statement(self, statement: Statement) -> None:
-        """Add the rows of a statement."""
+    def add_statement(self, number: int, statement: Statement) -> None:
+        """Add the rows of a statement, whose first instruction has that dense number."""
         if not isinstance(statement, Inst):
-            self.add_loop(statement)
+            self.add_loop(number, statement)
         elif self.peers.cores > 1 and (meeting := statement.as_barrier()) is not None:
             self.add_barrier(statement, meeting)
         elif statement.expansion is not None:
-            self.add_steps(statement.expansion)
+            self.add_steps(statement.expansion, [self.routines[n] for n in self.numbers[number]])
         else:
-            self.add_instruction(statement)
+            self.add_instruction(statement, self.routines[self.numbers[number][0]])
 
-    def add_instruction(self, inst: Inst) -> None:
+    def add_instruction(self, inst: Inst, routine: Routine) -> None:
         """Add the row of an instruction."""
         args = self.args
-        routine = self.routines[self.numbers[id(inst)]]
         self.rows.append(routine.address)
         self.rows.append(len(args))
         operands = inst.accesses()
@@ -225,15 +230,15 @@ class _Table:
             args.append(len(self.sites))
         args.extend(_bits(float(number)) for number in inst.immediates())
 
-    def add_steps(self, steps: GatherComputeScatter) -> None:
+    def add_steps(self, steps: GatherComputeScatter, part_routines: Sequence[Routine]) -> None:
         """Add the rows of an instruction on indirect views."""
         self.sites.append(steps.inst)
-        scratch = max(self.routines[self.numbers[id(part)]].scratch for part in steps.parts)
+        scratch = max(routine.scratch for routine in part_routines)
         rows = StepRows(steps, scratch, self.storage)
         self.scratch = max(self.scratch, rows.scratch)
         self.add_rows(rows.gather(len(self.sites)))
-        for part in steps.parts:
-            self.add_instruction(part)
+        for part, routine in zip(steps.parts, part_routines, strict=True):
+            self.add_instruction(part, routine)
         self.add_rows(rows.scatter())
 
     def add_rows(self, rows: Sequence[Row]) -> None:
@@ -250,8 +255,8 @@ class _Table:
         args = barrier.arguments(lines, lines + 1, tag, len(self.sites), rank, peers, cores)
         self.add_row(barrier.address(), args)
 
-    def add_loop(self, loop: Loop) -> None:
-        """Add the row of a loop, and note that its body has no rows yet."""
+    def add_loop(self, number: int, loop: Loop) -> None:
+        """Add the row of a loop, and note that its body, whose first instruction has that number, has no rows yet."""
         locate = self.storage.locate
         if isinstance(loop, While):
             args = [*locate(loop.register)]
@@ -266,7 +271,7 @@ class _Table:
                     self.args.append(bound)
             args.append(loop.step)
             routine = for_address()
-        self.pending.append((loop, len(self.args) + len(args)))
+        self.pending.append((number, loop, len(self.args) + len(args)))
         self.add_row(routine, [*args, 0, 0])
 
 

@@ -13,9 +13,10 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases, lower
 from nki.backend.cpu.loop_ir.printer import show_loops
+from nki.ir.access_overlap import may_overlap
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
-from nki.ir.types import Access, Role
+from nki.ir.types import Role
 from nki.numerics.jit import engine
 
 Progress = Callable[[int, int], None]
@@ -101,39 +102,8 @@ def aliases(inst: Inst) -> Aliases:
         if f.role not in (Role.OUT, Role.INOUT):
             continue
         for r, (_, source) in enumerate(operands):
-            if r != w and source.tensor is target.tensor and _overlap(target, source):
-                pairs.append((w, r, target.same_place(source)))
+            if r != w and source.tensor is target.tensor:
+                same = target.same_place(source)
+                if same or may_overlap(target, source):
+                    pairs.append((w, r, same))
     return tuple(pairs)
-
-
-def _overlap(one: Access, two: Access) -> bool:
-    """True if two accesses of one tensor may share an element, by their partitions and the bytes within these."""
-    if one.dynamic is not None or two.dynamic is not None:
-        return True
-    if one.buffer.is_hbm:
-        return _intersect(_span(one, 0, one.offset), _span(two, 0, two.offset))
-    first, second = divmod(one.offset, one.partition_step), divmod(two.offset, two.partition_step)
-    if first[0] > _last_partition(two, second[0]) or second[0] > _last_partition(one, first[0]):
-        return False
-    return _intersect(_span(one, 1, first[1]), _span(two, 1, second[1]))
-
-
-def _last_partition(access: Access, first: int) -> int:
-    """DMA may step over partitions."""
-    return first + (access.shape[0] - 1) * access.strides[0] // access.partition_step
-
-
-def _span(access: Access, dim: int, start: int) -> tuple[int, int]:
-    """The first and last byte that the dimensions from ``dim`` on touch, counted from element ``start``."""
-    low = high = start
-    for count, step in zip(access.shape[dim:], access.strides[dim:], strict=True):
-        if step > 0:
-            high += (count - 1) * step
-        else:
-            low += (count - 1) * step
-    size = access.dtype.itemsize
-    return low * size, high * size + size - 1
-
-
-def _intersect(one: tuple[int, int], two: tuple[int, int]) -> bool:
-    return one[0] <= two[1] and two[0] <= one[1]
