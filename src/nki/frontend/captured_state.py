@@ -6,6 +6,7 @@ A kernel is compiled with the values that these have, so whoever keeps compiled 
 from __future__ import annotations
 
 import ast
+import dis
 import functools
 import os
 import threading
@@ -61,7 +62,7 @@ class watching:  # noqa: N801  # used like a function
         reads: dict[tuple[int, str], Read] = {}
         for node, code, module, cells in scopes.values():
             self.watched.codes.append(code)
-            for key, read in _reads(node, module, dict(zip(code.co_freevars, cells, strict=True))):
+            for key, read in _reads(node, code, module, dict(zip(code.co_freevars, cells, strict=True))):
                 reads.setdefault(key, read)
         self.watched.reads.extend([*reads.values(), *_reached.files.values()])
         self.watched.files = bool(_reached.files)
@@ -89,16 +90,16 @@ def note_file(path: str) -> None:
 
 
 def _reads(
-    node: ast.AST, module: dict[str, Any], cells: dict[str, types.CellType]
+    node: ast.AST, code: types.CodeType, module: dict[str, Any], cells: dict[str, types.CellType]
 ) -> Iterator[tuple[tuple[int, str], Read]]:
     for path in _paths(node):
         name, *rest = path
         if name in cells:
             key, read = (id(cells[name]), ""), functools.partial(of_cell, cells[name])
-        elif name in module:
+        elif name in module and name in global_names(code):
             key, read = (id(module), name), functools.partial(module.get, name, ABSENT)
         else:
-            continue  # a local name or a built-in
+            continue  # a local name, perhaps with a namesake in the module, or a built-in
         value = read()
         if not (isinstance(value, types.ModuleType) or is_toolchain(value)):
             yield key, read
@@ -108,6 +109,17 @@ def _reads(
             read = functools.partial(getattr, value, name, ABSENT)
             yield (id(value), name), read
             value = read()
+
+
+@functools.lru_cache(maxsize=1024)
+def global_names(code: types.CodeType) -> frozenset[str]:
+    """The names that ``code``, and the functions defined in it, look up in their module or among the built-ins."""
+    names = {i.argval for i in dis.get_instructions(code) if i.opname in _LOOKUPS}
+    return frozenset(names).union(*[global_names(part) for part in code.co_consts if isinstance(part, types.CodeType)])
+
+
+_LOOKUPS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_FROM_DICT_OR_GLOBALS"})
+"""Python's instructions that look a name up in the module."""
 
 
 @functools.lru_cache(maxsize=1024)
@@ -134,4 +146,4 @@ def of_cell(cell: types.CellType) -> Any:
         return ABSENT
 
 
-__all__ = ["ABSENT", "Read", "Watched", "note", "note_file", "of_cell", "watching"]
+__all__ = ["ABSENT", "Read", "Watched", "global_names", "note", "note_file", "of_cell", "watching"]

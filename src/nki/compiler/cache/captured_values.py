@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import types
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from types import MethodType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import numpy as np
 
@@ -14,51 +16,47 @@ from nki.base.dtype import DType
 from nki.base.errors import KernelArgumentError
 from nki.base.toolchain import is_toolchain
 from nki.frontend.captured_state import ABSENT, Read
-from nki.frontend.objects import is_structure
+from nki.frontend.host_calls import is_users
 
-_DEEPEST = 32
+_DEEPEST: Final = 32
+_SCALARS: Final = frozenset({type(None), bool, int, str, bytes, complex, DType})
+_FROZEN: Final = (
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    property,
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    staticmethod,
+    classmethod,
+)
+"""Entries of a class that do not change without becoming another object, or whose change is not followed."""
 
 
-def constant_key(name: str, value: Any, depth: int = 0) -> Any:
-    """A hashable stand-in for the compile-time argument ``name``, equal only for arguments that compile alike.
+def constant_key(name: str, value: Any) -> Any:
+    """A hashable key of the compile-time argument ``name``, equal only for arguments that compile alike.
 
     Raises :class:`KernelArgumentError` for what cannot be compiled in.
     """
-    if depth > _DEEPEST:
+    kind = type(value)
+    if kind in _SCALARS:
+        return kind, value
+    if kind is float:
+        return kind, repr(value)
+    try:
+        return _Content().of(value, 0)
+    except _TooDeep:
         raise KernelArgumentError(
             f"argument '{name}' holds containers more than {_DEEPEST} deep, or itself", fix="pass flatter constants"
-        )
-    depth += 1
-    if value is None or isinstance(value, bool | int | float | str | Enum | DType):
-        return type(value), repr(value) if isinstance(value, float) else value
-    if isinstance(value, list | tuple):
-        items = cast("tuple[Any, ...]", value)
-        return type(items), tuple([constant_key(name, v, depth) for v in items])
-    if isinstance(value, Mapping):
-        pairs = cast("Mapping[Any, Any]", value)
-        return type(pairs), tuple(
-            [(constant_key(name, k, depth), constant_key(name, v, depth)) for k, v in pairs.items()]
-        )
-    if isinstance(value, np.generic):
-        number = cast("Any", value)
-        return type(number), number.item()
-    if isinstance(value, MethodType) and is_structure(value.__self__):
-        return Same(value.__func__), constant_key(name, value.__self__, depth)
-    if callable(value) and not is_structure(value):
-        return Same(value)
-    if hasattr(value, "__reduce__") and is_toolchain(type(value)):
-        return Same(value)
-    fields = getattr(value, "__dict__", None)
-    if fields is not None and not hasattr(value, "__array__"):
-        return type(value), constant_key(name, fields, depth)
-    kind = cast("type[Any]", type(value))
-    shown = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
-    raise KernelArgumentError(
-        f"argument '{name}' {'is' if depth == 1 else 'holds a value'} of type {shown}, which can neither be a tensor "
-        "of the call's framework nor a constant to compile in",
-        fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, lists, "
-        "tuples, dicts and plain objects of them",
-    )
+        ) from None
+    except _Opaque as opaque:
+        wrong = cast("type[Any]", type(opaque.value))
+        shown = wrong.__name__ if wrong.__module__ == "builtins" else f"{wrong.__module__}.{wrong.__name__}"
+        raise KernelArgumentError(
+            f"argument '{name}' {'is' if opaque.depth == 0 else 'holds a value'} of type {shown}, which can neither be "
+            "a tensor of the call's framework nor a constant to compile in",
+            fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, "
+            "lists, tuples, dicts and plain objects of them",
+        ) from None
 
 
 class Same:
@@ -74,14 +72,176 @@ class Same:
         return id(self.value)
 
 
+class _Opaque(Exception):
+    """A value whose content cannot be compared."""
+
+    def __init__(self, value: Any, depth: int) -> None:
+        self.value = value
+        self.depth = depth
+
+
+class _TooDeep(Exception):
+    """Containers in containers beyond the limit."""
+
+
+class _Content:
+    """Hashable contents of values; two are equal only if kernels compile alike with them.
+
+    An object counts with its attributes, in ``__dict__`` or in slots, and with those of its class; a function with its
+    code, defaults and attributes. With ``captured``, arrays count by their elements, an object that is met again by the
+    number of its first meeting, and any other value by identity; without, these raise :class:`_Opaque` or
+    :class:`_TooDeep`.
+    """
+
+    def __init__(self, *, captured: bool = False) -> None:
+        self.captured = captured
+        self.met: dict[int, tuple[int, Any]] = {}
+
+    def of(self, value: Any, depth: int) -> Any:
+        kind = cast("type[Any]", type(value))
+        if kind in _SCALARS:
+            return kind, value
+        if kind is float:
+            return kind, repr(value)
+        if isinstance(value, np.generic):
+            return kind, cast("np.generic", value).dtype.str, cast("np.generic", value).tobytes()
+        if isinstance(value, Enum):
+            return kind, value.name
+        if self.captured:
+            number, _ = self.met.setdefault(id(value), (len(self.met), value))  # kept alive: nothing else gets its id
+            if number != len(self.met) - 1:
+                return Same, number
+        elif depth > _DEEPEST:
+            raise _TooDeep
+        return self.compound(value, kind, depth + 1)
+
+    def compound(self, value: Any, kind: type[Any], depth: int) -> Any:
+        if isinstance(value, list | tuple):
+            items = [self.of(item, depth) for item in cast("tuple[Any, ...]", value)]
+            return kind, tuple(items), self.attributes(value, kind, depth)
+        if isinstance(value, Mapping):
+            pairs = cast("Mapping[Any, Any]", value).items()
+            parts = [(self.of(key, depth), self.of(item, depth)) for key, item in pairs]
+            return kind, tuple(parts), self.attributes(value, kind, depth)
+        if isinstance(value, types.MethodType):
+            return kind, self.of(value.__func__, depth), self.of(value.__self__, depth)
+        if isinstance(value, types.FunctionType):
+            return self.function(value, depth)
+        if isinstance(value, functools.partial):
+            whole = cast("functools.partial[Any]", value)
+            return kind, self.of(whole.func, depth), self.of(whole.args, depth), self.of(whole.keywords, depth)
+        if isinstance(value, type) or is_toolchain(kind) or not is_users(kind):
+            return self.foreign(value, kind, depth)
+        if hasattr(value, "__array__"):
+            return self.opaque(value, depth)
+        scalar = repr(value) if isinstance(value, int | float | str) else None
+        return kind, scalar, self.attributes(value, kind, depth)
+
+    def foreign(self, value: Any, kind: type[Any], depth: int) -> Any:
+        """The content of a class, or of an object of a type that is not the user's."""
+        if self.captured and kind is np.ndarray:
+            array = cast("np.ndarray[Any, Any]", value)
+            return array.dtype.str, array.shape, Same(value) if array.dtype.hasobject else array.tobytes()
+        if self.captured and isinstance(value, set | frozenset):
+            return kind, frozenset(self.of(item, depth) for item in cast("set[Any]", value))
+        if isinstance(value, types.SimpleNamespace):
+            return kind, self.of(vars(value), depth)
+        if callable(value) or (is_toolchain(kind) and not hasattr(value, "__array__")):
+            return Same(value)
+        if hasattr(value, "__dict__") and not hasattr(value, "__array__"):
+            return kind, self.of(vars(value), depth)
+        return self.opaque(value, depth)
+
+    def opaque(self, value: Any, depth: int) -> Any:
+        if self.captured:
+            return Same(value), getattr(value, "_version", None)  # PyTorch counts changes of a tensor's elements
+        raise _Opaque(value, depth - 1)
+
+    def function(self, fn: types.FunctionType, depth: int) -> Any:
+        if not is_users(fn):
+            return Same(fn)
+        variable = fn.__defaults__, fn.__kwdefaults__, fn.__dict__ or None
+        return (Same(fn), fn.__code__, *[self.in_captured(part, depth) if part else None for part in variable])
+
+    def attributes(self, value: Any, kind: type[Any], depth: int) -> Any:
+        """The content of an object's attributes, in ``__dict__`` and slots, and those of its class."""
+        if kind in (list, tuple, dict):
+            return None
+        own = getattr(value, "__dict__", None)
+        slots = [self.of(getattr(value, name, ABSENT), depth) for name in _slots(kind)]
+        return self.of(own, depth) if own else None, tuple(slots), self.of_class(kind, own or {}, depth)
+
+    def of_class(self, kind: type[Any], hidden: Mapping[str, Any], depth: int) -> Any:
+        """The content of a user's class as its objects see it: of attributes that are not ``hidden`` by their own."""
+        content: list[Any] = [Same(kind)]
+        for base in kind.__mro__:
+            if not _is_users_class(base):
+                continue
+            entries = vars(base)
+            content.append(_Entries(entries))
+            for name, part in entries.items():
+                if name not in hidden and not isinstance(part, _FROZEN) and not name.startswith("__"):
+                    content.append(self.in_captured(part, depth))
+        return tuple(content)
+
+    def in_captured(self, part: Any, depth: int) -> Any:
+        """The content of a value that belongs to the surroundings of an argument, not to the argument itself."""
+        before, self.captured = self.captured, True
+        try:
+            return self.of(part, depth)
+        finally:
+            self.captured = before
+
+
+class _Entries:
+    """The dictionary of a class at one time; equal for the same objects under the same names."""
+
+    __slots__ = ("_ids", "_kept")
+
+    def __init__(self, entries: Mapping[str, Any]) -> None:
+        self._kept = tuple(entries.values())  # so that no other object gets the id of one of them
+        self._ids = (tuple(entries), tuple(map(id, self._kept)))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Entries) and self._ids == other._ids
+
+    def __hash__(self) -> int:
+        return hash(self._ids)
+
+
+_slots_of: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
+
+
+def _slots(kind: type[Any]) -> tuple[str, ...]:
+    """The names of all slots of objects of this class."""
+    names = _slots_of.get(kind)
+    if names is None:
+        bases = [base for base in kind.__mro__ if _is_users_class(base)]
+        names = tuple(
+            name for base in bases for name, part in vars(base).items() if type(part) is types.MemberDescriptorType
+        )
+        _slots_of[kind] = names
+    return names
+
+
+_is_users_of: weakref.WeakKeyDictionary[type[Any], bool] = weakref.WeakKeyDictionary()
+
+
+def _is_users_class(kind: type[Any]) -> bool:
+    known = _is_users_of.get(kind)
+    if known is None:
+        known = _is_users_of[kind] = is_users(kind)
+    return known
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A value from outside that a kernel was compiled with: a way to read it again, and the value then."""
+    """A value from outside that a kernel was compiled with: a way to read it again, and the content then."""
 
     read: Callable[[], Any]
     value: Any
     key: Any
-    """None for what cannot change without becoming another object."""
+    """None for a number, a string and the like, which change only by becoming another object."""
 
 
 def seen(reads: Iterable[Read]) -> tuple[Seen, ...]:
@@ -101,19 +261,8 @@ def _unchanged(one: Seen, now: Any) -> bool:
 
 
 def _fixed(value: Any) -> bool:
-    return (
-        value is ABSENT
-        or value is None
-        or callable(value)
-        or isinstance(value, bool | int | float | str | Enum | DType)
-    )
+    return value is ABSENT or type(value) in _SCALARS or type(value) is float
 
 
 def _content(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        array = cast("np.ndarray[Any, Any]", value)
-        return array.dtype.str, array.shape, array.tobytes()
-    try:
-        return constant_key("", value)
-    except KernelArgumentError:
-        return Same(value)
+    return _Content(captured=True).of(value, 0)

@@ -25,7 +25,7 @@ from nki.base.toolchain import is_toolchain
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap
-from nki.frontend.captured_state import ABSENT, Read, of_cell
+from nki.frontend.captured_state import ABSENT, Read, global_names, of_cell
 from nki.frontend.dialect import dialect_of
 from nki.frontend.host_calls import is_users
 from nki.ir.ordering import Pairs
@@ -170,8 +170,9 @@ class _Walk:
             self.note(id(cell), "", functools.partial(of_cell, cell), value)
             self.put("cell", name, None if value is ABSENT else self.reference(value))
         module = fn.__globals__
+        looked_up = global_names(code)
         for name in sorted(names):
-            if name in module:
+            if name in module and name in looked_up:
                 self.note(id(module), name, functools.partial(module.get, name, ABSENT), module[name])
                 self.put("global", name, self.reference(module[name]))
             elif name in _EFFECTS and hasattr(builtins, name):

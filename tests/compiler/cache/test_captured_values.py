@@ -1,0 +1,180 @@
+"""A compiled kernel is used again only if everything that it was compiled with is as it was."""
+
+from __future__ import annotations
+
+import functools
+import types
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.compiler import pipeline
+from nki.compiler.cache.captured_values import constant_key, seen, unchanged
+
+X = np.ones((2, 4), np.float32)
+
+
+def scaled(a: Any, by: Any) -> Any:
+    tile = nl.load(a)
+    nisa.tensor_scalar(tile, tile, nl.multiply, by)
+    out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return out
+
+
+class Plain:
+    scale = 2.0
+
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+
+class ScaledList(list[Any]):
+    pass
+
+
+class Callable_:
+    def __init__(self, by: float) -> None:
+        self.by = by
+
+    def __call__(self, x: float) -> float:
+        return x * self.by
+
+
+@dataclass(slots=True)
+class Slotted:
+    scale: float = 2.0
+
+
+class Derived(Slotted):
+    pass
+
+
+def function() -> float:
+    return 1.0
+
+
+def with_list(items: list[int] = [1]) -> list[int]:  # noqa: B006  # the default that changes is what is tested
+    return items
+
+
+def replaced(fields: dict[str, Any], name: str, value: Any) -> None:
+    fields[name] = value
+
+
+CHANGES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
+    "attribute of a callable object": (Callable_(2.0), lambda c: setattr(c, "by", 3.0)),
+    "field in a slot": (Slotted(), lambda c: setattr(c, "scale", 3.0)),
+    "field in a slot of a base class": (Derived(), lambda c: setattr(c, "scale", 3.0)),
+    "field of an object in an object": (Plain(inner=Slotted()), lambda c: setattr(c.inner, "scale", 3.0)),
+    "attribute of the class": (
+        type("Own", (Plain,), {"__module__": __name__})(),
+        lambda c: setattr(type(c), "scale", 3),
+    ),
+    "method of the class": (
+        type("Own", (Plain,), {"__module__": __name__, "m": function})(),
+        lambda c: setattr(type(c), "m", with_list),
+    ),
+    "element of an array in a dict": ({"w": np.array([2.0])}, lambda d: d["w"].fill(3.0)),
+    "element of an array in an object": (Plain(w=np.array([2.0])), lambda c: c.w.fill(3.0)),
+    "attribute of a function": (types.FunctionType(function.__code__, globals()), lambda f: setattr(f, "scale", 3.0)),
+    "default of a function": (with_list, lambda f: f.__defaults__[0].append(2)),
+    "code of a function": (
+        types.FunctionType(function.__code__, globals()),
+        lambda f: setattr(f, "__code__", (lambda: 3.0).__code__),
+    ),
+    "attribute of a list": (ScaledList([1]), lambda c: setattr(c, "scale", 3.0)),
+    "argument of a partial": (functools.partial(function, d={"f": 2.0}), lambda p: replaced(p.keywords["d"], "f", 3.0)),
+    "object of a bound method": (Callable_(2.0).__call__, lambda m: setattr(m.__self__, "by", 3.0)),
+    "set": ({1, 2}, lambda s: s.add(3)),
+}
+
+
+@pytest.mark.parametrize("case", CHANGES)
+def test_a_change_is_noticed(case: str) -> None:
+    value, change = CHANGES[case]
+    before = seen([lambda: value])
+    assert unchanged(before)
+    change(value)
+    assert not unchanged(before)
+
+
+def test_a_value_that_holds_itself_can_change() -> None:
+    value = Plain(child=Plain(scale=1.0))
+    value.child.parent = value
+    before = seen([lambda: value])
+    assert unchanged(before)
+    value.child.scale = 2.0
+    assert not unchanged(before)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (np.float32(0.0), np.float32(-0.0)),
+        (0.0, -0.0),
+        (1, True),
+        (1, 1.0),
+        (Derived(2.0), Derived(3.0)),
+        (ScaledList([1]), [1]),
+        (Callable_(2.0), Callable_(3.0)),
+    ],
+    ids=repr,
+)
+def test_arguments_that_compile_differently(one: Any, other: Any) -> None:
+    assert constant_key("a", one) != constant_key("a", other)
+
+
+@pytest.mark.parametrize(
+    "make", [lambda: np.float32("nan"), lambda: float("nan"), lambda: Callable_(2.0), lambda: [1, (2,)]]
+)
+def test_arguments_that_compile_alike(make: Callable[[], Any]) -> None:
+    one, other = constant_key("a", make()), constant_key("a", make())
+    assert one == other and hash(one) == hash(other)
+
+
+factor = 2.0
+x = t = out = 1
+
+
+def test_variables_of_the_module_that_a_kernel_only_shadows(monkeypatch: pytest.MonkeyPatch) -> None:
+    compilations: list[str] = []
+    compile_ = pipeline.compile
+    monkeypatch.setattr(pipeline, "compile", lambda *a, **kw: compilations.append("") or compile_(*a, **kw))
+    monkeypatch.setenv("OPEN_NKI_CACHE_DISABLE", "1")
+
+    @nki.jit
+    def kernel(x: Any) -> Any:
+        t = nl.load(x)
+        nisa.tensor_scalar(t, t, nl.multiply, factor)
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, t)
+        return out
+
+    for number in range(4):
+        for name in ("x", "t", "out"):
+            monkeypatch.setitem(globals(), name, number)
+        assert kernel(X)[0, 0] == 2.0
+    assert len(compilations) == 1
+    monkeypatch.setitem(globals(), "factor", 5.0)
+    assert kernel(X)[0, 0] == 5.0 and len(compilations) == 2
+
+
+def test_a_kernel_sees_the_attribute_of_an_arguments_class() -> None:
+    class Model(Plain):
+        scale = 2.0
+
+    kernel, model = nki.jit(lambda_free), Model()
+    assert kernel(X, model)[0, 0] == 2.0
+    Model.scale = 3.0
+    assert kernel(X, model)[0, 0] == 3.0
+
+
+def lambda_free(a: Any, model: Any) -> Any:
+    return scaled(a, model.scale)
