@@ -200,7 +200,7 @@ class Kernel:
         """
         inputs = (self.func, specs, self.chosen_target(), self.grid, self.schedule)
         key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
-        if key is not None and (kept := compiled.load(key.digest)):
+        if key is not None and (kept := compiled.load(key.digest, specs, self.chosen_target())):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads

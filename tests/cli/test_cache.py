@@ -34,7 +34,7 @@ def kept(name: str, digit: int, age: float) -> None:
 def test_an_empty_cache(nki, folder: Path) -> None:
     assert nki("cache").out == f"0 entries, 0.0 of 512 MiB, in {folder}\n"
     assert nki("cache", "--json").out == "[]\n"
-    assert nki("cache", "--clear").out == "removed 0 entries\n"
+    assert nki("cache", "--clear").out == "removed 0 files\n"
     assert not folder.exists()
 
 
@@ -61,7 +61,7 @@ def test_removal(nki, folder: Path) -> None:
     (folder / "broken.klir").write_bytes(b"nothing")
     missing = nki("cache", "--clear", "tow")
     assert missing.code == 2 and "did you mean two?" in missing.err
-    assert nki("cache", "--clear", "two").out == "removed 2 entries\n"
+    assert nki("cache", "--clear", "two").out == "removed 2 files\n"
     assert [entry["kernel"] for entry in json.loads(nki("cache", "--json").out)] == ["one"]
     assert nki("cache", "--clear", "--json").out == '{"removed": 2}\n'
     assert list(folder.iterdir()) == []

@@ -1,4 +1,4 @@
-"""A folder of files that anyone may lose at any time: written whole or not at all, bounded in size, never an error."""
+"""Folders of files that anyone may lose at any time: written whole or not at all, bounded in size, never an error."""
 
 from __future__ import annotations
 
@@ -42,21 +42,30 @@ def read(path: Path) -> bytes | None:
     return data
 
 
-def files(folder: Path, suffix: str) -> list[tuple[Path, os.stat_result]]:
-    """The finished files in ``folder``, the one used last first; none where there is no folder."""
-    entries = [(path, status) for path, status in _all(folder) if path.suffix == suffix]
+def files(suffix: str, *folders: Path) -> list[tuple[Path, os.stat_result]]:
+    """The finished files in ``folders``, the one used last first; none where there is no folder."""
+    entries = [(path, status) for folder in folders for path, status in _all(folder) if path.suffix == suffix]
     return sorted(entries, key=lambda item: (-item[1].st_mtime_ns, item[0].name))
 
 
-def trim(folder: Path, suffix: str, limit: int) -> None:
-    """Remove what has not been used for longest until ``limit`` bytes are left, and what was never finished."""
+def use(path: Path) -> bool:
+    """Count the file as used now; False if there is none."""
+    try:
+        os.utime(path)
+    except OSError:
+        return path.exists()
+    return True
+
+
+def trim(suffix: str, limit: int, *folders: Path) -> None:
+    """Remove what has not been used for longest until ``limit`` bytes are left in all, and what was never finished."""
     total = 0
-    for path, status in files(folder, suffix):
+    for path, status in files(suffix, *folders):
         total += status.st_size
         if total > limit:
             remove(path)
-    for path, status in _all(folder):
-        if path.suffix == _PART and time.time() - status.st_mtime > _STALE:
+    for path, status in files(_PART, *folders):
+        if time.time() - status.st_mtime > _STALE:
             remove(path)
 
 

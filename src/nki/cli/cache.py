@@ -22,7 +22,7 @@ def command(options: argparse.Namespace) -> int:
     if kernel is not None and kernel not in (known := sorted({entry.kernel for entry in store.entries()})):
         raise UsageError(f"no kernel {kernel!r} is in the cache", nearest(kernel, known, "kernels in the cache"))
     removed = store.clear(kernel)
-    print(json.dumps({"removed": removed}) if options.json else f"removed {_entries(removed)}")
+    print(json.dumps({"removed": removed}) if options.json else f"removed {plural(removed, 'file')}")
     return 0
 
 
@@ -49,6 +49,11 @@ def _text(entries: list[Entry]) -> str:
         lines.append(f"  {e.path.name}  {plural(e.size, 'byte')}, used {_ago(e.age)}")
     total = sum(e.size for e in entries)
     limit = store.LIMIT >> 20
+    artifacts = store.artifacts()
+    if artifacts:
+        size = sum(size for _, size in artifacts)
+        total += size
+        lines.append(f"{plural(len(artifacts), 'artifact')} of graphs, {plural(size, 'byte')}, in {store.artifacts_folder()}")
     lines.append(f"{_entries(len(entries))}, {total / 2**20:.1f} of {limit} MiB, in {store.folder()}")
     return "\n".join(lines)
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
 from pathlib import Path
 
 from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
-from nki.base import files, knobs
+from nki.base import knobs
 from nki.compiler import pipeline
+from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
 from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
@@ -43,13 +42,9 @@ class Executable(native.Executable):
         self.kernel = kernel
 
     def artifact(self) -> Path:
-        """The file that holds this kernel, in the cache folder; written once, named by its content."""
-        data = artifact.dumps(self.kernel)
-        name = re.sub(r"\W", "_", self.name) + ("" if self.precise else "-float32")
-        path = knobs.cache_folder() / "klir" / f"{name}-{hashlib.sha256(data).hexdigest()[:20]}.klir"
-        if not path.exists():
-            files.write(path, data)
-        return path.absolute()
+        """The file that holds this kernel, in the cache folder; there is none if the folder cannot be written to."""
+        name = self.name if self.precise else f"{self.name}.float32"
+        return store.store_artifact(name, artifact.dumps(self.kernel)).absolute()
 
     @staticmethod
     def load(path: str | Path) -> Executable:

@@ -103,7 +103,13 @@ class FrameworkKernel(TensorMap):
         executable, _ = self.kernel.specialise(args, kwargs, self)
         text = self._configs.get(executable) if self.enable_cache else None
         if text is None:
-            text = self._configs[executable] = config_for(executable, self.kernel.grid, self.func_name).encode()
+            config = config_for(executable, self.kernel.grid, self.func_name)
+            if not Path(config.binary).is_file():
+                raise ArtifactError(
+                    f"{config.binary} cannot be written, so no other process could run the kernel",
+                    fix="set OPEN_NKI_CACHE to a folder that can be written to",
+                )
+            text = self._configs[executable] = config.encode()
         return text, [spec.name for spec in executable.inputs], [spec.name for spec in executable.outputs]
 
 

@@ -323,7 +323,7 @@ def test_the_folder_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     (tmp_path / "new.part").write_bytes(b"")
     (tmp_path / "mine.txt").write_bytes(bytes(1000))
     assert files.read(tmp_path / "1.klir") == bytes(100), "which makes it the newest"
-    files.trim(tmp_path, ".klir", 350)
+    files.trim(".klir", 350, tmp_path)
     assert {p.name for p in tmp_path.iterdir()} == {"1.klir", "5.klir", "4.klir", "new.part", "mine.txt"}
 
 

@@ -1,11 +1,14 @@
 """Compiled kernels on disk: the next process does not run their Python again.
 
-An entry is the kernel's artifact, a ``.klir`` file named by the kernel's fingerprint: data only, which is verified like
+``kernels`` holds an entry for each compilation, ``klir`` the artifacts that graphs of PyTorch and JAX name. An entry is the kernel's artifact, a ``.klir`` file named by the kernel's fingerprint: data only, which is verified like
 any artifact before it is used. If an entry or the folder is unusable, the kernel is compiled instead.
 """
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,17 +19,20 @@ from nki import target as targets
 from nki.base import files, gc_pause, knobs
 from nki.base.errors import NkiError
 from nki.base.source import Span
-from nki.base.warning import NkiDeprecationWarning, NkiWarning, Warned
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
 from nki.compiler import pipeline
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.types import TensorSpec
+from nki.target.model import Target
 
 SUFFIX: Final = ".klir"
 LIMIT: Final = 512 << 20
 """Limit on the bytes of all entries; the least recently used entries are removed first."""
 _ROUND: Final = LIMIT // 16
 """Bytes that a process may write before it checks the folder's size again."""
+
+_CATEGORIES: Final = {kind.__name__: kind for kind in (NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning)}
 
 _written = {"bytes": _ROUND}  # the first entry of a process looks
 
@@ -55,8 +61,16 @@ def folder() -> Path:
     return knobs.cache_folder() / "kernels"
 
 
-def load(digest: str) -> tuple[Program, list[Warned]] | None:
-    """The kernel under ``digest``, verified, and the warnings of its compilation; None if there is no entry."""
+def artifacts_folder() -> Path:
+    """The folder of the artifacts that graphs name."""
+    return knobs.cache_folder() / "klir"
+
+
+def load(digest: str, specs: Mapping[str, Any], target: Target) -> tuple[Program, list[Warned]] | None:
+    """The kernel under ``digest``, verified, and the warnings of its compilation; None if there is no entry.
+
+    An entry is removed unless it was written for ``digest`` and its inputs are the tensors among ``specs``.
+    """
     path = _path(digest)
     data = files.read(path)
     if data is None:
@@ -66,6 +80,8 @@ def load(digest: str) -> tuple[Program, list[Warned]] | None:
             program = artifact.loads(data, str(path))
             about = artifact.about(data)
             warned = [_warning(item) for item in about["warnings"]]
+            if about["digest"] != digest or not _fits(program, specs, target):
+                raise ValueError(f"{path} holds another kernel")
             program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
     except (NkiError, KeyError, TypeError, ValueError):
         files.remove(path)  # damaged, or not what this version writes
@@ -76,6 +92,7 @@ def load(digest: str) -> tuple[Program, list[Warned]] | None:
 def store(digest: str, program: Program, code: Any, arguments: Mapping[str, Any], warned: Iterable[Warned]) -> None:
     """Keep ``program``, the compiled kernel of the function with ``code``, if the folder can be written to."""
     about = {
+        "digest": digest,
         "kernel": program.name,
         "file": code.co_filename,
         "line": code.co_firstlineno,
@@ -83,7 +100,7 @@ def store(digest: str, program: Program, code: Any, arguments: Mapping[str, Any]
         "target": program.target,
         "instructions": program.size,
         "warnings": [
-            [w.span.file, w.span.line, w.message, issubclass(w.category, NkiDeprecationWarning)] for w in warned
+            [w.span.file, w.span.line, w.message, w.category.__name__] for w in warned
         ],
     }
     data = artifact.dumps(program, about)
@@ -91,23 +108,53 @@ def store(digest: str, program: Program, code: Any, arguments: Mapping[str, Any]
         files.write(_path(digest), data)
     except OSError:
         return
-    _written["bytes"] += len(data)
+    _count(len(data))
+
+
+def store_artifact(kernel: str, data: bytes) -> Path:
+    """The path of a file with ``data``, an artifact of ``kernel``; named by its content, so that it is written once.
+
+    There is no file if the folder cannot be written to.
+    """
+    path = artifacts_folder() / f"{_plain(kernel)}-{hashlib.sha256(data).hexdigest()[:20]}{SUFFIX}"
+    if not files.use(path):
+        with contextlib.suppress(OSError):
+            files.write(path, data)
+            _count(len(data))
+    return path
+
+
+def _count(written: int) -> None:
+    """Count written bytes, and trim the folders now and then."""
+    _written["bytes"] += written
     if _written["bytes"] > _ROUND:
         _written["bytes"] = 0
-        files.trim(folder(), SUFFIX, LIMIT)
+        files.trim(SUFFIX, LIMIT, folder(), artifacts_folder())
+
+
+def _plain(kernel: str) -> str:
+    """The name of a kernel as a part of a file's name."""
+    return re.sub(r"\W", "_", kernel)
 
 
 def entries() -> list[Entry]:
     """All entries, most recently used first; other files are ignored."""
-    candidates = (_entry(path, status.st_size, status.st_mtime) for path, status in files.files(folder(), SUFFIX))
+    candidates = (_entry(path, status.st_size, status.st_mtime) for path, status in files.files(SUFFIX, folder()))
     return [entry for entry in candidates if entry is not None]
 
 
+def artifacts() -> list[tuple[Path, int]]:
+    """Path and size of every artifact that was stored for a graph, most recently used first."""
+    return [(path, status.st_size) for path, status in files.files(SUFFIX, artifacts_folder())]
+
+
 def clear(kernel: str | None = None) -> int:
-    """Remove the entries of ``kernel`` (None: everything in the folder); the number of removed entries."""
-    paths = [path for path, _ in files.files(folder(), SUFFIX)]
+    """Remove the entries and artifacts of ``kernel`` (None: all files of the folders); the number of removed files."""
+    paths = [path for path, _ in files.files(SUFFIX, folder(), artifacts_folder())]
     if kernel is not None:
         paths = [entry.path for entry in entries() if entry.kernel == kernel]
+        prefix = f"{_plain(kernel)}-"
+        paths += [path for path, _ in artifacts() if path.name.startswith(prefix)]
     for path in paths:
         files.remove(path)
     return len(paths)
@@ -118,9 +165,14 @@ def _path(digest: str) -> Path:
 
 
 def _warning(item: Any) -> Warned:
-    file, line, message, deprecated = item
-    category = NkiDeprecationWarning if deprecated else NkiWarning
-    return Warned(Span(str(file), int(line)), str(message), category)
+    file, line, message, category = item
+    return Warned(Span(str(file), int(line)), str(message), _CATEGORIES[category])
+
+
+def _fits(program: Program, specs: Mapping[str, Any], target: Target) -> bool:
+    """True if ``program`` is for ``target`` and takes the tensors among ``specs``: native code trusts the pointers."""
+    expected = [(spec.shape, spec.dtype) for spec in specs.values() if isinstance(spec, TensorSpec)]
+    return program.target == target.name and expected == [(t.shape, t.dtype) for t in program.signature.inputs]
 
 
 def _shown(name: str, value: Any) -> str:
