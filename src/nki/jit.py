@@ -8,9 +8,9 @@ import inspect
 import os
 import threading
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from nki import target as targets
 from nki.base import knobs
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
+from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
 from nki.compiler import pipeline
 from nki.compiler.cache import store as compiled
@@ -76,6 +77,12 @@ def register_bridges(bridges: Iterable[Bridge]) -> None:
         _by_root.update(dict.fromkeys(bridge.roots or ("",), bridge))
 
 
+_MOST_KEPT: Final = 256
+"""Limit on the executables that a kernel keeps in memory; the least recently used one is dropped."""
+_VALUES: Final = 8
+"""Compilations for other values of numbers alone before a kernel warns."""
+
+
 class Kernel:
     """A function decorated with ``@nki.jit``.
 
@@ -98,6 +105,10 @@ class Kernel:
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
         self._executables: dict[Any, Executable] = {}
+        self._clock = 0
+        """Advances with each compilation; executables have the time of their last use."""
+        self._values: dict[Any, int] = {}
+        """The number of compilations by their key without numbers."""
         self._lock = threading.RLock()
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
@@ -173,12 +184,42 @@ class Kernel:
         arguments = self.bind(args, kwargs)
         key, tensors = self.key(arguments, adapter)
         executable = self._executables.get(key)
-        if executable is None or (executable.outside and not unchanged(executable.outside)):
-            with self._lock:
-                executable = self._executables.get(key)
-                if executable is None or not unchanged(executable.outside):
-                    executable = self._executables[key] = self._compile(arguments, adapter, pipeline.ignore)
+        if executable is not None and (not executable.outside or unchanged(executable.outside)):
+            executable.last_used = self._clock
+            return executable, tensors
+        with self._lock:
+            executable = self._executables.get(key)
+            if executable is None or not unchanged(executable.outside):
+                executable = self._compile(arguments, adapter, pipeline.ignore)
+                self._keep(key, executable, arguments)
         return executable, tensors
+
+    def _keep(self, key: tuple[Any, ...], executable: Executable, arguments: Mapping[str, Any]) -> None:
+        """Keep ``executable`` under ``key``, drop the least recently used one, and warn of too many values."""
+        if len(self._executables) >= _MOST_KEPT and key not in self._executables:
+            del self._executables[min(self._executables, key=lambda kept: self._executables[kept].last_used)]
+        self._executables[key] = executable
+        self._clock += 2
+        executable.last_used = self._clock - 1  # older than any that was used since
+        pattern = _without_numbers(key)
+        count = self._values[pattern] = self._values.get(pattern, 0) + 1
+        if pattern != key and count == _VALUES + 1:
+            self._warn_of_values([kept for kept in self._executables if _without_numbers(kept) == pattern], arguments)
+
+    def _warn_of_values(self, keys: Sequence[tuple[Any, ...]], arguments: Mapping[str, Any]) -> None:
+        columns = zip(arguments, zip(*[key[-len(arguments) :] for key in keys], strict=True), strict=True)
+        changing = {name: values for name, values in columns if len(set(values)) > 1}
+        if not changing:
+            return
+        name = ", ".join(changing)
+        values = ", ".join(str(value[1]) for value in next(iter(changing.values()))[-3:])
+        code = self.func.__code__
+        warn_at(
+            Span(code.co_filename, code.co_firstlineno),
+            f"kernel '{self.func.__name__}' was compiled {len(keys)} times for other values of '{name}' alone "
+            f"(…, {values}): a Python number is compiled in. Pass a number that changes from call to call as a tensor, "
+            "such as one of shape (128, 1), whose tile is an operand of tensor_scalar",
+        )
 
     def _compile(
         self,
@@ -235,10 +276,16 @@ class Kernel:
             adapter = adapter_for(args, kwargs)
             arguments = self.bind(args, kwargs)
             executable = self._compile(arguments, adapter, observe, progress)
-            self._executables[self.key(arguments, adapter)[0]] = executable
+            with self._lock:
+                self._keep(self.key(arguments, adapter)[0], executable, arguments)
         except NkiError as error:
             raise _strip_frames(error)  # noqa: B904  # its cause is settled
         return executable
+
+
+def _without_numbers(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``key`` with the numbers among the arguments replaced by their type."""
+    return tuple([part[0] if type(part) is tuple and part[0] in (float, int) else part for part in key])
 
 
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:

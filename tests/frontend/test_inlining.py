@@ -96,6 +96,11 @@ def test_what_a_kernel_reaches_is_rewritten(
     assert run(load(text + "\n"), trace) == [expected]
 
 
+def test_a_bound_method_of_an_extension_keeps_its_object(load: Load, trace: types.ModuleType) -> None:
+    module = load("def kernel(size): return size()\n")
+    assert compile_function(capture(module.kernel))(types.MethodType(len, [1, 2])) == 2
+
+
 def test_jit_objects_inside_a_kernel_run_their_function(load: Load, trace: types.ModuleType) -> None:
     exec(
         "import functools\n"

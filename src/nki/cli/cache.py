@@ -53,7 +53,9 @@ def _text(entries: list[Entry]) -> str:
     if artifacts:
         size = sum(size for _, size in artifacts)
         total += size
-        lines.append(f"{plural(len(artifacts), 'artifact')} of graphs, {plural(size, 'byte')}, in {store.artifacts_folder()}")
+        lines.append(
+            f"{plural(len(artifacts), 'artifact')} of graphs, {plural(size, 'byte')}, in {store.artifacts_folder()}"
+        )
     lines.append(f"{_entries(len(entries))}, {total / 2**20:.1f} of {limit} MiB, in {store.folder()}")
     return "\n".join(lines)
 

@@ -36,6 +36,9 @@ class Executable(native.Executable):
     outside: tuple[Seen, ...] = ()
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
+    last_used = 0
+    """The time of the last call, on its kernel's clock."""
+
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()
         super().__init__(lower(kernel), progress, layout)

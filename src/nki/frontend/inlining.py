@@ -85,8 +85,8 @@ class Inliner:
         """
         if isinstance(fn, types.FunctionType):
             return self.prepare(fn)(*args, **kwargs)
-        if isinstance(fn, types.MethodType) and isinstance(fn.__func__, types.FunctionType):
-            return self.prepare(fn.__func__)(fn.__self__, *args, **kwargs)
+        if isinstance(fn, types.MethodType):  # of a function, or of an extension module's callable
+            return self.invoke(fn.__func__, fn.__self__, *args, **kwargs)
         if isinstance(fn, functools.partial):
             return self.invoke(fn.func, *fn.args, *args, **{**fn.keywords, **kwargs})  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
         if isinstance(fn, type | types.BuiltinFunctionType):

@@ -341,7 +341,7 @@ def instruction(
 
     def declare(cls: type[C]) -> type[C]:
         missing = [part for part in ("rules", "semantics", "cost", "sample") if part not in cls.__dict__]
-        if not (cls.__doc__ or "").strip():
+        if not (cls.__doc__ or "").strip() and sys.flags.optimize < 2:  # python -OO drops docstrings
             missing.append("docstring")
         if not engines:
             missing.append("engines")

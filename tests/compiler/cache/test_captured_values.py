@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import sys
 import types
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -143,11 +145,11 @@ factor = 2.0
 x = t = out = 1
 
 
+@pytest.mark.usefixtures("without_disk")
 def test_variables_of_the_module_that_a_kernel_only_shadows(monkeypatch: pytest.MonkeyPatch) -> None:
     compilations: list[str] = []
     compile_ = pipeline.compile
     monkeypatch.setattr(pipeline, "compile", lambda *a, **kw: compilations.append("") or compile_(*a, **kw))
-    monkeypatch.setenv("OPEN_NKI_CACHE_DISABLE", "1")
 
     @nki.jit
     def kernel(x: Any) -> Any:
@@ -164,6 +166,43 @@ def test_variables_of_the_module_that_a_kernel_only_shadows(monkeypatch: pytest.
     assert len(compilations) == 1
     monkeypatch.setitem(globals(), "factor", 5.0)
     assert kernel(X)[0, 0] == 5.0 and len(compilations) == 2
+
+
+@pytest.fixture
+def without_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPEN_NKI_CACHE_DISABLE", "1")
+
+
+@pytest.mark.usefixtures("without_disk")
+def test_a_number_that_changes_often_is_warned_of_once() -> None:
+    kernel = nki.jit(scaled)
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        for number in range(12):
+            assert kernel(X, float(number))[0, 0] == number
+    (warning,) = given
+    assert warning.category is nki.NkiWarning and warning.lineno == scaled.__code__.co_firstlineno
+    assert "kernel 'scaled' was compiled 9 times for other values of 'by' alone (…, 6.0, 7.0, 8.0)" in str(
+        warning.message
+    )
+
+
+@pytest.mark.usefixtures("without_disk")
+def test_other_shapes_are_no_reason_to_warn() -> None:
+    kernel = nki.jit(scaled)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for number in range(1, 12):
+            kernel(np.ones((2, number), np.float32), 2.0)
+
+
+@pytest.mark.usefixtures("without_disk")
+def test_the_least_recently_used_executable_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = nki.jit(scaled)
+    monkeypatch.setattr(sys.modules[nki.Kernel.__module__], "_MOST_KEPT", 2)
+    for by in (1.0, 2.0, 1.0, 3.0):
+        kernel(X, by)
+    assert [key[-1][1] for key in kernel._executables] == ["1.0", "3.0"]
 
 
 def test_a_kernel_sees_the_attribute_of_an_arguments_class() -> None:

@@ -14,7 +14,10 @@ import msgpack
 import numpy as np
 import pytest
 
+from nki import target as targets
 from nki.base import files as files
+from nki.base.source import Span
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
 from nki.compiler.cache import store
 from nki.ir.text import artifact
 from tests.support.program_text import KERNEL as PROGRAM
@@ -247,6 +250,43 @@ def test_a_damaged_entry_is_made_anew(run: Run, folder: Path, damage: str) -> No
     assert run() == {"compiled": 1, "mean": 9.0, "warnings": [], "printed": []}
     assert run()["compiled"] == 0
     assert entries(folder) == [path]
+
+
+@pytest.mark.parametrize("sealed", [False, True], ids=["moved", "moved and sealed again"])
+def test_an_entry_of_another_call_is_not_used(run: Run, folder: Path, sealed: bool) -> None:
+    """Native code would read and write beyond the caller's arrays."""
+    run()
+    (small,) = entries(folder)
+    large = "kernels.scaled(np.zeros((64, 4096), np.float32))"
+    run(large)
+    (other,) = set(entries(folder)) - {small}
+    about = artifact.about(small.read_bytes())
+    moved = artifact.dumps(artifact.loads(other.read_bytes()), about) if sealed else other.read_bytes()
+    small.write_bytes(moved)
+    assert run()["compiled"] == 1 and run() == {"compiled": 0, "mean": 9.0, "warnings": [], "printed": []}
+
+
+@pytest.mark.parametrize("category", [NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning])
+def test_a_warning_keeps_its_category(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, category: type[NkiWarning]
+) -> None:
+    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
+    specs = {spec.name: spec for spec in PROGRAM.signature.input_specs()}
+    warned = Warned(Span("file.py", 3), "text", category)
+    store.store("0" * 64, PROGRAM, test_a_warning_keeps_its_category.__code__, specs, [warned])
+    loaded = store.load("0" * 64, specs, targets.find(PROGRAM.target))
+    assert loaded is not None and loaded[1] == [warned]
+
+
+def test_artifacts_of_graphs_count_and_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
+    paths = [store.store_artifact(name, bytes([size]) * size) for name, size in (("a", 100), ("b", 50), ("b", 60))]
+    assert sorted(store.artifacts()) == sorted(zip(paths, (100, 50, 60), strict=True))
+    os.utime(paths[0], (1, 1))
+    files.trim(store.SUFFIX, 150, store.folder(), store.artifacts_folder())
+    assert {path for path, _ in store.artifacts()} == set(paths[1:])
+    assert store.store_artifact("a", bytes([100]) * 100) == paths[0] and len(store.artifacts()) == 3
+    assert store.clear("b") == 2 and store.clear() == 1 and store.artifacts() == []
 
 
 def test_an_entry_breaks_no_rules(run: Run, folder: Path) -> None:

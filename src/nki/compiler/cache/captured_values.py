@@ -37,7 +37,7 @@ def constant_key(name: str, value: Any) -> Any:
 
     Raises :class:`KernelArgumentError` for what cannot be compiled in.
     """
-    kind = type(value)
+    kind = cast("type[Any]", type(value))
     if kind in _SCALARS:
         return kind, value
     if kind is float:

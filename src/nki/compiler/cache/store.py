@@ -1,7 +1,8 @@
 """Compiled kernels on disk: the next process does not run their Python again.
 
-``kernels`` holds an entry for each compilation, ``klir`` the artifacts that graphs of PyTorch and JAX name. An entry is the kernel's artifact, a ``.klir`` file named by the kernel's fingerprint: data only, which is verified like
-any artifact before it is used. If an entry or the folder is unusable, the kernel is compiled instead.
+``kernels`` holds an entry for each compilation, ``klir`` the artifacts that graphs of PyTorch and JAX name. An entry is
+the kernel's artifact, a ``.klir`` file named by the kernel's fingerprint: data only, which is verified like any
+artifact before it is used. If an entry or the folder is unusable, the kernel is compiled instead.
 """
 
 from __future__ import annotations
@@ -99,9 +100,7 @@ def store(digest: str, program: Program, code: Any, arguments: Mapping[str, Any]
         "arguments": [_shown(name, value) for name, value in arguments.items()],
         "target": program.target,
         "instructions": program.size,
-        "warnings": [
-            [w.span.file, w.span.line, w.message, w.category.__name__] for w in warned
-        ],
+        "warnings": [[w.span.file, w.span.line, w.message, w.category.__name__] for w in warned],
     }
     data = artifact.dumps(program, about)
     try:
