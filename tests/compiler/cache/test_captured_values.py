@@ -127,7 +127,7 @@ def test_a_value_that_holds_itself_can_change() -> None:
         (ScaledList([1]), [1]),
         (Callable_(2.0), Callable_(3.0)),
     ],
-    ids=repr,
+    ids=["numpy zero", "zero", "bool", "integer", "slots", "list", "callable"],
 )
 def test_arguments_that_compile_differently(one: Any, other: Any) -> None:
     assert constant_key("a", one) != constant_key("a", other)

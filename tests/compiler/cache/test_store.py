@@ -326,6 +326,7 @@ def test_an_entry_is_data_and_tells_nothing_else(run: Run, folder: Path) -> None
     data = path.read_bytes()
     fields = msgpack.unpackb(data, ext_hook=lambda *_: pytest.fail("an object"))
     assert set(fields) == {"format", "version", "compiler", "digest", "kernel", "about"}
+    assert fields["about"].pop("digest")[:40] == path.stem
     assert fields["about"] == {
         "kernel": "scaled",
         "file": str(folder / "kernels.py"),
