@@ -107,8 +107,8 @@ def _packed(name: str, element: Any) -> DType:
     """Four 8-bit, or four 4-bit, numbers in one word."""
     limits = cast("Any", ml_dtypes.finfo(element))
     word = np.dtype(f"u{limits.bits // 2}")
-    made = packed_dtypes.dtype(name, word)
-    return DType(name, "x", word.itemsize, made, False, float(limits.max), np.dtype(element))
+    packed = packed_dtypes.dtype(name, word)
+    return DType(name, "x", word.itemsize, packed, False, float(limits.max), np.dtype(element))
 
 
 bool_ = DType("bool", "b", 1, np.dtype(np.bool_), largest=1.0)

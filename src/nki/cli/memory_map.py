@@ -45,8 +45,8 @@ class MemoryMap:
     moment: int
     top: int
 
-    def place(self, life: LiveRange) -> TileAddress:
-        return self.core.placement[life.tensor]
+    def place(self, live: LiveRange) -> TileAddress:
+        return self.core.placement[live.tensor]
 
     def line(self, moment: int) -> str:
         """Source line of the instruction of that number, or the number."""
@@ -79,30 +79,30 @@ def maps(kernel: Program, target: Target) -> list[MemoryMap]:
         ranges = live_ranges(core, target)
         insts = list(core.numbered)
         for space in memory_spaces(target):
-            for part, its in _parts(core, space, ranges[Buffer[space.name]]):
-                need, moment = peak_pressure(its)
-                top = max(core.placement[life.tensor][1] + life.size for life in its)
-                result.append(MemoryMap(kernel, core, space, part, its, insts, need, moment, top))
+            for part, lives in _parts(core, space, ranges[Buffer[space.name]]):
+                need, moment = peak_pressure(lives)
+                top = max(core.placement[live.tensor][1] + live.size for live in lives)
+                result.append(MemoryMap(kernel, core, space, part, lives, insts, need, moment, top))
     return result
 
 
 def _parts(
-    core: CoreProgram, space: MemorySpace, its: list[LiveRange]
+    core: CoreProgram, space: MemorySpace, lives: list[LiveRange]
 ) -> Iterator[tuple[range | None, list[LiveRange]]]:
     """The partitions from one start of a tile to the next, with their tiles; all if every tile starts at 0."""
-    starts = sorted({0, *(core.placement[life.tensor][0] for life in its)})
+    starts = sorted({0, *(core.placement[live.tensor][0] for live in lives)})
     if len(starts) == 1:
         starts = []
     for first, end in pairwise([*starts, space.partitions]):
         here = [
-            life
-            for life in its
-            if core.placement[life.tensor][0] < end and core.placement[life.tensor][0] + life.tensor.shape[0] > first
+            live
+            for live in lives
+            if core.placement[live.tensor][0] < end and core.placement[live.tensor][0] + live.tensor.shape[0] > first
         ]
         if here:
             yield range(first, end), here
-    if not starts and its:
-        yield None, its
+    if not starts and lives:
+        yield None, lives
 
 
 def drawn(kernel: Program, target: Target, width: int) -> str:
@@ -115,7 +115,7 @@ def drawn(kernel: Program, target: Target, width: int) -> str:
 
 def _symbols(memory: MemoryMap) -> dict[int, str]:
     """A letter for each of the largest tensors, in the order of their beginning, by its number among the lives."""
-    weight = [(life.last - life.first + 1) * life.size for life in memory.lives]
+    weight = [(live.last - live.first + 1) * live.size for live in memory.lives]
     largest = sorted(range(len(weight)), key=lambda i: -weight[i])[: len(_SYMBOLS)]
     return dict(zip(sorted(largest), _SYMBOLS, strict=False))
 
@@ -131,10 +131,10 @@ def _grid(memory: MemoryMap, width: int) -> list[str]:
     most = np.zeros((rows, columns))
     shown = np.full((rows, columns), _EMPTY)
     letters = _symbols(memory)
-    for number, life in enumerate(memory.lives):
-        offset = memory.place(life)[1]
-        high = _shares(offset, offset + life.size, step, rows)
-        wide = _shares(life.first, life.last + 1, count / columns, columns)
+    for number, live in enumerate(memory.lives):
+        offset = memory.place(live)[1]
+        high = _shares(offset, offset + live.size, step, rows)
+        wide = _shares(live.first, live.last + 1, count / columns, columns)
         cover = np.outer(high, wide)
         wins = cover > most
         most[wins], shown[wins] = cover[wins], letters.get(number, _REST)
@@ -161,13 +161,13 @@ def _axis(memory: MemoryMap, columns: int) -> list[str]:
     return [f"{edge}+{ticks.ljust(columns, '-')}+", f"{edge} {labels.rstrip()}"]
 
 
-def described(memory: MemoryMap, life: LiveRange, room: int | None = None) -> str:
+def described(memory: MemoryMap, live: LiveRange, room: int | None = None) -> str:
     """A tensor in words: type, address and live range; a long name is shortened."""
-    tensor, (partition, offset) = life.tensor, memory.place(life)
+    tensor, (partition, offset) = live.tensor, memory.place(live)
     where = f"partition {partition}, byte " if partition else ""
     given = "" if tensor.address is None else ", given"
-    what = f" {tensor.shape} {tensor.dtype}: {life.size} bytes at {where}{offset}{given}, {memory.line(life.first)} to "
-    what += memory.line(life.last)
+    what = f" {tensor.shape} {tensor.dtype}: {live.size} bytes at {where}{offset}{given}, {memory.line(live.first)} to "
+    what += memory.line(live.last)
     left = len(tensor.name) if room is None else max(_NAME, room - len(what))
     return (tensor.name if len(tensor.name) <= left else tensor.name[: left - 1] + "…") + what
 
@@ -175,10 +175,10 @@ def described(memory: MemoryMap, life: LiveRange, room: int | None = None) -> st
 def _legend(memory: MemoryMap, width: int) -> list[str]:
     letters = _symbols(memory)
     lines: list[str] = []
-    for number, life in enumerate(memory.lives):
+    for number, live in enumerate(memory.lives):
         if number not in letters:
             continue
-        line = f"  {letters[number]} {described(memory, life, width - 4)}"
+        line = f"  {letters[number]} {described(memory, live, width - 4)}"
         lines.append(line if len(line) <= width else line[: width - 1] + "…")
     if len(memory.lives) > len(letters):
         lines.append(f"  {_REST} {len(memory.lives) - len(letters)} others, smaller or in use for a shorter time")

@@ -68,12 +68,12 @@ def _map(memory: MemoryMap) -> list[str]:
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="none" stroke="#888"/>',
     ]
     names: list[str] = []
-    for number, life in enumerate(memory.lives):
-        offset, name = memory.place(life)[1], life.tensor.name
-        x, y = life.first * across, _HEIGHT - (offset + life.size) * up
-        wide, high = (life.last + 1 - life.first) * across, life.size * up
+    for number, live in enumerate(memory.lives):
+        offset, name = memory.place(live)[1], live.tensor.name
+        x, y = live.first * across, _HEIGHT - (offset + live.size) * up
+        wide, high = (live.last + 1 - live.first) * across, live.size * up
         box = f'x="{x:.2f}" y="{y:.2f}" width="{wide:.2f}" height="{high:.2f}"'
-        told = escape(described(memory, life))
+        told = escape(described(memory, live))
         parts.append(
             f'<rect {box} fill="{_colour(number)}" stroke="#333" stroke-width="0.4"><title>{told}</title></rect>'
         )
@@ -147,10 +147,10 @@ def _table(memory: MemoryMap) -> str:
     names = ("", "tensor", "shape", "dtype", "bytes per partition", "first partition", "first byte", "from", "to")
     head = "<tr>" + "".join(f"<th>{name}</th>" for name in names) + "</tr>"
     rows: list[str] = []
-    for number, life in enumerate(memory.lives):
-        tensor, place = life.tensor, memory.place(life)
-        cells = [tensor.name, tensor.shape, tensor.dtype, life.size, *place]
-        cells += [memory.line(life.first), memory.line(life.last)]
+    for number, live in enumerate(memory.lives):
+        tensor, place = live.tensor, memory.place(live)
+        cells = [tensor.name, tensor.shape, tensor.dtype, live.size, *place]
+        cells += [memory.line(live.first), memory.line(live.last)]
         swatch = f'<td style="background:{_colour(number)}">&nbsp;</td>'
         rows.append(f"<tr>{swatch}" + "".join(f"<td>{escape(str(cell))}</td>" for cell in cells) + "</tr>")
     summary = escape(memory.summary().replace("\n", ", "))

@@ -51,10 +51,10 @@ def intrinsic(b: Builder, name: str, kind: ir.Type, args: list[Any]) -> Value:
     lanes = f"v{kind.count}" if isinstance(kind, ir.VectorType) else ""
     element = kind.element if isinstance(kind, ir.VectorType) else kind
     full = f"llvm.{name}.{lanes}{'f64' if element == ir.DoubleType() else 'f32'}"
-    found = b.module.globals.get(full)
-    if found is None:
-        found = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
-    return b.call(found, args)
+    function = b.module.globals.get(full)
+    if function is None:
+        function = ir.Function(b.module, ir.FunctionType(kind, [a.type for a in args]), full)
+    return b.call(function, args)
 
 
 def at_least(b: Builder, value: Value, bound: int | Value) -> Value:

@@ -144,11 +144,11 @@ def add_find(module: ir.Module, lanes: int) -> ir.Function:
         start.set(i64(0))
         with steps(b, turn, 1) as earlier:
             other = b.load(wanted.at(b, row, number(earlier)), typ=F32, align=4)
-            given = b.zext(b.load(out.at(b, row, number(earlier)), typ=I32, align=4), I64)
+            taken = b.zext(b.load(out.at(b, row, number(earlier)), typ=I32, align=4), I64)
             same = b.fcmp_ordered("==", value, other)
-            start.set(b.select(same, b.add(given, i64(1)), start.get()))
-        found = b.call(search, [source.at(b, row, i64(0)), columns, value, start.get()])
-        b.store(b.trunc(found, I32), out.at(b, row, number(turn)), align=4)
+            start.set(b.select(same, b.add(taken, i64(1)), start.get()))
+        position = b.call(search, [source.at(b, row, i64(0)), columns, value, start.get()])
+        b.store(b.trunc(position, I32), out.at(b, row, number(turn)), align=4)
     b.ret_void()
     return function
 

@@ -67,14 +67,14 @@ def _blocks(b: Builder, out: Matrix, source: Matrix, rows: Value, columns: Value
 def _gather(b: Builder, source: Matrix, row: Value, column: Value, first: int, width: int, pieces: int) -> Value:
     """The pieces at ``column`` of rows ``row + first``, ``row + first + width``, ..., side by side."""
     kind = ir.VectorType(source.element, width)
-    found = [
+    vectors = [
         b.load(source.at(b, b.add(row, i64(first + j * width)), column), typ=kind, align=source.element.width // 8)
         for j in range(pieces)
     ]
-    while len(found) > 1:
-        both = list(range(2 * found[0].type.count))
-        found = [_shuffle(b, left, right, both) for left, right in zip(found[::2], found[1::2], strict=True)]
-    return found[0]
+    while len(vectors) > 1:
+        both = list(range(2 * vectors[0].type.count))
+        vectors = [_shuffle(b, left, right, both) for left, right in zip(vectors[::2], vectors[1::2], strict=True)]
+    return vectors[0]
 
 
 def _transposed(b: Builder, vectors: list[Value], width: int) -> list[Value]:

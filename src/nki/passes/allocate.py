@@ -67,21 +67,21 @@ def _allocate(
     name: str, core: CoreProgram, space: MemorySpace, ranges: list[LiveRange], target: Target, check_overlap: bool
 ) -> dict[Tensor, TileAddress]:
     """The addresses of the tensors of one memory, in the order in which their live ranges begin."""
-    given: dict[Tensor, TileAddress] = {}
+    fixed: dict[Tensor, TileAddress] = {}
     for live in ranges:
         address = live.tensor.address or core.placement.get(live.tensor)
         if address is not None:
-            given[live.tensor] = address
-    pinned = [Pinned(live, *given[live.tensor]) for live in ranges if live.tensor in given]
+            fixed[live.tensor] = address
+    pinned = [Pinned(live, *fixed[live.tensor]) for live in ranges if live.tensor in fixed]
     _check_pinned(core, space, pinned, target, check_overlap)
-    free = [live for live in ranges if live.tensor not in given] if given else ranges
+    free = [live for live in ranges if live.tensor not in fixed] if fixed else ranges
     plan = pack(free, space.usable, pinned) if free else []
     if plan is None:
         plan = _allocate_side_by_side(core, space, free, pinned, target)
     if plan is None:
         raise diagnostics.out_of_memory(name, core, space, ranges, target)
     addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
-    return {live.tensor: given.get(live.tensor) or addresses[live.tensor] for live in ranges} if given else addresses
+    return {live.tensor: fixed.get(live.tensor) or addresses[live.tensor] for live in ranges} if fixed else addresses
 
 
 def _check_placement(core: CoreProgram) -> None:
@@ -157,13 +157,13 @@ def _allocate_side_by_side(
 ) -> list[TileAddress] | None:
     """Addresses at several start partitions; None where that does not help."""
     options = _start_partitions(core, free, target)
-    given = {pin.live.tensor: (pin.partition, pin.offset) for pin in pinned}
+    fixed = {pin.live.tensor: (pin.partition, pin.offset) for pin in pinned}
     while any(len(partitions) > 1 for partitions in options.values()):
         plan = first_fit(free, space.usable, pinned, [options[live.tensor] for live in free])
         if plan is None:
             return None
         addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
-        illegal = _first_illegal(core, {**given, **addresses}, target)
+        illegal = _first_illegal(core, {**fixed, **addresses}, target)
         if illegal is None:
             return plan
         for access in illegal[0].accesses():  # each tile alone could start there, but not all of them together
@@ -254,9 +254,9 @@ def _check_addresses(core: CoreProgram, target: Target, apart: bool) -> None:
         in_space = ranges[Buffer[space.name]]
         for live in in_space:
             address = core.placement.get(live.tensor)
-            name, given = live.tensor.name, live.tensor.address
+            name, fixed = live.tensor.name, live.tensor.address
             assert address is not None, f"allocate left '{name}' without a place"
-            legal = address == given or (given is None and _is_inside(space, live, address, target))
+            legal = address == fixed or (fixed is None and _is_inside(space, live, address, target))
             assert legal, f"'{name}' at {address}"
         if apart:
             assert _conflict(core, in_space, core.placement) is None, "allocate put two tiles in one place"

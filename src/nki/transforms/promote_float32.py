@@ -53,10 +53,10 @@ class Widening:
     def inst(self, inst: Inst) -> Inst:
         """``inst`` on what stands for its operands."""
         try:
-            found = {i: wide for i, a in enumerate(inst.accesses()) if (wide := self.access(a)) is not a}
+            widened = {i: wide for i, a in enumerate(inst.accesses()) if (wide := self.access(a)) is not a}
         except NkiError as error:
             raise error.at(inst.where.span, inst.where.stack) from None
-        return inst.with_operands(found) if found else inst
+        return inst.with_operands(widened) if widened else inst
 
     def kernel(self, kernel: Program) -> Program:
         """``kernel``, on all cores, with what stands for its tensors, and so without their places."""

@@ -30,15 +30,15 @@ def find(array: Array, wanted: Array, last_first: bool) -> Array:
 
     Each place is given away once. Among equal wanted elements the first (the last, if ``last_first``) comes first.
     """
-    found = np.full(wanted.shape, NOWHERE, np.uint32)
+    positions = np.full(wanted.shape, NOWHERE, np.uint32)
     order = range(EIGHT)[::-1] if last_first else range(EIGHT)
     with np.errstate(invalid="ignore"):
         for row in range(array.shape[0]):
-            given: dict[float, int] = {}
+            taken: dict[float, int] = {}
             for number in order:
                 value = float(wanted[row, number])
                 places = np.flatnonzero(array[row] == value)
-                count = given[value] = given.get(value, 0) + 1
+                count = taken[value] = taken.get(value, 0) + 1
                 if count <= len(places):
-                    found[row, number] = places[count - 1]
-    return found
+                    positions[row, number] = places[count - 1]
+    return positions

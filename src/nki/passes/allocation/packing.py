@@ -145,12 +145,14 @@ def _long_ranges(ranges: Sequence[LiveRange], turnover: float) -> list[bool]:
     if not turnover:
         return [True] * len(ranges)
     firsts = [live.first for live in ranges]
-    made = [0]  # bytes of the tensors made before each one
+    allocated = [0]  # bytes of the tensors before each one
     for live in ranges:
-        made.append(made[-1] + live.size)
-    if made[-1] < turnover:
+        allocated.append(allocated[-1] + live.size)
+    if allocated[-1] < turnover:
         return [False] * len(ranges)
-    return [made[bisect_left(firsts, live.last + 1)] - made[i + 1] >= turnover for i, live in enumerate(ranges)]
+    return [
+        allocated[bisect_left(firsts, live.last + 1)] - allocated[i + 1] >= turnover for i, live in enumerate(ranges)
+    ]
 
 
 def _linear_scan(
