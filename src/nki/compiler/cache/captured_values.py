@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import functools
 import types
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -167,22 +166,12 @@ class _Content:
         """The content of an object's attributes, in ``__dict__`` and slots, and those of its class."""
         if kind in (list, tuple, dict):
             return None
-        own = getattr(value, "__dict__", None)
-        slots = [self.of(getattr(value, name, ABSENT), depth) for name in _slots(kind)]
-        return self.of(own, depth) if own else None, tuple(slots), self.of_class(kind, own or {}, depth)
-
-    def of_class(self, kind: type[Any], hidden: Mapping[str, Any], depth: int) -> Any:
-        """The content of a user's class as its objects see it: of attributes that are not ``hidden`` by their own."""
-        content: list[Any] = [Same(kind)]
-        for base in kind.__mro__:
-            if not _is_users_class(base):
-                continue
-            entries = vars(base)
-            content.append(_Entries(entries))
-            for name, part in entries.items():
-                if name not in hidden and not isinstance(part, _FROZEN) and not name.startswith("__"):
-                    content.append(self.in_captured(part, depth))
-        return tuple(content)
+        class_ = _Class.of(kind)
+        own = cast("dict[str, Any]", getattr(value, "__dict__", _NONE))
+        fields = [(name, self.of(field, depth)) for name, field in own.items()] if own else ()
+        slots = [self.of(getattr(value, name, ABSENT), depth) for name in class_.slots]
+        shared = [self.in_captured(part, depth) for name, part in class_.variable if name not in own]
+        return tuple(fields), tuple(slots), class_, tuple(shared)
 
     def in_captured(self, part: Any, depth: int) -> Any:
         """The content of a value that belongs to the surroundings of an argument, not to the argument itself."""
@@ -193,45 +182,55 @@ class _Content:
             self.captured = before
 
 
-class _Entries:
-    """The dictionary of a class at one time; equal for the same objects under the same names."""
+_NONE: Final[dict[str, Any]] = {}
 
-    __slots__ = ("_ids", "_kept")
 
-    def __init__(self, entries: Mapping[str, Any]) -> None:
-        self._kept = tuple(entries.values())  # so that no other object gets the id of one of them
-        self._ids = (tuple(entries), tuple(map(id, self._kept)))
+class _Class:
+    """A class with its bases at one time, as far as they are the user's; equal for the same attributes.
+
+    ``slots`` are the names of the slots of its objects, ``variable`` the attributes whose content can change.
+    """
+
+    __slots__ = ("bases", "kept", "kind", "slots", "state", "variable")
+
+    def __init__(self, kind: type[Any]) -> None:
+        self.kind = kind
+        self.bases = tuple(base for base in kind.__mro__ if is_users(base))
+        entries = [entry for base in self.bases for entry in vars(base).items()]
+        self.kept = [part for _, part in entries]  # so that no other object gets the id of one of them
+        self.state = _state(self.bases)
+        self.slots = tuple(name for name, part in entries if type(part) is types.MemberDescriptorType)
+        self.variable = tuple(
+            (name, part)
+            for name, part in entries
+            if not (isinstance(part, _FROZEN) or _fixed(part) or name.startswith("__") or name == "_abc_impl")
+        )
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Entries) and self._ids == other._ids
+        return self is other or (isinstance(other, _Class) and self.kind is other.kind and self.state == other.state)
 
     def __hash__(self) -> int:
-        return hash(self._ids)
+        return hash(self.kind)
+
+    @staticmethod
+    def of(kind: type[Any]) -> _Class:
+        """The present state of the class."""
+        known = _classes.get(kind)
+        if known is None or known.state != _state(known.bases):
+            if len(_classes) >= _MOST_CLASSES:
+                _classes.clear()
+            known = _classes[kind] = _Class(kind)
+        return known
 
 
-_slots_of: weakref.WeakKeyDictionary[type[Any], tuple[str, ...]] = weakref.WeakKeyDictionary()
+_classes: dict[type[Any], _Class] = {}
+_MOST_CLASSES: Final = 1024
+"""Limit on the remembered classes, since programs can make any number of them."""
 
 
-def _slots(kind: type[Any]) -> tuple[str, ...]:
-    """The names of all slots of objects of this class."""
-    names = _slots_of.get(kind)
-    if names is None:
-        bases = [base for base in kind.__mro__ if _is_users_class(base)]
-        names = tuple(
-            name for base in bases for name, part in vars(base).items() if type(part) is types.MemberDescriptorType
-        )
-        _slots_of[kind] = names
-    return names
-
-
-_is_users_of: weakref.WeakKeyDictionary[type[Any], bool] = weakref.WeakKeyDictionary()
-
-
-def _is_users_class(kind: type[Any]) -> bool:
-    known = _is_users_of.get(kind)
-    if known is None:
-        known = _is_users_of[kind] = is_users(kind)
-    return known
+def _state(bases: tuple[type[Any], ...]) -> list[tuple[Any, ...]]:
+    """The names and the identities of everything in the dictionaries of classes."""
+    return [part for base in bases for part in (tuple(vars(base)), tuple(map(id, vars(base).values())))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +245,28 @@ class Seen:
 
 def seen(reads: Iterable[Read]) -> tuple[Seen, ...]:
     """The present value of each of ``reads``."""
-    return tuple(Seen(read, value := read(), None if _fixed(value) else _content(value)) for read in reads)
+    return tuple(Seen(read, value := read(), _key(value)) for read in reads)
+
+
+def _key(value: Any) -> Any:
+    if _fixed(value):
+        return None
+    if type(value) is types.FunctionType:
+        function = _PlainFunction(value.__code__, value.__defaults__)
+        if function.describes(value) and all(map(_fixed, value.__defaults__ or ())):
+            return function
+    return _content(value)
+
+
+class _PlainFunction(NamedTuple):
+    """A function whose attributes and defaults cannot change, unless it gets others."""
+
+    code: types.CodeType
+    defaults: tuple[Any, ...] | None
+
+    def describes(self, fn: types.FunctionType) -> bool:
+        same = fn.__code__ is self.code and fn.__defaults__ is self.defaults
+        return same and fn.__kwdefaults__ is None and not fn.__dict__
 
 
 def unchanged(values: tuple[Seen, ...]) -> bool:
@@ -255,9 +275,12 @@ def unchanged(values: tuple[Seen, ...]) -> bool:
 
 
 def _unchanged(one: Seen, now: Any) -> bool:
-    if one.key is None:
+    key = one.key
+    if type(key) is _PlainFunction:
+        return now is one.value and key.describes(now)
+    if key is None:
         return now is one.value or (_fixed(now) and _content(now) == _content(one.value))
-    return _content(now) == one.key
+    return _content(now) == key
 
 
 def _fixed(value: Any) -> bool:
