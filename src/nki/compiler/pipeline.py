@@ -8,6 +8,7 @@ from typing import Any
 
 from nki.base import gc_pause
 from nki.base.errors import StageError
+from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
 from nki.frontend.specialise import specialise
 from nki.frontend.syntax_rules import check
@@ -23,7 +24,7 @@ from nki.passes.sync import Sync
 from nki.passes.verify import Verify
 from nki.target.model import Target
 
-STAGES: tuple[Stage, ...] = (Verify(), Accumulate(), Order(), Allocate(), Schedule(), Sync())
+STAGES: tuple[Stage, ...] = (Verify(), Accumulate(), CheckHazards(), Order(), Allocate(), Schedule(), Sync())
 NATIVE_STOP = "allocate"
 """The last stage that native code needs: it runs instructions one after the other."""
 

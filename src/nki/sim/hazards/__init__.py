@@ -225,7 +225,13 @@ class Hazards(ExecutionObserver):
         undefined = np.asarray(undefined if undefined.ndim == access.ndim else undefined.any(axis=-1))
         if (exchange := inst.as_exchange()) is not None:  # a trial would need the other core
             self._record_sent(exchange, undefined, origin)
-            return
+        else:
+            self._propagate(inst, access, undefined, origin)
+
+    def _propagate(
+        self, inst: Inst, access: Access, undefined: NDArray[np.bool_], origin: NkiError | None
+    ) -> None:
+        """Find the results that depend on the ``undefined`` elements of ``access`` when the instruction has ended."""
         if self._trial is None:
             self._trial, self._origin = Trial(self._executor, inst), origin
         self._trial.reads(access, undefined)
@@ -319,7 +325,8 @@ class Hazards(ExecutionObserver):
     def _accumulates(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """A matmul adds to ``access``, where an accumulation group must have started."""
         if shadow.is_defined(access):
-            self._launch.psum_groups.accumulate(inst, access, shadow, self._time, self._executor.memory.window(access))
+            window = self._executor.memory.window(access)
+            self._launch.psum_groups.accumulate(inst, access, shadow, self._time, window)
             return
         times = shadow.times_of(access)
         if _is_overwritten(times).any() or not times.all():

@@ -40,13 +40,13 @@ class _AccessHistory:
         """Record a write of ``contents`` to ``access``."""
         last = byte_window(self.last_bytes, access)
         if self.writes.last:
-            before = _per_byte(self.writes.times_of(access) > 0, access)
+            before = per_byte(self.writes.times_of(access) > 0, access)
             byte_window(self.rewritten, access)[...] |= before & (last != contents)
         last[...] = contents
         self.writes.record(access, time)
 
 
-def _per_byte(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+def per_byte(chosen: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
     """``chosen``, entries of :meth:`AccessTimes.times_of` ``access``, for each byte of ``access``."""
     shape = (*access.shape, access.dtype.itemsize)
     entries = chosen.shape[-1] if chosen.ndim > access.ndim else 1
@@ -66,28 +66,28 @@ class CoreRaces:
         epoch = self._epoch.get((core, tensor), 0)
         self._epoch[core, tensor] = epoch + 1
         if self._epoch.get((1 - core, tensor), 0) > epoch:
-            self._compare(tensor, epoch)
+            self.compare(tensor, epoch)
 
     def finish(self) -> None:
         """All cores have ended. Raises if they have left different values."""
         for tensor, epoch in dict.fromkeys((tensor, epoch) for _, tensor, epoch in self._histories):
-            self._compare(tensor, epoch)
+            self.compare(tensor, epoch)
 
     def reads(self, core: int, inst: Inst, access: Access, time: int, contents: Callable[[], ByteArray]) -> None:
         """``core`` reads ``access``. Raises for bytes that the other core changes in the same epoch."""
-        own = self._own_history(core, access.tensor)
+        own = self.own_history(core, access.tensor)
         own.reads.record_read(access, time)
-        other = self._other_history(core, access.tensor)
+        other = self.other_history(core, access.tensor)
         if other is None or not other.writes.last:
             return
-        race = _per_byte(other.writes.times_of(access) > 0, access)
+        race = per_byte(other.writes.times_of(access) > 0, access)
         if race.any() and own.writes.last:
-            same = _per_byte(own.writes.times_of(access) > 0, access) & (
+            same = per_byte(own.writes.times_of(access) > 0, access) & (
                 byte_window(other.last_bytes, access) == contents()
             )
             race = race & ~(same & ~byte_window(other.rewritten, access))
         if race.any():
-            raise self._error(core, inst, access, other.writes, race, "is read", "wrote")
+            raise self.error(core, inst, access, other.writes, race, "is read", "wrote")
 
     def writes(
         self, core: int, inst: Inst, access: Access, time: int, changed: NDArray[np.bool_], now: ByteArray
@@ -96,30 +96,30 @@ class CoreRaces:
 
         Raises for changed bytes that the other core reads in the same epoch.
         """
-        self._own_history(core, access.tensor).write(access, now, time)
-        other = self._other_history(core, access.tensor)
+        self.own_history(core, access.tensor).write(access, now, time)
+        other = self.other_history(core, access.tensor)
         if other is not None and other.reads.last:
-            race = _per_byte(other.reads.times_of(access) > 0, access) & changed
+            race = per_byte(other.reads.times_of(access) > 0, access) & changed
             if race.any():
-                raise self._error(core, inst, access, other.reads, race, "is written", "read")
+                raise self.error(core, inst, access, other.reads, race, "is written", "read")
 
-    def _other_history(self, core: int, tensor: Tensor) -> _AccessHistory | None:
+    def other_history(self, core: int, tensor: Tensor) -> _AccessHistory | None:
         """Accesses of the other core to ``tensor`` in the epoch of ``core``."""
         return self._histories.get((1 - core, tensor, self._epoch.get((core, tensor), 0)))
 
-    def _own_history(self, core: int, tensor: Tensor) -> _AccessHistory:
+    def own_history(self, core: int, tensor: Tensor) -> _AccessHistory:
         key = (core, tensor, self._epoch.get((core, tensor), 0))
         if key not in self._histories:
             self._histories[key] = _AccessHistory(tensor)
         return self._histories[key]
 
-    def _compare(self, tensor: Tensor, epoch: int) -> None:
+    def compare(self, tensor: Tensor, epoch: int) -> None:
         """Raise if the cores have written different values to ``tensor`` in this epoch, which both have ended."""
         first, second = (self._histories.pop((core, tensor, epoch), None) for core in (0, 1))
         if first is None or second is None or not first.writes.last or not second.writes.last:
             return
         whole = Access.whole(tensor)
-        both = _per_byte(first.writes.times_of(whole) > 0, whole) & _per_byte(second.writes.times_of(whole) > 0, whole)
+        both = per_byte(first.writes.times_of(whole) > 0, whole) & per_byte(second.writes.times_of(whole) > 0, whole)
         differing = (
             (both.reshape(-1) & (first.last_bytes != second.last_bytes)).reshape(-1, tensor.dtype.itemsize).any(axis=-1)
         )
@@ -136,7 +136,7 @@ class CoreRaces:
             fix=_FIX,
         ).at(where.span, where.stack)
 
-    def _error(
+    def error(
         self, core: int, inst: Inst, access: Access, times: AccessTimes, race: NDArray[np.bool_], does: str, did: str
     ) -> NkiError:
         near = inst.where.span

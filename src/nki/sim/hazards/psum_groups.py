@@ -68,14 +68,16 @@ class PsumGroups:
         Raises AccumulationError if another engine has written numbers other than 0 there, on targets where a matmul
         does not add to those.
         """
-        assert shadow.reads is not None
-        single = shadow.single_time(access)
-        written: list[int] = [single] if single else np.unique(shadow.times_of(access)).tolist()
         if not self._target.matmul_accumulates_foreign_psum:
-            foreign = [t for t in written if not self._log.by_tensor_engine(t)]
+            foreign = [t for t in _times_written(access, shadow) if not self._log.by_tensor_engine(t)]
             if foreign:
                 self._foreign(inst, access, shadow, foreign[-1], window)
-        if shadow.reads.last > written[0]:
+        self.go_on(inst, access, shadow, time)
+
+    def go_on(self, inst: Inst, access: Access, shadow: PsumShadow, time: int) -> None:
+        """A matmul adds at ``time`` to ``access``: remember the elements that were read since they were written."""
+        assert shadow.reads is not None
+        if shadow.reads.last > _times_written(access, shadow)[0]:
             self._continue_after_read(inst, access, shadow, time)
 
     def _foreign(self, inst: Inst, access: Access, shadow: PsumShadow, time: int, window: NDArray[Any]) -> None:
@@ -149,6 +151,12 @@ class PsumGroups:
         if key not in self._warned and inst.where.span is not None:
             self._warned.add(key)
             warn_at(inst.where.span, f"{inst.mnemonic}: {text}")
+
+
+def _times_written(access: Access, shadow: PsumShadow) -> list[int]:
+    """The times at which elements of ``access`` were written last, in order."""
+    single = shadow.single_time(access)
+    return [single] if single else np.unique(shadow.times_of(access)).tolist()
 
 
 def _where(access: Access, shadow: PsumShadow, elements: NDArray[np.bool_]) -> str:

@@ -1,0 +1,382 @@
+"""Possible hazards: a quick search that tells if a program may read what nothing has written, lose sums, or race.
+
+The search sees only access patterns, mostly by dictionary look-ups: its cost is a small part of that of compiling. Its
+answer "no" is certain. After "yes" the program is replayed (:mod:`nki.sim.hazards.replay`), which decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.analysis.alias_classes import alias_classes, boxes_of
+from nki.base.dtype import uint32
+from nki.ir.instruction import Inst
+from nki.ir.loop import For, Loop, Statement
+from nki.ir.program import CoreProgram, Program
+from nki.ir.types import Access, Buffer, Tensor
+
+Question = tuple[AccessPattern, bool]
+"""A read pattern, and True if all of its bytes have to be written, False if some have to."""
+
+
+class _Written:
+    """The patterns of a tensor that a core writes, and the reads that equal none of them."""
+
+    __slots__ = ("anywhere", "asked", "patterns")
+
+    def __init__(self) -> None:
+        self.anywhere = False
+        """Any byte may be written: by the caller, or at a run-time index."""
+        self.patterns: dict[AccessPattern, None] = {}
+        self.asked: dict[Question, int] = {}
+        """Number of patterns that were written before the read."""
+
+
+class _Sum:
+    """The accumulation groups in one PSUM tensor: the time of the last write and the last read of each pattern."""
+
+    __slots__ = ("read", "read_otherwise", "written")
+
+    def __init__(self) -> None:
+        self.written: dict[AccessPattern, int] = {}
+        self.read: dict[AccessPattern, int] = {}
+        self.read_otherwise = 0
+        """Time of the last read of a pattern that was not written, or is known only at run time."""
+
+
+class _Shared:
+    """Accesses of each core to a tensor in shared memory: (number of barriers on it before, is a write, pattern)."""
+
+    __slots__ = ("events",)
+
+    def __init__(self, cores: int) -> None:
+        self.events: tuple[dict[tuple[int, bool, AccessPattern | None], None], ...] = tuple({} for _ in range(cores))
+
+
+class _Search:
+    """The search in one program."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.is_suspicious = False
+        self.coverage: dict[Any, bool] = {}
+        """Answers of :meth:`_answers`; equal tiles of unrolled loops have equal questions."""
+        self.shared: dict[Tensor, _Shared] = {}
+        self.meetings: list[list[Any]] = []
+        self.meets_in_loop = False
+        self.outputs: dict[Tensor, _Written] = {tensor: _Written() for tensor in program.outputs}
+
+    def run(self) -> bool:
+        """True if the program may have a hazard."""
+        for core in self.program.cores:
+            search = _CoreSearch(self, core)
+            search.body(core.body, certain=True)
+            search.finish()
+            if self.is_suspicious:
+                return True
+        for tensor, written in self.outputs.items():
+            if not _is_ready(tensor):
+                whole = Access.whole(tensor)
+                written.asked = {(pattern_of(whole), True): len(written.patterns)}
+                if not self.answers(tensor, written):
+                    return True
+        return bool(self.shared) and self._may_race() or self._may_deadlock()
+
+    def answers(self, tensor: Tensor, written: _Written) -> bool:
+        """True if every read in ``written.asked`` finds what it needs."""
+        if not written.asked or written.anywhere:
+            return True
+        key = (tensor.shape, tensor.dtype.itemsize, *written.patterns, None, *written.asked.items())
+        answer = self.coverage.get(key)
+        if answer is None:
+            answer = self.coverage[key] = _covers(tensor, written)
+        return answer
+
+    def _may_race(self) -> bool:
+        """True if a core may read bytes that the other core writes between the same two barriers, or no core before."""
+        if self.meets_in_loop:
+            return False  # the replay does not decide it either
+        return any(_races(tensor, shared) for tensor, shared in self.shared.items())
+
+    def _may_deadlock(self) -> bool:
+        if len(self.meetings) < 2 or self.meets_in_loop:
+            return False
+        return any(meetings != self.meetings[0] for meetings in self.meetings)
+
+
+class _CoreSearch:
+    """The search in the program of one core, in program order."""
+
+    def __init__(self, search: _Search, core: CoreProgram) -> None:
+        self.search = search
+        self.core = core
+        self.is_multicore = len(search.program.cores) > 1
+        self.readable: set[int] = set()
+        """Ids of the values whose reads need no question: accesses stay alive as long as their instructions."""
+        self.recorded: set[int] = set()
+        """Ids of the accesses whose writes are recorded."""
+        self.tensors: dict[Tensor, _Written] = {}
+        self.sums: dict[Tensor, _Sum] = {}
+        self.epochs: dict[Tensor, int] = {}
+        self.meetings: list[Any] = []
+        self.time = 0
+
+    def body(self, statements: Sequence[Statement], *, certain: bool) -> None:
+        """Visit statements; ``certain``: they run whatever the data are."""
+        readable, recorded = self.readable, self.recorded
+        for statement in statements:
+            if not isinstance(statement, Inst):
+                self.loop(statement, certain)
+                continue
+            values = statement.__dict__
+            for name in statement.read_names:
+                value = values[name]
+                if id(value) not in readable:
+                    self.read_operand(statement, value, certain)
+            for name in statement.write_names:
+                value = values[name]
+                if id(value) not in recorded:
+                    self.write_operand(statement, value, certain)
+            if statement.effects.external:
+                self.meet(statement)
+
+    def loop(self, loop: Loop, certain: bool) -> None:
+        for bound in loop.reads():
+            self.read(bound, certain, whole=True)
+        if isinstance(loop, For):
+            self.write(loop.register)
+        before = len(self.meetings)
+        self.body(loop.body, certain=certain and loop.runs())
+        self.search.meets_in_loop |= len(self.meetings) > before
+
+    def read_operand(self, inst: Inst, value: Any, certain: bool) -> None:
+        if isinstance(value, tuple):
+            for each in value:  # pyright: ignore[reportUnknownVariableType]
+                self.read_operand(inst, each, certain)
+        elif not isinstance(value, Access):
+            self.readable.add(id(value))
+        elif inst.effects.predicate is not None and value.tensor is inst.write_predicate().dst.tensor:
+            return  # may keep what it holds
+        elif value.tensor.buffer is Buffer.psum:
+            self.read_psum(inst, value, certain)
+        elif value.dynamic is not None:
+            self.read_dynamic(inst, value, certain)
+        elif self.is_multicore and value.tensor.buffer is Buffer.shared_hbm:
+            self.share(value, is_write=False, certain=certain)
+        else:
+            self.read(value, certain, whole=inst.effects.copy is not None)
+
+    def write_operand(self, inst: Inst, value: Any, certain: bool) -> None:
+        if isinstance(value, tuple):
+            for each in value:  # pyright: ignore[reportUnknownVariableType]
+                self.write_operand(inst, each, certain)
+        elif isinstance(value, Access):
+            tensor = value.tensor
+            if value.dynamic is not None:
+                self.read(value.dynamic.source, certain, whole=False)
+                self.state(tensor).anywhere = True
+            if tensor.buffer is Buffer.psum:
+                self.write_psum(inst, value, certain)
+            elif self.is_multicore and tensor.buffer is Buffer.shared_hbm:
+                self.share(value, is_write=True, certain=certain and not inst.may_leave_unwritten())
+            if value.dynamic is None:
+                self.write(value)
+
+    def read(self, access: Access, certain: bool, *, whole: bool) -> None:
+        """Ask if ``access`` is written, ``whole``: all of it; later, unless the answer is known."""
+        written = self.state(access.tensor)
+        pattern = pattern_of(access)
+        if not written.anywhere and pattern not in written.patterns:
+            if not certain:
+                return
+            written.asked.setdefault((pattern, whole), len(written.patterns))
+        self.readable.add(id(access))
+
+    def read_dynamic(self, inst: Inst, access: Access, certain: bool) -> None:
+        assert access.dynamic is not None
+        self.read(access.dynamic.source, certain, whole=False)
+        if inst.skips_out_of_bounds:
+            return
+        if self.is_multicore and access.tensor.buffer is Buffer.shared_hbm:
+            return
+        self.read(Access.whole(access.tensor), certain, whole=False)
+
+    def write(self, access: Access) -> None:
+        tensor = access.tensor
+        outputs = self.search.outputs
+        pattern = pattern_of(access)
+        self.state(tensor).patterns[pattern] = None
+        if tensor in outputs:
+            outputs[tensor].patterns[pattern] = None
+        if tensor.buffer is not Buffer.psum and not (self.is_multicore and tensor.buffer is Buffer.shared_hbm):
+            self.recorded.add(id(access))
+            self.readable.add(id(access))
+
+    def read_psum(self, inst: Inst, access: Access, certain: bool) -> None:
+        """Record a read of PSUM."""
+        if access.dynamic is not None:
+            self.read_dynamic(inst, access, certain)
+        else:
+            self.read(access, certain, whole=inst.effects.copy is not None)
+            self.readable.discard(id(access))
+        sums, pattern = self.sum_of(access.tensor), pattern_of(access)
+        self.time += 1
+        if pattern in sums.written and access.dynamic is None:
+            sums.read[pattern] = self.time
+        else:
+            sums.read_otherwise = self.time
+
+    def write_psum(self, inst: Inst, access: Access, certain: bool) -> None:
+        """Record a write to PSUM.
+
+        A sum that goes on needs a start, and no reader before; a new sum is not to overwrite one of a matmul that
+        nothing has read.
+        """
+        sums, pattern = self.sum_of(access.tensor), pattern_of(access)
+        self.time += 1
+        if access.dynamic is not None:
+            sums.read_otherwise = self.time  # what comes next overwrites no sum that nothing has read
+            return
+        if inst.effects.accumulation is None:
+            sums.read[pattern] = sums.written[pattern] = self.time  # the same holds of this pattern
+            return
+        if certain:
+            written, read = sums.written.get(pattern, 0), max(sums.read.get(pattern, 0), sums.read_otherwise)
+            if inst.accumulates:
+                self.read(access, certain, whole=True)
+                self.readable.discard(id(access))
+            if (read > written) if inst.accumulates else (written > read):
+                self.search.is_suspicious = True
+        sums.written[pattern] = self.time
+
+    def sum_of(self, tensor: Tensor) -> _Sum:
+        sums = self.sums.get(tensor)
+        if sums is None:
+            sums = self.sums[tensor] = _Sum()
+        return sums
+
+    def share(self, access: Access, *, is_write: bool, certain: bool) -> None:
+        """Record an access to shared memory."""
+        tensor = access.tensor
+        if not is_write and _is_ready(tensor) and tensor not in self.search.outputs:
+            self.readable.add(id(access))
+            return
+        shared = self.search.shared.get(tensor)
+        if shared is None:
+            shared = self.search.shared[tensor] = _Shared(len(self.search.program.cores))
+        if not is_write and not certain:
+            return
+        pattern = pattern_of(access) if access.dynamic is None and certain else None
+        shared.events[self.core.rank][self.epochs.get(tensor, 0), is_write, pattern] = None
+
+    def meet(self, inst: Inst) -> None:
+        """Record a barrier or an exchange."""
+        if (barrier := inst.as_barrier()) is not None and len(barrier.cores) > 1:
+            tensor = barrier.data.tensor
+            self.epochs[tensor] = self.epochs.get(tensor, 0) + 1
+            self.meetings.append((tensor, barrier.cores))
+        elif (exchange := inst.as_exchange()) is not None and exchange.to != self.core.rank:
+            pair = {self.core.rank, exchange.to, exchange.source}
+            self.meetings.append((frozenset(pair), exchange.pipe))
+
+    def state(self, tensor: Tensor) -> _Written:
+        written = self.tensors.get(tensor)
+        if written is None:
+            written = self.tensors[tensor] = _Written()
+            written.anywhere = _is_ready(tensor)
+        return written
+
+    def finish(self) -> None:
+        """Answer all questions about tensors of this core alone."""
+        search = self.search
+        search.meetings.append(self.meetings)
+        outputs = search.outputs
+        for tensor, written in self.tensors.items():
+            if written.anywhere and tensor in outputs:
+                outputs[tensor].anywhere = True
+            if written.asked and not search.answers(tensor, written):
+                search.is_suspicious = True
+                return
+
+
+def _is_ready(tensor: Tensor) -> bool:
+    """True if the tensor holds something before the kernel begins."""
+    if tensor.role == "input" or tensor.data is not None:
+        return True
+    return tensor.buffer is Buffer.register and tensor.dtype is uint32  # the generators of random numbers
+
+
+def _covers(tensor: Tensor, written: _Written) -> bool:
+    """True if each read in ``written.asked`` shares a byte with the writes before it, or has no other bytes."""
+    patterns = list(written.patterns)
+    if not patterns:
+        return False
+    questions = sorted(written.asked.items(), key=_position)
+    _, classes = alias_classes(boxes_of(tensor, [*patterns, *(pattern for (pattern, _), _ in questions)]))
+    defined, count = set[int](), 0
+    for ((_, whole), before), wanted in zip(questions, classes[len(patterns) :], strict=True):
+        for members in classes[count:before]:
+            defined.update(members.tolist())
+        count = max(count, before)
+        wanted = wanted.tolist()
+        if not (defined.issuperset(wanted) if whole else not defined.isdisjoint(wanted)):
+            return False
+    return True
+
+
+def _position(question: tuple[Question, int]) -> int:
+    return question[1]
+
+
+def _races(tensor: Tensor, shared: _Shared) -> bool:
+    """True if a core may read what the other writes in the same epoch and itself does not, or what nothing wrote."""
+    numbers: dict[AccessPattern, int] = {}
+    for _, _, pattern in (event for events in shared.events for event in events):
+        if pattern is not None:
+            numbers.setdefault(pattern, len(numbers))
+    if not any(not is_write for events in shared.events for _, is_write, _ in events) or not numbers:
+        return False
+    _, arrays = alias_classes(boxes_of(tensor, list(numbers)))
+    classes = {pattern: frozenset(arrays[number].tolist()) for pattern, number in numbers.items()}
+    return any(_reads_early(events, shared.events[1 - rank], classes, _is_ready(tensor))
+               for rank, events in enumerate(shared.events))  # fmt: skip
+
+
+def _reads_early(
+    own: Iterable[tuple[int, bool, AccessPattern | None]],
+    other: Iterable[tuple[int, bool, AccessPattern | None]],
+    classes: dict[AccessPattern, frozenset[int]],
+    ready: bool,
+) -> bool:
+    theirs: dict[int, set[int]] = {}
+    for epoch, is_write, pattern in other:
+        if is_write and pattern is None:
+            ready = True
+        elif is_write and pattern is not None:
+            theirs.setdefault(epoch, set()).update(classes[pattern])
+    defined, written, last, passed = set[int](), set[int](), 0, 0
+    for epoch, is_write, pattern in own:
+        if epoch > last:
+            written, last = set(), epoch
+        while passed < epoch:
+            defined |= theirs.get(passed, set())
+            passed += 1
+        if pattern is None:
+            ready = ready or is_write
+        elif is_write:
+            written |= classes[pattern]
+            defined |= classes[pattern]
+        else:
+            wanted = classes[pattern]
+            if not ready and defined.isdisjoint(wanted):
+                return True
+            if not (wanted - written).isdisjoint(theirs.get(epoch, ())):
+                return True
+    return False
+
+
+def may_have_hazards(program: Program) -> bool:
+    """True if a hazard of ``program`` may be certain; False if none is that does not depend on data."""
+    return _Search(program).run()
