@@ -96,12 +96,15 @@ class Kernel:
         grid: tuple[int, ...] = (),
         target: Target | None = None,
         schedule: Pairs = (),
+        check: bool = False,
     ) -> None:
         functools.update_wrapper(self, func)
         self.func = func
         self.grid = grid
         self.target = target
         self.schedule = schedule
+        self.check = check
+        """The first launch of each compiled kernel is checked; so it is with ``NKI_CHECK=1``."""
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
         self._executables: dict[Any, Executable] = {}
@@ -124,7 +127,7 @@ class Kernel:
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
         """
-        return Kernel(self.func, self.grid, self.target, (*self.schedule, *_pairs(edges)))
+        return Kernel(self.func, self.grid, self.target, (*self.schedule, *_pairs(edges)), self.check)
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
@@ -230,7 +233,9 @@ class Kernel:
     ) -> Executable:
         specs = self.specs(arguments, adapter)
         program, reads = self._program(specs, observe)
-        executable = compiler.executable.Executable(program, progress)
+        checks = self.check or knobs.check()
+        kind = compiler.executable.CheckedExecutable if checks else compiler.executable.Executable
+        executable = kind(program, progress)
         executable.outside = seen(reads)
         return executable
 
@@ -292,7 +297,7 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
     degrees = _grid(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
-        setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target, kernel.schedule))
+        setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check))
 
 
 def _pairs(edges: Any) -> Pairs:
@@ -374,11 +379,13 @@ for _opaque in (_bridge_of, _make_launched):
 def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Make a kernel of a function; use as ``@nki.jit``, ``@nki.jit(...)`` or ``nki.jit(fn)``.
 
+    ``check=True``: the simulator runs the first call of each compiled kernel too, with the same data; it raises the
+    errors of hazards (``docs/hazards.md``), and its bits are compared with those of native code.
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
     ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
     ``func`` is the name of ``fn`` in NKI 0.2.
     """
-    accepted = {"platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
+    accepted = {"check", "platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
     fn = options.pop("func", fn)
     if options.get("mode", "auto") != "auto":
         warnings.warn(
@@ -396,13 +403,14 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
             stacklevel=2,
         )
     target = targets.find(target) if target is not None else None
+    check = bool(options.get("check", False))
     if fn is None:
-        return functools.partial(_decorate, target)
-    return Kernel(_plain(fn), target=target)
+        return functools.partial(_decorate, target, check)
+    return _decorate(target, check, fn)
 
 
-def _decorate(target: Target | None, func: Callable[..., Any]) -> Kernel:
-    return Kernel(_plain(func), target=target)
+def _decorate(target: Target | None, check: bool, func: Callable[..., Any]) -> Kernel:
+    return Kernel(_plain(func), target=target, check=check)
 
 
 def _plain(func: Any) -> Callable[..., Any]:

@@ -59,8 +59,17 @@ CARETS_OF_THE_INTERPRETER = {"loop_condition_of_two", "register_in_if", "tensor_
 
 # What only the native path can meet: frameworks that trace a kernel.
 NATIVE = {"jax_no_derivative", "torch_batched", "torch_no_derivative"}
-# What only the simulator can meet: it sees the program run.
-EAGER = {case.stem for case in CASES if case.stem.startswith("hazard_")}
+# What only the simulator can meet: it sees the data, by which a result depends on a part of its operands or does not.
+EAGER = {
+    "hazard_compared_with_what_is_not_there",
+    "hazard_cores_write_one_place",
+    "hazard_gather_beyond_the_tile",
+    "hazard_sum_on_another_engines_numbers",
+    "hazard_sum_over_what_is_not_there",
+    "hazard_tile_loaded_in_part",
+}
+# The compiler refuses all addresses that collide, with NKI-BU005.
+EAGER |= {"hazard_clobbered_tile", "hazard_tile_overwritten_by_its_reader"}
 # The first Python that can read the program of a case.
 SINCE = {"generic_function": (3, 12)}
 

@@ -166,7 +166,7 @@ class _CoreSearch:
         elif self.is_multicore and value.tensor.buffer is Buffer.shared_hbm:
             self.share(value, is_write=False, certain=certain)
         else:
-            self.read(value, certain, whole=inst.effects.copy is not None)
+            self.read(value, certain, whole=_moves(inst))
 
     def write_operand(self, inst: Inst, value: Any, certain: bool) -> None:
         if isinstance(value, tuple):
@@ -175,7 +175,7 @@ class _CoreSearch:
         elif isinstance(value, Access):
             tensor = value.tensor
             if value.dynamic is not None:
-                self.read(value.dynamic.source, certain, whole=False)
+                self.read(value.dynamic.source, certain, whole=True)
                 self.state(tensor).anywhere = True
             if tensor.buffer is Buffer.psum:
                 self.write_psum(inst, value, certain)
@@ -196,7 +196,7 @@ class _CoreSearch:
 
     def read_dynamic(self, inst: Inst, access: Access, certain: bool) -> None:
         assert access.dynamic is not None
-        self.read(access.dynamic.source, certain, whole=False)
+        self.read(access.dynamic.source, certain, whole=True)
         if inst.skips_out_of_bounds:
             return
         if self.is_multicore and access.tensor.buffer is Buffer.shared_hbm:
@@ -219,7 +219,7 @@ class _CoreSearch:
         if access.dynamic is not None:
             self.read_dynamic(inst, access, certain)
         else:
-            self.read(access, certain, whole=inst.effects.copy is not None)
+            self.read(access, certain, whole=_moves(inst))
             self.readable.discard(id(access))
         sums, pattern = self.sum_of(access.tensor), pattern_of(access)
         self.time += 1
@@ -299,6 +299,11 @@ class _CoreSearch:
             if written.asked and not search.answers(tensor, written):
                 search.is_suspicious = True
                 return
+
+
+def _moves(inst: Inst) -> bool:
+    """True if an undefined element that the instruction reads becomes an undefined element of the result."""
+    return inst.effects.copy is not None or inst.effects.exchange is not None
 
 
 def _is_ready(tensor: Tensor) -> bool:

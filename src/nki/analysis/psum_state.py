@@ -76,7 +76,7 @@ class PsumState:
             return inst, []
         (dst,) = inst.writes()
         if inst.accumulates and self._warns:
-            self._warn_undefined(inst, dst)
+            self._warn_foreign(inst, dst)
         if inst.accumulates is not None:
             return inst, []
         if accumulation.moves(inst):
@@ -103,18 +103,6 @@ class PsumState:
             raise _unknown(inst, dst, "is written in part, and its place in it is known only when the kernel runs")
         self._check_paths(inst, dst)
         return False
-
-    def _warn_undefined(self, inst: Inst, dst: Access) -> None:
-        """Warn when ``accumulate=True`` adds to bytes that are undefined on the hardware."""
-        static = dst.dynamic is None and not self._loop_local and dst.tensor not in self._dynamically_written
-        missing = self._missing(dst) if static else None
-        if missing is not None:
-            _warn(
-                inst,
-                f"{inst.mnemonic}: accumulate=True adds to dst '{dst.name}' {dst.shape}, of which {missing.mean():.0%} "
-                "was never written: what is there is undefined",
-            )
-        self._warn_foreign(inst, dst)
 
     def _warn_foreign(self, inst: Inst, dst: Access) -> None:
         """Warn when a matmul adds to what another engine wrote, where the target does not define that."""

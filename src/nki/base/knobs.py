@@ -17,8 +17,13 @@ def precise_fp() -> bool:
 
 
 def hazards() -> bool:
-    """``OPEN_NKI_HAZARDS=0``: the simulator does not look for hazards, and runs on with whatever memory holds."""
+    """``OPEN_NKI_HAZARDS=0``: compiler and simulator do not look for hazards; runs go on with whatever memory holds."""
     return os.environ.get("OPEN_NKI_HAZARDS", "1") not in ("", "0")
+
+
+def check() -> bool:
+    """``NKI_CHECK=1``: the first call of each compiled kernel runs in the simulator too, as with ``nki.jit(check=True)``."""
+    return os.environ.get("NKI_CHECK", "0") not in ("", "0")
 
 
 def debug() -> bool:

@@ -91,16 +91,10 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) 
         executable.launch(pointers)
         times.append(time.perf_counter() - started)
     if expected is not None:
-        _compare(program, results, expected)
+        simulated_run.compare(program, results, expected)
     native = executable.compile_seconds
     routines = executable.linked.cores[0].routines
     return Outcome(program, arrays, results, routines, specialised, native, times, check, len(warned))
-
-
-def _compare(program: Program, results: list[Array], expected: list[Array]) -> None:
-    for tensor, one, other in zip(program.outputs, results, expected, strict=True):
-        if one.tobytes() != other.tobytes():
-            raise RuntimeError(f"native code and the reference executor differ in '{tensor.name}': a bug of open-nki")
 
 
 def _simulate(work: Work, seed: int, repeat: int) -> Outcome:

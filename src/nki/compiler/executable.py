@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
 
 from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
 from nki.base import knobs
-from nki.compiler import pipeline
+from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
 from nki.ir.layout import DENSE, Layout
@@ -33,6 +38,8 @@ def lower(program: Program) -> Program:
 class Executable(native.Executable):
     """Native code that can also be written to, and read from, a ``.klir`` file."""
 
+    suffix: ClassVar[str] = ""
+    """The end of the names of its artifacts."""
     outside: tuple[Seen, ...] = ()
     """Values that the kernel's Python read beside its arguments; the executable is valid for these values only."""
 
@@ -46,7 +53,7 @@ class Executable(native.Executable):
 
     def artifact(self) -> Path:
         """The file that holds this kernel, in the cache folder; there is none if the folder cannot be written to."""
-        name = self.name if self.precise else f"{self.name}.float32"
+        name = (self.name if self.precise else f"{self.name}.float32") + self.suffix
         return store.store_artifact(name, artifact.dumps(self.kernel)).absolute()
 
     @staticmethod
@@ -56,3 +63,30 @@ class Executable(native.Executable):
         return Executable(
             pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
         )
+
+
+class CheckedExecutable(Executable):
+    """Native code that the reference executor runs first, at the first launch, watched for hazards.
+
+    The bits of both are compared. Later launches are native alone, and so are all with ``NKI_PRECISE_FP=0``, which
+    changes the program.
+    """
+
+    suffix = ".checked"  # graphs name a kernel by its artifact; one without checks may have the same content
+    is_checked = False
+
+    def launch(self, pointers: Sequence[int]) -> None:
+        if self.is_checked or not self.precise:
+            super().launch(pointers)
+            return
+        sizes = [tensor.nbytes for tensor in (*self.kernel.inputs, *self.kernel.outputs)]
+        memory = [_bytes(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
+        count = len(self.inputs)
+        expected = simulated_run.run(self.kernel, [array.copy() for array in memory[:count]])
+        super().launch(pointers)
+        simulated_run.compare(self.kernel, memory[count:], expected)
+        self.is_checked = True
+
+
+def _bytes(pointer: int, size: int) -> simulated_run.Array:
+    return np.frombuffer((ctypes.c_uint8 * size).from_address(pointer), np.uint8)

@@ -28,3 +28,10 @@ def run(kernel: Program, inputs: list[Array]) -> list[Array]:
     )
     launch.finish(kernel.outputs)
     return outputs
+
+
+def compare(kernel: Program, results: list[Array], expected: list[Array]) -> None:
+    """Raise unless native code has computed the bits that the reference executor ``expected``."""
+    for tensor, one, other in zip(kernel.outputs, results, expected, strict=True):
+        if one.tobytes() != other.tobytes():
+            raise RuntimeError(f"native code and the reference executor differ in '{tensor.name}': a bug of open-nki")

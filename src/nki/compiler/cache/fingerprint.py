@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base.toolchain import is_toolchain
+from nki.base import knobs
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap
@@ -59,8 +60,9 @@ def fingerprint(
     """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name."""
     walk = _Walk()
     walk.put(
-        dialect_of(unwrap(fn)).name, build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges
-    )
+        dialect_of(unwrap(fn)).name, build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges,
+        knobs.hazards(),
+    )  # fmt: skip
     try:
         walk.put("kernel", walk.reference(unwrap(fn)))
         for name, value in arguments.items():
