@@ -53,13 +53,20 @@ def test_a_tile_is_not_there_before_its_dma() -> None:
         nki.simulate(ordered)(A, True)
 
 
+def unchecked(kernel: Any, *arguments: Any) -> Any:
+    """The program of a kernel, compiled without a look at hazards."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OPEN_NKI_HAZARDS", "0")
+        return kernel.compile(*arguments).kernel
+
+
 def test_a_compiled_kernel_is_known_to_its_end() -> None:
     """So the message says where the tile is written later."""
     line = ordered.func.__code__.co_firstlineno + 10
     with pytest.raises(
         UnwrittenReadError, match=rf"written before \(dma_copy in line {line} does so only later\)"
     ) as e:
-        simulated_run.run(ordered.compile(A, True).kernel, [A])
+        simulated_run.run(unchecked(ordered, A, True), [A])
     assert e.value.fix == f"read it behind line {line}"
     (out,) = simulated_run.run(ordered.compile(A, False).kernel, [A])
     np.testing.assert_array_equal(out, 2 * A)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from nki.analysis.access_pattern import AccessPattern, pattern_of
+from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.alias_classes import alias_classes, boxes_of
 from nki.base.dtype import uint32
 from nki.ir.instruction import Inst
@@ -24,11 +24,17 @@ Question = tuple[AccessPattern, bool]
 class _Written:
     """The patterns of a tensor that a core writes, and the reads that equal none of them."""
 
-    __slots__ = ("anywhere", "asked", "patterns")
+    __slots__ = ("anywhere", "asked", "is_plain", "patterns")
 
-    def __init__(self) -> None:
+    def __init__(self, tensor: Tensor, *, is_multicore: bool, is_output: bool) -> None:
+        buffer = tensor.buffer
         self.anywhere = False
-        """Any byte may be written: by the caller, or at a run-time index."""
+        """Any byte may be read: the caller has written it, or an instruction at a run-time index."""
+        self.is_plain = buffer is not Buffer.psum and not (is_multicore and buffer is Buffer.shared_hbm)
+        """Its accesses need no other record: it is no PSUM tensor, and no other core writes it."""
+        if buffer is not Buffer.sbuf:
+            self.anywhere = _is_ready(tensor)
+            self.is_plain |= self.anywhere and not is_output
         self.patterns: dict[AccessPattern, None] = {}
         self.asked: dict[Question, int] = {}
         """Number of patterns that were written before the read."""
@@ -66,7 +72,10 @@ class _Search:
         self.shared: dict[Tensor, _Shared] = {}
         self.meetings: list[list[Any]] = []
         self.meets_in_loop = False
-        self.outputs: dict[Tensor, _Written] = {tensor: _Written() for tensor in program.outputs}
+        self.is_multicore = len(program.cores) > 1
+        self.outputs = {
+            tensor: _Written(tensor, is_multicore=self.is_multicore, is_output=True) for tensor in program.outputs
+        }
 
     def run(self) -> bool:
         """True if the program may have a hazard."""
@@ -77,12 +86,10 @@ class _Search:
             if self.is_suspicious:
                 return True
         for tensor, written in self.outputs.items():
-            if not _is_ready(tensor):
-                whole = Access.whole(tensor)
-                written.asked = {(pattern_of(whole), True): len(written.patterns)}
-                if not self.answers(tensor, written):
-                    return True
-        return bool(self.shared) and self._may_race() or self._may_deadlock()
+            written.asked = {(pattern_of(Access.whole(tensor)), True): len(written.patterns)}
+            if not self.answers(tensor, written):
+                return True
+        return self._may_race() or self._may_deadlock()
 
     def answers(self, tensor: Tensor, written: _Written) -> bool:
         """True if every read in ``written.asked`` finds what it needs."""
@@ -112,7 +119,7 @@ class _CoreSearch:
     def __init__(self, search: _Search, core: CoreProgram) -> None:
         self.search = search
         self.core = core
-        self.is_multicore = len(search.program.cores) > 1
+        self.is_multicore = search.is_multicore
         self.readable: set[int] = set()
         """Ids of the values whose reads need no question: accesses stay alive as long as their instructions."""
         self.recorded: set[int] = set()
@@ -125,7 +132,7 @@ class _CoreSearch:
 
     def body(self, statements: Sequence[Statement], *, certain: bool) -> None:
         """Visit statements; ``certain``: they run whatever the data are."""
-        readable, recorded = self.readable, self.recorded
+        readable, recorded, tensors = self.readable, self.recorded, self.tensors
         for statement in statements:
             if not isinstance(statement, Inst):
                 self.loop(statement, certain)
@@ -133,12 +140,30 @@ class _CoreSearch:
             values = statement.__dict__
             for name in statement.read_names:
                 value = values[name]
-                if id(value) not in readable:
-                    self.read_operand(statement, value, certain)
+                if id(value) in readable:
+                    continue
+                if isinstance(value, Access) and value.dynamic is None:
+                    written = tensors.get(value.tensor)
+                    if (
+                        written is not None
+                        and written.is_plain
+                        and (written.anywhere or pattern_of(value) in written.patterns)
+                    ):
+                        readable.add(id(value))
+                        continue
+                self.read_operand(statement, value, certain)
             for name in statement.write_names:
                 value = values[name]
-                if id(value) not in recorded:
-                    self.write_operand(statement, value, certain)
+                if id(value) in recorded:
+                    continue
+                if isinstance(value, Access) and value.dynamic is None:
+                    written = tensors.get(value.tensor) or self.state(value.tensor)
+                    if written.is_plain:
+                        written.patterns[pattern_of(value)] = None
+                        recorded.add(id(value))
+                        readable.add(id(value))
+                        continue
+                self.write_operand(statement, value, certain)
             if statement.effects.external:
                 self.meet(statement)
 
@@ -157,7 +182,7 @@ class _CoreSearch:
                 self.read_operand(inst, each, certain)
         elif not isinstance(value, Access):
             self.readable.add(id(value))
-        elif inst.effects.predicate is not None and value.tensor is inst.write_predicate().dst.tensor:
+        elif (predicate := inst.write_predicate()) is not None and value.tensor is predicate.dst.tensor:
             return  # may keep what it holds
         elif value.tensor.buffer is Buffer.psum:
             self.read_psum(inst, value, certain)
@@ -204,13 +229,9 @@ class _CoreSearch:
         self.read(Access.whole(access.tensor), certain, whole=False)
 
     def write(self, access: Access) -> None:
-        tensor = access.tensor
-        outputs = self.search.outputs
-        pattern = pattern_of(access)
-        self.state(tensor).patterns[pattern] = None
-        if tensor in outputs:
-            outputs[tensor].patterns[pattern] = None
-        if tensor.buffer is not Buffer.psum and not (self.is_multicore and tensor.buffer is Buffer.shared_hbm):
+        written = self.state(access.tensor)
+        written.patterns[pattern_of(access)] = None
+        if written.is_plain:
             self.recorded.add(id(access))
             self.readable.add(id(access))
 
@@ -284,18 +305,17 @@ class _CoreSearch:
     def state(self, tensor: Tensor) -> _Written:
         written = self.tensors.get(tensor)
         if written is None:
-            written = self.tensors[tensor] = _Written()
-            written.anywhere = _is_ready(tensor)
+            written = self.search.outputs.get(tensor)
+            self.tensors[tensor] = written = written or _Written(
+                tensor, is_multicore=self.is_multicore, is_output=False
+            )
         return written
 
     def finish(self) -> None:
         """Answer all questions about tensors of this core alone."""
         search = self.search
         search.meetings.append(self.meetings)
-        outputs = search.outputs
         for tensor, written in self.tensors.items():
-            if written.anywhere and tensor in outputs:
-                outputs[tensor].anywhere = True
             if written.asked and not search.answers(tensor, written):
                 search.is_suspicious = True
                 return
@@ -319,16 +339,24 @@ def _covers(tensor: Tensor, written: _Written) -> bool:
     if not patterns:
         return False
     questions = sorted(written.asked.items(), key=_position)
-    _, classes = alias_classes(boxes_of(tensor, [*patterns, *(pattern for (pattern, _), _ in questions)]))
+    pieces = _pieces(tensor, [*patterns, *(pattern for (pattern, _), _ in questions)])
     defined, count = set[int](), 0
-    for ((_, whole), before), wanted in zip(questions, classes[len(patterns) :], strict=True):
-        for members in classes[count:before]:
-            defined.update(members.tolist())
+    for ((_, whole), before), wanted in zip(questions, pieces[len(patterns) :], strict=True):
+        defined.update(*pieces[count:before])
         count = max(count, before)
-        wanted = wanted.tolist()
         if not (defined.issuperset(wanted) if whole else not defined.isdisjoint(wanted)):
             return False
     return True
+
+
+def _pieces(tensor: Tensor, patterns: list[AccessPattern]) -> Sequence[Sequence[int]]:
+    """The bytes of each pattern, as numbers of pieces into which the patterns cut the tensor."""
+    ranges = [ByteRanges.of(pattern) for pattern in patterns]
+    if any(r.dims for r in ranges):
+        return [classes.tolist() for classes in alias_classes(boxes_of(tensor, patterns))[1]]
+    ends = sorted({end for r in ranges for end in (r.start, r.start + r.size)})
+    numbers = dict(zip(ends, range(len(ends)), strict=True))
+    return [range(numbers[r.start], numbers[r.start + r.size]) for r in ranges]
 
 
 def _position(question: tuple[Question, int]) -> int:
@@ -343,8 +371,7 @@ def _races(tensor: Tensor, shared: _Shared) -> bool:
             numbers.setdefault(pattern, len(numbers))
     if not any(not is_write for events in shared.events for _, is_write, _ in events) or not numbers:
         return False
-    _, arrays = alias_classes(boxes_of(tensor, list(numbers)))
-    classes = {pattern: frozenset(arrays[number].tolist()) for pattern, number in numbers.items()}
+    classes = dict(zip(numbers, map(frozenset, _pieces(tensor, list(numbers))), strict=True))
     return any(_reads_early(events, shared.events[1 - rank], classes, _is_ready(tensor))
                for rank, events in enumerate(shared.events))  # fmt: skip
 
@@ -361,10 +388,13 @@ def _reads_early(
             ready = True
         elif is_write and pattern is not None:
             theirs.setdefault(epoch, set()).update(classes[pattern])
-    defined, written, last, passed = set[int](), set[int](), 0, 0
+    defined: set[int] = set()
+    written: set[int] = set()
+    last = passed = 0
     for epoch, is_write, pattern in own:
         if epoch > last:
-            written, last = set(), epoch
+            written.clear()
+            last = epoch
         while passed < epoch:
             defined |= theirs.get(passed, set())
             passed += 1

@@ -22,7 +22,7 @@ def hazards() -> bool:
 
 
 def check() -> bool:
-    """``NKI_CHECK=1``: the first call of each compiled kernel runs in the simulator too, as with ``nki.jit(check=True)``."""
+    """``NKI_CHECK=1``: the simulator runs the first call of each compiled kernel too, like ``nki.jit(check=True)``."""
     return os.environ.get("NKI_CHECK", "0") not in ("", "0")
 
 

@@ -89,4 +89,4 @@ class CheckedExecutable(Executable):
 
 
 def _bytes(pointer: int, size: int) -> simulated_run.Array:
-    return np.frombuffer((ctypes.c_uint8 * size).from_address(pointer), np.uint8)
+    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(pointer))

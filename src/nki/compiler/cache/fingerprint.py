@@ -21,8 +21,8 @@ from typing import Any, Final, cast
 
 import numpy as np
 
-from nki.base.toolchain import is_toolchain
 from nki.base import knobs
+from nki.base.toolchain import is_toolchain
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap

@@ -228,9 +228,7 @@ class Hazards(ExecutionObserver):
         else:
             self._propagate(inst, access, undefined, origin)
 
-    def _propagate(
-        self, inst: Inst, access: Access, undefined: NDArray[np.bool_], origin: NkiError | None
-    ) -> None:
+    def _propagate(self, inst: Inst, access: Access, undefined: NDArray[np.bool_], origin: NkiError | None) -> None:
         """Find the results that depend on the ``undefined`` elements of ``access`` when the instruction has ended."""
         if self._trial is None:
             self._trial, self._origin = Trial(self._executor, inst), origin

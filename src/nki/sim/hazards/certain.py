@@ -1,8 +1,8 @@
 """Certain hazards: the errors of a run that hold for all data, found without any.
 
-A replay reports the accesses of a program to :class:`CertainHazards`. Of the state of memory it knows the bytes that may
-be defined. What only data can show is left to runs: results of instructions on partly undefined operands, the elements
-that a predicate or an index selects, races between accesses that may move the same numbers.
+A replay reports the accesses of a program to :class:`CertainHazards`. Of the state of memory it knows the bytes that
+may be defined. What only data can show is left to runs: results of instructions on partly undefined operands, the
+elements that a predicate or an index selects, races between accesses that may move the same numbers.
 """
 
 from __future__ import annotations
@@ -176,10 +176,8 @@ class CertainHazards(Hazards):
     def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         self._certain_races.writes_somehow(self._core, inst, access, self._time, shadow.times_of(access) == 0)
 
-    def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:
-        del inst
-        self._may_write(predicate.dst) if predicate.dst.dynamic is None else self.writes_somewhere(predicate.dst)
-        del shadow
+    def _write_predicated(self, inst: Inst, predicate: Predicate, shadow: Shadow) -> None:  # noqa: ARG002  # no data
+        self._may_write(predicate.dst)
 
     def _accumulates(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         if not shadow.is_defined(access):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
-from nki.ir.algebra import column_of, last_of
+from nki.ir.algebra import Algebra, column_of, last_of
 from nki.ir.indirection.gather_offsets import index_reads
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
@@ -37,17 +37,19 @@ class _Footprint:
             for row in split_rows(inst):
                 for index in index_reads(row):
                     hazards.reads_index(row, index)
-            for number, access in enumerate(inst.accesses()):
-                if access.dynamic is not None:
-                    self._moved[Tensor(access.name, access.shape, access.dtype, access.buffer)] = access
         hazards.begin(inst)
-        if self._moved:
-            numbers = [number for number, access in enumerate(inst.accesses()) if access.dynamic is not None]
-            places = dict(zip(numbers, map(Access.whole, self._moved), strict=True))
-            inst.with_operands(places).semantics(self)
-        else:
-            inst.semantics(self)
+        self._static(inst).semantics(cast("Algebra[None]", self))
         hazards.end()
+
+    def _static(self, inst: Inst) -> Inst:
+        """``inst`` with other tensors in the place of the operands that have a run-time index."""
+        places: dict[int, Access] = {}
+        for number, access in enumerate(inst.accesses()):
+            if access.dynamic is not None:
+                place = Tensor(access.name, access.shape, access.dtype, access.buffer)
+                self._moved[place] = access
+                places[number] = Access.whole(place)
+        return inst.with_operands(places) if places else inst
 
     def load(self, source: Access | float) -> None:
         """Report the read of an operand."""
