@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.byte_sets import ByteSet, Mask
+from nki.base import knobs
 from nki.base.errors import NkiError, PsumError
 from nki.base.warning import warn_at
 from nki.ir.instruction import Inst
@@ -76,7 +77,7 @@ class PsumState:
             return inst, []
         (dst,) = inst.writes()
         if inst.accumulates and self._warns:
-            self._warn_foreign(inst, dst)
+            self._warn_undefined(inst, dst)
         if inst.accumulates is not None:
             return inst, []
         if accumulation.moves(inst):
@@ -103,6 +104,21 @@ class PsumState:
             raise _unknown(inst, dst, "is written in part, and its place in it is known only when the kernel runs")
         self._check_paths(inst, dst)
         return False
+
+    def _warn_undefined(self, inst: Inst, dst: Access) -> None:
+        """Warn when ``accumulate=True`` adds to bytes that are undefined on the hardware.
+
+        Bytes that nothing has written are an error of stage ``hazards``, and are warned of only where that is off.
+        """
+        static = dst.dynamic is None and not self._loop_local and dst.tensor not in self._dynamically_written
+        missing = self._missing(dst) if static and not knobs.hazards() else None
+        if missing is not None:
+            _warn(
+                inst,
+                f"{inst.mnemonic}: accumulate=True adds to dst '{dst.name}' {dst.shape}, of which {missing.mean():.0%} "
+                "was never written: what is there is undefined",
+            )
+        self._warn_foreign(inst, dst)
 
     def _warn_foreign(self, inst: Inst, dst: Access) -> None:
         """Warn when a matmul adds to what another engine wrote, where the target does not define that."""
