@@ -11,6 +11,7 @@ from typing import Any
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
 from nki.analysis.alias_classes import alias_classes, boxes_of
+from nki.analysis.footprint import Loads
 from nki.base.dtype import uint32
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
@@ -70,6 +71,8 @@ class _Search:
         self.coverage: dict[Any, bool] = {}
         """Answers of :meth:`_answers`; equal tiles of unrolled loops have equal questions."""
         self.shared: dict[Tensor, _Shared] = {}
+        self.used: dict[Any, bool] = {}
+        """Answers of :meth:`uses`, which depend on the signature of the instruction alone."""
         self.meetings: list[list[Any]] = []
         self.meets_in_loop = False
         self.is_multicore = len(program.cores) > 1
@@ -100,6 +103,14 @@ class _Search:
         if answer is None:
             answer = self.coverage[key] = _covers(tensor, written)
         return answer
+
+    def uses(self, inst: Inst, access: Access) -> bool:
+        """True if ``inst`` reads ``access``, the state of an engine: it may only overwrite it."""
+        key = inst.key()
+        used = self.used.get(key)
+        if used is None:
+            used = self.used[key] = access.tensor in Loads(inst).tensors
+        return used
 
     def _may_race(self) -> bool:
         """True if a core may read bytes that the other core writes between the same two barriers, or no core before."""
@@ -184,6 +195,9 @@ class _CoreSearch:
             self.readable.add(id(value))
         elif (predicate := inst.write_predicate()) is not None and value.tensor is predicate.dst.tensor:
             return  # may keep what it holds
+        elif inst.effects.implicit is not None and value is inst.__dict__[inst.effects.implicit.name]:
+            if self.search.uses(inst, value):
+                self.read(value, certain, whole=False)
         elif value.tensor.buffer is Buffer.psum:
             self.read_psum(inst, value, certain)
         elif value.dynamic is not None:

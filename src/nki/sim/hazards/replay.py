@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any, cast
 
-from nki.ir.algebra import Algebra, column_of, last_of
+from nki.analysis.footprint import Footprint
 from nki.ir.indirection.gather_offsets import index_reads
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
@@ -19,8 +18,8 @@ from nki.sim.hazards.certain import CertainHazards, certain_launch
 from nki.target.model import Target
 
 
-class _Footprint:
-    """The algebra that performs only loads, stores and meetings; every value is None."""
+class _Reporter(Footprint):
+    """Reports the accesses of instructions, and meets other cores."""
 
     def __init__(self, hazards: CertainHazards, participant: Participant | None) -> None:
         self._hazards = hazards
@@ -38,7 +37,7 @@ class _Footprint:
                 for index in index_reads(row):
                     hazards.reads_index(row, index)
         hazards.begin(inst)
-        self._static(inst).semantics(cast("Algebra[None]", self))
+        self.visit(self._static(inst))
         hazards.end()
 
     def _static(self, inst: Inst) -> Inst:
@@ -51,64 +50,41 @@ class _Footprint:
                 places[number] = Access.whole(place)
         return inst.with_operands(places) if places else inst
 
-    def load(self, source: Access | float) -> None:
-        """Report the read of an operand."""
-        if not isinstance(source, Access):
-            return
-        moved = self._moved.get(source.tensor)
+    def reads(self, access: Access) -> None:
+        moved = self._moved.get(access.tensor)
         if moved is None:
-            self._hazards.reads(source)
+            self._hazards.reads(access)
         else:
             self._hazards.reads_somewhere(moved)
 
-    flat = load
-
-    def store(self, target: Access, value: None) -> None:  # noqa: ARG002  # as the algebra has it
-        """Report the write of an operand."""
-        moved = self._moved.get(target.tensor)
+    def writes(self, access: Access) -> None:
+        moved = self._moved.get(access.tensor)
         if moved is None:
-            self._hazards.writes(last_of(target) if target.one_place() else target)
+            self._hazards.writes(access)
         else:
             self._hazards.writes_somewhere(moved)
 
     def exchange(self, value: None, to: int, source: int, pipe: int) -> None:
-        """Meet the core that the instruction exchanges tiles with."""
         participant = self._participant
         if participant is not None and self._inst is not None and to != participant.rank:
             participant.exchange(self._inst, value, to, source, pipe)
 
     def barrier(self, cores: tuple[int, ...], tag: str) -> None:
-        """Wait for the other cores."""
         if self._participant is not None and self._inst is not None:
             self._participant.barrier(self._inst, cores, tag)
-
-    def column(self, target: Access, index: int) -> Access:
-        """Part of an operand."""
-        return column_of(target, index)
-
-    def xorwow(self, state: None, count: int) -> tuple[None, None]:  # noqa: ARG002  # as the algebra has it
-        """Two values."""
-        return None, None
-
-    def __getattr__(self, primitive: str) -> Any:
-        return _compute
-
-
-def _compute(*_: Any, **__: Any) -> None:
-    """Any primitive that touches no memory."""
 
 
 class _Core:
     """The replay of one core. A loop is replayed once: its first iteration."""
 
-    def __init__(self, hazards: CertainHazards, footprint: _Footprint) -> None:
+    def __init__(self, hazards: CertainHazards, reporter: _Reporter) -> None:
         self._hazards = hazards
-        self._footprint = footprint
+        self._reporter = reporter
 
     def run(self, body: Sequence[Statement]) -> None:
         for statement in body:
             if isinstance(statement, Inst):
-                self._footprint.run(statement)
+                self._reporter.run(statement)
             else:
                 self._run_loop(statement)
 
@@ -151,4 +127,4 @@ def check(program: Program, target: Target) -> None:
 
 
 def _replay(core: CoreProgram, hazards: CertainHazards, in_order: bool, participant: Participant | None) -> None:
-    _Core(hazards, _Footprint(hazards, participant if in_order else None)).run(core.body)
+    _Core(hazards, _Reporter(hazards, participant if in_order else None)).run(core.body)
