@@ -113,9 +113,21 @@ def program(name: str) -> tuple[Path, str, str]:
     return path, text, expected.rstrip("\n")
 
 
-@pytest.mark.parametrize("path", WARNINGS, ids=lambda path: path.stem)
-def test_the_warning_is_exactly(path: Path, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("NKI_SIMULATOR", "1")
+# What the compiler warns of, too.
+CERTAIN = {"a_sum_that_is_read_and_goes_on", "a_sum_that_nothing_has_read", "outputs_written_in_part"}
+
+
+@pytest.mark.parametrize(
+    ("path", "simulator"),
+    [
+        pytest.param(path, mode, id=f"{path.stem}-{name}")
+        for path in WARNINGS
+        for mode, name in (("1", "eager"), ("0", "native"))
+        if mode == "1" or path.stem in CERTAIN
+    ],
+)
+def test_the_warning_is_exactly(path: Path, simulator: str, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NKI_SIMULATOR", simulator)
     _, text, expected = program(path.stem)
     found = "\n".join(said(text, file))
     assert found

@@ -278,6 +278,33 @@ def test_a_sum_needs_a_start(in_loop: bool) -> None:
 
 
 @nki.jit
+def begun_again(a, rounds, drained):
+    """A loop whose every round begins a sum in one tile; ``drained``: and reads it."""
+    tile = nl.load(a)
+    total = nl.ndarray((32, 32), nl.float32, buffer=nl.psum)
+    out = nl.ndarray((32, 32), nl.float32, buffer=nl.shared_hbm)
+    result = nl.ndarray((32, 32), nl.float32)
+
+    def body(_):
+        nisa.nc_matmul(total, tile, tile, accumulate=False)
+        if drained:
+            nisa.tensor_copy(result, total)
+
+    nl.fori_loop(0, rounds, body)
+    nisa.tensor_copy(result, total)
+    nl.store(out, result)
+    return out
+
+
+def test_a_loop_that_loses_sums_is_warned_of() -> None:
+    for rounds, drained in ((1, False), (2, True)):
+        assert compiled(begun_again, A, rounds, drained) == (None, set())
+    lost = compiled(begun_again, A, 2, False)
+    assert lost == simulated(begun_again, A, 2, False)
+    assert "which nc_matmul in line" in next(iter(lost[1]))
+
+
+@nki.jit
 def looped(a, rounds, read):
     """Reads a tile that nothing has written in a loop of ``rounds`` rounds, of which only the kernel may know."""
     tile = nl.ndarray(a.shape, a.dtype)

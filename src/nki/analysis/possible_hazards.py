@@ -140,6 +140,7 @@ class _CoreSearch:
         self.epochs: dict[Tensor, int] = {}
         self.meetings: list[Any] = []
         self.time = 0
+        self.is_again = False
 
     def body(self, statements: Sequence[Statement], *, certain: bool) -> None:
         """Visit statements; ``certain``: they run whatever the data are."""
@@ -185,6 +186,10 @@ class _CoreSearch:
             self.write(loop.register)
         before = len(self.meetings)
         self.body(loop.body, certain=certain and loop.runs())
+        if loop.repeats() and not self.is_again:
+            self.is_again = True  # in the second iteration, only the first one of inner loops
+            self.body(loop.body, certain=certain)
+            self.is_again = False
         self.search.meets_in_loop |= len(self.meetings) > before
 
     def read_operand(self, inst: Inst, value: Any, certain: bool) -> None:

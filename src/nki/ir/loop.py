@@ -39,6 +39,10 @@ class For:
         """True if the body is known to run at least once."""
         return isinstance(self.start, int) and isinstance(self.stop, int) and self.start < self.stop
 
+    def repeats(self) -> bool:
+        """True if the body is known to run at least twice."""
+        return isinstance(self.start, int) and isinstance(self.stop, int) and self.start + self.step < self.stop
+
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, For):
             return NotImplemented
@@ -63,6 +67,10 @@ class While:
 
     def runs(self) -> bool:
         """True if the body is known to run at least once."""
+        return False
+
+    def repeats(self) -> bool:
+        """True if the body is known to run at least twice."""
         return False
 
     def __eq__(self, other: object) -> bool:

@@ -75,11 +75,13 @@ class _Reporter(Footprint):
 
 
 class _Core:
-    """The replay of one core. A loop is replayed once: its first iteration."""
+    """The replay of one core: of a loop, the first two iterations, and in the second the first of inner loops."""
 
     def __init__(self, hazards: CertainHazards, reporter: _Reporter) -> None:
         self._hazards = hazards
         self._reporter = reporter
+        self._is_again = False
+        """This is the second iteration of a loop."""
 
     def run(self, body: Sequence[Statement]) -> None:
         for statement in body:
@@ -95,9 +97,12 @@ class _Core:
             hazards.reads_index(loop, bound)
         before = hazards.is_certain, hazards.in_loop
         hazards.is_certain, hazards.in_loop = hazards.is_certain and loop.runs(), True
-        if isinstance(loop, For):
-            hazards.counts_iteration(loop)
-        self.run(loop.body)
+        repeats, is_again = loop.repeats() and not self._is_again, self._is_again
+        for self._is_again in (is_again, True) if repeats else (is_again,):
+            if isinstance(loop, For):
+                hazards.counts_iteration(loop)
+            self.run(loop.body)
+        self._is_again = is_again
         hazards.is_certain, hazards.in_loop = before
 
 
