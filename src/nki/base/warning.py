@@ -9,7 +9,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from nki.base.source import Span, here
+from nki.base.source import Span, here, is_own
 
 
 class NkiWarning(UserWarning):
@@ -50,7 +50,9 @@ def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -
         collected.append(Warned(span, message, category))
         aside |= takes
     if not aside:
-        warnings.warn_explicit(message, category, span.file, span.line, registry=_given.setdefault(span.file, {}))
+        # Python shows the line, except of names in angle brackets.
+        file = span.file if is_own(span.file) else f"<{span.file}>"
+        warnings.warn_explicit(message, category, file, span.line, registry=_given.setdefault(span.file, {}))
 
 
 def warn_here(message: str, category: type[NkiWarning] = NkiWarning) -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nki.base.source import Span
+from nki.base.source import Span, note_file
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import node_span, parsed
 from nki.frontend.code_objects import FunctionNode
@@ -179,6 +179,7 @@ def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Capture
 
 def source_lines(file: str, module_globals: dict[str, Any] | None = None) -> list[str]:
     """The present lines of ``file``, from disk or from what a notebook or importer has registered for it."""
+    note_file(file)
     if Path(file).is_file():
         linecache.checkcache(file)
     return linecache.getlines(file, module_globals)

@@ -6,7 +6,7 @@ import math
 
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, CapacityError, PartitionError, PsumError, ShapeError
-from nki.ir.types import Buffer
+from nki.ir.types import MOST_DIMENSIONS, Buffer
 from nki.target.model import Target
 
 
@@ -25,6 +25,11 @@ def check_tensor(
         raise ShapeError(
             f"tensor '{name}' has shape {shape}: every dimension must be at least 1",
             fix="skip the work for an empty piece with an if",
+        )
+    if len(shape) > MOST_DIMENSIONS:
+        raise ShapeError(
+            f"tensor '{name}' has {len(shape)} dimensions; a tensor has at most {MOST_DIMENSIONS}",
+            fix="join dimensions that belong together",
         )
     if not buffer.on_chip:
         if math.prod(shape) * dtype.itemsize > target.hbm_bytes:
