@@ -100,7 +100,7 @@ class ByteSet:
             return None
         if self._is_empty():
             return np.ones(access.shape, np.bool_)
-        missing = np.logical_not(self._current_for(pattern).bytes_of(pattern).all(axis=-1))
+        missing = np.logical_not(self._current_for(pattern).elements_of(pattern))
         return missing if missing.any() else None
 
     def is_full(self) -> bool:
@@ -201,13 +201,15 @@ class _Grid:
             return None
         return self.cells[_covered(self.rows, box[0])][:, _covered(self.columns, box[1])]
 
-    def bytes_of(self, pattern: AccessPattern) -> Mask:
-        """The values for all bytes of ``pattern``, in its shape and a dimension for the bytes of an element."""
+    def elements_of(self, pattern: AccessPattern) -> Mask:
+        """For each element of ``pattern``, in its shape: True if all bytes of the element are true."""
         _, shape, strides, size = pattern
         length, ndim = int(self.columns[-1]), len(shape) + 1
         row, column = divmod(ByteRanges.of(pattern).start, length)
         in_rows = np.full((1,) * ndim, row)
-        in_columns = np.arange(column, column + size).reshape(*[1] * (ndim - 1), size)
+        # The first byte of an element speaks for all of them, unless cuts go through elements.
+        looked_at = 1 if column % size == 0 and length % size == 0 and not (self.columns % size).any() else size
+        in_columns = np.arange(column, column + looked_at).reshape(*[1] * (ndim - 1), looked_at)
         for dim, (count, step) in enumerate(zip(shape, strides, strict=True)):
             steps = np.arange(count) * (step * size)
             steps = (steps - steps.min()).reshape([count if d == dim else 1 for d in range(ndim)])
@@ -217,7 +219,7 @@ class _Grid:
                 in_rows = in_rows + steps // length
         in_rows, in_columns = in_rows + in_columns // length, in_columns % length  # a run of several whole rows
         values = self.cells[_cell_numbers(self.rows, in_rows), _cell_numbers(self.columns, in_columns)]
-        return np.broadcast_to(values, (*shape, size))
+        return np.broadcast_to(values.all(axis=-1) if looked_at > 1 else values[..., 0], shape)
 
     def flat(self) -> _Grid | None:
         """The same bytes as one row; None if that has too many cells."""

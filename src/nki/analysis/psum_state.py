@@ -8,6 +8,7 @@ matmul, before the kernel runs. The dynamic check, which sees run-time indices a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -207,12 +208,11 @@ def _runs(elements: NDArray[np.bool_]) -> Iterator[tuple[tuple[int, int], ...]]:
         if elements:
             yield ()
         return
-    start = 0
-    for end in range(1, len(elements) + 1):
-        if end == len(elements) or not np.array_equal(elements[end], elements[start]):
-            for rest in _runs(elements[start]):
-                yield ((start, end - start), *rest)
-            start = end
+    changes = (elements[1:] != elements[:-1]).reshape(len(elements) - 1, -1).any(axis=1)
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(elements)]
+    for start, end in pairwise(cuts):
+        for rest in _runs(elements[start]):
+            yield ((start, end - start), *rest)
 
 
 def _warn(inst: Inst, message: str) -> None:
