@@ -211,18 +211,17 @@ def _functions(file: str, text: str) -> dict[int, list[tuple[FunctionNode, str]]
     """All functions of a file by the line on which they start (the first decorator's), with the class around them."""
     functions: dict[int, list[tuple[FunctionNode, str]]] = {}
 
-    def visit(node: ast.AST, class_name: str) -> None:
+    try:
+        waiting: list[tuple[ast.AST, str]] = [(parsed(text, file), "")]
+    except SyntaxError:
+        return {}  # nothing is found in it, and the caller says that the file has changed
+    while waiting:  # no recursion: a chain of `elif` is nested as often as it is long
+        node, class_name = waiting.pop()
         if isinstance(node, FunctionNode):
             decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
             functions.setdefault(min([node.lineno, *(d.lineno for d in decorators)]), []).append((node, class_name))
         inner = node.name if isinstance(node, ast.ClassDef) else class_name
-        for child in ast.iter_child_nodes(node):
-            visit(child, inner)
-
-    try:
-        visit(parsed(text, file), "")
-    except SyntaxError:
-        return {}  # nothing is found in it, and the caller says that the file has changed
+        waiting.extend((child, inner) for child in reversed(list(ast.iter_child_nodes(node))))
     return functions
 
 
