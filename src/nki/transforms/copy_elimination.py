@@ -64,11 +64,15 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     body: list[Statement | None] = list(core.body)
     uses: dict[Tensor, _Uses] = {}
     pinned: set[Tensor] = set()
-    meetings = [position for position, statement in enumerate(core.body) if _meets_cores(statement, core.rank)]
+    meetings: list[int] = []
     for position, inst in enumerate(core.body):
         if not isinstance(inst, Inst):
+            if any(_meets_cores(inner, core.rank) for inner in instructions(inst.body)):
+                meetings.append(position)
             pinned.update(access.tensor for access in touched(inst))
             continue
+        if inst.effects.external and _meets_cores(inst, core.rank):
+            meetings.append(position)
         pinned.update(index.tensor for index in inst.indexed_by())
         pinned.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
         for access in inst.reads():
@@ -89,13 +93,9 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     return [statement for statement in body if statement is not None]
 
 
-def _meets_cores(statement: Statement, rank: int) -> bool:
-    """True if ``statement``, or an instruction of a loop, waits for another core, which may use what both share."""
-    if not isinstance(statement, Inst):
-        return any(_meets_cores(inst, rank) for inst in instructions(statement.body))
-    if not statement.effects.external:
-        return False
-    barrier, exchange = statement.as_barrier(), statement.as_exchange()
+def _meets_cores(inst: Inst, rank: int) -> bool:
+    """True if ``inst`` waits for another core, which may use what both share."""
+    barrier, exchange = inst.as_barrier(), inst.as_exchange()
     return (barrier is not None and barrier.cores != (rank,)) or (exchange is not None and exchange.to != rank)
 
 
