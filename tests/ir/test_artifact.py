@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
+import os
 import pickle
+import re
 import subprocess
 import sys
 import textwrap
 import tracemalloc
+import warnings
 import zlib
 from pathlib import Path
 from typing import Any
@@ -19,10 +23,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nki.base.errors import ArtifactError, NkiError
+from nki.base.errors import ArtifactError, NkiError, WindowError
+from nki.base.warning import warn_at
+from nki.cli import dump
 from nki.compiler.executable import Executable
 from nki.ir.text import artifact
-from tests.support.program_text import KERNEL, TEXT
+from tests.support.program_text import KERNEL, TEXT, accept
 
 DATA = artifact.dumps(KERNEL)
 FIELDS: dict[str, Any] = msgpack.unpackb(DATA)
@@ -220,3 +226,36 @@ def test_executable_and_reference_agree_on_a_loaded_kernel(tmp_path: Path) -> No
     made.launch([a.ctypes.data for a in (*arrays, *outputs)])
     for got, want in zip(outputs, executor.run(made.kernel, arrays), strict=True):
         assert got.tobytes() == want.tobytes()
+
+
+@pytest.mark.parametrize("kind", ["file", "fifo"])
+def test_a_file_that_only_an_artifact_names_is_never_opened(kind: str, tmp_path: Path) -> None:
+    private = tmp_path / "private"
+    if kind == "fifo":
+        os.mkfifo(private)  # to open it waits for a writer
+    else:
+        private.write_text("first\nthe secret\n")
+    wrong = TEXT.replace("[0 | 48x32, 1x48] src=total", "[64 | 48x32, 1x48] src=total", 1)
+    text = re.sub(r'# "[^"]*":\d+', f"# {json.dumps(str(private))}:2", wrong)
+    kernel = artifact.loads(sealed(text.encode()))
+    with pytest.raises(WindowError) as caught:
+        accept(kernel)
+    assert caught.value.span is not None and (caught.value.span.file, caught.value.span.line) == (str(private), 2)
+    assert f"--> {private}:2" in str(caught.value) and "secret" not in str(caught.value)
+    listing = dump.annotated(kernel)
+    assert f"# {private}:2\n" in listing and "secret" not in listing
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always")
+        warn_at(caught.value.span, "a warning of a stored kernel")
+    (warning,) = given
+    assert "secret" not in warnings.formatwarning(
+        warning.message, warning.category, warning.filename, warning.lineno, warning.line
+    )
+
+
+def test_lines_of_a_captured_file_are_shown() -> None:
+    kernel = artifact.loads(
+        sealed(TEXT.replace("[0 | 48x32, 1x48] src=total", "[64 | 48x32, 1x48] src=total").encode())
+    )
+    with pytest.raises(WindowError, match=r"nisa\.tensor_copy\(placed, total"):
+        accept(kernel)

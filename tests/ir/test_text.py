@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
+import hashlib
 import random
+import time
+import zlib
 
 import pytest
 from hypothesis import given
@@ -63,7 +67,9 @@ def test_comments_and_empty_lines_change_nothing() -> None:
         ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x64x2, 1x32]", 13, "an operand reads"),
         ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x-64, 1x32]", 13, "an operand reads"),
         ("src=a[0 | 32x64, 1x32]", f"src=a[0 | {'9' * 30}x64, 1x32]", 13, "too many digits"),
+        ("src=a[0 | 32x64, 1x32]", f"src=a[0 | {2**63}x64, 1x32]", 13, "more than 64 bits"),
         ("src=a[0 | 32x64, 1x32]", "src=a[0 | 32x64, 1x32 as float31]", 13, "unknown dtype float31"),
+        ("offset=-5", f"offset={-(2**63) - 1}", 20, "more than 64 bits"),
         ("src=a[0 | 32x64, 1x32]", "src=", 13, "cannot read the value"),
         ("tile_position=(0, 0)", "tile_position=(0, 0", 15, "expected , or )"),
         ("tile_position=(0, 0)", "tile_position=" + "(" * 50000, 15, "cannot read the value"),
@@ -137,3 +143,22 @@ def test_mutated_text_gives_a_kernel_or_an_error_of_ours(source: random.Random, 
 def test_any_text_gives_an_error_of_ours(anything: str) -> None:
     with pytest.raises(TextError):
         parser.parse(anything)
+
+
+@pytest.mark.parametrize("written", ["1" * 100_000 + "x", "1." + "1" * 100_000 + "x", "1e" + "1" * 100_000 + "x"])
+def test_a_long_number_that_is_none_is_refused_at_once(written: str) -> None:
+    started = time.perf_counter()
+    with pytest.raises(TextError, match="cannot read the value"):
+        edited("scale=0.1", f"scale={written}")
+    assert time.perf_counter() - started < 2
+
+
+def test_all_constants_together_are_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(parser, "MOST_DATA", 1 << 20)
+    data = bytes(600_000)
+    packed = base64.b64encode(zlib.compress(data, 9)).decode()
+    line = f"shared_hbm uint8[{len(data)}] sha256={hashlib.sha256(data).hexdigest()} data={packed}"
+    one = f"constant k0 : {line}\n  input a :"
+    edited("input a :", one)
+    with pytest.raises(TextError, match="line 3: the constants have more than 1048576 bytes"):
+        edited("input a :", f"constant k1 : {line}\n  {one}")

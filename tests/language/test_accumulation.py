@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -156,3 +157,24 @@ def test_a_second_sum_at_a_run_time_index_has_to_say_what_it_does(run: Callable[
         run(at_a_place(None, whole=False))(A, number)
     got = run(at_a_place(True, whole=False))(A, number)
     np.testing.assert_array_equal(got[:, 5:7], 2 * PRODUCT[:, 0:2])
+
+
+def test_an_unrolled_loop_warns_once() -> None:
+    """Each iteration has a tensor of its own, and one line is at fault."""
+
+    @nki.jit
+    def kernel(a):
+        tile = nl.load(a)
+        out = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.shared_hbm)
+        for _ in range(5):
+            total = nl.ndarray((32, 32), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(total, tile, tile, accumulate=True)
+        result = nl.ndarray((32, 32), dtype=nl.float32)
+        nisa.tensor_copy(result, total)
+        nl.store(out, result)
+        return out
+
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("default")
+        kernel.compile(np.ones((32, 32), np.float32))
+    assert [str(one.message).count("was never written") for one in given] == [1]

@@ -377,3 +377,30 @@ def test_a_kernel_with_queues_keeps_them():
         onward(parser.parse(shown.replace(" on dma.0", " on dma.16")))
     with pytest.raises(QueueError, match="has no queue"):
         onward(parser.parse(shown.replace(" on vector", "", 1)))
+
+
+@nki.jit
+def sums_and_copies(x):
+    """Work for the Vector engine alone, and sums that GpSimd could do beside it."""
+    tile, total = nl.load(x), nl.ndarray(x.shape, dtype=x.dtype)
+    nisa.memset(total, 0.0)
+    for _ in range(8):
+        copy, double = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.psum), nl.ndarray(x.shape, dtype=x.dtype)
+        nisa.tensor_copy(copy, tile, engine=nisa.engine.vector)
+        nisa.tensor_tensor(double, tile, tile, op=nl.add)
+        nisa.tensor_tensor(total, total, double, op=nl.add)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, total)
+    return out
+
+
+@pytest.mark.parametrize(("name", "helps"), [("trn1", False), ("trn2", True)])
+def test_gpsimd_helps_only_where_it_does_not_stop_the_vector_engine(
+    name: str, helps: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On trn1 the two cannot use SBUF at the same time."""
+    monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", name)
+    queues = Counter(
+        inst.queue for inst in compiled(sums_and_copies, X).instructions() if inst.mnemonic == "tensor_tensor"
+    )
+    assert (queues["gpsimd"] > 0) is helps

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -65,8 +68,10 @@ REFUSED = [
     ("dma_copy dst=t[0 | 32x64, 1x32] src=a[0 | -32x64, 1x32]", "leaves the tensor"),
     ("dma_copy dst=t[0 | 32x64, 1x32] src=a[2015 | -32x64, 1x32]", "leaves the tensor"),
     ("dma_copy dst=t[0 | 32x64, 1x32] src=a[9223372036854775807 | 0x64, 0x32]", "leaves the tensor"),
-    ("dma_copy dst=t[0 | 32x1, 1x1] src=a[0 | 99999999999999999999x1, 4611686018427387904x2]", "leaves the tensor"),
-    ("dma_copy dst=u[0 | 40x128, 1x40] src=a[0 | 0x4294967296, 0x4294967296]", "dma_copy: dst"),
+    ("dma_copy dst=t[0 | 32x1, 1x1] src=a[0 | 4611686018427387904x1, 1x1]", "longer steps"),
+    ("dma_copy dst=u[0 | 40x128, 1x40] src=a[0 | 0x4294967296, 0x4294967296]", "has more elements"),
+    ("dma_copy dst=u[0 | 40x128, 1x40] src=a[0 | 0x9999999999999999]", "has more elements"),
+    (f"dma_copy dst=t[0 | 32x1, 1x1] src=a[0 | {', '.join(['1x1'] * 31)}]", "31 dimensions"),
     # Windows of other types.
     ("dma_copy dst=t[0 | 32x1, 1x1] src=bytes[1 | 1x1 as float32]", "leaves the tensor"),
     ("dma_copy dst=t[0 | 32x1, 1x1] src=bytes[0 | 1x1, 1x2 as float32]", "leaves the tensor"),
@@ -112,6 +117,30 @@ def test_windows_that_write_twice_to_one_place(line: str) -> None:
     with pytest.raises(WriteOverlapError) as caught:
         accept(with_line(line))
     assert "more than once" in caught.value.message
+
+
+def test_a_written_window_of_many_dimensions_is_refused_soon() -> None:
+    """To find out if such steps meet takes a time that is exponential in their number."""
+    source, size = random.Random(1), 10**11
+    steps = sorted(source.randrange(size // 96, size // 48) for _ in range(24))
+    window = ", ".join(f"{step}x2" for step in steps)
+    text = f"""kernel "k" target=trn3 grid=() version="1" {{
+  tensor b : hbm uint8[{size}]
+  output o : shared_hbm uint8[{2**24}]
+  dma_copy dst=b[0 | {window}] src=o[0 | 1x{2**24}]
+  return o
+}}
+"""
+    started = time.perf_counter()
+    with pytest.raises(WriteOverlapError):
+        accept(parser.parse(text))
+    assert time.perf_counter() - started < 10
+
+
+@pytest.mark.parametrize("shape", ["1," * 30 + "1", "1," * 100 + "1"])
+def test_tensors_of_many_dimensions(shape: str) -> None:
+    with pytest.raises(ShapeError, match="at most 30"):
+        accept(parser.parse(SMALL.replace("tensor t : ", f"tensor many : hbm float32[{shape}]\n  tensor t : ", 1)))
 
 
 @pytest.mark.parametrize(

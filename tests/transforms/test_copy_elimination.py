@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from tests.support.both_executors import both
 
 X = np.random.default_rng(0).normal(size=(256, 192)).astype(np.float32)
 
@@ -136,6 +138,28 @@ def wide_stationary(x):
     return result
 
 
+def shuffled_in_part(x):
+    """The shuffle leaves partitions of its tile alone: the output must not show what it held before."""
+    result = out(32, 4)
+    a, b = tile(32, 4), tile(32, 4)
+    nisa.dma_copy(a, x[0:32, 0:4])
+    nisa.dma_copy(result, a)
+    nisa.nc_stream_shuffle(b, a, [0] + [255] * 31)
+    nisa.dma_copy(result, b)
+    return result
+
+
+def one_place(x):
+    """The instruction writes one element of each partition many times, and names as many as the tile has."""
+    result = out(32, 4)
+    a, b = tile(32, 4), tile(32, 4)
+    nisa.dma_copy(a, x[0:32, 0:4])
+    nisa.dma_copy(result, a)
+    nisa.tensor_scalar(b[:, 0:1].broadcast(1, 4), a, nl.add, 1.0)
+    nisa.dma_copy(result, b)
+    return result
+
+
 # The kernel, and how many of its DMA copies are left.
 CASES: list[tuple[Callable[..., Any], int]] = [
     (elementwise, 0),
@@ -149,6 +173,8 @@ CASES: list[tuple[Callable[..., Any], int]] = [
     (side_by_side, 0),
     (turned, 0),
     (wide_stationary, 1),
+    (shuffled_in_part, 2),
+    (one_place, 2),
 ]
 
 
@@ -186,3 +212,41 @@ def loaded(x):
 def test_no_store_moves_before_a_barrier() -> None:
     bodies = [core.body for core in nki.jit(over_the_other)[2].compile(X).linked.cores]
     assert [inst.mnemonic for inst in bodies[0]] == ["tensor_copy", "core_barrier", "dma_copy"]
+
+
+def test_a_store_stays_behind_an_exchange() -> None:
+    @nki.jit
+    def kernel(x):
+        result = nl.ndarray((128, 192), nl.float32, buffer=nl.shared_hbm, name="result")
+        a, b, c = tile(128, 192), tile(128, 192), tile(128, 192)
+        other = 1 - nl.program_id(0)
+        nisa.dma_copy(a, x[0:128])
+        nisa.tensor_scalar(b, a, nl.multiply, 2.0)
+        if other == 0:
+            nisa.dma_copy(result, a)
+        nisa.sendrecv(a, c, other, other, 0)
+        if other == 1:
+            nisa.dma_copy(result, b)
+        return result
+
+    assert [inst.mnemonic for inst in kernel[2].compile(X).linked.cores[0].body][-1] == "dma_copy"
+    assert np.array_equal(kernel[2](X), 2 * X[:128])
+
+
+@pytest.mark.parametrize("gap", [0, 1], ids=["dense", "with a gap"])
+def test_quantize_mx_keeps_its_fours(gap: int) -> None:
+    """Groups of four run over dimensions of one element; a window of the input may have no such groups."""
+
+    def kernel(a):
+        source = tile(32, 12, 1, 11, dtype=nl.bfloat16)
+        nisa.dma_copy(source, a[:, :, :, 0:11])
+        values, scales = tile(32, 33, dtype=nl.float8_e4m3fn_x4), tile(32, 33, dtype=nl.uint8)
+        nisa.memset(scales, 0)
+        nisa.quantize_mx(values, source, scales)
+        results = out(32, 33, dtype=nl.float8_e4m3fn_x4), out(32, 33, dtype=nl.uint8)
+        nisa.dma_copy(results[0], values)
+        nisa.dma_copy(results[1], scales)
+        return results
+
+    x = np.random.default_rng(0).standard_normal((32, 12, 1, 11 + gap)).astype(ml_dtypes.bfloat16)
+    both(kernel, x)

@@ -21,7 +21,8 @@ class _Analysis:
         self.ignored = ignored
         self.candidates = candidates
         self.maybe_uninitialized: set[Tensor] = set()
-        self.written: dict[Tensor, ByteSet] = {}
+        self.written: list[dict[Tensor, ByteSet]] = [{}]
+        """The bytes written, and for each open loop that may not run the bytes written in it."""
 
     def visit_body(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
@@ -35,30 +36,42 @@ class _Analysis:
 
     def visit_loop(self, loop: Loop) -> None:
         """Visit the body. Its writes count after the loop only if the loop is known to run at least once."""
-        before = self.written
-        self.written = {tensor: written.copy() for tensor, written in before.items()}
+        runs = loop.runs()
+        if not runs:
+            self.written.append({})
         if isinstance(loop, For):
             self.visit_write(loop.register)
         self.visit_body(loop.body)
-        if not loop.runs():
-            self.written = before
+        if not runs:
+            self.written.pop()
 
     def visit_read(self, access: Access) -> None:
         tensor = access.tensor
         if self.is_decided(tensor):
             return
-        written = self.written.get(tensor)
-        if written is None or not (written.contains(access) if access.dynamic is None else written.is_full()):
+        if not self.is_written(access if access.dynamic is None else Access.whole(tensor)):
             self.maybe_uninitialized.add(tensor)
+
+    def is_written(self, access: Access) -> bool:
+        parts = [layer[access.tensor] for layer in self.written if access.tensor in layer]
+        if any(written.contains(access) for written in parts):
+            return True
+        if len(parts) < 2:
+            return False
+        union = parts[0].copy()
+        for written in parts[1:]:
+            for part in written.patterns.values():
+                union.add(part)
+        return union.contains(access)
 
     def visit_write(self, access: Access) -> None:
         """Add the bytes of ``access``. A write at a run-time index may be anywhere, so it defines no byte for sure."""
         tensor = access.tensor
         if access.dynamic is not None or self.is_decided(tensor):
             return
-        written = self.written.get(tensor)
+        written = self.written[-1].get(tensor)
         if written is None:
-            written = self.written[tensor] = ByteSet(tensor)
+            written = self.written[-1][tensor] = ByteSet(tensor)
         written.add(access)
 
     def is_decided(self, tensor: Tensor) -> bool:
@@ -68,7 +81,7 @@ class _Analysis:
         return self.candidates is not None and tensor not in self.candidates
 
     def is_initialized(self, tensor: Tensor) -> bool:
-        return tensor in self.ignored or (tensor in self.written and self.written[tensor].is_full())
+        return tensor in self.ignored or self.is_written(Access.whole(tensor))
 
 
 def upward_exposed_reads(loop: Loop) -> set[Tensor]:

@@ -8,10 +8,12 @@ matmul, before the kernel runs. The dynamic check, which sees run-time indices a
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.analysis.access_pattern import pattern_of
 from nki.analysis.byte_sets import ByteSet, Mask
 from nki.base import knobs
 from nki.base.errors import NkiError, PsumError
@@ -37,7 +39,8 @@ class PsumState:
         self._written: dict[Tensor, ByteSet] = {}
         self._loop_local: list[set[Tensor]] = []
         """For each open loop, the tensors that its body has made."""
-        self._before_loop: list[dict[Tensor, ByteSet]] = []
+        self._before_loop: list[dict[Tensor, ByteSet | None]] = []
+        """For each open loop, the bytes of the tensors that it writes, as they were before; None: no bytes."""
         self._in_skippable_loop: set[Tensor] = set()
         """Written in a loop that may run no iteration."""
         self._dynamically_written: set[Tensor] = set()
@@ -53,17 +56,22 @@ class PsumState:
     def enter_loop(self) -> None:
         """The body of a loop begins."""
         self._loop_local.append(set())
-        self._before_loop.append({tensor: written.copy() for tensor, written in self._written.items()})
+        self._before_loop.append({})
 
     def leave_loop(self, loop: Loop) -> None:
         """The body of ``loop`` ends. Its writes are dropped unless the loop is known to run at least once."""
         self._loop_local.pop()
         before = self._before_loop.pop()
-        if not loop.runs():
-            for tensor, written in self._written.items():
-                if tensor not in before or len(written.patterns) > len(before[tensor].patterns):
-                    self._in_skippable_loop.add(tensor)
-            self._written = before
+        for tensor, earlier in before.items():
+            if loop.runs():
+                if self._before_loop:
+                    self._before_loop[-1].setdefault(tensor, earlier)
+                continue
+            if earlier is None:
+                del self._written[tensor]
+            else:
+                self._written[tensor] = earlier
+            self._in_skippable_loop.add(tensor)
 
     def resolve(self, inst: Inst) -> tuple[Inst, list[Access]]:
         """``inst`` with ``accumulate=None`` resolved, and the accesses to fill with 0 before the instruction.
@@ -156,6 +164,7 @@ class PsumState:
             if access.dynamic is not None:
                 self._dynamically_written.add(tensor)
                 continue
+            self._keep(tensor, access)
             written = self._written.get(tensor)
             if written is None:
                 written = self._written[tensor] = ByteSet(tensor)
@@ -166,6 +175,14 @@ class PsumState:
                 self._foreign[tensor].add(access)
             elif tensor in self._foreign and not inst.accumulates:
                 self._foreign[tensor].subtract(access)
+
+    def _keep(self, tensor: Tensor, access: Access) -> None:
+        """Keep the bytes of ``tensor`` for the innermost open loop, before the loop's first new write to it."""
+        if not self._before_loop or tensor in self._before_loop[-1]:
+            return
+        written = self._written.get(tensor)
+        if written is None or pattern_of(access) not in written.patterns:
+            self._before_loop[-1][tensor] = None if written is None else written.copy()
 
     def _missing(self, access: Access) -> Mask | None:
         """The elements of ``access``, in its shape, that are not written; None if all are."""
@@ -195,12 +212,11 @@ def _runs(elements: NDArray[np.bool_]) -> Iterator[tuple[tuple[int, int], ...]]:
         if elements:
             yield ()
         return
-    start = 0
-    for end in range(1, len(elements) + 1):
-        if end == len(elements) or not np.array_equal(elements[end], elements[start]):
-            for rest in _runs(elements[start]):
-                yield ((start, end - start), *rest)
-            start = end
+    changes = (elements[1:] != elements[:-1]).reshape(len(elements) - 1, -1).any(axis=1)
+    cuts = [0, *(np.flatnonzero(changes) + 1).tolist(), len(elements)]
+    for start, end in pairwise(cuts):
+        for rest in _runs(elements[start]):
+            yield ((start, end - start), *rest)
 
 
 def _warn(inst: Inst, message: str) -> None:

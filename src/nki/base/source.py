@@ -31,9 +31,28 @@ class Span:
         return f"{self.file}:{self.line}"
 
 
+_own: set[str] = set()
+"""The files whose lines reports may show."""
+
+
+def note_file(file: str) -> None:
+    """Let reports show lines of ``file``: its code runs in this process, or its user has named the file."""
+    _own.add(file)
+
+
+def is_own(file: str) -> bool:
+    """True if reports may show lines of ``file``. A file that only an artifact or a text names is never opened."""
+    return file in _own
+
+
+def source_line(file: str, line: int) -> str:
+    """That line of ``file``, with its end; empty when the file may not be shown or cannot be read."""
+    return linecache.getline(file, line) if is_own(file) else ""
+
+
 def caret(span: Span) -> str:
-    """The source line of ``span`` with carets under the part that it names; empty when the file cannot be read."""
-    text = linecache.getline(span.file, span.line).rstrip("\n")
+    """The source line of ``span`` with carets under the part that it names; empty when there is no line to show."""
+    text = source_line(span.file, span.line).rstrip("\n")
     if not text.strip():
         return ""
     start = span.column or len(text) - len(text.lstrip())
@@ -47,8 +66,9 @@ CodePosition = tuple[int, int | None, int | None, int | None]
 
 
 def span_of(file: str, position: CodePosition, function: str) -> Span:
-    """The position in characters, as a caret counts; of what spans several lines only the first."""
+    """The position of running or captured code in characters, as a caret counts; of several lines only the first."""
     line, end_line, column, end_column = position
+    note_file(file)
     text = linecache.getline(file, line)
     start = _characters(text, column or 0)
     end = _characters(text, end_column) if end_line == line and end_column else 0

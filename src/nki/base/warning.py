@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
-from nki.base.source import Span, here
+from nki.base.source import Span, here, is_own
 
 
 class NkiWarning(UserWarning):
@@ -43,14 +44,23 @@ _given: dict[str, dict[Any, Any]] = {}
 """Warnings given about each file, as Python notes it in a module's ``__warningregistry__``."""
 
 
+_first: dict[tuple[str, int, str], str] = {}
+"""By file, line and text without the numbers of tensors' names: the first text that was given."""
+_NUMBER: Final = re.compile(r"(?<=\w)\.\d+(?=')")
+
+
 def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -> None:
     """Warn at a line of the user's file; Python's own filters and once-per-line rule apply to that line."""
+    # Python's rule goes by the text, and each iteration of an unrolled loop has tensors of its own: `t`, `t.1`, `t.2`.
+    message = _first.setdefault((span.file, span.line, _NUMBER.sub("", message)), message)
     aside = False
     for collected, takes in _collectors.get():
         collected.append(Warned(span, message, category))
         aside |= takes
     if not aside:
-        warnings.warn_explicit(message, category, span.file, span.line, registry=_given.setdefault(span.file, {}))
+        # Python shows the line, except of names in angle brackets.
+        file = span.file if is_own(span.file) else f"<{span.file}>"
+        warnings.warn_explicit(message, category, file, span.line, registry=_given.setdefault(span.file, {}))
 
 
 def warn_here(message: str, category: type[NkiWarning] = NkiWarning) -> None:

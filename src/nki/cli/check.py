@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nki.base.errors import FileImportError, NkiError
-from nki.base.source import Span, caret, code_span
+from nki.base.source import Span, caret, code_span, note_file
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
 from nki.base.version import version
@@ -122,8 +122,10 @@ def _not_imported(failure: BaseException, path: Path) -> NkiError:
 
 def _raised_at(failure: BaseException, path: Path) -> Span:
     if isinstance(failure, SyntaxError) and failure.filename is not None:
+        note_file(failure.filename)
         column = max(0, (failure.offset or 1) - 1)
         return Span(failure.filename, failure.lineno or 1, column, max(0, (failure.end_offset or 1) - 1))
+    note_file(str(path.resolve()))
     tb, span = failure.__traceback__, Span(str(path.resolve()), 1)
     while tb is not None:
         code = tb.tb_frame.f_code

@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import linecache
 import re
 import shutil
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from nki.backend.cpu.runtime.link import listing, loop_listing
+from nki.base.source import source_line
 from nki.base.usage import UsageError
 from nki.cli.job import prepared
 from nki.cli.memory_map import drawn
@@ -144,8 +144,8 @@ def annotated(program: Program) -> str:
         source = _PLACE.search(line)
         place = (json.loads(source[1]), int(source[2])) if source else None
         if place is not None and place != last:
-            text = linecache.getline(*place).strip()
-            result.append(f"  # {_relative(place[0])}:{place[1]}  {text}")
+            text = source_line(*place).strip()
+            result.append(f"  # {_relative(place[0])}:{place[1]}  {text}".rstrip())
         last = place
         result.append(line[: source.start()] if source else line)
     return "".join(line + "\n" for line in result)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nki.base.source import Span
+from nki.base.source import Span, note_file
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import node_span, parsed
 from nki.frontend.code_objects import FunctionNode
@@ -179,6 +179,7 @@ def functions_of(module: types.ModuleType, code: types.CodeType) -> list[Capture
 
 def source_lines(file: str, module_globals: dict[str, Any] | None = None) -> list[str]:
     """The present lines of ``file``, from disk or from what a notebook or importer has registered for it."""
+    note_file(file)
     if Path(file).is_file():
         linecache.checkcache(file)
     return linecache.getlines(file, module_globals)
@@ -210,18 +211,17 @@ def _functions(file: str, text: str) -> dict[int, list[tuple[FunctionNode, str]]
     """All functions of a file by the line on which they start (the first decorator's), with the class around them."""
     functions: dict[int, list[tuple[FunctionNode, str]]] = {}
 
-    def visit(node: ast.AST, class_name: str) -> None:
+    try:
+        waiting: list[tuple[ast.AST, str]] = [(parsed(text, file), "")]
+    except SyntaxError:
+        return {}  # nothing is found in it, and the caller says that the file has changed
+    while waiting:  # no recursion: a chain of `elif` is nested as often as it is long
+        node, class_name = waiting.pop()
         if isinstance(node, FunctionNode):
             decorators = [] if isinstance(node, ast.Lambda) else node.decorator_list
             functions.setdefault(min([node.lineno, *(d.lineno for d in decorators)]), []).append((node, class_name))
         inner = node.name if isinstance(node, ast.ClassDef) else class_name
-        for child in ast.iter_child_nodes(node):
-            visit(child, inner)
-
-    try:
-        visit(parsed(text, file), "")
-    except SyntaxError:
-        return {}  # nothing is found in it, and the caller says that the file has changed
+        waiting.extend((child, inner) for child in reversed(list(ast.iter_child_nodes(node))))
     return functions
 
 

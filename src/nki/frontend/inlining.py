@@ -18,7 +18,7 @@ from nki.frontend.dialect import Dialect, default_dialect
 from nki.frontend.host_calls import calls_back, is_host
 from nki.frontend.objects import construct, is_object
 from nki.frontend.rewrite import rewrite
-from nki.frontend.syntax_rules import check
+from nki.frontend.syntax_rules import check, too_deep
 from nki.ir.recorder import is_recording
 
 
@@ -127,7 +127,10 @@ class Inliner:
         return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
 
     def _code(self, captured: Captured) -> types.CodeType:
-        code = compiled(rewrite(captured), captured.class_name, captured.code, tuple(self._hooks))
+        try:
+            code = compiled(rewrite(captured), captured.class_name, captured.code, tuple(self._hooks))
+        except RecursionError:
+            raise too_deep(captured) from None
         return marked(code, captured.qualname, self.dialect)
 
 

@@ -60,10 +60,32 @@ def examine(captured: Captured, *, kernel: bool = True) -> Report:
     if kernel:
         captured.dialect.signature_rule(report, node.args)
     bound = bound_names(node)
-    for part in (*getattr(node, "type_params", ()), *(node.body if isinstance(node.body, list) else [node.body])):
-        _visit(report, part, bound)
+    try:
+        for part in (*getattr(node, "type_params", ()), *(node.body if isinstance(node.body, list) else [node.body])):
+            _visit(report, part, bound)
+    except RecursionError:
+        report.errors.append(too_deep(captured))
     report.errors.sort(key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0))
     return report
+
+
+def too_deep(captured: Captured) -> NkiError:
+    """The error of a function that is nested deeper than Python's limit of recursion lets a program follow."""
+    body = captured.node.body if isinstance(captured.node.body, list) else [captured.node.body]
+    depth, part = max(((_depth(part), part) for part in body), key=lambda pair: pair[0])
+    return SyntaxNotInNkiError(
+        f"this is nested {depth} levels deep, more than can be followed (each `elif` is a level, too)",
+        fix="split it into statements or functions of their own, or use a table instead of a chain of `elif`",
+        span=captured.span(part),
+    )
+
+
+def _depth(node: ast.AST) -> int:
+    """The number of nodes on the longest way down from ``node``."""
+    level, depth = [node], 0
+    while level:
+        level, depth = [child for parent in level for child in ast.iter_child_nodes(parent)], depth + 1
+    return depth
 
 
 def _visit(report: Report, node: ast.AST, bound: frozenset[str]) -> None:

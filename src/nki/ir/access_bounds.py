@@ -16,11 +16,13 @@ from nki.ir.effects import Effects
 from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.instruction import Inst
 from nki.ir.register import is_register
-from nki.ir.types import Access, Buffer, IndexKind, is_row_indexed
+from nki.ir.types import MOST_DIMENSIONS, Access, Buffer, IndexKind, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP
 
 T = TypeVar("T", bound=np.generic)
 FIX = "compare with the output of `nki dump`"
+_MOST_ELEMENTS = 1 << 40
+"""Elements of a window, those that it repeats included, and of a step: more bytes than any memory has."""
 Extent = tuple[int, int, int]
 """Number of elements that an access reaches below and beyond its first element, and beyond it within a partition."""
 
@@ -108,6 +110,10 @@ def _reach(access: Access) -> Extent:
         strides = (0, *strides[1:])
     if not shape or min(shape) < 1:
         raise _error(access, "has a dimension without elements")
+    if len(shape) > MOST_DIMENSIONS or len(strides) != len(shape):
+        raise _error(access, f"has {len(shape)} dimensions; a window has at most {MOST_DIMENSIONS}")
+    if access.size > _MOST_ELEMENTS or any(abs(step) > _MOST_ELEMENTS for step in strides):
+        raise _error(access, f"has more elements, or longer steps, than {_MOST_ELEMENTS}")
     free = list(zip(shape, strides, strict=True))
     if tensor.buffer.on_chip:
         if len(shape) < 2:

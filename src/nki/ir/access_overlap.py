@@ -16,7 +16,8 @@ Dims = Iterable[tuple[int, int]]
 """Step, which is at least 1, and count of each dimension: the multiples of the step from 0 to ``count - 1``."""
 MAX_SUMS = 1 << 10
 """Sums that the test of two accesses tries; two accesses that take more count as overlapping."""
-_NO_LIMIT = 1 << 62
+MAX_SUMS_OF_ONE = 1 << 18
+"""Sums that the test of one access tries; an access that takes more counts as one that has an element twice."""
 
 
 def may_overlap(one: Access, two: Access) -> bool:
@@ -62,7 +63,10 @@ def _patterns_overlap(
 
 
 def repeats(access: Access) -> bool:
-    """True if two elements of ``access`` are one element of the tensor; run-time indices count as different. Exact."""
+    """True if two elements of ``access`` are one element of the tensor; run-time indices count as different.
+
+    Exact unless more than :data:`MAX_SUMS_OF_ONE` sums would have to be tried, which takes dozens of dimensions.
+    """
     if is_element_indexed(access):
         return False
     first = is_row_indexed(access)
@@ -76,7 +80,7 @@ def repeats(access: Access) -> bool:
         reach = sum(s * (n - 1) for s, n in shorter)
         if step <= reach:
             dims = [(step, count - 1), *((s, 2 * n - 1) for s, n in shorter)]
-            if _reaches(dims, reach - step, reach - step, _NO_LIMIT):
+            if _reaches(dims, reach - step, reach - step, MAX_SUMS_OF_ONE):
                 return True
     return False
 

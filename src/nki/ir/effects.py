@@ -126,6 +126,9 @@ class Effects:
     """Set where a run-time index may be allowed to lead out of bounds; true: such rows are skipped."""
     partial: Callable[[Any], bool] | None = None
     """True: some places of the outputs keep what they held."""
+    layout: Callable[[Any], bool] | None = None
+    """True: the semantics can address the operands as they are laid out. A transform that gives an operand other
+    strides, or another memory, asks. None: the semantics take any strides."""
     scalar_registers: tuple[str, ...] = ()
     """The operands that are scalar registers."""
     row_indexed: bool = False

@@ -176,6 +176,11 @@ class Inst(NkiInstruction):
             return True
         return self.skips_out_of_bounds and any(access.dynamic is not None for access in self.accesses())
 
+    def has_supported_layout(self) -> bool:
+        """True if the semantics can address the operands in the layout that they have."""
+        layout = self.effects.layout
+        return layout is None or layout(self)
+
     @property
     def skips_out_of_bounds(self) -> bool:
         """True if a row whose run-time index leads out of bounds is skipped; otherwise it is an error."""

@@ -6,7 +6,7 @@ import math
 
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, CapacityError, PartitionError, PsumError, ShapeError
-from nki.ir.types import Buffer
+from nki.ir.types import MOST_DIMENSIONS, Buffer
 from nki.target.model import Target
 
 
@@ -21,11 +21,7 @@ def check_tensor(
     """Raise unless a tensor of this shape can exist in ``buffer`` of ``target``, at ``address`` if there is one."""
     if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
         raise ArgumentError(f"the name of a tensor is {name!r}, which is no string", fix="pass a string, or nothing")
-    if not shape or any(size < 1 for size in shape):
-        raise ShapeError(
-            f"tensor '{name}' has shape {shape}: every dimension must be at least 1",
-            fix="skip the work for an empty piece with an if",
-        )
+    _check_shape(name, shape)
     if not buffer.on_chip:
         if math.prod(shape) * dtype.itemsize > target.hbm_bytes:
             raise CapacityError(
@@ -67,6 +63,19 @@ def check_tensor(
                 fix=f"place it at ({address[0]}, {address[1] // target.psum_bank_bytes * target.psum_bank_bytes}), or "
                 "leave address out",
             )
+
+
+def _check_shape(name: str, shape: tuple[int, ...]) -> None:
+    if not shape or any(size < 1 for size in shape):
+        raise ShapeError(
+            f"tensor '{name}' has shape {shape}: every dimension must be at least 1",
+            fix="skip the work for an empty piece with an if",
+        )
+    if len(shape) > MOST_DIMENSIONS:
+        raise ShapeError(
+            f"tensor '{name}' has {len(shape)} dimensions; a tensor has at most {MOST_DIMENSIONS}",
+            fix="join dimensions that belong together",
+        )
 
 
 def _check_address(

@@ -88,6 +88,10 @@ class TensorSpec:
     dtype: DType
 
 
+MOST_DIMENSIONS = 30
+"""Dimensions of a tensor or of an access; NumPy, which adds one for bytes, has 32."""
+
+
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Steps, in elements, of a dense row-major array of ``shape``."""
     steps: list[int] = []

@@ -255,8 +255,10 @@ def _check_addresses(core: CoreProgram, target: Target, apart: bool) -> None:
         for live in in_space:
             address = core.placement.get(live.tensor)
             name, fixed = live.tensor.name, live.tensor.address
-            assert address is not None, f"allocate left '{name}' without a place"
+            if address is None:
+                raise AssertionError(f"allocate left '{name}' without a place")
             legal = address == fixed or (fixed is None and _is_inside(space, live, address, target))
-            assert legal, f"'{name}' at {address}"
-        if apart:
-            assert _conflict(core, in_space, core.placement) is None, "allocate put two tiles in one place"
+            if not legal:
+                raise AssertionError(f"'{name}' at {address}")
+        if apart and _conflict(core, in_space, core.placement) is not None:
+            raise AssertionError("allocate put two tiles in one place")

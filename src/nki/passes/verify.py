@@ -38,7 +38,10 @@ class Verify(CoreStage):
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
         """``core`` itself. Raises the error of the first rule that is broken, at the user's line."""
         for tensor in core.tensors:
-            check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
+            try:
+                check_tensor(tensor.name, tensor.shape, tensor.dtype, tensor.buffer, tensor.address, target)
+            except NkiError as error:
+                raise error.at(tensor.span) from None
         _structure(core, program, target)
         _loops(core)
         known: dict[tuple[Any, ...], bool] = {}
@@ -114,7 +117,7 @@ def _loops(core: CoreProgram) -> None:
             ).at(loop.where.span)
         inside = [a for inst in instructions(loop.body) for a in inst.writes()]
         inside += [inner.register for inner in loops(loop.body) if isinstance(inner, For)]
-        if loop.step < 1 or any(a.tensor is loop.register.tensor for a in inside):
+        if loop.step not in BOUNDS or loop.step < 1 or any(a.tensor is loop.register.tensor for a in inside):
             raise StructureError(
                 f"the loop over '{loop.register.name}' has step {loop.step}, or writes its own register", fix=fix
             ).at(loop.where.span)

@@ -4,17 +4,19 @@ On the chip a tile must be loaded before an engine can touch it; a CPU reads the
 DMA are redundant there:
 
 - a tile whose only write is a copy of an input or a constant (which never change): its readers read the source;
-- a tile whose only reader is a copy to an output: its writers write the output, provided that one of them writes all
-  of the tile, and that in between no other instruction touches these bytes of the output and no core waits for others.
+- a tile whose only reader is a copy to an output: its writers write the output, provided that one of them certainly
+  writes all of the tile, and that in between no other instruction touches these bytes of the output and no core waits
+  for others.
 
-A copy that converts stays, and so does one whose access cannot be followed through the strides of the other side. What
-loops or run-time indices touch is not changed.
+A copy that converts stays, and so does one that the user has ordered, and one whose access cannot be followed through
+the strides of the other side. An instruction keeps its operand if its declaration does not accept the new layout
+(:attr:`~nki.ir.effects.Effects.layout`). What loops or run-time indices touch is not changed.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -62,15 +64,15 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     body: list[Statement | None] = list(core.body)
     uses: dict[Tensor, _Uses] = {}
     pinned: set[Tensor] = set()
-    barriers: list[int] = []
+    meetings: list[int] = []
     for position, inst in enumerate(core.body):
         if not isinstance(inst, Inst):
-            if any(inner.effects.barrier is not None for inner in instructions(inst.body)):
-                barriers.append(position)
+            if any(_meets_cores(inner, core.rank) for inner in instructions(inst.body)):
+                meetings.append(position)
             pinned.update(access.tensor for access in touched(inst))
             continue
-        if inst.effects.barrier is not None:
-            barriers.append(position)
+        if inst.effects.external and _meets_cores(inst, core.rank):
+            meetings.append(position)
         pinned.update(index.tensor for index in inst.indexed_by())
         pinned.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
         for access in inst.reads():
@@ -86,14 +88,22 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
             continue
         if len(use.writes) == 1 and _forward_load(body, tensor, use, sources):
             continue
-        if len(use.reads) == 1 and bisect_left(barriers, use.writes[0]) == bisect_left(barriers, use.reads[0]):
+        if len(use.reads) == 1 and not _is_between(use.writes[0], use.reads[0], meetings):
             _forward_store(core, body, tensor, use, outputs, uses)
     return [statement for statement in body if statement is not None]
 
 
+def _meets_cores(inst: Inst, rank: int) -> bool:
+    """True if ``inst`` waits for another core, which may use what both share."""
+    barrier, exchange = inst.as_barrier(), inst.as_exchange()
+    return (barrier is not None and barrier.cores != (rank,)) or (exchange is not None and exchange.to != rank)
+
+
 def _copy(inst: Statement | None) -> Copy | None:
-    """The DMA copy that a statement is, without run-time indices."""
+    """The DMA copy that a statement is, without run-time indices and without an order that the user has asked for."""
     if not isinstance(inst, Inst) or inst.engines != (engine.dma,) or inst.indexed_by():
+        return None
+    if inst.label or inst.ordered_after:
         return None
     return inst.as_copy()
 
@@ -141,14 +151,22 @@ def _forward_store(
         body[store] = None
 
 
+def _is_between(first: int, end: int, positions: Sequence[int]) -> bool:
+    """True if one of ``positions``, which are in order, is at least ``first`` and less than ``end``."""
+    index = bisect_left(positions, first)
+    return index < len(positions) and positions[index] < end
+
+
 def _touches(inst: Statement, target: Access) -> bool:
     """True if ``inst`` may read or write a byte of ``target``."""
     return any(may_overlap(access, target) for access in touched(inst))
 
 
 def _fills(inst: Statement | None, tile: Tensor) -> bool:
-    """True if one write of ``inst`` covers all of ``tile``."""
-    return isinstance(inst, Inst) and any(a.tensor is tile and covers_tensor(a) for a in inst.writes())
+    """True if a write of ``inst`` certainly writes every byte of ``tile``."""
+    if not isinstance(inst, Inst) or inst.may_leave_unwritten() or inst.effects.predicate is not None:
+        return False
+    return any(a.tensor is tile and covers_tensor(a) for a in inst.writes())
 
 
 def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, target: Access) -> bool:
@@ -166,7 +184,10 @@ def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, 
                 if followed is None or access.dtype is not tile.dtype or not _suits(inst, access, followed):
                     return False
                 operands[number] = followed
-        redirected[position] = inst.with_operands(operands)
+        changed = inst.with_operands(operands)
+        if not changed.has_supported_layout():
+            return False
+        redirected[position] = changed
     for position, inst in redirected.items():
         body[position] = inst
     return True
@@ -192,7 +213,7 @@ def _follower(target: Access) -> Callable[[Access], Access | None]:
         steps: list[int] = []
         for stride, count in zip(access.strides, access.shape, strict=True):
             if count == 1 or stride == 0:
-                steps.append(min(stride, 1))
+                steps.append(0 if stride == 0 else 1)
                 continue
             level = max((i for i, (block, _, _) in enumerate(blocks) if block <= stride), default=-1)
             if level < 0 or stride % blocks[level][0]:

@@ -18,7 +18,7 @@ import msgpack
 from nki.base.errors import ArtifactError, TextError
 from nki.base.version import version
 from nki.ir.program import Program
-from nki.ir.text.parser import parse
+from nki.ir.text.parser import MOST_DATA, parse
 from nki.ir.text.printer import show
 
 FORMAT = "open-nki klir"
@@ -34,6 +34,12 @@ def dumps(kernel: Program, about: Mapping[str, Any] | None = None) -> bytes:
     if len(text) > LARGEST:
         raise ArtifactError(
             f"kernel {kernel.name!r} takes {len(text)} bytes of text; an artifact holds at most {LARGEST}",
+            fix="pass large constants as arguments",
+        )
+    data = sum(t.nbytes for t in {t: None for core in kernel.cores for t in core.constants()})
+    if data > MOST_DATA:
+        raise ArtifactError(
+            f"kernel {kernel.name!r} holds {data} bytes of constants; an artifact holds at most {MOST_DATA}",
             fix="pass large constants as arguments",
         )
     content: dict[str, Any] = {

@@ -17,7 +17,7 @@ from typing import Any
 
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
-from nki.base.source import Noted, Span, Where
+from nki.base.source import Noted, Span, Where, note_file
 from nki.ir.constant import Constant, constant
 from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
@@ -26,9 +26,11 @@ from nki.ir.text import grammar, schedule_attributes
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 
 _DIGITS = 20
-"""Digits of the longest whole number: more than 64 bits have no meaning anywhere."""
-_MOST_DATA = 1 << 30
-"""Bytes of one constant: a few edited letters must not fill the memory."""
+"""Characters of the longest whole number."""
+_WORD = range(-(1 << 63), 1 << 63)
+"""Whole numbers: more than 64 bits have no meaning anywhere."""
+MOST_DATA = 1 << 29
+"""Bytes of all constants: a few edited letters must not fill the memory."""
 _NESTED = 32
 """Loops within loops."""
 _DEPTH = 8
@@ -57,6 +59,9 @@ class _Parser:
         self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.values: dict[str, Any] = {}
         self.places: dict[str, Noted] = {}
+        self.data_bytes = 0
+        if origin:
+            note_file(origin)
 
     def fail(self, why: str) -> TextError:
         line = self.lines[self.number - 1].strip() if 0 < self.number <= len(self.lines) else "the end of the text"
@@ -173,7 +178,10 @@ class _Parser:
     def whole(self, digits: str) -> int:
         if len(digits) > _DIGITS:
             raise self.fail("a number has too many digits")
-        return int(digits)
+        number = int(digits)
+        if number not in _WORD:
+            raise self.fail(f"the number {number} has more than 64 bits")
+        return number
 
     def declare(self, line: str) -> None:
         match = grammar.DECLARE.match(line)
@@ -186,7 +194,8 @@ class _Parser:
         shape = tuple(self.whole(n) for n in match[5].split(",") if n)
         address = (self.whole(match[6]), self.whole(match[7])) if match[6] else None
         role = "" if match[1] == "tensor" else match[1]
-        tensor = Tensor(name, shape, BY_NAME[match[4]], Buffer[match[3]], address, role)
+        span = Span(self.origin, self.number) if self.origin else None
+        tensor = Tensor(name, shape, BY_NAME[match[4]], Buffer[match[3]], address, role, span)
         if match[8]:
             self.given[tensor] = (self.whole(match[8]), self.whole(match[9]))
         if match[10]:
@@ -203,8 +212,9 @@ class _Parser:
 
     def data(self, digest: str, packed: str, size: int) -> Constant:
         """A constant's bytes. However many the text holds, no more are unpacked than the tensor has."""
-        if size > _MOST_DATA:
-            raise self.fail(f"a constant has more than {_MOST_DATA} bytes")
+        self.data_bytes += size
+        if self.data_bytes > MOST_DATA:
+            raise self.fail(f"the constants have more than {MOST_DATA} bytes")
         unpacker = zlib.decompressobj()
         try:
             data = unpacker.decompress(base64.b64decode(packed, validate=True), size) if size else b""

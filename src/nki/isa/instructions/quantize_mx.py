@@ -16,6 +16,7 @@ from nki.base.dtype import (
 from nki.base.errors import DTypeError, PartitionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import Draw
@@ -37,7 +38,7 @@ def _aligned(tile: Access) -> Access:
     return regrouped(tile, 0, ((1, MX_SCALE_PARTITIONS), (MX_SCALE_PARTITIONS, tile.partitions // MX_SCALE_PARTITIONS)))
 
 
-@instruction(engines=(enums.engine.vector,))
+@instruction(engines=(enums.engine.vector,), effects=Effects(layout=lambda i: in_fours(i.src)))
 class QuantizeMx(Inst):
     """MXFP8: divide groups of ``src`` by a power of two each, and pack the quotients, rounded to fp8, into ``dst``.
 

@@ -14,7 +14,7 @@ from nki.base.dtype import float8_e8m0fnu, uint8
 from nki.base.errors import DTypeError, PartitionError, ShapeError
 from nki.ir.instruction import Rule
 from nki.ir.sample import Draw
-from nki.ir.types import Access, Buffer
+from nki.ir.types import Access, Buffer, coalesced
 from nki.isa.rules.operands import buffer, rule
 from nki.target.memory_spaces import MX_SCALE_PARTITIONS, QUADRANT
 from nki.target.model import Target
@@ -126,9 +126,6 @@ def in_fours(tile: Access) -> bool:
 
 
 def _joined(tile: Access) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and steps with the last dimensions made one until four divides its size, as far as that goes."""
-    shape, strides = list(tile.shape), list(tile.strides)
-    while shape[-1] % 4 and len(shape) > 2 and (shape[-1] == 1 or strides[-2] == shape[-1] * strides[-1]):
-        size, step = shape.pop(), strides.pop()
-        shape[-1], strides[-1] = shape[-1] * size, step if size > 1 else strides[-1]
-    return tuple(shape), tuple(strides)
+    """Shape and steps with the free dimensions joined as far as one continues the other."""
+    free = coalesced(zip(tile.strides[1:], tile.shape[1:], strict=True))
+    return (tile.shape[0], *(count for _, count in free)), (tile.strides[0], *(step for step, _ in free))

@@ -92,7 +92,8 @@ class Assignment:
 
         Instructions with one candidate are counted first. Then each of the others goes to the engine that would be
         through with it soonest; leaving the preferred engine counts as two semaphores, since data has to go there and
-        back. A ring is assigned by the time that it needs for its own transfers.
+        back, and is no gain where the preferred engine stands still meanwhile. A ring is assigned by the time that it
+        needs for its own transfers.
         """
         offers = [self.candidates(inst) for inst in instructions]
         load: dict[str, float] = {}
@@ -117,6 +118,8 @@ class Assignment:
             elif len(offer) > 1:
                 soonest = load.get(queue, 0.0) + candidate.occupancy
                 for other in offer[1:]:
+                    if queue in other.blocked:
+                        continue
                     end = load.get(other.queue, 0.0) + other.occupancy + detour
                     if end < soonest:
                         candidate, soonest = other, end

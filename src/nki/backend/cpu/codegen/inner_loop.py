@@ -102,7 +102,8 @@ class InnerLoop:
                 condition = b.fcmp_unordered("!=", args[0], constant(args[0].type, 0.0))
                 return b.select(condition, args[1], args[2])
             case "gather":
-                assert width == 1, "statements that gather go element by element"
+                if width != 1:
+                    raise AssertionError("statements that gather go element by element")
                 return self._gather(expr, index, args[0])
             case _:
                 raise AssertionError(expr.kind)

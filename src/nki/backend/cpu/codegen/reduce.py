@@ -180,7 +180,8 @@ def _across_partitions(r: FunctionBuilder, s: Reduce) -> None:
     streams = [Stream(None, s.target), *streams_of(s.value)]
     patterns = [pattern_of(stream, s.target.columns) for stream in streams]
     cuts = boundaries(patterns)
-    assert cuts is not None, "a reduction over partitions reads one tile, whose pattern nests with a dense one"
+    if cuts is None:
+        raise AssertionError("a reduction over partitions reads one tile, whose pattern nests with a dense one")
     loops = coalesced(loop_nest(patterns, cuts)) or [CountedLoop(1, tuple(0 for _ in streams))]
     steps = tuple(partition_step(stream, s.value.rows) if stream.expr is not None else 0 for stream in streams)
     partitions, columns = CountedLoop(s.value.rows, steps), loops[-1]

@@ -73,7 +73,9 @@ class LoopIRBuilder:
             left, right = (self._dense_panel(arg) for arg in product.args)
             self.statements.append(Gemm(memref, left, right, product is not value))
             return
-        assert flat or (value.rows in (1, rows) and value.columns in (1, columns))
+        if not flat and not (value.rows in (1, rows) and value.columns in (1, columns)):
+            shape = f"{value.rows} x {value.columns}"  # a raise also under `python -O`: the code would leave the tile
+            raise AssertionError(f"{shape} elements are stored in {rows} x {columns}")
         self.statements.append(Assign(memref, self._compute_products(value)))
 
     def cast(self, value: Expr, dtype: DType) -> Expr:
