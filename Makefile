@@ -29,7 +29,7 @@ quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loo
 
 nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
-	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend
+	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz
 
 lint: $(STAMP) ## rules and format of the source, by ruff
 	$(BIN)/ruff check .
