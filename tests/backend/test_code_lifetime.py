@@ -137,7 +137,7 @@ def test_a_child_compiles_although_its_parent_was_compiling(tmp_path: Path) -> N
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:os.fork:RuntimeWarning")
 def test_a_child_finds_locks_free_and_the_collector_on() -> None:
     lock, library = Lock(), held_at_fork()
     held, done = threading.Event(), threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable
 from typing import Any
@@ -74,11 +75,15 @@ def printing(a, n):
     return out
 
 
+def _interrupted(call: Callable[[], Any], seconds: float) -> None:
+    alarm(seconds)
+    call()
+
+
 def notes_of(call: Callable[[], Any], seconds: float = 0.2) -> str:
     """The notes of the exception that a signal causes in ``call``."""
     with handled(), pytest.raises(Interrupt) as caught:
-        alarm(seconds)
-        call()
+        _interrupted(call, seconds)
     return "\n".join(getattr(caught.value, "__notes__", ()))
 
 
@@ -129,8 +134,6 @@ def test_an_exception_of_printing_ends_the_launch(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_handler_may_call_kernels_itself() -> None:
-    import signal
-
     def handler(*_: object) -> None:
         np.testing.assert_array_equal(endless(X, ZERO), X)
         raise Interrupt
@@ -139,8 +142,7 @@ def test_a_handler_may_call_kernels_itself() -> None:
     before = signal.signal(signal.SIGALRM, handler)
     try:
         with pytest.raises(Interrupt):
-            alarm(0.1)
-            endless(X, ONE)
+            _interrupted(lambda: endless(X, ONE), 0.1)
     finally:
         signal.signal(signal.SIGALRM, before)
 
@@ -159,4 +161,4 @@ def test_a_long_loop_takes_no_memory_in_the_log() -> None:
     times = [log.add(inst) for _ in range(5000) for inst in body]
     assert times[-1] == len(times)
     assert log.mnemonic(times[-1]) == body[-1].mnemonic and log.where(1) is body[0].where
-    assert len({id(part) for part in log._full}) <= len(body) < len(log._full) + 1  # noqa: SLF001
+    assert len({id(part) for part in log._full}) <= len(body) < len(log._full) + 1

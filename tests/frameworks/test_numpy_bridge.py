@@ -12,7 +12,6 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-
 from nki.base.errors import (
     ByteOrderError,
     EmptyTensorError,

@@ -169,7 +169,7 @@ class Executable:
                 pass
 
     def _rows(self, rank: int, frames: Sequence[Frame], lines: int) -> _Rows:
-        """What core ``rank`` runs, as native code takes it."""
+        """The rows of core ``rank``, as native code takes them."""
         core = self._cores[rank]
         done = core.linked.prologue
         rows = core.linked.rows - done
