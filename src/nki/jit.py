@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import os
 import warnings
@@ -18,7 +17,7 @@ from nki import target as targets
 from nki.base import knobs
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
-from nki.base.locks import Lock
+from nki.base.locks import Lock, imported
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
 from nki.compiler import pipeline
@@ -362,7 +361,7 @@ def _bridge_of(*kinds: type[Any]) -> str:
         roots = (base.__module__.partition(".")[0] for kind in kinds for base in kind.__mro__)
         candidates = [_by_root[root] for root in roots if root in _by_root]
         module = max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
-        _adapters[module] = importlib.import_module(module).ADAPTER
+        _adapters[module] = imported(module).ADAPTER
         _bridges[kinds] = module
     return module
 

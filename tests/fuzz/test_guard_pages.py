@@ -5,8 +5,10 @@ An access outside of its memory ends the process, so the kernels run in one of t
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -17,7 +19,8 @@ os.environ["OPEN_NKI_CACHE_DISABLE"] = "1"
 import numpy as np
 from nki.backend.cpu.runtime.frame import ALIGN
 from nki.backend.cpu.runtime.resources import Runtime
-from nki.compiler.executable import Executable
+from nki.backend.cpu.runtime.launch import Executable
+from nki.compiler.executable import lower
 from nki.target import ENVIRONMENT
 from tests.kernels import test_corpus
 from tests.kernels.case import CASES
@@ -55,7 +58,8 @@ for name, case in CASES.items():
     arguments = case.arguments()
     arrays = [np.ascontiguousarray(a) for a in arguments if isinstance(a, np.ndarray)]
     program = case.kernel.compile(*arguments).kernel
-    plain, guarded = Executable(program), Executable(program, runtime=GuardedRuntime())
+    lowered = lower(program)
+    plain, guarded = Executable(lowered), Executable(lowered, runtime=GuardedRuntime())
     outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in plain.outputs]
     plain.launch([a.ctypes.data for a in (*arrays, *outputs)])
     blocks = [Guarded(a.nbytes, a.itemsize) for a in (*arrays, *outputs)]
@@ -72,7 +76,10 @@ print("kernels", kernels)
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no mprotect")
 @pytest.mark.parametrize("place", ["start", "end"])
-def test_nothing_outside_of_operands_and_frames_is_touched(place: str) -> None:
-    command = [sys.executable, "-X", "faulthandler", "-c", SCRIPT, place]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
+def test_nothing_outside_of_operands_and_frames_is_touched(place: str, tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
+    command = [sys.executable, "-X", "faulthandler", str(file), place]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([os.getcwd(), *sys.path])}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False, env=environment)
     assert done.returncode == 0, done.stdout[-500:] + done.stderr[-4000:]

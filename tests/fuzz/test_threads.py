@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -79,9 +80,11 @@ print("calls", 8 * calls, "forks", done)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
-def test_threads_and_forks() -> None:
+def test_threads_and_forks(tmp_path: Path) -> None:
+    file = tmp_path / "script.py"
+    file.write_text(SCRIPT)
     calls, forks = 40 * EXAMPLES // 10, max(EXAMPLES // 5, 2)
-    command = [sys.executable, "-X", "faulthandler", "-c", SCRIPT, str(calls), str(forks)]
+    command = [sys.executable, "-X", "faulthandler", str(file), str(calls), str(forks)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300 + EXAMPLES, check=False)
     assert done.returncode == 0, done.stdout + done.stderr[-4000:]
     print(done.stdout)

@@ -8,9 +8,11 @@ and released after it, so that no other thread is inside the library at that mom
 
 from __future__ import annotations
 
+import importlib
 import os
 import threading
 from types import TracebackType
+from typing import Any
 from weakref import WeakSet
 
 
@@ -53,6 +55,15 @@ def held_at_fork() -> threading.RLock:  # pyright: ignore[reportGeneralTypeIssue
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
     return lock
+
+
+_imports = held_at_fork()
+
+
+def imported(name: str) -> Any:
+    """The module ``name``, imported now if it was not; a child process never finds it half imported."""
+    with _imports:
+        return importlib.import_module(name)
 
 
 if hasattr(os, "register_at_fork"):
