@@ -101,7 +101,7 @@ print(framework, "signals", sent, "calls", calls)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no interval timers")
-@pytest.mark.parametrize("framework", ["numpy", "cores", "simulate", "torch", "jax"])
+@pytest.mark.parametrize("framework", ["numpy", "cores", "torch", "jax"])
 def test_signals_at_random_instants(framework: str, tmp_path: Path) -> None:
     file = tmp_path / "script.py"
     file.write_text(SCRIPT)
