@@ -29,8 +29,7 @@ quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loo
 
 nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
-	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend \
-	tests/ir/test_mutated_programs.py
+	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py
 
 lint: $(STAMP) ## rules and format of the source, by ruff
 	$(BIN)/ruff check .

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from nki.backend.cpu.runtime.dispatch import walk
+from nki.backend.cpu.runtime.enter import run as run_table
 from nki.backend.cpu.runtime.frame import Frame, FrameLayout
 from nki.compiler.executable import Executable
 
@@ -55,10 +55,10 @@ def instruction(executable: Executable, index: int, pointers: list[int], repeats
     frame = Frame(layout.nbytes)
     frame.memory[:] = bytes(layout.nbytes)
     layout.write(frame, 0, pointers)
-    walk()(table.ctypes.data, len(table), args.ctypes.data, frame.address)
+    run_table()(table.ctypes.data, len(table), args.ctypes.data, frame.address)
     row = np.repeat(table[index : index + 1], repeats, axis=0)
 
     def run() -> None:
-        walk()(row.ctypes.data, repeats, args.ctypes.data, frame.address)
+        run_table()(row.ctypes.data, repeats, args.ctypes.data, frame.address)
 
     return run

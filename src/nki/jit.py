@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import inspect
 import os
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +17,7 @@ from nki import target as targets
 from nki.base import knobs
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
+from nki.base.locks import Lock, imported
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
 from nki.compiler import pipeline
@@ -32,6 +31,7 @@ from nki.ir.ordering import Pairs
 from nki.ir.program import Program
 from nki.ir.recorder import is_recording
 from nki.ir.types import TensorSpec
+from nki.numerics.floating_point import default_environment
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class Kernel:
         """Advances with each compilation; executables have the time of their last use."""
         self._values: dict[Any, int] = {}
         """The number of compilations by their key without numbers."""
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
         name = f"_grid_{grid}"
@@ -231,13 +231,14 @@ class Kernel:
         observe: pipeline.Observe,
         progress: Callable[[int, int], None] | None = None,
     ) -> Executable:
-        specs = self.specs(arguments, adapter)
-        program, reads = self._program(specs, observe)
-        checks = self.check or knobs.check()
-        kind = compiler.executable.CheckedExecutable if checks else compiler.executable.Executable
-        executable = kind(program, progress)
-        executable.outside = seen(reads)
-        return executable
+        with default_environment():
+            specs = self.specs(arguments, adapter)
+            program, reads = self._program(specs, observe)
+            checks = self.check or knobs.check()
+            kind = compiler.executable.CheckedExecutable if checks else compiler.executable.Executable
+            executable = kind(program, progress)
+            executable.outside = seen(reads)
+            return executable
 
     def _program(self, specs: Mapping[str, Any], observe: pipeline.Observe) -> tuple[Program, Iterable[Read]]:
         """The compiled kernel and all that it read from outside, from the disk where that is possible.
@@ -365,7 +366,7 @@ def _bridge_of(*kinds: type[Any]) -> str:
         roots = (base.__module__.partition(".")[0] for kind in kinds for base in kind.__mro__)
         candidates = [_by_root[root] for root in roots if root in _by_root]
         module = max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
-        _adapters[module] = importlib.import_module(module).ADAPTER
+        _adapters[module] = imported(module).ADAPTER
         _bridges[kinds] = module
     return module
 
@@ -448,9 +449,10 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    program, outputs = compiler.eager.run(
-        kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule
-    )
+    with default_environment():
+        program, outputs = compiler.eager.run(
+            kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule
+        )
     changes = program.signature.changed_inputs()
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)

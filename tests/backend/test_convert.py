@@ -281,3 +281,27 @@ def test_native_code_calls_nothing(direction: str, dtype: DType) -> None:
 
 def test_ml_dtypes_formats_are_those_of_the_contract() -> None:
     assert [float(ml_dtypes.finfo(d.dtype).max) for d in FLOATS if d.itemsize == 1] == [240.0, 448.0, 57344.0]
+
+
+def test_float16_without_instructions_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Old:
+        has_half = False
+
+    words = np.arange(1 << 16, dtype=np.uint32).astype(np.uint16).view(np.float16)
+    hard = [run_native("decode", words, dt.float16, 8)]
+    values = np.concatenate([RANDOM_WORDS.view(np.float32), words.astype(np.float32), hard[0] * np.float32(1.0009765)])
+    hard.append(run_native("encode", values, dt.float16, 8))
+    monkeypatch.setattr(native, "engine", lambda: Old)
+    compiled.cache_clear()
+    try:
+        for lanes in (1, 8):
+            assert "fpext" not in str(emit("decode", dt.float16, lanes))
+            assert "fptrunc" not in str(emit("encode", dt.float16, lanes))
+            compiled.cache_clear()
+            assert_same(run_native("decode", words, dt.float16, lanes), hard[0], payloads=False)
+            assert_same(run_native("encode", values, dt.float16, lanes), hard[1], payloads=False)
+    finally:
+        compiled.cache_clear()
+
+
+RANDOM_WORDS = np.random.default_rng(5).integers(0, 1 << 32, 1 << 16, dtype=np.uint32)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +18,8 @@ import pytest
 from jax.ffi import ffi_call
 
 import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki.base.errors import (
     EagerTraceError,
     EmptyTensorError,
@@ -279,3 +282,46 @@ def test_calls_from_several_threads():
     with ThreadPoolExecutor(4) as pool:
         results = list(pool.map(lambda a: call(a, a), arrays))
     assert all(bool((result == 2 * i).all()) for i, result in enumerate(results))
+
+
+@nki.jit
+def gather_from_odd_name(a, i):
+    h = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.hbm, name="a\udc80")
+    nisa.dma_copy(h, a)
+    t = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32)
+    nisa.dma_copy(t, h.ap([[a.shape[1], i.shape[0]], [1, a.shape[1]]], vector_offset=nl.load(i)))
+    out = nl.ndarray((i.shape[0], a.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
+    nl.store(out, t)
+    return out
+
+
+def test_an_error_whose_text_has_no_encoding_is_an_error():
+    a = jnp.ones((5, 4))
+    gather_from_odd_name(a, jnp.array([[1], [2]], jnp.int32))
+    with pytest.raises(Exception, match="run-time index 9"):
+        np.asarray(gather_from_odd_name(a, jnp.array([[1], [9]], jnp.int32)))
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiDeprecationWarning")
+def test_ctrl_c_stops_a_kernel():
+    @nki.jit
+    def endless(a, n):
+        t = nl.load(a)
+        register = nisa.register_alloc(nl.load(n))
+        while register:
+            nisa.tensor_scalar(t, t, nl.multiply, 0.5)
+        out = nl.ndarray(a.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, t)
+        return out
+
+    x, zero, one = jnp.ones((4, 4)), jnp.zeros((1, 1), jnp.int32), jnp.ones((1, 1), jnp.int32)
+    np.asarray(endless(x, zero))
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            endless(x, one)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert "while register:" in str(caught.value.__context__)
+    np.testing.assert_array_equal(np.asarray(endless(x, zero)), x)

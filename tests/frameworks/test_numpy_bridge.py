@@ -9,6 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki.base.errors import (
     ByteOrderError,
     EmptyTensorError,
@@ -155,3 +158,57 @@ def test_inputs_are_released_after_the_call():
     before = sys.getrefcount(a)
     add(a, a)
     assert sys.getrefcount(a) == before
+
+
+@nki.jit
+def overwrite_first(x, y):
+    t = nl.load(y)
+    nisa.dma_copy(x, nl.full(x.shape, 7.0, dtype=nl.float32, buffer=nl.sbuf))
+    again = nl.load(y)
+    out = nl.ndarray(y.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    both = nl.ndarray(y.shape, dtype=nl.float32)
+    nisa.tensor_tensor(both, t, again, nl.add)
+    nl.store(out, both)
+    return x, out
+
+
+@nki.jit
+def overwrite_both(x, y):
+    nisa.dma_copy(x, nl.full(x.shape, 1.0, dtype=nl.float32, buffer=nl.sbuf))
+    nisa.dma_copy(y, nl.full(y.shape, 2.0, dtype=nl.float32, buffer=nl.sbuf))
+    return y, x
+
+
+ALIASES = {
+    "the same array": lambda: (lambda a: (a, a))(np.ones((4, 4), np.float32)),
+    "overlapping": lambda: (lambda b: (b[:16].reshape(4, 4), b[8:].reshape(4, 4)))(np.ones(24, np.float32)),
+    "one strided": lambda: (lambda b: (b[:4], b[::2]))(np.ones((8, 4), np.float32)),
+    "the other strided": lambda: (lambda b: (b[::2], b[:4]))(np.ones((8, 4), np.float32)),
+    "apart": lambda: (np.ones((4, 4), np.float32), np.ones((4, 4), np.float32)),
+}
+
+
+@pytest.mark.parametrize("kernel", [overwrite_first, overwrite_both], ids=["one", "both"])
+@pytest.mark.parametrize("arrays", ALIASES.values(), ids=ALIASES)
+def test_arguments_that_share_memory_are_tensors_of_their_own(kernel, arrays):
+    native, simulated = arrays(), arrays()
+    got, want = kernel(*native), nki.simulate(kernel)(*simulated)
+    for one, other in zip((*got, *native), (*want, *simulated), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_a_changed_array_that_shares_no_memory_is_changed_in_place(launches):
+    x, y = ALIASES["apart"]()
+    _, out = overwrite_first(x, y)
+    assert launches == [(x.ctypes.data, y.ctypes.data, x.ctypes.data, out.ctypes.data)]
+
+
+def test_a_subclass_is_what_its_memory_is():
+    class Liar(np.ndarray):
+        @property
+        def shape(self):
+            return (64, 64)
+
+    a = A.copy().view(Liar)
+    np.testing.assert_array_equal(np.asarray(add(a, B)), A + B)
+    np.testing.assert_array_equal(np.asarray(nki.simulate(add)(a, B)), A + B)

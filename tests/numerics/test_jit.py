@@ -142,3 +142,14 @@ def test_optimised_ir_folds_constants() -> None:
     builder = ir.IRBuilder(caller.append_basic_block())
     builder.ret(builder.call(module.globals["seven"], []))
     assert engine().optimised_ir(module).count("ret i32 7") == 2
+
+
+def test_a_host_without_f16c_has_no_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llvmlite import binding
+
+    features = dict(binding.get_host_cpu_features())
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {**features, "f16c": False})
+    monkeypatch.setattr(binding, "get_process_triple", lambda: "x86_64-unknown-linux-gnu")
+    assert not Engine().has_half
+    monkeypatch.setattr(binding, "get_host_cpu_features", lambda: {**features, "f16c": True})
+    assert Engine().has_half

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from nki.base import knobs
 from nki.base.convert import to_float32
 from nki.base.dtype import DType
+from nki.base.locks import Lock
 
 _rounds: Counter[tuple[str, int]] = Counter()
-_lock = threading.Lock()
+_lock = Lock()
 
 
 class _Running(threading.local):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING, Any
+
+from nki.base.locks import imported
 
 if TYPE_CHECKING:
     from nki.compiler import eager, executable
@@ -14,5 +15,5 @@ __all__ = ["eager", "executable"]
 def __getattr__(name: str) -> Any:
     # These execute, which brings LLVM along, a third of what `import nki` would cost: who first asks for them loads it.
     if name in __all__:
-        return importlib.import_module(f"{__name__}.{name}")
+        return imported(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -138,8 +138,7 @@ class _Execution(Observer):
         if self.loops:
             self.loops[-1].body.append(replace(loop, body=tuple(rounds.body)))
         if rounds.runs:
-            for _ in rounds.left:
-                self.executor.run(rounds.body)
+            self.executor.repeat(loop, rounds.body, rounds.left)
 
     def unrolling(self, where: Where) -> None:
         if self.hazards is not None:

@@ -20,6 +20,7 @@ from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.text import artifact
+from nki.numerics.floating_point import default_environment
 from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
@@ -60,9 +61,10 @@ class Executable(native.Executable):
     def load(path: str | Path) -> Executable:
         """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
         program = artifact.load(Path(path))
-        return Executable(
-            pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
-        )
+        with default_environment():
+            return Executable(
+                pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
+            )
 
 
 class CheckedExecutable(Executable):

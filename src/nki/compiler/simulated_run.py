@@ -10,6 +10,7 @@ from nki import target as targets
 from nki.backend.numpy import executor as reference
 from nki.base import knobs
 from nki.ir.program import Program
+from nki.numerics.floating_point import default_environment
 from nki.sim.hazards import Hazards, Launch
 
 Array = NDArray[Any]
@@ -20,6 +21,11 @@ def run(kernel: Program, inputs: list[Array]) -> list[Array]:
 
     Raises the errors of hazards, unless ``OPEN_NKI_HAZARDS=0``.
     """
+    with default_environment():
+        return _run(kernel, inputs)
+
+
+def _run(kernel: Program, inputs: list[Array]) -> list[Array]:
     if not knobs.hazards():
         return reference.run(kernel, inputs)
     launch = Launch(targets.find(kernel.target))

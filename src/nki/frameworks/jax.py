@@ -11,7 +11,6 @@ typed interface with the same text as its one attribute; XLA's buffers go to the
 
 from __future__ import annotations
 
-import ctypes
 import functools
 from typing import TYPE_CHECKING, Any, Final
 
@@ -62,7 +61,11 @@ class JAXAdapter(JAXTensors, Adapter):
         executable, tensors = kernel.specialise(args, kwargs, self)
         if any(isinstance(t, Tracer) for t in tensors):
             return pack(executable, _nki_call.bind(*tensors, executable=executable, grid=kernel.grid))
-        return pack(executable, _compiled(executable, kernel.grid)(*tensors))
+        try:
+            return pack(executable, _compiled(executable, kernel.grid)(*tensors))
+        except Exception:
+            _handle_signals()
+            raise
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
         if isinstance(t, Tracer):
@@ -80,6 +83,10 @@ class JAXAdapter(JAXTensors, Adapter):
 
 class JAXFrameworkKernel(JAXTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` whose example arguments are JAX or NumPy arrays."""
+
+
+def _handle_signals() -> None:
+    """Let Python raise the KeyboardInterrupt that has ended a kernel, of which XLA has made an error of its own."""
 
 
 # The primitive. Its parameters: the executable, and the grid that the config mentions.
@@ -157,8 +164,6 @@ def _execute(config: bytes, arguments: Sequence[Operand], results: Sequence[Oper
 
 
 _handler: Final = xla_ffi.handler(_execute)
-jax.ffi.register_ffi_target(
-    CUSTOM_CALL_TARGET, jax.ffi.pycapsule(ctypes.cast(_handler, ctypes.c_void_p).value), platform="cpu"
-)
+jax.ffi.register_ffi_target(CUSTOM_CALL_TARGET, jax.ffi.pycapsule(_handler), platform="cpu")
 
 ADAPTER: Final = JAXAdapter()

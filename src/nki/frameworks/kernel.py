@@ -7,7 +7,6 @@ the kernel into an XLA graph.
 
 from __future__ import annotations
 
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from nki import compiler
 from nki.base.errors import ArtifactError, EmptyTensorError, OperandError, ScalarTensorError
+from nki.base.locks import Lock
 from nki.frameworks.config import BackendConfig
 from nki.jit import Kernel, jit
 
@@ -134,7 +134,7 @@ def pack(executable: Executable, outputs: Sequence[T]) -> T | tuple[T, ...]:
 
 _loaded: Final[dict[str, Executable]] = {}
 _paths: Final[dict[Executable, str]] = {}
-_lock: Final = threading.Lock()
+_lock: Final = Lock()
 
 
 def remember(executable: Executable) -> str:

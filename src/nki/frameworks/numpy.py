@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from nki.base.dtype import DType
+    from nki.compiler.executable import Executable
     from nki.jit import Kernel
 
 # What to convert to, for the types that NumPy makes by default and NKI does not have.
@@ -34,11 +35,14 @@ class NumPyTensors(TensorMap):
         return isinstance(t, np.ndarray)
 
     def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
+        if type(t) is not np.ndarray:
+            if isinstance(t, np.ma.MaskedArray):
+                raise TensorLayoutError("a masked array has a mask that no kernel sees", fix="pass array.filled(value)")
+            if isinstance(t, np.ndarray):
+                t = _base(cast("NDArray[Any]", t))
         shape = t.shape
         if not shape or 0 in shape:
             check_shape(shape)
-        if isinstance(t, np.ma.MaskedArray):
-            raise TensorLayoutError("a masked array has a mask that no kernel sees", fix="pass array.filled(value)")
         # NumPy holds packed types of other libraries for equal if only their bytes are laid out alike.
         return shape, t.dtype if getattr(t.dtype, "kind", "") != "V" else self.translate_to_neuron_dtype(t.dtype)
 
@@ -50,32 +54,61 @@ class NumPyAdapter(NumPyTensors, Adapter):
     """
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        executable, arrays = kernel.specialise(args, kwargs, self)
+        executable, tensors = kernel.specialise(args, kwargs, self)
+        arrays = [a if type(a) is np.ndarray else _base(a) for a in tensors]
         inputs = [a if a.flags.c_contiguous and a.flags.aligned and a.dtype.kind != "V" else _dense(a) for a in arrays]
-        outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
-        for output, number in executable.changes.items():
-            if not arrays[number].flags.writeable:
-                _refuse_read_only(executable.inputs[number].name)
-            outputs[output] = inputs[number]
+        changes = executable.changes
+        if changes:
+            _separate(executable, arrays, inputs)
+        outputs = [
+            np.empty(spec.shape, spec.dtype.dtype) if number not in changes else inputs[changes[number]]
+            for number, spec in enumerate(executable.outputs)
+        ]
         executable.launch([_address(array) for array in inputs + outputs])
-        for output, number in executable.changes.items():
+        for output, number in changes.items():
             changed = arrays[number]
             if changed is not inputs[number]:
                 changed[...] = inputs[number].view(changed.dtype)
-            outputs[output] = changed.reshape(executable.outputs[output].shape)
+            outputs[output] = tensors[number].reshape(executable.outputs[output].shape)
         return pack(executable, outputs)
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
-        return t
+        return _base(t)
 
     def update(self, t: Any, array: NDArray[Any], name: str) -> Any:
         if not t.flags.writeable:
             _refuse_read_only(name)
-        t[...] = array.reshape(t.shape)
+        base = _base(t)
+        base[...] = array.reshape(base.shape)
         return t.reshape(array.shape)
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return array
+
+
+def _base(array: NDArray[Any]) -> NDArray[Any]:
+    """``array`` as NumPy itself has it: a subclass may have another ``shape``, or another way to store elements."""
+    return np.ndarray.view(array, np.ndarray)
+
+
+def _separate(executable: Executable, arrays: list[NDArray[Any]], inputs: list[NDArray[Any]]) -> None:
+    """Let the kernel change copies if arrays may share memory: each argument is a tensor of its own.
+
+    Copied back one after the other, the last one wins, as in ``nki.simulate``.
+    """
+    changed = executable.changes.values()
+    for number in changed:
+        if not arrays[number].flags.writeable:
+            _refuse_read_only(executable.inputs[number].name)
+    if any(
+        np.may_share_memory(arrays[number], other)
+        for number in changed
+        for position, other in enumerate(arrays)
+        if position != number
+    ):
+        for number in changed:
+            if inputs[number] is arrays[number]:
+                inputs[number] = arrays[number].copy()
 
 
 def _dense(array: NDArray[Any]) -> NDArray[Any]:

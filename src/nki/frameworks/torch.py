@@ -213,6 +213,7 @@ def _torch_dtype(dtype: DType) -> torch.dtype:
 
 def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     executable = find(kernel)
+    inputs = [t if type(t) in _PLAIN else t.as_subclass(torch.Tensor) for t in inputs]  # may have a shape of its own
     check_operands(executable.name, executable.inputs, [(t.data_ptr(), t.shape, _TO_NKI.get(t.dtype)) for t in inputs])
     return _launch(executable, inputs)
 

@@ -10,6 +10,7 @@ import ctypes
 from ctypes import POINTER, Structure, c_char_p, c_int32, c_int64, c_size_t, c_uint32, c_void_p
 from typing import TYPE_CHECKING, Any, Final
 
+from nki.backend.cpu.runtime.foreign_call import INTERRUPTED, ErrorTable, foreign_function
 from nki.base import dtype as dtypes
 from nki.frameworks.kernel import Operand
 
@@ -112,29 +113,44 @@ def _operands(buffers: Any) -> list[Operand]:
     return found
 
 
-def handler(execute: Callable[[bytes, list[Operand], list[Operand]], None]) -> Any:
-    """A C function (keep it alive) that calls ``execute(attribute, arguments, results)``.
+def handler(execute: Callable[[bytes, list[Operand], list[Operand]], None]) -> int:
+    """The address of a C function that calls ``execute(attribute, arguments, results)``.
 
     The call must have one string attribute. Any exception becomes XLA's error status, with the exception's text.
     """
 
-    @ctypes.CFUNCTYPE(c_void_p, c_void_p)
-    def call(address: int) -> int | None:
+    def call(address: int) -> int:
         frame = _Frame.from_address(address)
         try:
             if frame.extension_start:
                 _describe(frame)
-                return None
+                return 0
             span = _Bytes.from_address(frame.attributes.values[0])
             config = ctypes.string_at(span.address, span.size)
             execute(config, _operands(frame.arguments), _operands(frame.results))
-            return None
-        except BaseException as error:  # an exception must not unwind into C
-            message = f"{error}" or type(error).__name__
-            arguments = _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, message.encode(), _INTERNAL)
-            return frame.api.contents.error_create(ctypes.byref(arguments))
+            return 0
+        except BaseException as error:
+            name, notes = type(error).__name__, getattr(error, "__notes__", ())
+            message = "\n".join([f"{error}" or name, *notes])
+            encoded = message.encode(errors="backslashreplace")  # a text may hold what is no character
+            arguments = _ErrorArgs(ctypes.sizeof(_ErrorArgs), None, encoded, _INTERNAL)
+            status = int(frame.api.contents.error_create(ctypes.byref(arguments)) or 0)
+            return status | INTERRUPTED if isinstance(error, KeyboardInterrupt) else status
 
-    return call
+    _handlers.append(call)
+    return foreign_function(call, _ERRORS)
+
+
+_handlers: Final[list[Callable[[int], int]]] = []
+"""XLA may call a handler as long as the process lives."""
+_ERRORS: Final = ErrorTable(
+    api=_Frame.api.offset,
+    create=_Api.error_create.offset,
+    size=ctypes.sizeof(_ErrorArgs),
+    message=_ErrorArgs.message.offset,
+    code=_ErrorArgs.code.offset,
+    internal=_INTERNAL,
+)
 
 
 def _describe(frame: Any) -> None:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import linecache
-import threading
 
+from nki.base.locks import held_at_fork
 from nki.base.source import Span, span_of
 
-_PARSER = threading.Lock()
+_PARSER = held_at_fork()
 """CPython 3.11 counts how deep the tree is that it hands over, once for all threads: two at a time are mixed up."""
 
 

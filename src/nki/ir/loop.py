@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Final
 
-from nki.base.source import Where
+from nki.base.source import Where, caret
 from nki.ir.instruction import NOWHERE, Inst
 from nki.ir.types import Access, Tensor
 
@@ -83,6 +84,18 @@ class While:
 
 Loop = For | While
 Statement = Inst | For | While
+_NOTE: Final = "this interrupted the"
+
+
+def note_loop(error: BaseException, loop: Loop) -> None:
+    """Tell in ``error``, for example Ctrl-C, that it has interrupted ``loop`` of a running kernel; once, for the
+    innermost one.
+    """
+    span = loop.where.span
+    if span is None or isinstance(error, Exception) or any(_NOTE in note for note in getattr(error, "__notes__", ())):
+        return
+    kind = "for" if isinstance(loop, For) else "while"
+    error.add_note(f"{_NOTE} {kind} loop in {span.function or 'a kernel'}, {span}\n{caret(span)}".rstrip())
 
 
 def _same_bound(one: int | Access, two: int | Access) -> bool:

@@ -32,6 +32,9 @@ class Rendezvous(ABC):
         self.resumes = False
         """True while an instruction that has arrived before is executed once more, to complete."""
 
+    def check(self) -> None:  # noqa: B027  # most launches end by themselves
+        """End the core that calls if its launch has failed on another one."""
+
     @abstractmethod
     def wait(self, rank: int, inst: Inst, ready: Ready) -> None:
         """Return once ``ready``; core ``rank`` waits at ``inst``. Raises where that can never be."""
@@ -62,6 +65,10 @@ class Participant:
 
     rendezvous: Rendezvous
     rank: int
+
+    def check(self) -> None:
+        """End this core if its launch has failed on another one."""
+        self.rendezvous.check()
 
     def exchange(self, inst: Inst, value: T, to: int, source: int, pipe: int) -> T:
         """Send ``value`` to core ``to``; what core ``source`` sends through ``pipe``."""

@@ -48,19 +48,35 @@ class Turns(Rendezvous, Generic[T]):
 
     def run(self, work: Sequence[Callable[[Participant], T]]) -> list[T]:
         """The result of the work of each core. Raises the first error of any of them, and then abandons the others."""
+        try:
+            self._run(work)
+        except BaseException as error:  # a signal, outside of the work
+            self._error = self._error or error
+            for core in self._cores:
+                core.turn.release()
+        if self._error is not None:
+            raise self._error
+        return [self._results[rank] for rank in range(len(work))]
+
+    def _run(self, work: Sequence[Callable[[Participant], T]]) -> None:
         threads: list[threading.Thread] = []
         for rank, piece in enumerate(work[1:], 1):
-            context = contextvars.copy_context()
-            thread = threading.Thread(target=context.run, args=(self._run_core, rank, piece), name=f"core {rank}")
+            run = contextvars.copy_context().run
+            thread = threading.Thread(target=run, args=(self._run_core, rank, piece), name=f"core {rank}", daemon=True)
             threads.append(thread)
             thread.start()
         self._cores[0].turn.release()
         self._run_core(0, work[0])
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                try:
+                    thread.join()
+                except BaseException as error:  # a signal: the other cores see it in their next round
+                    self._error = self._error or error
+
+    def check(self) -> None:
         if self._error is not None:
-            raise self._error
-        return [self._results[rank] for rank in range(len(work))]
+            raise _Abandoned
 
     def _run_core(self, rank: int, work: Callable[[Participant], T]) -> None:
         core = self._cores[rank]
@@ -97,7 +113,6 @@ class Turns(Rendezvous, Generic[T]):
                 raise deadlock(rank, inst, [(number, other.blocked_at) for number, other in others])
             self._yield_turn(rank)
             core.turn.acquire()
-            if self._error is not None:
-                raise _Abandoned
+            self.check()
             others_had_turn = True
         core.blocked_at = core.ready = None

@@ -26,7 +26,7 @@ from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, in
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE, Layout
-from nki.ir.loop import Loop, Statement, While
+from nki.ir.loop import Loop, Statement, While, note_loop
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
@@ -58,8 +58,18 @@ class Reference:
             if isinstance(statement, Inst):
                 self.execute(statement)
             else:
-                for _ in self.rounds(statement):
-                    self.run(statement.body)
+                self.repeat(statement, statement.body, self.rounds(statement))
+
+    def repeat(self, loop: Loop, body: Sequence[Statement], rounds: Iterator[None]) -> None:
+        """Execute ``body`` in each of the ``rounds`` of ``loop``."""
+        try:
+            for _ in rounds:
+                if self.participant is not None:
+                    self.participant.check()
+                self.run(body)
+        except BaseException as error:
+            note_loop(error, loop)
+            raise
 
     def rounds(self, loop: Loop) -> Iterator[None]:
         """As many items as the loop has iterations; the register of the loop is set, or tested, before each."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Final
 
 import numpy as np
@@ -25,43 +26,63 @@ from nki.ir.types import Access, Role, Tensor
 ByteMask = NDArray[np.bool_]
 """True for the selected bytes of a tensor."""
 _LOOPS: Final = "the loop"
+_PART: Final = 4096
+"""Times that a part of the log holds."""
 
 
 class ExecutionLog:
     """The instructions that ran, by time, counted from 1."""
 
     def __init__(self) -> None:
-        self._wheres: list[Where] = []
-        self._kinds: list[type[Inst] | None] = []
+        self._entries: list[tuple[Where, type[Inst] | None]] = []
+        """The place and the kind of each instruction or loop that ran, once."""
+        self._numbers: dict[tuple[int, type[Inst] | None], int] = {}
+        self._last = array("I")
+        self._full: list[array[int]] = []
+        """Numbers of entries, by time. Rounds of a loop are alike, and so are these; equal ones are kept once."""
+        self._unique: dict[bytes, array[int]] = {}
 
     def add(self, by: Inst | Loop) -> int:
         """Record that ``by`` runs; its time."""
-        self._wheres.append(by.where)
-        self._kinds.append(type(by) if isinstance(by, Inst) else None)
-        return len(self._wheres)
+        where, kind = by.where, type(by) if isinstance(by, Inst) else None
+        number = self._numbers.get((id(where), kind))
+        if number is None:
+            number = self._numbers[id(where), kind] = len(self._entries)
+            self._entries.append((where, kind))
+        last = self._last
+        last.append(number)
+        time = _PART * len(self._full) + len(last)
+        if len(last) == _PART:
+            self._full.append(self._unique.setdefault(last.tobytes(), last))
+            self._last = array("I")
+        return time
+
+    def _entry(self, time: int) -> tuple[Where, type[Inst] | None]:
+        part, number = divmod(time - 1, _PART)
+        return self._entries[(self._full[part] if part < len(self._full) else self._last)[number]]
 
     def where(self, time: int) -> Where:
         """Source location of the instruction that ran at ``time``."""
-        return self._wheres[time - 1]
+        return self._entry(time)[0]
 
     def by_matmul(self, time: int) -> bool:
         """True if a matmul ran at ``time``."""
-        kind = self._kinds[time - 1] if time > 0 else None
+        kind = self._entry(time)[1] if time > 0 else None
         return kind is not None and kind.effects.accumulation is not None
 
     def by_tensor_engine(self, time: int) -> bool:
         """True if the Tensor engine ran at ``time``."""
-        kind = self._kinds[time - 1]
+        kind = self._entry(time)[1]
         return kind is not None and kind.on_tensor_engine
 
     def mnemonic(self, time: int) -> str:
         """Name of the instruction that ran at ``time``."""
-        kind = self._kinds[time - 1]
+        kind = self._entry(time)[1]
         return kind.mnemonic if kind else _LOOPS
 
     def describe(self, time: int, near: Span | None) -> str:
         """The instruction that ran at ``time`` and its line, for a message at ``near``."""
-        return _describe(self.mnemonic(time), self._wheres[time - 1].span, near)
+        return _describe(self.mnemonic(time), self.where(time).span, near)
 
 
 def _describe(what: str, span: Span | None, near: Span | None) -> str:

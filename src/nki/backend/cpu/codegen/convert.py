@@ -4,7 +4,8 @@ Every function takes scalars and vectors alike and emits straight-line code with
 vectorises. Rounding, saturation and special values are those of :mod:`nki.base.convert`, bit for bit, with one freedom:
 the payload of a NaN in float16 and float32 is unspecified.
 
-float16 uses the ``half`` type, which costs a library call per element on an x86 processor older than F16C (2012).
+float16 uses the ``half`` type; on an x86 processor without F16C, for which LLVM would call a library that nobody has,
+it is converted with integers like the smaller floats.
 bfloat16 is rounded with integers, because the processors' own instruction flushes subnormals to zero.
 """
 
@@ -19,6 +20,7 @@ from llvmlite import ir
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
+from nki.numerics.jit import engine
 from nki.numerics.llvm import F32, I32, Builder, Value, constant, intrinsic, like
 
 F16: Final = ir.HalfType()
@@ -34,7 +36,7 @@ _QUIET: Final = 0x00400000
 
 @dataclass(frozen=True, slots=True)
 class _Small:
-    """An 8-bit (or shorter) float: exponent bias, mantissa bits, the codes (without sign) of what overflows and of NaN.
+    """A float of at most 16 bits: exponent bias, mantissa bits, the codes (without sign) of what overflows and of NaN.
 
     Codes from ``special`` on are not ordinary numbers. Source: OCP 8-bit Floating Point Specification (e4m3fn, e5m2),
     OCP Microscaling Formats Specification (e2m1), and IEEE 754's scheme with four exponent bits (e4m3).
@@ -51,12 +53,18 @@ class _Small:
     def sign(self) -> int:
         return 1 << (self.width - 1)
 
+    @property
+    def sign_of_code(self) -> int:
+        """The sign bit of an encoded number, which shorter ones have where a byte has it."""
+        return 1 << (max(self.width, 8) - 1)
+
 
 _SMALL: Final = {
     dt.float8_e4m3: _Small(bias=7, mantissa=3, special=0x78, overflow=0x78, nan=0x7C),
     dt.float8_e4m3fn: _Small(bias=7, mantissa=3, special=0x7F, overflow=0x7F, nan=0x7F),
     dt.float8_e5m2: _Small(bias=15, mantissa=2, special=0x7C, overflow=0x7C, nan=0x7E),
 }
+_HALF: Final = _Small(bias=15, mantissa=10, special=0x7C00, overflow=0x7C00, nan=0x7E00, width=16)
 _PARTS: Final = {
     dt.float8_e4m3fn_x4: _SMALL[dt.float8_e4m3fn],
     dt.float8_e5m2_x4: _SMALL[dt.float8_e5m2],
@@ -91,6 +99,8 @@ def decode(b: Builder, raw: Value, dtype: DType) -> Value:
     if dtype.is_integer:
         return (b.sitofp if dtype.kind == "i" else b.uitofp)(raw, value)
     if dtype is dt.float16:
+        if not engine().has_half:
+            return _decode_small(b, b.bitcast(raw, like(raw, I16)), _HALF)
         return b.fpext(raw, value)
     if dtype is dt.bfloat16:
         word = b.zext(raw, like(raw, I32))
@@ -117,6 +127,8 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
     if dtype.is_integer:
         return _encode_integer(b, value, dtype)
     if dtype is dt.float16:
+        if not engine().has_half:
+            return b.bitcast(_encode_small(b, value, _HALF), like(value, F16))
         return b.fptrunc(value, like(value, F16))
     if dtype is dt.bfloat16:
         bits = b.bitcast(value, like(value, I32))
@@ -202,7 +214,8 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     bits = b.bitcast(value, like(value, I32))
     kind = bits.type
     magnitude = b.and_(bits, constant(kind, _ABS))
-    sign = b.and_(b.lshr(bits, constant(kind, 24)), constant(kind, 0x80))
+    sign_bit = small.sign_of_code
+    sign = b.and_(b.lshr(bits, constant(kind, 32 - sign_bit.bit_length())), constant(kind, sign_bit))
     drop = _MANTISSA - small.mantissa
     # Normal results: round the bits where the mantissa ends, then move the exponent's bias. A carry out of the mantissa
     # raises the exponent, as it must.
@@ -219,7 +232,7 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     overflow = constant(kind, small.overflow)
     code = b.select(b.icmp_unsigned(">", code, overflow), overflow, code)
     code = b.select(b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY)), constant(kind, small.nan), code)
-    return b.trunc(b.or_(code, sign), like(value, I8))
+    return b.trunc(b.or_(code, sign), like(value, I16 if small.width > 8 else I8))
 
 
 def _decode_power(b: Builder, raw: Value) -> Value:

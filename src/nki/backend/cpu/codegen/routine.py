@@ -83,7 +83,7 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
             emit_row_op(r, statement)
         case Print(source, prefix, shape):
             number = print_callback.number(prefix, shape, source.dtype)
-            r.call(print_callback.address(), [r.address(source), ir.Constant(I64, number)])
+            r.call(print_callback.address(), [r.frame, r.address(source), ir.Constant(I64, number)])
         case Gemm(target, left, right, accumulate):
             # The matrix product is one tuned routine, which the NumPy executor calls too.
             _emit_gemm(r, target, left, right, accumulate)

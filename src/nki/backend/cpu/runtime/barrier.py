@@ -18,8 +18,9 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.runtime import poll
 from nki.backend.cpu.runtime.dispatch import I8, I32, I64, POINTER, ROUTINE, count, element
-from nki.backend.cpu.runtime.frame import STATUS
+from nki.backend.cpu.runtime.frame import ANYWHERE, CONTROL_BYTES, STATUS
 from nki.numerics.jit import engine
 
 LINE: Final = 64
@@ -33,7 +34,12 @@ DEADLOCK: Final = -1
 
 
 def lines_bytes(cores: int) -> int:
-    """Bytes of the lines of all ordered pairs of ``cores`` cores."""
+    """Bytes of the lines of all ordered pairs of ``cores`` cores, and of the control words behind them."""
+    return LINE * cores * cores + CONTROL_BYTES
+
+
+def control(cores: int) -> int:
+    """Byte offset of the control words of a launch from its lines."""
     return LINE * cores * cores
 
 
@@ -72,10 +78,14 @@ def yield_address() -> int:
     return int(ctypes.cast(function, ctypes.c_void_p).value or 0)
 
 
-def end(lines: int, rank: int, cores: int) -> None:
-    """Mark core ``rank`` as ended in the lines at this address."""
-    for peer in range(cores):
-        ctypes.c_int64.from_address(lines + line(rank, peer, cores) + _ENDED).value = 1
+def add_end(b: Any, lines: Any, rank: Any, cores: Any) -> None:
+    """Emit code that marks core ``rank`` as ended in the ``lines`` of ``cores`` cores."""
+    first = _at(b, lines, b.mul(b.mul(rank, cores), _word(LINE)))
+    count(b, cores, lambda peer: _end(b, _at(b, first, b.mul(peer, _word(LINE)))))
+
+
+def _end(b: Any, own: Any) -> None:
+    b.atomic_rmw("xchg", _at(b, own, _word(_ENDED)), _word(1), "release")
 
 
 def _word(number: int) -> Any:
@@ -113,7 +123,7 @@ def _add_barrier(module: ir.Module) -> None:
         own, other = (_at(b, lines, argument(peer, number)) for number in (0, 1))
         times = b.load(own, typ=I64)
         record = _record(b, other, times)
-        ended, met = _wait(b, other, times, yields)
+        ended, met = _wait(b, frame, other, times, yields)
         blocks = {name: b.append_basic_block(name) for name in ("differs", "fail", "next")}
         b.position_at_end(met)
         b.cbranch(b.icmp_signed("==", b.load(record, typ=I64), tag), blocks["next"], blocks["differs"])
@@ -141,8 +151,11 @@ def _record(b: Any, pair: Any, times: Any) -> Any:
     return _at(b, pair, b.add(b.mul(b.and_(times, _word(1)), _word(_RECORD)), _word(_RECORDS)))
 
 
-def _wait(b: Any, other: Any, times: Any, yields: Any) -> tuple[Any, Any]:
-    """Wait until the count of line ``other`` is ``times``: the blocks where its core has ended instead, or has come."""
+def _wait(b: Any, frame: Any, other: Any, times: Any, yields: Any) -> tuple[Any, Any]:
+    """Wait until the count of line ``other`` is ``times``: the blocks where its core has ended instead, or has come.
+
+    The routine returns if the launch is cancelled.
+    """
     entry = b.block
     names = ("look", "check_ended", "spin", "recheck", "ended", "met")
     look, check_ended, spin, recheck, ended, met = (b.append_basic_block(name) for name in names)
@@ -160,6 +173,9 @@ def _wait(b: Any, other: Any, times: Any, yields: Any) -> tuple[Any, Any]:
     b.position_at_end(spin)
     with b.if_then(b.icmp_signed(">", looks, _word(_SPINS_BEFORE_YIELD)), likely=False):
         b.call(b.inttoptr(yields, ir.FunctionType(I32, []).as_pointer()), [])
+        poll.poll_now(b, frame, _word(-ANYWHERE))
+        with b.if_then(b.icmp_signed("!=", b.load(poll.slot(b, frame, STATUS), typ=I64), _word(0)), likely=False):
+            b.ret_void()
     looks.add_incoming(b.add(looks, _word(1)), b.block)
     b.branch(look)
 

@@ -6,14 +6,15 @@ range of partitions, which may be larger than the number that the instruction ha
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable
 from functools import cache
 from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime.frame import ARGS, STATUS, TABLE
+from nki.backend.cpu.runtime import poll
+from nki.backend.cpu.runtime.frame import ANYWHERE, ARGS, STATUS, TABLE
+from nki.backend.cpu.runtime.poll import slot
 from nki.numerics.jit import engine
 
 I8: Final = ir.IntType(8)
@@ -26,6 +27,12 @@ ROUTINE: Final = ir.FunctionType(VOID, [POINTER, POINTER, I64, I64])
 """``void routine(i8** frame, i64* args, i64 first, i64 last)``: run partitions ``first`` to ``last`` - 1."""
 EVERY_PARTITION: Final = (ir.Constant(I64, 0), ir.Constant(I64, (1 << 63) - 1))
 """A range that every routine limits to its own number of partitions."""
+_ROWS_PER_POLL: Final = ir.Constant(I64, 31)
+"""A mask: the rows of a long table between two polls, but one."""
+
+
+WALK: Final = ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER])
+"""The type of :func:`walk_address`."""
 
 
 @cache
@@ -39,11 +46,12 @@ def _addresses() -> dict[str, int]:
     return engine().compile(module)
 
 
-@cache
-def walk() -> Callable[[int, int, int, int], None]:
-    """``walk(table, rows, args, frame)``: call each row's routine with ``frame`` and its arguments, without the GIL."""
-    prototype = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
-    return prototype(_addresses()["nki_walk"])
+def walk_address() -> int:
+    """``void walk(table, rows, args, frame)``: call each row's routine with ``frame`` and its arguments.
+
+    Ends early if the launch has failed or is cancelled.
+    """
+    return _addresses()["nki_walk"]
 
 
 def fill_address() -> int:
@@ -59,13 +67,17 @@ def copy_address() -> int:
 def for_address() -> int:
     """A routine that walks rows repeatedly, counting in a register.
 
-    Its arguments are the places of the register, the first value and the end, then step, first row, number of rows.
+    Its arguments are the places of the register, the first value and the end, then step, first row, number of rows,
+    and the number of the loop.
     """
     return _addresses()["nki_for"]
 
 
 def while_address() -> int:
-    """A routine that walks rows as long as a register is not 0: its place, first row, number of rows."""
+    """A routine that walks rows as long as a register is not 0.
+
+    Its arguments are the place of the register, first row, number of rows, and the number of the loop.
+    """
     return _addresses()["nki_while"]
 
 
@@ -92,9 +104,11 @@ def count(b: Any, stop: Any, body: Callable[[Any], None]) -> None:
 
 
 def _add_walk(module: ir.Module) -> ir.Function:
-    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_walk")
+    function = ir.Function(module, WALK, "nki_walk")
     table, rows, args, frame = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+
+    status, left = slot(b, frame, STATUS), poll.countdown(b, frame)
 
     def row(index: Any) -> None:
         at = b.mul(index, ir.Constant(I64, 2))
@@ -102,6 +116,10 @@ def _add_walk(module: ir.Module) -> ir.Function:
         first = element(b, table, b.add(at, ir.Constant(I64, 1)), I64)
         arguments = b.gep(args, [b.mul(first, ir.Constant(I64, 8))], source_etype=I8)
         b.call(target, [frame, arguments, *EVERY_PARTITION])
+        with b.if_then(b.icmp_signed("==", b.and_(index, _ROWS_PER_POLL), _ROWS_PER_POLL), likely=False):
+            poll.poll(b, frame, left, ir.Constant(I64, -ANYWHERE))
+        with b.if_then(b.icmp_signed("!=", b.load(status, typ=I64), ir.Constant(I64, 0)), likely=False):
+            b.ret_void()
 
     count(b, rows, row)
     b.ret_void()
@@ -118,13 +136,17 @@ def _looping(
     b: Any,
     frame: Any,
     walked: ir.Function,
-    rows: tuple[Any, Any],
+    rows: tuple[Any, Any, Any],
     condition: Callable[[], Any],
     step: Callable[[], None],
 ) -> None:
-    """Walk ``rows`` (the first, how many) and ``step``, as long as ``condition`` holds and nothing went wrong."""
+    """Walk ``rows`` (the first, how many, of which loop) and ``step``, as long as ``condition`` holds and nothing went
+    wrong.
+    """
     table, args, status = (element(b, frame, ir.Constant(I64, slot), POINTER) for slot in (TABLE, ARGS, STATUS))
     first = b.gep(table, [b.mul(rows[0], ir.Constant(I64, 16))], source_etype=I8)
+    countdown, left = poll.countdown(b, frame), b.alloca(I64)
+    b.store(b.load(countdown, typ=I64), left)
     head, inside, done = (b.append_basic_block(n) for n in ("head", "inside", "done"))
     b.branch(head)
     b.position_at_end(head)
@@ -133,8 +155,12 @@ def _looping(
     b.position_at_end(inside)
     b.call(walked, [first, rows[1], args, frame])
     step()
+    poll.poll(b, frame, left, rows[2])
     b.branch(head)
     b.position_at_end(done)
+    b.store(b.load(left, typ=I64), countdown)
+    with b.if_then(b.icmp_signed("==", b.load(status, typ=I64), ir.Constant(I64, ANYWHERE)), likely=False):
+        b.store(b.neg(rows[2]), status)  # the innermost loop is where the launch was interrupted
     b.ret_void()
 
 
@@ -144,7 +170,7 @@ def _add_for(module: ir.Module, walked: ir.Function) -> None:
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     register = place(b, frame, args, 0)
     start, stop = (b.sext(b.load(place(b, frame, args, i), typ=I32), I64) for i in (2, 4))
-    step, first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8))
+    step, first, rows, number = (element(b, args, ir.Constant(I64, i), I64) for i in (6, 7, 8, 9))
     counter = b.alloca(I64)
     b.store(start, counter)
 
@@ -157,7 +183,7 @@ def _add_for(module: ir.Module, walked: ir.Function) -> None:
     def advance() -> None:
         b.store(b.add(b.load(counter, typ=I64), step), counter)
 
-    _looping(b, frame, walked, (first, rows), condition, advance)
+    _looping(b, frame, walked, (first, rows, number), condition, advance)
 
 
 def _add_while(module: ir.Module, walked: ir.Function) -> None:
@@ -165,12 +191,12 @@ def _add_while(module: ir.Module, walked: ir.Function) -> None:
     frame, args, *_ = function.args
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     register = place(b, frame, args, 0)
-    first, rows = (element(b, args, ir.Constant(I64, i), I64) for i in (2, 3))
+    first, rows, number = (element(b, args, ir.Constant(I64, i), I64) for i in (2, 3, 4))
 
     def condition() -> Any:
         return b.icmp_signed("!=", b.load(register, typ=I32), ir.Constant(I32, 0))
 
-    _looping(b, frame, walked, (first, rows), condition, lambda: None)
+    _looping(b, frame, walked, (first, rows, number), condition, lambda: None)
 
 
 def _add_fill(module: ir.Module) -> None:

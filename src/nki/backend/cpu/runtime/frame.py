@@ -19,15 +19,24 @@ ALIGN: Final = 64
 ARENA: Final = 0
 SCRATCH: Final = 1
 STATUS: Final = 2
-"""Four words: the trap site (0: none), the operand or ``barrier.DEADLOCK``, the index or the peer's site, the peer."""
+"""Four words: the trap site (0: none), the operand or ``barrier.DEADLOCK``, the index or the peer's site, the peer.
+
+A launch that was interrupted has minus the number of a loop instead of the site, or :data:`ANYWHERE`. Words of
+:mod:`~nki.backend.cpu.runtime.poll` follow.
+"""
 TABLE: Final = 3
 ARGS: Final = 4
 WORKER: Final = 5
 """The number of the worker in its launch; each core has one worker, numbered like the core."""
-FIRST_IO: Final = 6
+CONTROL: Final = 6
+"""Words that all workers of a launch share; see :mod:`~nki.backend.cpu.runtime.poll`."""
+FIRST_IO: Final = 7
 
 WORD: Final = 8
-STATUS_BYTES: Final = 4 * WORD
+CONTROL_BYTES: Final = 8 * WORD
+STATUS_BYTES: Final = 8 * WORD + CONTROL_BYTES
+ANYWHERE: Final = -(1 << 62)
+"""Stands for the number of a loop in the status of a launch that was interrupted outside of all loops."""
 
 
 def aligned(nbytes: int) -> int:
@@ -65,8 +74,12 @@ class FrameLayout:
         self.nbytes = self.scratch + aligned(scratch)
         self._pack = Struct(f"={FIRST_IO + pointers}q{STATUS_BYTES}x").pack_into
 
-    def write(self, frame: Frame, worker: int, pointers: Sequence[int]) -> None:
-        """Write all slots of ``frame``, which has at least ``nbytes``, and clear its status."""
+    def write(self, frame: Frame, worker: int, pointers: Sequence[int], control: int = 0) -> None:
+        """Write all slots of ``frame``, which has at least ``nbytes``, and clear its status.
+
+        ``control`` is the address of words that the launch's workers share; without, the frame has its own.
+        """
         start, table, args = frame.address, self.table, self.args
         arena, scratch, status = start + self.arena, start + self.scratch, start + self.status
-        self._pack(frame.memory, 0, arena, scratch, status, table, args, worker, *pointers)
+        control = control or status + STATUS_BYTES - CONTROL_BYTES
+        self._pack(frame.memory, 0, arena, scratch, status, table, args, worker, control, *pointers)

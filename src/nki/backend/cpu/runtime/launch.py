@@ -6,11 +6,11 @@ import ctypes
 import time
 from collections.abc import Container, Sequence
 from typing import Final, NoReturn
+from weakref import ref
 
 import numpy as np
 
-from nki.backend.cpu.runtime import barrier
-from nki.backend.cpu.runtime.dispatch import walk
+from nki.backend.cpu.runtime import barrier, enter, poll
 from nki.backend.cpu.runtime.frame import WORD, Frame, FrameLayout
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
@@ -20,6 +20,7 @@ from nki.base.device_print import running_as
 from nki.ir.constant import Constant
 from nki.ir.indirection.runtime_index import out_of_bounds
 from nki.ir.layout import DENSE, Layout
+from nki.ir.loop import note_loop
 from nki.ir.program import CoreProgram, Program
 from nki.rendezvous.protocol import deadlock
 
@@ -55,6 +56,15 @@ class _Core:
         raise out_of_bounds(inst, f.name, access, index)
 
 
+_Rows = tuple[int, int, int, int, int, int, int]
+
+
+class _Launch:
+    """A launch on several cores, as long as it may still begin."""
+
+    __slots__ = ("__weakref__",)
+
+
 class Executable:
     """Native code for one program. ``launch`` may run in several threads at once.
 
@@ -81,7 +91,7 @@ class Executable:
         cores = zip(program.cores, self.linked.cores, strict=True)
         self._cores = [_Core(core, linked, count) for core, linked in cores]
         self._core = self._cores[0]
-        self._walk = walk()
+        self._run = enter.run()
         self.compile_seconds = time.perf_counter() - started
 
     def launch(self, pointers: Sequence[int]) -> None:
@@ -89,8 +99,11 @@ class Executable:
 
         An input that is also an output is changed in place if both are at one address; else it stays as it is.
 
-        The interpreter lock is released while the kernel runs. Raises :class:`OutOfBoundsError` if a run-time index led
-        outside its tensor, :class:`DeadlockError` if cores did not meet: outputs are then incomplete.
+        The interpreter lock is released while the kernel runs. Signals are handled meanwhile, if this is the main
+        thread; what a handler raises, or a callback, ends the launch and is raised when no core runs any more.
+
+        Raises :class:`OutOfBoundsError` if a run-time index led outside its tensor, :class:`DeadlockError` if cores did
+        not meet: outputs are then incomplete.
         """
         if self.changes:
             pointers = self._copy_changed_inputs(pointers)
@@ -100,7 +113,11 @@ class Executable:
         core = self._core
         linked = core.linked
         frame = self._runtime.frame(core.frame, (*pointers, *core.constants))
-        self._walk(core.table, linked.rows, core.args, frame.address)
+        try:
+            self._run(core.table, linked.rows, core.args, frame.address)
+        except BaseException as error:
+            self._note_interruption(error, [frame])
+            raise
         if linked.sites and (status := core.status(frame))[0]:
             core.raise_out_of_bounds(status)
         self._runtime.release(frame)
@@ -121,29 +138,50 @@ class Executable:
         Memory that the cores share lies behind the frame of the first one: the lines of barriers, then the tensors.
         """
         runtime, cores = self._runtime, self._cores
-        first = cores[0]
+        first, count = cores[0], len(cores)
         frames = [runtime.acquire(first.frame.nbytes + self.linked.shared_bytes)]
         lines = frames[0].address + first.frame.nbytes
-        ctypes.memset(lines, 0, barrier.lines_bytes(len(cores)))
+        control = lines + barrier.control(count)
+        ctypes.memset(lines, 0, barrier.lines_bytes(count))
         shared = [*(lines + offset for offset in self.linked.shared), lines, barrier.yield_address()]
-        first.frame.write(frames[0], 0, (*pointers, *first.constants, *shared))
+        first.frame.write(frames[0], 0, (*pointers, *first.constants, *shared), control)
         for rank, core in enumerate(cores[1:], 1):
-            frames.append(runtime.frame(core.frame, (*pointers, *core.constants, *shared), rank))
-        self._walk(first.table, first.linked.prologue, first.args, frames[0].address)
-        threads = runtime.threads()
-        others = [threads.submit(self._run_core, rank, frames[rank], lines) for rank in range(1, len(cores))]
-        self._run_core(0, frames[0], lines)
-        for other in others:
-            other.result()
+            frames.append(runtime.frame(core.frame, (*pointers, *core.constants, *shared), rank, control))
+        this = _Launch()
+        try:
+            self._run(first.table, first.linked.prologue, first.args, frames[0].address)
+            for rank in range(1, count):
+                runtime.start(self._follow, rank, self._rows(rank, frames, lines), frames, ref(this))
+            with running_as(0):
+                enter.lead()(*self._rows(0, frames, lines))
+        except BaseException as error:
+            if not _word(control + WORD * poll.GATE).value:  # else all cores have ended
+                _word(control + WORD * poll.GATE).value = enter.SHUT
+            self._note_interruption(error, frames)
+            raise
         self._raise_first_error([core.status(frame) for core, frame in zip(cores, frames, strict=True)])
         runtime.release(*frames)
 
-    def _run_core(self, rank: int, frame: Frame, lines: int) -> None:
-        core = self._cores[rank]
-        prologue = core.linked.prologue
+    def _follow(self, rank: int, rows: _Rows, _memory: Sequence[Frame], launch: ref[_Launch]) -> None:
+        """Run core ``rank`` once its launch has begun; holds the memory of the launch meanwhile."""
         with running_as(rank):
-            self._walk(core.table + 16 * prologue, core.linked.rows - prologue, core.args, frame.address)
-        barrier.end(lines, rank, len(self._cores))
+            while not enter.follow()(*rows) and launch() is not None:
+                pass
+
+    def _rows(self, rank: int, frames: Sequence[Frame], lines: int) -> _Rows:
+        """The rows of core ``rank``, as native code takes them."""
+        core = self._cores[rank]
+        done = core.linked.prologue
+        rows = core.linked.rows - done
+        return core.table + 16 * done, rows, core.args, frames[rank].address, lines, rank, len(self._cores)
+
+    def _note_interruption(self, error: BaseException, frames: Sequence[Frame]) -> None:
+        """Tell in ``error``, which has ended a launch, the loop that ran."""
+        for core, frame in zip(self._cores, frames, strict=False):
+            number = -core.status(frame)[0]
+            if 0 < number <= len(core.linked.loops):
+                note_loop(error, core.linked.loops[number - 1])
+                return
 
     def _raise_first_error(self, statuses: Sequence[Status]) -> None:
         """Raise the error of one of the cores, if any failed: rather a cause than its consequence on another core."""

@@ -39,6 +39,7 @@ class LinkedCore:
     ``body`` is what runs; rows that fill memory stand before and between its rows. The first ``prologue`` rows fill
     memory that cores share, and are done before any core begins. ``sites`` are the instructions that may trap: by a
     run-time index out of bounds, or because cores do not meet; traps count them from 1.
+    ``loops`` are the loops, which launches that are interrupted count from 1, too.
     """
 
     table: NDArray[np.int64]
@@ -50,6 +51,7 @@ class LinkedCore:
     routines: int
     body: list[Statement]
     sites: list[Inst]
+    loops: list[Loop]
 
 
 @dataclass(slots=True)
@@ -63,6 +65,8 @@ class LinkedProgram:
     cores: list[LinkedCore]
     shared: list[int]
     shared_bytes: int
+    code: list[Routine]
+    """The compiled routines that the tables call, which stay in memory as long as these are held."""
 
 
 def link(program: Program, progress: Progress | None = None, layout: Layout = DENSE) -> LinkedProgram:
@@ -89,7 +93,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     for tensor in shared:
         offsets.append(size)
         size += aligned(tensor.nbytes)
-    return LinkedProgram(cores, offsets, size)
+    return LinkedProgram(cores, offsets, size, compiled)
 
 
 def _routine_numbers(inst: Inst, layout: Layout, unique: dict[Key, tuple[int, Inst]]) -> list[int]:
@@ -143,6 +147,7 @@ class _Table:
         self.rows: list[int] = []
         self.args: list[int] = []
         self.sites: list[Inst] = []
+        self.loops: list[Loop] = []
         self.prologue = 0
         self.main_rows = 0
         self.scratch = 0
@@ -156,7 +161,8 @@ class _Table:
         table = np.array(self.rows, np.int64).reshape(-1, 2)
         args = np.array(self.args, np.int64)
         arena, body = self.storage.arena_bytes, list(core.body)
-        return LinkedCore(table, args, self.prologue, self.main_rows, arena, scratch, routines, body, self.sites)
+        rows, prologue = self.main_rows, self.prologue
+        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, self.sites, self.loops)
 
     def add_prologue(self, tensors: Sequence[Tensor]) -> None:
         """Add rows that fill ``tensors``."""
@@ -272,7 +278,8 @@ class _Table:
             args.append(loop.step)
             routine = for_address()
         self.pending.append((number, loop, len(self.args) + len(args)))
-        self.add_row(routine, [*args, 0, 0])
+        self.loops.append(loop)
+        self.add_row(routine, [*args, 0, 0, len(self.loops)])
 
 
 def _bits(number: float) -> int:

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import ctypes
 import math
-import threading
-from functools import cache
-from typing import Any, Final
 
 import numpy as np
 
+from nki.backend.cpu.runtime import poll
 from nki.base import device_print
 from nki.base.dtype import DType
+from nki.base.locks import Lock
 
 Shown = tuple[str, tuple[int, ...], DType]
 
-_lock = threading.Lock()
+_lock = Lock()
 _shown: list[Shown] = []
 """The prefix, shape and element type of each print that was compiled in this process."""
 
@@ -35,14 +34,6 @@ def _print(address: int, index: int) -> None:
     device_print.device_print(prefix, np.frombuffer(memory, dtype.plain).reshape(shape), dtype)
 
 
-_PROTOTYPE: Final = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
-
-
-@cache
-def _callback() -> Any:
-    return _PROTOTYPE(_print)
-
-
 def address() -> int:
-    """A native function of (address of the dense elements, number): takes the interpreter lock and prints."""
-    return int(ctypes.cast(_callback(), ctypes.c_void_p).value or 0)
+    """A native function of (frame, address of the dense elements, number): prints; what that raises ends the launch."""
+    return poll.print_address(id(_print))  # functions of modules live as long as the process

@@ -2,14 +2,43 @@
 
 from __future__ import annotations
 
+import _thread
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
 
 from nki.backend.cpu.runtime.frame import Frame, FrameLayout
 
 _POOL_FRAMES = 4
-_POOL_THREADS = 64
+
+
+_Work = tuple["_Worker", Callable[..., object], tuple[Any, ...]]
+
+
+class _Worker:
+    """A thread that waits for work, and ends when nobody can give it any.
+
+    A signal may raise at any instruction of the thread that gives work, so nothing here is ever half done: each step is
+    one call of C. Threads and pools of the standard library have locks that such an exception leaves locked.
+    """
+
+    __slots__ = ("work",)
+
+    def __init__(self) -> None:
+        self.work: SimpleQueue[_Work | None] = SimpleQueue()
+
+    def __del__(self) -> None:
+        self.work.put(None)
+
+
+def _run(queue: SimpleQueue[_Work | None], idle: deque[_Worker]) -> None:
+    while (work := queue.get()) is not None:
+        worker, call, arguments = work
+        call(*arguments)
+        idle.append(worker)
+        del work, worker, call, arguments
 
 
 class Runtime:
@@ -21,7 +50,7 @@ class Runtime:
 
     def __init__(self) -> None:
         self._frames: list[Frame] = []
-        self._threads: ThreadPoolExecutor | None = None
+        self._idle: deque[_Worker] = deque()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_threads)  # a child process does not inherit threads
 
@@ -33,10 +62,10 @@ class Runtime:
             return Frame(nbytes)
         return frame if frame.nbytes >= nbytes else Frame(nbytes)
 
-    def frame(self, layout: FrameLayout, pointers: Sequence[int], worker: int = 0) -> Frame:
-        """The frame of one worker for one launch, written."""
+    def frame(self, layout: FrameLayout, pointers: Sequence[int], worker: int = 0, control: int = 0) -> Frame:
+        """The frame of one worker for one launch, written; see :meth:`FrameLayout.write`."""
         frame = self.acquire(layout.nbytes)
-        layout.write(frame, worker, pointers)
+        layout.write(frame, worker, pointers, control)
         return frame
 
     def release(self, *frames: Frame) -> None:
@@ -44,14 +73,17 @@ class Runtime:
         if len(self._frames) < _POOL_FRAMES:
             self._frames.extend(frames)
 
-    def threads(self) -> ThreadPoolExecutor:
-        """Threads for cores beside the first, created at the first need."""
-        if self._threads is None:
-            self._threads = ThreadPoolExecutor(_POOL_THREADS, "nki core")
-        return self._threads
+    def start(self, call: Callable[..., object], *arguments: Any) -> None:
+        """Call ``call(*arguments)`` in a thread for a core beside the first; it must not raise."""
+        try:
+            worker = self._idle.pop()
+        except IndexError:
+            worker = _Worker()
+            _thread.start_new_thread(_run, (worker.work, self._idle))
+        worker.work.put((worker, call, arguments))
 
     def _forget_threads(self) -> None:
-        self._threads = None
+        self._idle = deque()
 
 
 RUNTIME = Runtime()

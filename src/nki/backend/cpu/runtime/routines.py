@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import textwrap
-import threading
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases, lower
 from nki.backend.cpu.loop_ir.printer import show_loops
+from nki.base.locks import Lock
 from nki.ir.access_overlap import may_overlap
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Role
-from nki.numerics.jit import engine
+from nki.numerics.jit import Code, engine
 
 Progress = Callable[[int, int], None]
 """Gets the number of routines compiled so far, and of all routines to compile."""
@@ -25,20 +27,26 @@ Key = tuple[Any, ...]
 
 _ROUTINES_PER_MODULE = 24
 """Fewer LLVM modules compile faster, smaller ones show progress."""
-_routines: dict[Key, Routine] = {}
-_lock = threading.Lock()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Routine:
     """A routine in memory: its address, the scratch bytes that it needs, and the partitions that it may be split over.
 
-    ``partitions`` is 0 if the routine must run whole; see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine`.
+    It is in memory as long as this object, which holds its ``code``. ``partitions`` is 0 if the routine must run whole;
+    see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine`.
     """
 
     address: int
     scratch: int
     partitions: int
+    code: Code
+
+
+_routines: WeakValueDictionary[Key, Routine] = WeakValueDictionary()
+_recent: deque[Routine] = deque(maxlen=512)
+"""Routines that stay although no kernel may use them: a kernel that is made anew finds them."""
+_lock = Lock()
 
 
 def routine_key(inst: Inst) -> Key:
@@ -47,22 +55,28 @@ def routine_key(inst: Inst) -> Key:
 
 
 def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -> list[Routine]:
-    """The routine of each key; those that no kernel of this process has needed before are compiled."""
-    missing = [(key, inst) for key, inst in instructions.items() if key not in _routines]
+    """The routine of each key; those that are not in memory are compiled.
+
+    The caller holds them as long as their addresses are in use.
+    """
+    with _lock:
+        compiled = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
+    missing = [(key, inst) for key, inst in instructions.items() if key not in compiled]
     if progress is not None and missing:
         progress(0, len(missing))
     for first in range(0, len(missing), _ROUTINES_PER_MODULE):
         batch = missing[first : first + _ROUTINES_PER_MODULE]
         module = ir.Module("nki_kernel")
         emitted = [_emit(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
-        addresses = engine().compile(module)
+        code = engine().load(module)
         with _lock:
             for n, (key, inst) in enumerate(batch):
-                address = addresses[f"r{n}_{inst.mnemonic}"]
-                _routines[key] = Routine(address, emitted[n].scratch, emitted[n].partitions)
+                address = code.addresses[f"r{n}_{inst.mnemonic}"]
+                compiled[key] = _routines[key] = Routine(address, emitted[n].scratch, emitted[n].partitions, code)
+                _recent.append(compiled[key])
         if progress is not None:
             progress(first + len(batch), len(missing))
-    return [_routines[key] for key in instructions]
+    return [compiled[key] for key in instructions]
 
 
 def listing(instructions: Iterable[Inst], assembly: bool) -> str:

@@ -1,0 +1,70 @@
+"""Locks of this package, which a child process finds in a usable state whatever the threads of its parent did.
+
+A child has only the thread that forked, and a copy of every lock as it was: one that another thread held stays locked
+for ever. There are two ways out. A lock that guards plain Python data, which is consistent between any two
+instructions, is replaced by a new one in the child. A lock that guards a library's memory is acquired before the fork
+and released after it, so that no other thread is inside the library at that moment.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import threading
+from types import TracebackType
+from typing import Any
+from weakref import WeakSet
+
+
+class Lock:
+    """A re-entrant lock for Python data; in a child process it is free."""
+
+    __slots__ = ("__weakref__", "_lock")
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        _renewed.add(self)
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._lock.release()
+
+    def renew(self) -> None:
+        """Free the lock if a thread that this process does not have holds it."""
+        if self._lock.acquire(blocking=False):
+            self._lock.release()
+        else:
+            self._lock = threading.RLock()
+
+
+_renewed: WeakSet[Lock] = WeakSet()
+
+
+def _renew() -> None:
+    for lock in list(_renewed):
+        lock.renew()
+
+
+def held_at_fork() -> threading.RLock:  # pyright: ignore[reportGeneralTypeIssues]
+    """A lock that forking waits for: neither parent nor child is then in the middle of what it guards."""
+    lock = threading.RLock()
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock
+
+
+_imports = held_at_fork()
+
+
+def imported(name: str) -> Any:
+    """The module ``name``, imported now if it was not; a child process never finds it half imported."""
+    with _imports:
+        return importlib.import_module(name)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew)
