@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pytest
@@ -29,6 +30,15 @@ def chain(length: int) -> str:
     return "    if n == 0:\n        x = 0\n" + "".join(
         f"    elif n == {i}:\n        x = {i}\n" for i in range(1, length)
     )
+
+
+@pytest.fixture(autouse=True)
+def usual_limit() -> Iterator[None]:
+    """Python's own limit, which test tools raise."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(1000)
+    yield
+    sys.setrecursionlimit(limit)
 
 
 @pytest.mark.parametrize(

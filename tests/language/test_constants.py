@@ -260,7 +260,7 @@ def packed(data: bytes) -> str:
     [
         ("float32[6,40] sha256", "float32[6,41] sha256", "damaged, or not as many"),
         ("float32[6,40] sha256", "float32[6,39] sha256", "damaged, or not as many"),
-        ("float32[6,40] sha256", "float32[99999999,99999999] sha256", "has more than"),
+        ("float32[6,40] sha256", "float32[99999999,99999999] sha256", "constants have more than"),
         (packed(TABLE.tobytes()), packed((TABLE + 1).tobytes()), "damaged"),
         (packed(TABLE.tobytes()), packed(TABLE.tobytes())[:-8], "damaged|cannot be unpacked"),
         (packed(TABLE.tobytes()), "AAAA", "cannot be unpacked"),
