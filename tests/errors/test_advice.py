@@ -303,7 +303,7 @@ def kernel(x):
 """, r"\[NKI-AR001\] `e` is an instruction, which line \d+ recorded, not a tensor", lambda x: np.exp(x), (X,)),
     simple("sum over partitions", "c = nl.sum(a, axis=0)", r"\[NKI-SH001\] nl.sum: axis=0 of 'a'",
            lambda x, y: x.sum(0, keepdims=True)),
-    simple("a slice past the end", "c = nl.copy(a[:, 4:12])", r"\[NKI-TN001\] slice 4:12 of dimension 1 of 'a' \(8, 8\)",
+    simple("a slice past the end", "c = nl.copy(a[:, 4:12])", r"\[NKI-TN001\] slice 4:12 of dimension 1 of 'a'",
            lambda x, y: x[:, 4:]),
     simple("a slice of an input", "c = nl.load(x[6:10])", r"\[NKI-TN001\] slice 6:10 of dimension 0 of 'x' \(8, 8\)",
            lambda x, y: x[6:]),

@@ -64,9 +64,17 @@ def test_the_argument_and_the_kernel_are_named(run: Any, wrong: Any, words: list
 
 def test_a_forgotten_decorator() -> None:
     text = text_of(lambda: copied(A))
-    assert "nl.ndarray was called outside a kernel, in `copied`" in text and "write `@nki.jit` above `def copied`" in text
+    assert (
+        "nl.ndarray was called outside a kernel, in `copied`" in text and "write `@nki.jit` above `def copied`" in text
+    )
     assert f"test_leading_out.py:{copied.__code__.co_firstlineno + 1}" in text
-    for call in (lambda: nl.load(A), lambda: nl.exp(A), lambda: nl.add(A, A), lambda: nl.store(A, A), lambda: nl.matmul(A, A)):
+    for call in (
+        lambda: nl.load(A),
+        lambda: nl.exp(A),
+        lambda: nl.add(A, A),
+        lambda: nl.store(A, A),
+        lambda: nl.matmul(A, A),
+    ):
         assert "NKI-KN001" in text_of(call)
 
 

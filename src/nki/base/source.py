@@ -160,6 +160,7 @@ def definition_span(function: Callable[..., Any]) -> Span | None:
     code: CodeType | None = getattr(function, "__code__", None)
     if code is None:
         return None
+    note_file(code.co_filename)
     lines = range(code.co_firstlineno, code.co_firstlineno + 50)
     start = (f"def {function.__name__}", "async def ")
     line = next((n for n in lines if linecache.getline(code.co_filename, n).lstrip().startswith(start)), None)

@@ -71,16 +71,19 @@ def _statements(body: list[ast.stmt], uncertain: bool) -> Iterator[_Entry]:
     """The statements of a block; those behind one that may leave the block may not be reached."""
     for statement in body:
         yield statement, uncertain, statement
-        uncertain = uncertain or _leaves(statement, False)
+        uncertain = uncertain or _leaves(statement)
 
 
-def _leaves(node: ast.AST, in_loop: bool) -> bool:
-    if isinstance(node, _ENDS):
-        return not (in_loop and isinstance(node, ast.Break | ast.Continue))
-    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-        return False
-    in_loop = in_loop or isinstance(node, _LOOPS)
-    return any(_leaves(part, in_loop) for part in ast.iter_child_nodes(node))
+def _leaves(statement: ast.stmt) -> bool:
+    """True if ``statement`` may end the block that it stands in."""
+    todo: list[tuple[ast.AST, bool]] = [(statement, False)]
+    for node, in_loop in todo:  # which grows; a recursion would not come down all that Python can parse
+        if isinstance(node, _ENDS) and not (in_loop and isinstance(node, ast.Break | ast.Continue)):
+            return True
+        if not isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
+            inside = in_loop or isinstance(node, _LOOPS)
+            todo += [(part, inside) for part in ast.iter_child_nodes(node)]
+    return False
 
 
 __all__ = ["unreached"]
