@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,12 +20,13 @@ from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Span
-from nki.base.warning import NkiDeprecationWarning, collecting, warn_at
+from nki.base.warning import NkiDeprecationWarning, collecting, stamped, warn_at
 from nki.compiler import pipeline
 from nki.compiler.cache import store as compiled
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import fingerprint
 from nki.frontend.captured_state import Read, watching
+from nki.frontend.diagnostics import misfit
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
 from nki.ir.ordering import Pairs
@@ -107,6 +109,8 @@ class Kernel:
         """The first launch of each compiled kernel is checked; so it is with ``NKI_CHECK=1``."""
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
+        by_name = any(p.kind is p.KEYWORD_ONLY for p in self._signature.parameters.values())
+        self._by_position = -1 if by_name else len(self._names)
         self._executables: dict[Any, Executable] = {}
         self._clock = 0
         """Advances with each compilation; executables have the time of their last use."""
@@ -140,6 +144,7 @@ class Kernel:
                 return _simulate(self, args, kwargs)
             return adapter_for(args, kwargs).call(self, args, kwargs)
         except NkiError as error:
+            __tracebackhide__ = True  # of pytest: it shows the caller's frame
             raise _strip_frames(error)  # noqa: B904  # its cause is settled
 
     def chosen_target(self) -> Target:
@@ -148,14 +153,12 @@ class Kernel:
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
-        if not kwargs and len(args) == len(self._names):
+        if not kwargs and len(args) == self._by_position:
             return dict(zip(self._names, args, strict=True))
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise KernelArgumentError(
-                f"kernel {self.func.__name__}{self._signature}: {error}", fix="pass the parameters of its signature"
-            ) from None
+            raise misfit(self.func, self._signature, error) from None
         bound.apply_defaults()
         return bound.arguments
 
@@ -163,12 +166,16 @@ class Kernel:
         """The cache key of a compilation, and the tensors among the arguments, in order."""
         tensors: list[Any] = []
         key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT), knobs.precise_fp()]
-        for name, value in arguments.items():
-            if adapter.is_framework_tensor(value):
-                tensors.append(value)
-                key.append(adapter.map_framework_tensor(value))
-            else:
-                key.append(constant_key(name, value))
+        name = ""
+        try:
+            for name, value in arguments.items():  # read where the argument is refused
+                if adapter.is_framework_tensor(value):
+                    tensors.append(value)
+                    key.append(adapter.map_framework_tensor(value))
+                else:
+                    key.append(constant_key(name, value))
+        except NkiError as error:
+            raise self._of_argument(error, name)  # noqa: B904  # the same error
         return tuple(key), tensors
 
     def specs(self, arguments: Mapping[str, Any], adapter: TensorMap) -> dict[str, Any]:
@@ -177,8 +184,20 @@ class Kernel:
         for name, value in arguments.items():
             if adapter.is_framework_tensor(value):
                 shape, dtype = adapter.map_framework_tensor(value)
-                result[name] = TensorSpec(name, tuple(shape), adapter.translate_to_neuron_dtype(dtype))
+                try:
+                    kind = adapter.translate_to_neuron_dtype(dtype)
+                except NkiError as error:
+                    raise self._of_argument(error, name)  # noqa: B904  # the same error
+                result[name] = TensorSpec(name, tuple(shape), kind)
         return result
+
+    def _of_argument(self, error: NkiError, name: str) -> NkiError:
+        """``error``, about the argument ``name``, with the names of the argument and of this kernel in its text."""
+        about, named = f"argument '{name}'", f"argument '{name}' of kernel '{self.func.__name__}'"
+        message = error.message
+        error.message = message.replace(about, named, 1) if about in message else f"{named}: {message}"
+        error.fix = re.sub(r"\b(array|tensor)(?=\.)", name, error.fix)
+        return error
 
     def specialise(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap
@@ -285,6 +304,7 @@ class Kernel:
             with self._lock:
                 self._keep(self.key(arguments, adapter)[0], executable, arguments)
         except NkiError as error:
+            __tracebackhide__ = True
             raise _strip_frames(error)  # noqa: B904  # its cause is settled
         return executable
 
@@ -336,6 +356,13 @@ def _strip_frames(error: NkiError) -> NkiError:
 
 def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
     degrees: tuple[Any, ...] = grid if isinstance(grid, tuple) else (grid,)
+    if len(degrees) > 1 and all(type(d) is int and d > 0 for d in degrees):
+        raise GridError(
+            f"launch grid {grid!r}: a grid is one number of cores, 1 or 2; in NKI Beta 1 it was a grid of programs",
+            fix="loop over the programs inside the kernel, "
+            + " ".join(f"`for i{n} in range({d}):`" for n, d in enumerate(degrees))
+            + ", in place of nl.program_id, and call it without a grid",
+        )
     if len(degrees) != 1 or isinstance(degrees[0], bool) or not isinstance(degrees[0], int) or degrees[0] < 1:
         raise GridError(
             f"launch grid {grid!r}: a grid is one number of cores", fix="use kernel[2], or kernel[1] for one core"
@@ -388,9 +415,14 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     """
     accepted = {"check", "platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
     fn = options.pop("func", fn)
-    if options.get("mode", "auto") != "auto":
+    mode = options.get("mode", "auto")
+    if mode not in _MODES:
+        raise KernelArgumentError(
+            f"nki.jit has no mode {mode!r}", fix="leave `mode` out: the arguments of a call tell the framework"
+        )
+    if mode != "auto":
         warnings.warn(
-            "nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, the arguments of a call tell the framework",
+            stamped("nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, the arguments tell the framework"),
             NkiDeprecationWarning,
             stacklevel=2,
         )
@@ -399,7 +431,7 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     target = options.get("platform_target")
     if target is not None:
         warnings.warn(
-            "nki.jit(platform_target=…) is deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE instead",
+            stamped("nki.jit(platform_target=…) is deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE instead"),
             NkiDeprecationWarning,
             stacklevel=2,
         )
@@ -408,6 +440,10 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     if fn is None:
         return functools.partial(_decorate, target, check)
     return _decorate(target, check, fn)
+
+
+_MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
+"""Values of ``mode`` in the releases that had it (NKI reference, nki.jit)."""
 
 
 def _decorate(target: Target | None, check: bool, func: Callable[..., Any]) -> Kernel:
@@ -438,6 +474,7 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
         try:
             return _simulate(launched, args, kwargs)
         except NkiError as error:
+            __tracebackhide__ = True
             raise _strip_frames(error)  # noqa: B904  # its cause is settled
 
     return run

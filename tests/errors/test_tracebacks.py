@@ -51,7 +51,7 @@ def env() -> dict[str, str]:
 def test_what_a_user_sees(tmp_path: Path, simulator: str) -> None:
     text = uncaught(tmp_path, NKI_SIMULATOR=simulator)
     assert "nki.base.errors.ArgumentError: [NKI-AR001] tensor_tensor: op must be an operator" in text
-    assert "use nl.add instead of np.add" in text
+    assert "write `nisa.tensor_tensor(tile, tile, tile, op=nl.add)`" in text
     assert "script.py:5" in text and "called from" in text and "script.py:10" in text
     frames = [line for line in text.splitlines() if line.startswith('  File "')]
     assert len(frames) == 2 and "script.py" in frames[0] and "jit.py" in frames[1], text

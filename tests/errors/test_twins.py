@@ -102,7 +102,10 @@ def said(text: str, file: Path) -> list[str]:
         warnings.simplefilter("always")
         loaded(text, file).call()
     told = [w for w in caught if issubclass(w.category, NkiWarning) and w.category is not NkiDeprecationWarning]
-    return [f"{Path(w.filename).name}:{w.lineno}: {w.message}".replace(str(file), "kernel.py") for w in told]
+    texts = [(w, re.fullmatch(r"(?s)(.*) \(open-nki \S+\)", str(w.message))) for w in told]
+    assert all(match for _, match in texts)  # each says of which version it is
+    shown = [f"{Path(w.filename).name}:{w.lineno}: {match[1]}" for w, match in texts if match]
+    return [text.replace(str(file), "kernel.py") for text in shown]
 
 
 def program(name: str) -> tuple[Path, str, str]:

@@ -298,7 +298,7 @@ WARNED = [
 """Kernels, the version that changed it, and what the warning says."""
 
 REFUSED = [
-    (copy_from_psum, "0.3", r"nisa\.tensor_copy"),
+    (copy_from_psum, "0.3", r"nl\.copy"),
     (copy_that_converts, "0.3", r"dge_mode\.swdge"),
     (copy_dynamic_source, "0.4", r"nisa\.tensor_copy"),
     (copy_dynamic_destination, "0.4", r"nisa\.tensor_copy"),

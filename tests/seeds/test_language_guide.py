@@ -87,10 +87,11 @@ class Without(nl.NKIObject):
 
 
 def classes(x):
-    for c in (WithDecorator(1), Without(1)):
+    for kind in (WithDecorator, Without):
+        c = kind(1)
         c.toggle()
         print(c.x, c.y)
-        assert c == type(c)(1, True) and c != type(c)(1)
+        assert c == kind(1, True) and c != kind(1)
     return scaled(x, Without(2).x)
 
 

@@ -119,7 +119,7 @@ def test_races_are_found_where_they_are(steps: list[list[Step]]) -> None:
             if what == "meet":
                 nisa.core_barrier(data=shared, cores=(0, 1))
             elif what == "read":
-                nl.load(rows)
+                _tile = nl.load(rows)
             else:
                 nl.store(rows, nl.full((count, 4), 100 * core + number + 50, dtype=a.dtype))
         out = nl.ndarray((1, 4), dtype=a.dtype, buffer=nl.shared_hbm)

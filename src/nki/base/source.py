@@ -6,7 +6,7 @@ import functools
 import itertools
 import linecache
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
@@ -28,7 +28,37 @@ class Span:
     function: str = ""
 
     def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+        return f"{_cell(self.file) or self.file}:{self.line}"
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated(Span):
+    """A place that follows itself ``times`` times in a stack of calls, as of a function that calls itself."""
+
+    times: int = 1
+
+    def __str__(self) -> str:
+        times = self.times if self.times < 100 else "more than 99"  # where Python gives up depends on how it was called
+        return f"{Span.__str__(self)} ({times} times)"
+
+
+def folded(stack: Sequence[Span]) -> tuple[Span, ...]:
+    """``stack`` with each run of one place as a single entry."""
+    entries: list[Span] = []
+    for place, run in itertools.groupby(stack):
+        times = len(list(run))
+        fields = (place.file, place.line, place.column, place.end_column, place.function)
+        entries.append(place if times == 1 else Repeated(*fields, times))
+    return tuple(entries)
+
+
+def _cell(file: str) -> str | None:
+    """The cell of a notebook that ``file`` stands for, as the notebook numbers it: ``In[3]``."""
+    notebook: Any = sys.modules.get("IPython")
+    shell = notebook.get_ipython() if notebook is not None else None
+    named = getattr(getattr(shell, "compile", None), "format_code_name", None)
+    label = named(file) if named is not None else None
+    return label[1] if label is not None else None
 
 
 _own: set[str] = set()
@@ -86,8 +116,8 @@ def code_span(code: CodeType, offset: int, function: str) -> Span:
 
 
 @functools.cache
-def _span(code: CodeType, offset: int) -> Span:
-    return code_span(code, offset, code.co_name)
+def _span(_file: str, code: CodeType, offset: int) -> Span:
+    return code_span(code, offset, code.co_name)  # code of two files may be equal
 
 
 class Where:
@@ -100,12 +130,15 @@ class Where:
 
     @property
     def span(self) -> Span | None:
-        return _span(*self.frames[0]) if self.frames else None
+        if not self.frames:
+            return None
+        code, offset = self.frames[0]
+        return _span(code.co_filename, code, offset)
 
     @property
     def stack(self) -> tuple[Span, ...]:
         """The callers, outermost first."""
-        return tuple(_span(*frame) for frame in reversed(self.frames[1:]))
+        return tuple(_span(code.co_filename, code, offset) for code, offset in reversed(self.frames[1:]))
 
 
 class Noted(Where):
@@ -120,6 +153,18 @@ class Noted(Where):
     @property
     def span(self) -> Span | None:
         return self._span
+
+
+def definition_span(function: Callable[..., Any]) -> Span | None:
+    """The line of a function's ``def``, below its decorators; None for what is not written in Python."""
+    code: CodeType | None = getattr(function, "__code__", None)
+    if code is None:
+        return None
+    note_file(code.co_filename)
+    lines = range(code.co_firstlineno, code.co_firstlineno + 50)
+    start = (f"def {function.__name__}", "async def ")
+    line = next((n for n in lines if linecache.getline(code.co_filename, n).lstrip().startswith(start)), None)
+    return Span(code.co_filename, line or code.co_firstlineno, function=function.__qualname__)
 
 
 _boundaries: set[int] = set()

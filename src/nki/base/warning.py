@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from nki.base.source import Span, here, is_own
+from nki.base.version import version
 
 
 class NkiWarning(UserWarning):
@@ -60,7 +61,12 @@ def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -
     if not aside:
         # Python shows the line, except of names in angle brackets.
         file = span.file if is_own(span.file) else f"<{span.file}>"
-        warnings.warn_explicit(message, category, file, span.line, registry=_given.setdefault(span.file, {}))
+        warnings.warn_explicit(stamped(message), category, file, span.line, registry=_given.setdefault(span.file, {}))
+
+
+def stamped(message: str) -> str:
+    """``message`` with the version of this package, as Python's filters and the user see it."""
+    return f"{message} (open-nki {version()})"
 
 
 def warn_here(message: str, category: type[NkiWarning] = NkiWarning) -> None:

@@ -10,6 +10,7 @@ from typing import Any, cast
 from nki.base.dtype import DType, int32
 from nki.base.errors import LoopScopeError, NkiError, SharedTensorError
 from nki.base.source import Where, here
+from nki.base.warning import warn_at
 from nki.frontend.dialect import Dialect, default_dialect
 from nki.ir import recorder
 from nki.ir.constant import Constant
@@ -80,6 +81,7 @@ class Builder:
     ordered: int = 0
     """Number of open ``nl.no_reorder`` blocks."""
     _ordered_from: int = 0
+    _declared: dict[str, Where] = field(default_factory=dict[str, Where])
     _names: dict[str, int] = field(default_factory=dict[str, int])
     _verified: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
@@ -121,6 +123,13 @@ class Builder:
                 span=tensor.span,
             )
         return existing
+
+    def declare(self, name: str, where: Where) -> None:
+        """Note that the call at ``where`` gives a tensor this ``name``; warn if another line has given it already."""
+        first = self._declared.setdefault(name, where)
+        if first is not where and first.frames[:1] != where.frames[:1] and first.span and where.span:
+            message = f"name={name!r} is that of the tensor of line {first.span.line} already: give each its own"
+            warn_at(where.span, message)
 
     def _unique(self, name: str) -> str:
         unique = name

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from nki.base.errors import NkiError
 from nki.base.source import Span, note_file
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import node_span, parsed
@@ -36,7 +37,8 @@ class Captured:
     """A function with everything that decides what it means.
 
     ``node`` is shared by all captures of the file and must not be changed. ``globals`` is the module's own dictionary
-    and ``cells`` are the function's own closure cells, so both always show the present values.
+    and ``cells`` are the function's own closure cells, so both always show the present values. ``deferred`` holds the
+    errors of code that may not be reached, by the node that is not of the language; it raises where it is reached.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Captured:
     defaults: tuple[Any, ...] | None
     kwdefaults: dict[str, Any] | None
     dialect: Dialect
+    deferred: Mapping[ast.AST, NkiError] | None = None
 
     def closure(self, name: str) -> Any:
         """The value of closure variable ``name``; ``EMPTY`` as long as it has none."""

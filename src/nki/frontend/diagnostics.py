@@ -6,18 +6,20 @@ Only frames whose code the frontend compiled count: the compiler's own frames ne
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
-from nki.base.errors import NkiError
-from nki.base.source import Span, code_span
+from nki.base.errors import KernelArgumentError, NkiError
+from nki.base.source import Span, code_span, definition_span, folded
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import asserted, node_span
 from nki.frontend.code_objects import origin
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
 from nki.frontend.name_checks import did_you_mean, spelling
+from nki.frontend.site import site_of
 
 
 def locate(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
@@ -40,11 +42,23 @@ def explain(exc: Exception) -> NkiError:
     if isinstance(exc, NkiError):
         if exc.span is not None and not exc.stack and span is not None and span != exc.span:
             exc.stack = (*stack, span)  # it points into a function that did not come to run: we were about to call it
-        return exc.at(span, stack)
-    error = _translate(exc)
+        return exc if exc.span is not None else (_advised(exc) or exc).at(span, stack)
+    advised = _advised(exc)
+    error = advised or _translate(exc)
     error.span, error.stack = error.span or span, stack
-    error.__cause__ = exc.with_traceback(_kernel_frames(exc))
+    if advised is None:
+        error.__cause__ = exc.with_traceback(_kernel_frames(exc))
     return error
+
+
+def _advised(exc: Exception) -> NkiError | None:
+    """The error that the dialect makes of ``exc`` and the code that raised it, if it knows a better one."""
+    last = next((tb for tb in reversed(_traceback(exc)) if origin(tb.tb_frame.f_code) is not None), None)
+    mark = origin(last.tb_frame.f_code) if last is not None else None
+    if last is None or mark is None or mark.dialect.advise is None:
+        return None
+    site = site_of(last)
+    return mark.dialect.advise(exc, site) if site is not None else None
 
 
 def _translate(exc: Exception) -> NkiError:
@@ -76,6 +90,21 @@ def _translate(exc: Exception) -> NkiError:
             return KernelPythonError(f"KeyError: key {exc} is not in the dictionary")
         case _:
             return KernelPythonError(_python_text(exc))
+
+
+def misfit(function: Callable[..., Any], signature: inspect.Signature, error: TypeError) -> KernelArgumentError:
+    """The error for a call whose arguments do not fit the ``signature`` of the kernel ``function``."""
+    name, parameters = function.__name__, signature.parameters
+    first = next(iter(parameters), "")
+    fix = "pass the parameters of its signature"
+    if first in ("self", "cls"):
+        fix = (
+            f"define `{name}` outside the class, without `{first}`, and pass what it needs as arguments: a kernel is a "
+            "function, not a method"
+        )
+    elif keywords := [p.name for p in parameters.values() if p.kind is p.KEYWORD_ONLY]:
+        fix = f"pass `{keywords[0]}` by name, or leave the `*` out of the signature"
+    return KernelArgumentError(f"kernel {name}{signature}: {error}", fix=fix, span=definition_span(function))
 
 
 _KEYWORD = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'")
@@ -126,7 +155,8 @@ def _value(name: str, variables: dict[str, Any]) -> str:
 
 def _shortened(stack: list[Span]) -> tuple[Span, ...]:
     """Both ends of a deep stack: endless recursion would fill pages with the same two lines."""
-    return tuple(stack if len(stack) <= 2 * _SHOWN else [*stack[:_SHOWN], *stack[-_SHOWN:]])
+    entries = folded(stack)
+    return entries if len(entries) <= 2 * _SHOWN else (*entries[:_SHOWN], *entries[-_SHOWN:])
 
 
 _SHOWN = 8

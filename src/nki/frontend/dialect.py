@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from nki.base.errors import NkiError
 from nki.base.toolchain import add_package, is_toolchain_module
 from nki.ir.types import Access, TensorHandle
 
@@ -81,7 +82,8 @@ class Dialect:
     checked before a kernel runs. ``syntax_rules`` has a rule per node class, ``unknown_syntax`` judges all others, and
     ``signature_rule`` the parameters of a kernel. ``hooks`` holds, by the name that rewritten code calls
     (:mod:`nki.frontend.rewrite`), the functions behind calls and loops; what has no hook keeps Python's meaning.
-    ``imports`` are the customary names of modules and the statements that import them.
+    ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
+    of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None.
     """
 
     name: str
@@ -95,6 +97,7 @@ class Dialect:
     instructions: InstructionStyle = field(default_factory=InstructionStyle)
     removed: RemovedNames = field(default_factory=RemovedNames)
     imports: Mapping[str, str] = field(default_factory=dict[str, str])
+    advise: Callable[[Exception, Any], NkiError | None] | None = None
 
 
 _registered: Final[dict[str, Dialect]] = {}

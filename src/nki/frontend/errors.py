@@ -156,6 +156,12 @@ class OutsideChangedError(NkiError):
     code = "NKI-FE027"
 
 
+class EndlessLoopError(NkiError):
+    """A ``while`` whose condition stays true."""
+
+    code = "NKI-FE028"
+
+
 # Names and calls
 
 

@@ -8,17 +8,21 @@ import types
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NoReturn
 
+from nki.base.errors import NkiError
+from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.frontend.builder import current
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.captured_state import note
 from nki.frontend.code_objects import compiled, marked, origin
 from nki.frontend.dialect import Dialect, default_dialect
+from nki.frontend.errors import DictKeyError
 from nki.frontend.host_calls import calls_back, is_host
 from nki.frontend.objects import construct, is_object
-from nki.frontend.rewrite import rewrite
+from nki.frontend.rewrite import KEY, REFUSE, rewrite
 from nki.frontend.syntax_rules import check, too_deep
+from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import is_recording
 
 
@@ -37,7 +41,11 @@ class Inliner:
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
         self._prepared: dict[int, _Prepared] = {}
-        self._hooks = {name: types.CellType(factory(self)) for name, factory in dialect.hooks.items()}
+        hooks: dict[str, Any] = {name: factory(self) for name, factory in dialect.hooks.items()}
+        self._hooks = {
+            name: types.CellType(hook)
+            for name, hook in (hooks | {REFUSE: _refuse, KEY: functools.partial(_key, self)}).items()
+        }
 
     def compile_function(self, captured: Captured) -> types.FunctionType:
         """``captured`` as a function that runs its rewritten code.
@@ -120,7 +128,7 @@ class Inliner:
         if is_host(fn):
             return _Prepared(source, id(fn.__globals__), None)
         captured = capture(fn, self.dialect)
-        check(captured, kernel=False)
+        captured = check(captured, kernel=False)
         code = self._code(captured)
         places = {name: index for index, name in enumerate(original.co_freevars)}
         closure = tuple(places.get(name, name) for name in code.co_freevars)
@@ -149,6 +157,24 @@ def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call ``fn`` as the kernel that is being recorded does; see :meth:`Inliner.invoke`."""
     dialect = current("a function of the kernel").dialect if is_recording() else default_dialect()
     return inliner(dialect).invoke(fn, *args, **kwargs)
+
+
+def _refuse(code: str, message: str, fix: str, raised: Any = None) -> NoReturn:
+    """The hook in place of code with a deferred error; ``raised`` is what a ``raise`` would have raised."""
+    text = f"{raised.__name__}" if isinstance(raised, type) else f"{type(raised).__name__}: {raised}"
+    raise NkiError.registry[code](message if raised is None else f"{message}; this one is reached: {text}", fix=fix)
+
+
+def _key(inliner: Inliner, value: Any) -> Any:
+    """The hook around a dictionary key."""
+    if isinstance(value, str):
+        return value
+    shown = f"{value!r}".partition("\n")[0][:60]
+    if isinstance(value, NkiInstruction | inliner.dialect.tensor.kind):
+        raise DictKeyError(f"the key {shown} is no string: NKI's dictionaries have string keys only", fix="use a list")
+    message = f"the dictionary key {shown} is no string; NKI's dictionaries have string keys only: write `str(…)`, or"
+    warn_here(f"{message} use a list", NkiPortabilityWarning)
+    return value
 
 
 def call_hook(inliner: Inliner) -> Callable[..., Any]:

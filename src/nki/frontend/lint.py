@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from nki.base.errors import NkiError
+from nki.base.source import Span
 from nki.base.toolchain import is_toolchain
-from nki.base.warning import Warned, collecting
+from nki.base.warning import NkiWarning, Warned, collecting
 from nki.frontend.capture import Captured, capture, functions_of, unwrap
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
@@ -40,6 +41,8 @@ class Survey:
             for captured in own:
                 if "<locals>" not in captured.qualname:  # those are parts of functions
                     self.examine_reachable(captured, kernel=False)
+        certain = {_place(one.span) for one in self.findings if isinstance(one, NkiError)}
+        self.findings = [one for one in self.findings if isinstance(one, NkiError) or _place(one.span) not in certain]
 
     def kernels_of(self, own: Iterable[Captured], module: types.ModuleType, file: str) -> list[Captured]:
         """The functions of the file that ``nki.jit`` was applied to, in their order. Those that exist know their
@@ -66,7 +69,8 @@ class Survey:
         for one in todo:
             with collecting(aside=True) as warned:
                 result = examine(one, kernel=kernel and one is captured)
-            self.findings += [*result.errors, *warned]
+            errors, deferred = result.judged()
+            self.findings += [*errors, *warned, *map(_if_reached, deferred.values())]
             for value in map(unwrap, result.referenced.values()):
                 if isinstance(value, types.FunctionType) and not is_host(value) and self.is_new(value.__code__):
                     with contextlib.suppress(NkiError):  # it is of no file: where the kernel calls it, it will say so
@@ -78,6 +82,17 @@ class Survey:
         before = len(self.functions)
         self.functions.add(key)
         return len(self.functions) > before
+
+
+def _place(span: Span | None) -> tuple[str, int, int] | None:
+    return (span.file, span.line, span.column) if span is not None else None
+
+
+def _if_reached(error: NkiError) -> NkiError | Warned:
+    """A finding about code that may not be reached."""
+    if error.span is None:
+        return error
+    return Warned(error.span, f"{error.message}, which is an error if this line is reached: {error.fix}", NkiWarning)
 
 
 def _decorators(node: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:

@@ -7,9 +7,10 @@ import builtins
 import difflib
 import functools
 import inspect
+import os
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any
 
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
@@ -18,18 +19,14 @@ from nki.frontend.capture import unwrap
 from nki.frontend.dialect import Dialect, InstructionStyle
 from nki.frontend.errors import (
     CallArgumentError,
-    HostBuiltinError,
     RemovedApiError,
     UnknownApiError,
     UnknownNameError,
 )
 from nki.frontend.host_calls import is_users
-from nki.frontend.purity import check_change, check_read
+from nki.frontend.purity import KEPT, check_change, check_host_call, check_read
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
-
-HOST_BUILTINS: Final = frozenset({eval, exec, compile, __import__, globals, locals, open, input})
-"""Built-ins that reach out of the kernel: into the interpreter or to the machine."""
 
 
 def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
@@ -63,6 +60,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     owner = report.resolve(node.value, bound)
     if isinstance(owner, types.ModuleType) and is_users(owner):
         check_read(report, node, vars(owner).get(node.attr, UNKNOWN))
+    if owner is os and node.attr in ("environ", "environb"):
+        report.warn(node, f"`{ast.unparse(node)}` {KEPT}")
     if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
@@ -82,16 +81,25 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
 def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
     """A call of an NKI function must fit its signature; built-ins that need the interpreter cannot be called."""
     callee = report.resolve(node.func, bound)
-    if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
-        message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
-        report.error(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
-        return True
+    check_host_call(report, node, callee)
+    _check_used(report, node, callee)
     check_change(report, node, callee, bound)
     if callable(callee) and is_toolchain(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
         signature = _signature(callee)
         if signature is not None:
             _check_arguments(report, node, callee, signature)
     return True
+
+
+def _check_used(report: Report, node: ast.Call, callee: object) -> None:
+    """Warn of a call whose only effect is its result, a tensor, where nothing uses that."""
+    if not isinstance(report.statements.get(node), ast.Expr) or callee is UNKNOWN or isinstance(callee, type):
+        return
+    computes = callee if isinstance(callee, types.FunctionType) else getattr(callee, "function", None)
+    returned: object = getattr(computes, "__annotations__", {}).get("return")
+    if is_toolchain(computes) and returned == report.captured.dialect.tensor.kind.__name__:
+        code = ast.unparse(node)
+        report.warn(node, f"the result of `{code:.60}` is not used: it is a new tensor; write `name = {code:.60}`")
 
 
 @functools.lru_cache(maxsize=1024)
@@ -169,6 +177,8 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
     removed = removals.parameters.get(f"{full}.{keyword}") or removals.keywords.get(keyword)
     error: type[NkiError] = RemovedApiError if removed else CallArgumentError
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
+    if removed and isinstance(node.value, ast.Constant) and node.value.value is None:
+        removed = "leave it out"
     report.doubtful_error(
         error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
     )

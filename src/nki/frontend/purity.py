@@ -1,4 +1,5 @@
-"""Purity: a kernel changes nothing that globals and closure variables refer to, nor reads what others change there.
+"""Purity: a kernel changes nothing that globals and closure variables refer to, nor reads what others change there; it
+has no effects on the host, and computes with the types of NKI.
 
 A kernel is compiled once for its arguments and kept, so what it changed outside would change that one time only.
 """
@@ -14,7 +15,8 @@ from typing import Any, Final
 import numpy as np
 
 from nki.base.toolchain import is_toolchain
-from nki.frontend.errors import OutsideChangedError
+from nki.base.warning import NkiPortabilityWarning
+from nki.frontend.errors import HostBuiltinError, LiteralError, OutsideChangedError
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
 
@@ -119,3 +121,87 @@ def _value(report: Report, node: ast.expr, bound: frozenset[str]) -> Any:
                 return UNKNOWN
         case _:
             return UNKNOWN
+
+
+HOST_BUILTINS: Final = frozenset({eval, exec, compile, __import__, globals, locals, open, input})
+"""Built-ins that reach out of the kernel: into the interpreter or to the machine."""
+
+KEPT: Final = (
+    "is evaluated once, when the kernel is compiled, and its value is kept: other runs may have another one; pass it "
+    "as an argument"
+)
+
+_TYPES: Final[dict[Any, tuple[str, str]]] = {
+    set: ("sets", "use a list, a tuple, or a dictionary with string keys"),
+    frozenset: ("sets", "use a list, a tuple, or a dictionary with string keys"),
+    bytes: ("byte strings", "use a string, or a list of integers"),
+    bytearray: ("byte strings", "use a string, or a list of integers"),
+    memoryview: ("byte strings", "use a string, or a list of integers"),
+    complex: ("complex numbers", "keep real and imaginary part apart"),
+}
+
+_EFFECTS: Final = frozenset({"os", "posix", "nt", "subprocess", "shutil", "socket", "_socket", "_posixsubprocess"})
+"""Modules whose functions act on the host."""
+
+_READS: Final = frozenset({"cpu_count", "fspath", "getcwd", "getenv", "getlogin", "getpid", "getppid", "times", "uname",
+                           "urandom"})  # fmt: skip
+"""The functions among them that only read."""
+
+_VARYING: Final = frozenset({"time", "random", "_random", "secrets", "uuid"})
+"""Modules whose functions give another value each time."""
+
+_CLOCKS: Final = frozenset({"now", "today", "utcnow"})
+
+
+def check_host_call(report: Report, node: ast.Call, callee: object) -> None:
+    """Judge a call of a built-in or of Python's library that the kernel would keep the result of."""
+    written = ast.unparse(node.func)
+    if isinstance(callee, types.BuiltinFunctionType) and callee in HOST_BUILTINS:
+        message = f"`{callee.__name__}` reaches out of the kernel, which is a pure function of its arguments"
+        report.error(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
+    elif isinstance(callee, type):
+        if callee in _TYPES:
+            what, fix = _TYPES[callee]
+            report.error(LiteralError, node, f"NKI has no {what}: `{written}(…)`", fix)
+        elif callee is type:
+            message = (
+                f"NKI has no `type(…)`: write `isinstance({ast.unparse(node.args[0]) if node.args else 'x'}, kind)`"
+            )
+            report.warn(node, message, NkiPortabilityWarning)
+    else:
+        _check_library(report, node, callee, written)
+
+
+def _check_library(report: Report, node: ast.Call, callee: Any, written: str) -> None:
+    module, name = _module(callee), getattr(callee, "__name__", "")
+    if module in _EFFECTS and name not in _READS:
+        message = f"`{written}` reaches out of the kernel, which is a pure function of its arguments"
+        report.error(HostBuiltinError, node, message, "do it outside and pass the result as an argument")
+    elif (
+        (module in _EFFECTS and name != "fspath")
+        or module in _VARYING
+        or module.startswith("numpy.random")
+        or _is_clock(report, node.func)
+        or callee is id
+        or callee is hash
+    ):
+        report.warn(node, f"`{written}` {KEPT}")
+
+
+def _is_clock(report: Report, function: ast.expr) -> bool:
+    """True for ``datetime.now`` and its like."""
+    if not isinstance(function, ast.Attribute) or function.attr not in _CLOCKS:
+        return False
+    owner = report.resolve(function.value, frozenset())
+    return isinstance(owner, type) and owner.__module__ == "datetime"
+
+
+def _module(callee: Any) -> str:
+    """The module of a function, of a bound method that of its object's class."""
+    if not callable(callee):
+        return ""
+    owner = getattr(callee, "__self__", None)
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        callee = owner if isinstance(owner, type) else type(owner)
+    name = getattr(callee, "__module__", None)
+    return name if isinstance(name, str) else ""

@@ -5,14 +5,17 @@ from __future__ import annotations
 import ast
 from typing import Any, TypeVar, cast
 
+from nki.base.errors import NkiError
 from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_object
-from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
+from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, dictionaries, resolve
 
 CALL = "__nki_call__"
 WHILE = "__nki_while__"
+REFUSE = "__nki_refuse__"
+KEY = "__nki_key__"
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -22,7 +25,8 @@ _Node = TypeVar("_Node", bound=ast.AST)
 
 def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
-    ``for __nki_round__ in __nki_while__(lambda: x):``.
+    ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
+    that are no literals are looked at.
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
     instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.
@@ -35,9 +39,13 @@ class _Rewriting:
     def __init__(self, captured: Captured) -> None:
         self.captured = captured
         self.dialect = captured.dialect
+        self.dictionaries = dictionaries(captured.node)
 
     def changed(self, node: _Node, outer: frozenset[str]) -> _Node:
         """``node`` itself if nothing in it changes, else a copy. ``outer``: the names that scopes around it bind."""
+        error = self.captured.deferred.get(node) if self.captured.deferred else None
+        if error is not None:
+            return cast("_Node", _refusal(node, error))
         if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
             outer = outer | bound_names(node)
         fields: dict[str, Any] = {}
@@ -46,7 +54,9 @@ class _Rewriting:
             new = value if name in ("annotation", "returns") else self._value(value, outer)
             same = same and new is value
             fields[name] = new
-        if not same:
+        keys = self._dictionary_keys(node, fields)
+        if keys or not same:
+            fields |= keys
             node = ast.copy_location(type(node)(**fields), node)
         callee = self._callee(node, outer) if isinstance(node, ast.Call) else UNKNOWN
         if isinstance(node, ast.Call) and callee is not UNKNOWN and is_host(callee) and not is_object(callee):
@@ -62,6 +72,19 @@ class _Rewriting:
             return cast("_Node", _while(node))
         return node
 
+    def _dictionary_keys(self, node: ast.AST, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a dictionary whose keys are to be looked at when they are known."""
+        if isinstance(node, ast.Dict):
+            keys = [key if key is None or _is_text(key) else _key(key) for key in fields["keys"]]
+            return {"keys": keys} if any(a is not b for a, b in zip(keys, fields["keys"], strict=True)) else {}
+        if isinstance(node, ast.DictComp) and not _is_text(node.key):
+            return {"key": _key(fields["key"])}
+        match node:
+            case ast.Subscript(value=ast.Name(id=name), slice=key, ctx=ast.Store()) if name in self.dictionaries:
+                return {} if _is_text(key) else {"slice": _key(fields["slice"])}
+            case _:
+                return {}
+
     def _value(self, value: object, outer: frozenset[str]) -> object:
         if isinstance(value, ast.AST):
             return self.changed(value, outer)
@@ -73,6 +96,27 @@ class _Rewriting:
     def _callee(self, call: ast.Call, outer: frozenset[str]) -> object:
         # Closure variables may hold another function next time, and the rewritten code is shared between closures.
         return resolve(call.func, self.captured, outer, closures=False)
+
+
+def _refusal(node: ast.AST, error: NkiError) -> ast.AST:
+    """The call that raises ``error`` where ``node`` would have run."""
+    arguments = [ast.Constant(text) for text in (error.code, error.message, error.fix)]
+    place = node if isinstance(node, ast.stmt | ast.expr) else ast.Pass()
+    hook = ast.copy_location(ast.Name(REFUSE, ast.Load()), place)
+    parts: list[ast.expr] = [ast.copy_location(part, place) for part in arguments]
+    if isinstance(node, ast.Raise) and node.exc is not None:
+        parts.append(node.exc)
+    call = ast.copy_location(ast.Call(hook, parts, []), place)
+    return ast.copy_location(ast.Expr(call), place) if isinstance(node, ast.stmt) else call
+
+
+def _is_text(key: ast.expr) -> bool:
+    return isinstance(key, ast.Constant | ast.JoinedStr)
+
+
+def _key(key: ast.expr) -> ast.Call:
+    hook = ast.copy_location(ast.Name(KEY, ast.Load()), key)
+    return ast.copy_location(ast.Call(hook, [key], []), key)
 
 
 def _while(loop: ast.While) -> ast.For:

@@ -6,18 +6,17 @@ import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from nki.base.errors import ReturnError
-from nki.base.source import Span, user_frames_end
+from nki.base.source import user_frames_end
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
-from nki.frontend.code_objects import FunctionNode
 from nki.frontend.diagnostics import explain
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
+from nki.frontend.returned import Returned
 from nki.ir.program import Program
 from nki.ir.recorder import recording
-from nki.ir.types import Access, Buffer, Tensor, TensorSpec, is_contiguous
+from nki.ir.types import Access, Buffer, Tensor, TensorSpec
 from nki.target.model import Target
 
 
@@ -64,7 +63,7 @@ def specialise(
                 raise
             explained = explain(error)
             raise explained from explained.__cause__
-    views = _outputs(captured, result)
+    views = Returned(captured, builder, result).outputs()
     outputs = [view.tensor for view in views]
     for tensor in outputs:
         tensor.role = tensor.role or "output"
@@ -77,78 +76,10 @@ def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     return function(**values)
 
 
-def _outputs(captured: Captured, result: Any) -> list[Access]:
-    """The tensors that a kernel returned, each of them whole, maybe in another shape."""
-    name, span = captured.name, _return_span(captured)
-    allocate = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
-    if result is None or (isinstance(result, tuple | list) and not result):
-        raise ReturnError(f"kernel {name!r} returns nothing", fix=allocate, span=span)
-    items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
-    outputs: list[Access] = []
-    for item in items:
-        if not isinstance(item, captured.dialect.tensor.kind):
-            raise ReturnError(
-                f"kernel {name!r} returns {type(item).__name__} {item!r:.60}; only HBM tensors reach the caller",
-                fix=allocate,
-                span=span,
-            )
-        view = item.access
-        tensor = view.tensor
-        if not tensor.buffer.is_hbm:
-            raise ReturnError(
-                f"kernel {name!r} returns '{tensor.name}', which is in {tensor.buffer.value}",
-                fix=allocate,
-                span=tensor.span,
-            )
-        if tensor.data is not None:
-            raise ReturnError(
-                f"kernel {name!r} returns the constant '{tensor.name}'; results are tensors of their own",
-                fix="copy it to an output with nisa.dma_copy, or leave it out: the caller can have it without a kernel",
-                span=span,
-            )
-        if any(tensor is other.tensor for other in outputs):
-            raise ReturnError(
-                f"kernel {name!r} returns '{tensor.name}' twice", fix="return each tensor once", span=span
-            )
-        if not _is_all(view):
-            kind = f" as {view.dtype}" if view.dtype is not tensor.dtype else ""
-            other = f" with steps {view.strides}{kind}" if view.size == tensor.elements else ""
-            raise ReturnError(
-                f"kernel {name!r} returns a view {view.shape}{other} of '{tensor.name}' {tensor.shape}",
-                fix=f"copy the view to an output {view.shape} with nisa.dma_copy, or return all of '{tensor.name}'",
-                span=tensor.span,
-            )
-        if tensor.buffer is not Buffer.shared_hbm and tensor.role != "input":
-            message = f"'{tensor.name}' is returned and in nl.{tensor.buffer.value}: since NKI 0.3 results are in "
-            warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning)
-        outputs.append(view)
-    return outputs
-
-
-def _is_all(view: Access) -> bool:
-    """True if a view is its whole tensor, element for element in the order in which they are stored."""
-    tensor = view.tensor
-    same = view.size == tensor.elements and view.dtype is tensor.dtype
-    return same and view.offset == 0 and is_contiguous(view) and view.dynamic is None
-
-
 def _parameter(captured: Captured, name: str) -> ast.AST:
     """The node that declares the parameter ``name``."""
     args = captured.node.args
     return next(arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg == name)
-
-
-def _return_span(captured: Captured) -> Span:
-    """The kernel's return statement if it has just one; else its first line."""
-    returns: list[ast.AST] = []
-    todo: list[ast.AST] = list(ast.iter_child_nodes(captured.node))
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Return):
-            returns.append(node)
-        elif not isinstance(node, FunctionNode):
-            todo.extend(ast.iter_child_nodes(node))
-    return captured.span(returns[0] if len(returns) == 1 else captured.node)
 
 
 __all__ = ["specialise"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from nki.base.errors import NkiError
@@ -20,6 +21,7 @@ from nki.frontend.errors import (
     DecoratorError,
     DelError,
     DictKeyError,
+    EndlessLoopError,
     GeneratorError,
     GlobalError,
     ImportInKernelError,
@@ -43,14 +45,15 @@ def check(captured: Captured, *, kernel: bool = True) -> Captured:
     """Pass ``captured`` on if it is NKI; otherwise raise everything that is wrong with it at once.
 
     One mistake is raised as its own class, several as ``KernelErrors``. ``kernel`` is False for functions that a kernel
-    calls: those may take ``*args`` and ``**kwargs``. What only warrants a warning is a ``NkiWarning`` at its line.
+    calls: those may take ``*args`` and ``**kwargs``. Errors in code that may not be reached are kept for when it is
+    (``Captured.deferred``). What only warrants a warning is a ``NkiWarning`` at its line.
     """
-    errors = examine(captured, kernel=kernel).errors
+    errors, deferred = examine(captured, kernel=kernel).judged()
     if len(errors) == 1:
         raise errors[0]
     if errors:
         raise KernelErrors(captured.name, errors)
-    return captured
+    return replace(captured, deferred=deferred) if deferred else captured
 
 
 def examine(captured: Captured, *, kernel: bool = True) -> Report:
@@ -65,7 +68,7 @@ def examine(captured: Captured, *, kernel: bool = True) -> Report:
             _visit(report, part, bound)
     except RecursionError:
         report.errors.append(too_deep(captured))
-    report.errors.sort(key=lambda e: (e.span.line, e.span.column) if e.span else (0, 0))
+        report.nodes.append(node)
     return report
 
 
@@ -149,7 +152,6 @@ _WITH = refuse(
 _TRY = refuse(
     TryError, "NKI has no exceptions to catch", "test beforehand with `if`; an error always ends the compilation"
 )
-_RAISE = refuse(RaiseError, "NKI has no `raise`", "write `assert condition, message`")
 _GLOBAL = refuse(
     GlobalError,
     "a kernel cannot assign to variables outside of itself: it is a pure function of its arguments",
@@ -164,6 +166,62 @@ _MATCH = refuse(MatchError, "NKI has no `match`", "write `if` and `elif`")
 _WALRUS = refuse(WalrusError, "NKI has no assignments inside expressions", "assign on a line of its own before it")
 _SET = refuse(LiteralError, "NKI has no sets", "use a list, a tuple, or a dictionary with string keys")
 _NOT_INSIDE = refuse(SyntaxNotInNkiError, "this cannot stand inside a function", _PLAIN)
+
+
+def _raise(report: Report, node: ast.Raise, _bound: frozenset[str]) -> bool:
+    """``if test: raise Error(message)`` is an assertion."""
+    match node.exc:
+        case ast.Call(args=[message, *_]):
+            text = f", {ast.unparse(message)}"
+        case _:
+            text = ", message"
+    test = report.guards.get(node)
+    code = f"assert {'False' if test is None else _negated(test)}{text}"
+    report.error(RaiseError, node, "NKI has no `raise`", f"write `{code}`" + (" for the `if`" if test else ""))
+    return False
+
+
+def _negated(test: ast.expr) -> str:
+    match test:
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            return ast.unparse(operand)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPPOSITE:
+            return ast.unparse(ast.Compare(left, [_OPPOSITE[type(op)]()], [right]))
+        case _:
+            return ast.unparse(ast.UnaryOp(ast.Not(), test))
+
+
+_OPPOSITE: Final[dict[type[ast.cmpop], type[ast.cmpop]]] = {
+    ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
+    ast.Lt: ast.GtE, ast.GtE: ast.Lt, ast.Gt: ast.LtE, ast.LtE: ast.Gt,
+}  # fmt: skip
+
+
+def _if(report: Report, node: ast.If, _bound: frozenset[str]) -> bool:
+    match node:
+        case ast.If(test=test, body=[ast.Raise() as raised], orelse=[]):
+            report.guards[raised] = test
+        case _:
+            pass
+    return True
+
+
+def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
+    """A loop whose condition nothing changes never ends, if it begins; bare names may be registers, which change."""
+    if isinstance(node.test, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
+        return True
+    tested = list(ast.walk(node.test))
+    body = [part for statement in node.body for part in ast.walk(statement)]
+    stored = {part.id for part in body if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del)}
+    changes = any(isinstance(part, ast.Call | ast.Attribute | ast.Subscript | ast.NamedExpr) for part in tested)
+    changes = changes or any(isinstance(part, ast.Name) and part.id in stored for part in tested)
+    ends = any(isinstance(part, ast.Break | ast.Return | ast.Raise | ast.Assert | ast.Nonlocal) for part in body)
+    constant = isinstance(node.test, ast.Constant) and not node.test.value
+    if not (changes or ends or constant):
+        shown = ast.unparse(node.test)
+        message = f"`while {shown}` never ends: its body changes nothing in the condition and has no `break`"
+        report.error(EndlessLoopError, node.body[0], message, "change the condition in the body, or write `for`")
+    return True
 
 
 def _constant(report: Report, node: ast.Constant, _bound: frozenset[str]) -> bool:
@@ -288,12 +346,12 @@ _BY_NAME: Final[dict[str, SyntaxRule]] = {
     "AnnAssign": _assignment,
     "For": check_targets,
     "AsyncFor": _ASYNC,
-    "While": accept,
-    "If": accept,
+    "While": _while,
+    "If": _if,
     "With": _with,
     "AsyncWith": _ASYNC,
     "Match": _MATCH,
-    "Raise": _RAISE,
+    "Raise": _raise,
     "Try": _TRY,
     "TryStar": _TRY,
     "Assert": accept,

@@ -7,7 +7,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from nki.base.dtype import DType
 from nki.base.errors import OutsideKernelError
-from nki.base.source import Where
+from nki.base.source import Where, here
 from nki.ir.instruction import Inst
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
@@ -49,11 +49,19 @@ _stack = _Stack()
 def current(what: str) -> Recorder:
     """The innermost recorder of this thread; ``what`` names the caller in the error when there is none."""
     if not _stack.recorders:
-        raise OutsideKernelError(
-            f"{what} was called outside a kernel",
-            fix="call it in a function decorated with @nki.jit, and call that function",
-        )
+        raise _outside(what)
     return _stack.recorders[-1]
+
+
+def _outside(what: str) -> OutsideKernelError:
+    """The error for ``what`` in a function that is no kernel and that no kernel calls."""
+    where = here()
+    name = where.frames[0][0].co_name if where.frames else "<module>"
+    inside = "" if name.startswith("<") else f", in `{name}`"
+    fix = "call it in a function decorated with `@nki.jit`, and call that function"
+    if inside:
+        fix = f"write `@nki.jit` above `def {name}`, or above the kernel that calls `{name}`"
+    return OutsideKernelError(f"{what} was called outside a kernel{inside}", fix=fix, span=where.span)
 
 
 class recording(Generic[R]):  # noqa: N801  # reads as a word: with recording(builder)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import Any, cast
 
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
@@ -57,7 +58,20 @@ def _hint(f: Field, value: Any) -> str:
         return f"use nl.{getattr(value, '__name__', 'add')} instead of np.{getattr(value, '__name__', 'add')}"
     if f.immediate and isinstance(value, str):
         return "pass a Python number"
-    return f"see help(nki.isa) for what {f.name} takes"
+    if f.several or tuple in f.types:
+        return "pass a tuple of tensors" if f.several else f"pass a tuple of {_leaves(f)}, such as (1, 2)"
+    if f.role is not None:
+        return "pass a tensor: a tile of nl.load or nl.ndarray, or an argument of the kernel"
+    if f.symbol is not None and issubclass(f.symbol, Enum):
+        members = ", ".join(f"nisa.{f.symbol.__name__}.{member.name}" for member in f.symbol)
+        return f"pass one of {members}"
+    if f.symbol is not None:
+        return "pass an operator, such as nl.add or nl.exp"
+    return f"pass {' or '.join(sorted({_words(kind) for kind in f.types}))}"
+
+
+def _leaves(f: Field) -> str:
+    return "numbers" if float in f.items else "integers"
 
 
 def check_indexed(inst: Inst) -> None:

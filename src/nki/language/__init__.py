@@ -67,9 +67,7 @@ shared_hbm = MemoryRegion.shared_hbm
 def load(src: Any, dtype: Any = None) -> NkiTensor:
     """A new SBUF tile with the contents of the HBM tensor ``src`` (converted to ``dtype`` if given)."""
     if not isinstance(src, NkiTensor) or not src.buffer.is_hbm:
-        raise _BufferError(
-            f"nl.load: src {_described(src)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
-        )
+        raise _not_in_hbm("nl.load", "src", src)
     label = _assigned_name(_here(), f"{src.name}_tile")
     shape = src.shape if src.ndim > 1 else (src.shape[0], 1)
     tile = ndarray(shape, src.dtype if dtype is None else dtype, sbuf, label)
@@ -83,10 +81,7 @@ def load_transpose2d(src: Any, dtype: Any = None) -> NkiTensor:
     ``src``: (rows, columns), at most 128 columns, which become the partitions (``nisa.dma_transpose``).
     """
     if not isinstance(src, NkiTensor) or not src.buffer.is_hbm:
-        raise _BufferError(
-            f"nl.load_transpose2d: src {_described(src)}, not a tensor in HBM",
-            fix="use nisa.dma_transpose or nisa.nc_transpose within the chip",
-        )
+        raise _not_in_hbm("nl.load_transpose2d", "src", src, "nisa.nc_transpose")
     if src.ndim != 2:
         raise _ShapeError(
             f"nl.load_transpose2d: src '{src.name}' {src.shape} has {src.ndim} dimensions, not 2",
@@ -109,9 +104,7 @@ def store(dst: Any, value: NkiTensor) -> None:
     A tile in PSUM is copied to SBUF first (``nisa.tensor_copy``), with a :class:`NkiPortabilityWarning`.
     """
     if not isinstance(dst, NkiTensor) or not dst.buffer.is_hbm:
-        raise _BufferError(
-            f"nl.store: dst {_described(dst)}, not a tensor in HBM", fix="use nisa.tensor_copy within the chip"
-        )
+        raise _not_in_hbm("nl.store", "dst", dst)
     if isinstance(value, NkiTensor) and value.buffer is psum:  # pyright: ignore[reportUnnecessaryIsInstance]  # users write it
         _lifted("nl.store of a tile in PSUM: NKI's own takes SBUF only (known issues of NKI 0.3); write nl.copy first")
         value = _in_sbuf(value)
@@ -127,10 +120,13 @@ def device_print(print_prefix: str, tensor: Any) -> None:
     _current("nl.device_print").emit(_device_print(print_prefix, _access_of(tensor)))
 
 
-def _described(value: Any) -> str:
-    return (
-        f"'{value.name}' is in {value.buffer.value}" if isinstance(value, NkiTensor) else f"is a {type(value).__name__}"
-    )
+def _not_in_hbm(what: str, parameter: str, value: Any, instead: str = "nisa.tensor_copy") -> _BufferError:
+    _current(what)  # outside a kernel, this is what is wrong
+    if isinstance(value, NkiTensor):
+        described, fix = f"'{value.name}' is in {value.buffer.value}", f"use {instead} within the chip"
+    else:
+        described, fix = f"is a {type(value).__name__}", "pass an argument of the kernel, or a tensor of nl.ndarray"
+    return _BufferError(f"{what}: {parameter} {described}, not a tensor in HBM", fix=fix)
 
 
 def _outdated(message: str) -> None:
@@ -203,7 +199,10 @@ def program_ndim() -> int:
 
 def _check_axis(what: str, axis: int) -> None:
     if axis != 0:
-        raise _ArgumentError(f"{what}: axis {axis} does not exist: a launch grid has one axis", fix="pass 0")
+        raise _ArgumentError(
+            f"{what}: axis {axis!r} does not exist: a launch grid has one axis, the cores; in NKI Beta 1 it had more",
+            fix=f"write `{what}(0)`, and replace other axes by loops inside the kernel, `for i in range(n):`",
+        )
 
 
 class _TileSize:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, Final, cast
 
@@ -12,6 +13,7 @@ from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError
 from nki.base.source import Where, here
+from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
 from nki.ir.types import Buffer
@@ -48,6 +50,8 @@ def ndarray(
     kind = dtype if type(dtype) is DType else _own_dtype(dtype, where)
     place = buffer if type(buffer) is Buffer else _own_buffer(buffer, where)
     label = name or assigned_name(where, "tensor")
+    if name and not is_toolchain(sys._getframe(1).f_code):  # pyright: ignore[reportPrivateUsage]  # the user's own name
+        builder.declare(name, where)
     return NkiTensor.of(builder.tensor(label, sizes, kind, place, address=address, where=where))
 
 

@@ -9,6 +9,7 @@ from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, Tensor
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
+from nki.language.advice import advise
 from nki.language.removed_names import (
     NAMESPACE,
     REMOVED,
@@ -39,6 +40,7 @@ NKI: Final = Dialect(
         "nl": "import nki.language as nl",
         "np": "import numpy as np",
     },
+    advise=advise,
 )
 
 __all__ = ["NKI"]

@@ -13,6 +13,7 @@ from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, MemoryRegionError, ShapeError
 from nki.base.source import here
 from nki.base.warning import NkiPortabilityWarning, warn_here
+from nki.ir.recorder import current
 from nki.ir.types import Buffer
 from nki.language.creation import ndarray
 from nki.language.tensor import NkiTensor
@@ -29,6 +30,7 @@ _SIGNED: Final = {1: dt.int8, 2: dt.int16, 4: dt.int32}
 def tile_of(x: Any, what: str, name: str = "x") -> NkiTensor:
     """``x``, which has to be a tile in SBUF or PSUM; ``what`` and ``name`` are for the message."""
     if not isinstance(x, NkiTensor):
+        current(what)  # outside a kernel, this is what is wrong
         raise ArgumentError(
             f"{what}: {name} is a {type(x).__name__}, not a tile", fix="pass a tile: of nl.load, nl.full, nl.ndarray, …"
         )
@@ -49,6 +51,7 @@ def operand_of(x: Any, what: str, name: str) -> Operand:
     if isinstance(x, int | float):
         return x
     if not isinstance(x, NkiTensor):
+        current(what)  # outside a kernel, this is what is wrong
         raise ArgumentError(
             f"{what}: {name} is a {type(x).__name__}, neither a tile nor a number", fix="pass one of them"
         )

@@ -9,6 +9,8 @@ from __future__ import annotations
 import ast
 from typing import Final
 
+from nki.isa.tables.operators import OPS
+
 _SLICES = (
     "index with slices, `t[0:128, 0:512]`, and keep them in bounds with `min`; "
     "other patterns go through `t.ap(pattern=..., offset=...)`"
@@ -91,7 +93,7 @@ def result_fix(call: ast.Call, keywords: list[ast.keyword], user: ast.stmt | Non
         case ast.AugAssign(target=target, op=ast.Add()) if full == "nki.isa.nc_matmul":
             return f"write `{_with_destination(call, keywords, target)}`: calls with the same tile in PSUM accumulate"
         case ast.Assign(targets=[ast.Name() as target]):
-            allocation = f"`{target.id} = nl.ndarray(shape, dtype, buffer={buffer})`"
+            allocation = f"`{target.id} = nl.ndarray({_shape_and_dtype(call, full)}, buffer={buffer})`"
             rewritten = _with_destination(call, keywords, target)
             return f"allocate the destination and pass it: {allocation}, then `{rewritten}`"
         case _:
@@ -99,8 +101,46 @@ def result_fix(call: ast.Call, keywords: list[ast.keyword], user: ast.stmt | Non
             return f"allocate the destination first and pass it: `{name}(dst=tile, ...)`"
 
 
+def _shape_and_dtype(call: ast.Call, full: str) -> str:
+    """The shape and dtype of the result of an instruction, from its operands."""
+    operands = [k.value for k in call.keywords if k.arg in _DATA] or list(call.args)
+    named = [node for node in operands if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)]
+    texts = [text for text in map(ast.unparse, named) if text.partition(".")[0] not in _MODULES]
+    match full.rpartition(".")[2], texts:
+        case "nc_matmul", [stationary, moving, *_]:
+            return f"({stationary}.shape[1], {moving}.shape[1]), nl.float32"
+        case "nc_transpose", [data, *_]:
+            return f"({data}.shape[1], {data}.shape[0]), {data}.dtype"
+        case "tensor_reduce", [data, *_]:
+            return f"({data}.shape[0], 1), {data}.dtype"
+        case name, [data, *_] if name in _ELEMENTWISE:
+            return f"{data}.shape, {data}.dtype"
+        case _:
+            return "shape, dtype"
+
+
+_MODULES: Final = ("np", "numpy", "nl")
+_DATA: Final = frozenset({"data", "data1", "src", "stationary", "moving"})
+_ELEMENTWISE: Final = frozenset({
+    "activation", "activation_reduce", "exponential", "nc_stream_shuffle", "reciprocal", "select_reduce", "tensor_copy",
+    "tensor_scalar", "tensor_tensor", "tensor_tensor_scan",
+})  # fmt: skip
+"""Instructions whose result has the shape of their data."""
+
+
 def _with_destination(call: ast.Call, keywords: list[ast.keyword], target: ast.expr) -> str:
-    return ast.unparse(ast.Call(func=call.func, args=[target, *call.args], keywords=keywords))
+    args = [target, *map(_operator, call.args)]
+    others = [ast.keyword(k.arg, _operator(k.value)) for k in keywords]
+    return ast.unparse(ast.Call(func=call.func, args=args, keywords=others))
+
+
+def _operator(node: ast.expr) -> ast.expr:
+    """An argument; an operator of NumPy, which Beta 1 took, as that of ``nl``."""
+    match node:
+        case ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name) if name in OPS:
+            return ast.Attribute(ast.Name("nl", ast.Load()), name, ast.Load())
+        case _:
+            return node
 
 
 NAMESPACE = "import it from the new package: `import nki`, `import nki.language as nl`, `import nki.isa as nisa`"

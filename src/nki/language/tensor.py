@@ -270,8 +270,7 @@ class NkiTensor:
     def _refuse(self, sign: str) -> NoReturn:
         raise TensorOperatorError(
             f"Python's {sign} on tensor '{self.name}' {self.shape}",
-            fix="use an instruction: nisa.tensor_tensor(dst, a, b, op=nl.add) for two tiles, nisa.tensor_scalar for a "
-            "tile and a number",
+            fix="use a function of nl or an instruction of nisa",
         )
 
 

@@ -1,0 +1,91 @@
+"""The call at a site: which argument each parameter got, and the same call with other arguments."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Callable
+from typing import Any, cast
+
+from nki.base.toolchain import is_toolchain
+from nki.frontend.scopes import UNKNOWN
+from nki.frontend.site import Site
+
+
+class Call:
+    """A call of a function of this package: ``arguments`` by parameter, as the user wrote them."""
+
+    def __init__(
+        self, site: Site, node: ast.Call, function: Callable[..., Any], arguments: dict[str, ast.expr]
+    ) -> None:
+        self.site = site
+        self.node = node
+        self.function = function
+        self.arguments = arguments
+        self.name = getattr(function, "__name__", "")
+        self.module = getattr(function, "__module__", "")
+
+    def value(self, parameter: str) -> Any:
+        """The value of an argument, ``UNKNOWN`` where only its own code could tell."""
+        return self.site.value(self.arguments.get(parameter))
+
+    def text(self, parameter: str) -> str:
+        """An argument as the user wrote it."""
+        return ast.unparse(self.arguments[parameter])
+
+    def with_arguments(self, **changes: str) -> str:
+        """The user's statement, or on lines of several only the call, with other code for some arguments."""
+        args = list(self.node.args)
+        keywords = list(self.node.keywords)
+        names = list(inspect.signature(self.function).parameters)
+        for parameter, code in changes.items():
+            new = ast.parse(code, mode="eval").body
+            position = names.index(parameter)
+            if position < len(args):
+                args[position] = new
+            elif any(k.arg == parameter for k in keywords):
+                keywords = [ast.keyword(k.arg, new) if k.arg == parameter else k for k in keywords]
+            else:
+                keywords.append(ast.keyword(parameter, new))
+        return self.in_statement(ast.Call(self.node.func, args, keywords))
+
+    def in_statement(self, call: ast.expr) -> str:
+        """The user's statement with ``call`` in place of this one; of a block only ``call``."""
+        statement = self.site.statement
+        if hasattr(statement, "body"):
+            return ast.unparse(call)
+        return ast.unparse(substituted(statement, self.node, call))
+
+
+def substituted(node: ast.AST, old: ast.AST, new: ast.AST) -> ast.AST:
+    """A copy of ``node`` with ``new`` in place of its part ``old``."""
+    if node is old:
+        return new
+    fields: dict[str, Any] = {}
+    for name, value in ast.iter_fields(node):
+        if isinstance(value, list):
+            parts = cast("list[Any]", value)
+            fields[name] = [substituted(part, old, new) if isinstance(part, ast.AST) else part for part in parts]
+        else:
+            fields[name] = substituted(value, old, new) if isinstance(value, ast.AST) else value
+    return ast.copy_location(type(node)(**fields), node)
+
+
+def call_at(site: Site) -> Call | None:
+    """The call of a function of this package that failed, with its arguments bound."""
+    node = site.node
+    if not isinstance(node, ast.Call):
+        return None
+    function = site.value(node.func)
+    if function is UNKNOWN or not callable(function) or not is_toolchain(function) or isinstance(function, type):
+        return None
+    if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):
+        return None
+    try:
+        bound = inspect.signature(function).bind_partial(*node.args, **{str(k.arg): k.value for k in node.keywords})
+    except (TypeError, ValueError):
+        return None
+    return Call(site, node, function, dict(bound.arguments))
+
+
+__all__ = ["Call", "call_at", "substituted"]

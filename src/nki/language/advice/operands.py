@@ -1,0 +1,162 @@
+"""Advice on arguments that are no tensors, operators or flags where such are taken."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final, cast
+
+import numpy as np
+
+from nki.base.errors import ArgumentError, MemoryRegionError, NkiError, UnknownDTypeError
+from nki.frontend.scopes import UNKNOWN
+from nki.frontend.site import Site
+from nki.ir.instruction_handle import NkiInstruction
+from nki.isa.tables.operators import OPS, Op
+from nki.language.advice.call import Call, call_at
+from nki.language.advice.expressions import dtype_name
+from nki.language.tensor import NkiTensor
+
+_ARRAYS: Final = frozenset({"numpy", "torch", "jax", "jaxlib"})
+
+
+def advise_operand(error: NkiError, site: Site) -> NkiError | None:
+    """The error for a call with an argument of a wrong kind; None if the arguments are not what is wrong."""
+    call = call_at(site) if isinstance(error, ArgumentError | MemoryRegionError | UnknownDTypeError) else None
+    if call is None:
+        return None
+    for parameter, node in call.arguments.items():
+        value = call.value(parameter)
+        if isinstance(value, NkiInstruction):
+            return _instruction(error, site, node, value)
+        fix = _fix(call, parameter, node, value)
+        if fix is not None:
+            error.fix = fix
+            return error
+    if isinstance(error, ArgumentError) and (fix := _positional_operator(call)):
+        error.fix = fix
+        return error
+    return None
+
+
+def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
+    nl = call.site.module("nki.language", "nl")
+    operator = _operator_name(value) if parameter.startswith(("op", "cmp")) else ""
+    if operator:
+        return f"write `{call.with_arguments(**{parameter: f'{nl}.{operator}'})}`"
+    if parameter == "dtype":
+        name = dtype_name(value) if value is not UNKNOWN and _is_foreign(value) else ""
+        return f"write `{call.with_arguments(dtype=f'{nl}.{name}')}`" if name else None
+    if parameter == "data2" and call.name == "tensor_tensor" and _is_number(value):
+        return _with_number(call)
+    if _is_array(value):
+        return _array(call, parameter, node, value, nl)
+    if parameter == "src" and call.name == "load" and _is_number(value):
+        code = call.in_statement(_expression(f"{nl}.full((1, 1), {ast.unparse(node)}, dtype={nl}.float32)"))
+        return f"a tile of a number is `{code}`"
+    if isinstance(value, NkiTensor):
+        return _elsewhere(call, parameter, value, nl)
+    taken = call.name in ("load", "load_transpose2d", "store") or call.module == "nki.isa"
+    if taken and parameter in ("src", "data", "x", "value") and (value is None or type(value) in (list, tuple)):
+        kind = "None" if value is None else f"a {type(value).__name__}"
+        name = ast.unparse(node)
+        return f"{name} is {kind}: pass a tensor of the kernel, for a kernel argument an array such as `np.array(…)`"
+    return None
+
+
+def _elsewhere(call: Call, parameter: str, value: NkiTensor, nl: str) -> str | None:
+    """The fix for a tensor in a memory that a function of ``nl`` does not take."""
+    if call.module != "nki.language" and not isinstance(call.function, Op):
+        return None
+    if call.name == "load" and value.buffer.on_chip:
+        code = call.in_statement(call.arguments[parameter])
+        to, _, source = code.partition(" = ")
+        return "it is a tile already: leave the call out" if to == source else f"it is a tile already: write `{code}`"
+    if call.name == "store" and parameter == "dst" and value.buffer.on_chip:
+        nisa = call.site.module("nki.isa", "nisa")
+        return f"copy within the chip: write `{nisa}.tensor_copy(dst={call.text('dst')}, src={call.text('value')})`"
+    if value.buffer.is_hbm and call.name not in ("load", "load_transpose2d", "store"):
+        return f"load it first: write `{call.with_arguments(**{parameter: f'{nl}.load({call.text(parameter)})'})}`"
+    return None
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.generic) and not isinstance(value, bool)
+
+
+def _is_array(value: Any) -> bool:
+    package = type(value).__module__.partition(".")[0]
+    return package in _ARRAYS and bool(getattr(value, "shape", ())) and hasattr(value, "dtype")
+
+
+def _is_foreign(value: Any) -> bool:
+    return type(value).__module__.partition(".")[0] in _ARRAYS or isinstance(value, str | type)
+
+
+def _operator_name(value: Any) -> str:
+    """The name in ``nki.language`` of an operator that was given as text or as a function of NumPy."""
+    name = value if isinstance(value, str) else getattr(value, "__name__", "") if isinstance(value, np.ufunc) else ""
+    name = _SIGNS.get(name, name)
+    return name if name in OPS else ""
+
+
+_SIGNS: Final = {
+    "+": "add", "-": "subtract", "*": "multiply", "/": "divide", "**": "power", "mul": "multiply", "sub": "subtract",
+    "max": "maximum", "min": "minimum", "true_divide": "divide", "absolute": "abs", "sum": "add",
+}  # fmt: skip
+
+
+def _expression(code: str) -> Any:
+    return ast.parse(code, mode="eval").body
+
+
+def _array(call: Call, parameter: str, node: ast.expr, value: Any, nl: str) -> str:
+    """The fix for an array that the kernel reads from outside."""
+    name = ast.unparse(node)
+    by_argument = f"pass it as an argument: `def kernel(…, {name})`"
+    if isinstance(value, np.ndarray) and value.ndim and dtype_name(cast("Any", value).dtype):
+        constant = f"{nl}.shared_constant({name})"
+        if call.module == "nki.isa" and parameter != "dst":
+            constant = f"{nl}.load({constant})"
+        code = call.with_arguments(**{parameter: constant})
+        return f"compile it in, if it never changes: write `{code}`; else {by_argument}"
+    return by_argument
+
+
+def _with_number(call: Call) -> str:
+    nisa = call.site.module("nki.isa", "nisa")
+    parts = {"dst": "dst", "data": "data1", "op0": "op", "operand0": "data2"}
+    arguments = ", ".join(f"{new}={call.text(old)}" for new, old in parts.items() if old in call.arguments)
+    return f"tensor_tensor takes two tiles; with a number write `{nisa}.tensor_scalar({arguments})`"
+
+
+def _positional_operator(call: Call) -> str | None:
+    """``tensor_scalar(t, t, nl.multiply, 2.0, nl.add, 1.0)``: the second operator has come to ``reverse0``."""
+    if call.name != "tensor_scalar" or not isinstance(call.value("reverse0"), Op):
+        return None
+    node, names = call.node, ("op1", "operand1", "reverse1")
+    if len(node.args) <= 4:
+        return None
+    keywords = [ast.keyword(name, arg) for name, arg in zip(names, node.args[4:], strict=False)]
+    code = call.in_statement(ast.Call(node.func, list(node.args[:4]), [*keywords, *node.keywords]))
+    return f"the fifth parameter is reverse0; name the second operator: write `{code}`"
+
+
+def _instruction(error: NkiError, site: Site, node: ast.expr, value: NkiInstruction) -> NkiError:
+    """``e = nisa.activation(dst=e, …)``: the name of the tile has become that of the instruction."""
+    name = ast.unparse(node)
+    where = getattr(value, "where", None)
+    span = where.span if where is not None else None
+    statement = site.assignment(span.line, name) if span is not None else None
+    made = f", which line {span.line} recorded" if span is not None else ""
+    text = f"`{name}` is an instruction{made}, not a tensor: functions of nki.isa write to `dst`"
+    fixed = type(error)(text, fix=f"pass the tile that was `dst` in place of `{name}`")
+    match statement:
+        case ast.Assign(value=ast.Call() as call) if span is not None:
+            fixed.fix = f"in line {span.line} write `{ast.unparse(call)}`, without `{name} =`"
+            fixed.span, fixed.stack = span, where.stack if where is not None else ()
+        case _:
+            pass
+    return fixed
+
+
+__all__ = ["advise_operand"]

@@ -1,0 +1,233 @@
+"""Advice on Python that tensors do not have: operators, assignment into a tensor, methods, ``if``, ``range``."""
+
+from __future__ import annotations
+
+import ast
+import copy
+from typing import Any, Final
+
+from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
+from nki.frontend.errors import UnknownApiError
+from nki.frontend.site import Site
+from nki.ir.register import VirtualRegister
+from nki.language.advice.expressions import OPERATORS, Translator
+from nki.language.tensor import NkiTensor
+
+_LATE: Final = "whose values exist only when the kernel runs"
+_HOST: Final = (
+    "return the tensor and read the value from the kernel's result; a loop count or an index on the device is "
+    "`nisa.register_alloc(…)` of an integer tile of one element"
+)
+
+
+def advise_python(exc: Exception, site: Site) -> NkiError | None:
+    """The error for a statement that treats a tensor as Python's numbers or another framework's tensors."""
+    if isinstance(exc, NkiError) and not isinstance(exc, TensorOperatorError | UnknownApiError | RegisterUseError):
+        return None
+    if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
+        return None
+    error = _conversion(site) or _control_flow(site)
+    if error is not None:
+        return error
+    code = replacement(site)
+    if code is None:
+        return None
+    error = exc if isinstance(exc, NkiError) else _refusal(exc, site)
+    if error is None:
+        return None
+    error.fix = f"write `{code}`"
+    return error
+
+
+def _refusal(exc: Exception, site: Site) -> NkiError | None:
+    """The error in place of a Python exception, if a tensor is what it is about."""
+    match site.node:
+        case ast.Call(func=function, args=args):
+            tensor = next((v for a in args if isinstance(v := site.value(a), NkiTensor)), None)
+            if tensor is not None:
+                called = ast.unparse(function)
+                return TensorOperatorError(f"{called} on tensor '{tensor.name}' {tensor.shape}, {_LATE}")
+        case _:
+            pass
+    return _attribute(exc)
+
+
+def _attribute(exc: Exception) -> NkiError | None:
+    if isinstance(exc, AttributeError) and isinstance(exc.obj, NkiTensor):
+        return UnknownApiError(f"tensor '{exc.obj.name}' {exc.obj.shape} has no `{exc.name}`")
+    return None
+
+
+def _conversion(site: Site) -> NkiError | None:
+    """``float(t)``, ``t.item()`` and the like, which ask for a value."""
+    match site.node:
+        case ast.Call(func=ast.Name(id="float" | "int" | "complex" | "bool" as called), args=[argument]):
+            value = site.value(argument)
+        case ast.Attribute(attr="item" | "tolist" | "numpy" as called, value=argument):
+            value = site.value(argument)
+        case _:
+            return None
+    if not isinstance(value, NkiTensor):
+        return None
+    return TensorOperatorError(f"`{called}` of tensor '{value.name}' {value.shape}, {_LATE}", fix=_HOST)
+
+
+def _control_flow(site: Site) -> NkiError | None:
+    """``range(tile)`` and ``if tile > 0``, which the device would have to decide."""
+    match site.statement:
+        case ast.For(target=ast.Name() as index, iter=ast.Call(func=ast.Name(id="range"), args=[stop])) as loop:
+            count = site.value(stop)
+            if not isinstance(count, NkiTensor | VirtualRegister) or loop.orelse:
+                return None
+            register = isinstance(count, VirtualRegister)
+            what = f"register '{count.name}'" if register else f"tensor '{count.name}' {count.shape}"
+            bound = ast.unparse(stop) if register else f"{_nisa(site)}.register_alloc({ast.unparse(stop)})"
+            kind = RegisterUseError if register else TensorOperatorError
+            code = _function(loop.body, "body", index.id, f"{_nl(site)}.fori_loop(0, {bound}, body)")
+            late = "whose value exists only when the kernel runs" if register else _LATE
+            return kind(f"range of {what}, {late}", fix=f"count on the device: {code}")
+        case ast.If(test=test, body=body, orelse=[]) if _inside(site.node, test):
+            translator = Translator(site)
+            code = translator.translate(test)
+            if not translator.changed or not isinstance(code, ast.Call):
+                return None
+            value = site.value(test.left) if isinstance(test, ast.Compare) else None
+            if not isinstance(value, NkiTensor) or value.size != 1:
+                return _branch_on_tile(value, code)
+            flag = ast.unparse(translator.call(_name(code), code.args, dtype=translator.dtype("int32")))
+            run = f"{_nl(site)}.fori_loop(0, {_nisa(site)}.register_alloc({flag}), then)"
+            fix = f"run the branch 0 or 1 times on the device: {_function(body, 'then', '_', run)}"
+            return TensorOperatorError(f"`if` on tensor '{value.name}' {value.shape}, {_LATE}", fix=fix)
+        case _:
+            return None
+
+
+def _branch_on_tile(value: Any, condition: ast.expr) -> NkiError:
+    what = f"tensor '{value.name}' {value.shape}" if isinstance(value, NkiTensor) else "a tensor"
+    fix = f"compute both results and choose element by element: `nl.where({ast.unparse(condition)}, x, y)`"
+    return TensorOperatorError(f"`if` on {what}, {_LATE}", fix=fix)
+
+
+def _name(call: ast.Call) -> str:
+    return call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+
+
+def _inside(node: ast.AST, around: ast.AST) -> bool:
+    return any(part is node for part in ast.walk(around))
+
+
+def _function(body: list[ast.stmt], name: str, parameter: str, call: str) -> str:
+    """Code that puts ``body`` into a function and passes it to a loop of the device."""
+    assigned = [n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    if (
+        len(body) > 12
+        or assigned
+        or any(isinstance(n, ast.Return | ast.Break | ast.Continue) for s in body for n in ast.walk(s))
+    ):
+        return f"put the block into `def {name}({parameter}):` and call `{call}`"
+    lines = "\n".join(ast.unparse(s) for s in body).split("\n")
+    text = "\n".join([f"def {name}({parameter}):", *(f"    {line}" for line in lines), call])
+    return "write `\n" + "\n".join(f"        {line}" for line in text.split("\n")) + "`"
+
+
+def _nl(site: Site) -> str:
+    return site.module("nki.language", "nl")
+
+
+def _nisa(site: Site) -> str:
+    return site.module("nki.isa", "nisa")
+
+
+def replacement(site: Site) -> str | None:
+    """The statement of the site with calls in place of Python on tensors; of a block only the expression."""
+    translator = Translator(site)
+    statement = site.statement
+    match statement:
+        case ast.Assign(targets=[ast.Subscript() as target], value=value) if translator.is_tensor(target):
+            return _write(translator, target, value)
+        case ast.AugAssign(target=target, op=op, value=value) if translator.is_tensor(target):
+            return _update(translator, target, op, value)
+        case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Expr() | ast.Return() if (
+            statement.value is not None
+        ):
+            changed = copy.copy(statement)
+            changed.value = translator.translate(statement.value)  # type: ignore[assignment]
+            text = ast.unparse(changed)
+        case _ if isinstance(site.node, ast.expr):
+            text = ast.unparse(translator.translate(site.node))
+        case _:
+            return None
+    if not translator.changed and isinstance(site.node, ast.expr):
+        text = ast.unparse(translator.translate(site.node))
+    return text if translator.changed else None
+
+
+def _write(translator: Translator, target: ast.expr, value: ast.expr) -> str:
+    """``t[…] = value`` as the instruction that writes there."""
+    target = _whole(target)
+    to, source = ast.unparse(target), ast.unparse(translator.translate(value))
+    destination, kind = translator.kind(target), translator.kind(value)
+    nisa, nl = translator.nisa, translator.nl
+    if not kind:  # a number
+        if "hbm" in destination:
+            filled = f"{nl}.full({to}.shape, {source}, {to}.dtype)"
+            return f"{nisa}.dma_copy(dst={to}, src={filled})"
+        return f"{nisa}.memset(dst={to}, value={source})"
+    match value:
+        case ast.Call(func=ast.Attribute(attr="load"), args=[loaded], keywords=[]) if "hbm" not in destination:
+            return f"{nisa}.dma_copy(dst={to}, src={ast.unparse(loaded)})"
+        case _:
+            pass
+    if "hbm" in destination or "hbm" in kind:
+        staged = f"{nl}.copy({source})" if kind == "psum" else source
+        return f"{nisa}.dma_copy(dst={to}, src={staged})"
+    return f"{nisa}.tensor_copy(dst={to}, src={source})"
+
+
+def _whole(target: ast.expr) -> ast.expr:
+    """``t`` for ``t[...]`` and ``t[:, :]``."""
+    if not isinstance(target, ast.Subscript):
+        return target
+    keys = target.slice.elts if isinstance(target.slice, ast.Tuple) else [target.slice]
+    full = all(
+        (isinstance(key, ast.Constant) and key.value is ...)
+        or (isinstance(key, ast.Slice) and key.lower is key.upper is key.step is None)
+        for key in keys
+    )
+    return target.value if full else target
+
+
+def _update(translator: Translator, target: ast.expr, op: ast.operator, value: ast.expr) -> str | None:
+    """``t += value`` as the instruction that updates ``t`` where it lies."""
+    nisa, nl, to = translator.nisa, translator.nl, ast.unparse(target)
+    accumulated = _matmul_operands(value)
+    if isinstance(op, ast.Add) and accumulated and translator.kind(target) == "psum":
+        return f"{nisa}.nc_matmul(dst={to}, stationary={accumulated[0]}, moving={accumulated[1]})"
+    name = OPERATORS.get(type(op))
+    whole, change = translator.site.value(target), translator.site.value(value)
+    operand = ast.unparse(translator.loaded(value))
+    in_hbm = "hbm" in translator.kind(target)
+    if name is None or in_hbm:
+        loaded = ast.Assign([target], ast.BinOp(target, op, value))
+        return _write(translator, target, loaded.value) if in_hbm or name is None else None
+    column = isinstance(whole, NkiTensor) and isinstance(change, NkiTensor) and change.shape != whole.shape
+    if column and change.shape == (whole.shape[0], 1):
+        operand = operand if change.dtype.name == "float32" else f"{nl}.copy({operand}, dtype={nl}.float32)"
+    elif translator.is_tensor(value):
+        if column and change.ndim == whole.ndim:
+            operand = f"{nl}.broadcast_to({operand}, {whole.shape})"
+        return f"{nisa}.tensor_tensor(dst={to}, data1={to}, data2={operand}, op={nl}.{name})"
+    return f"{nisa}.tensor_scalar(dst={to}, data={to}, op0={nl}.{name}, operand0={operand})"
+
+
+def _matmul_operands(value: ast.expr) -> tuple[str, str] | None:
+    """The operands of ``nl.matmul(x, y, transpose_x=True)``, as an instruction takes them."""
+    match value:
+        case ast.Call(func=ast.Attribute(attr="matmul"), args=[x, y], keywords=[ast.keyword("transpose_x", flag)]):
+            turned = isinstance(flag, ast.Constant) and flag.value is True
+            return (ast.unparse(x), ast.unparse(y)) if turned else None
+        case _:
+            return None
+
+
+__all__ = ["advise_python", "replacement"]
