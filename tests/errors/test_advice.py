@@ -165,6 +165,8 @@ def kernel(x):
          lambda x, y: np.hstack([y[:, :4], x[:, 4:]])),
     Case("assign a number", load("c = nl.copy(a)\nc[:, 0:4] = 0.0  # wrong"), ASSIGNED,
          lambda x, y: np.hstack([x[:, :4] * 0, x[:, 4:]])),
+    Case("assign a shape", load("c = nl.copy(a)\nc.shape = (8, 4, 2)  # wrong\nc = nl.copy(c).reshape((8, 8))"),
+         r"\[NKI-TN003\] `shape` of tensor 'c' \(8, 8\) cannot be assigned", lambda x, y: x),
     Case("assign a load", load("c = nl.copy(a)\nc[:, :] = nl.load(y)  # wrong"), ASSIGNED,
          lambda x, y: y),
     # Functions and methods of other libraries

@@ -26,7 +26,7 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return None
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
-    error = _conversion(site) or _control_flow(site)
+    error = _conversion(site) or _control_flow(site) or _attribute_assignment(site)
     if error is not None:
         return error
     code = replacement(site)
@@ -70,6 +70,24 @@ def _conversion(site: Site) -> NkiError | None:
     if not isinstance(value, NkiTensor):
         return None
     return TensorOperatorError(f"`{called}` of tensor '{value.name}' {value.shape}, {_LATE}", fix=_HOST)
+
+
+def _attribute_assignment(site: Site) -> NkiError | None:
+    """``t.shape = …``: a tensor's attributes are facts about it."""
+    match site.statement:
+        case ast.Assign(targets=[ast.Attribute(value=owner, attr=name)], value=wanted):
+            tensor = site.value(owner)
+            if not isinstance(tensor, NkiTensor):
+                return None
+            text = ast.unparse(owner)
+            fix = (
+                f"write `{text} = {text}.reshape({ast.unparse(wanted)})`, another view of the same memory"
+                if name == "shape"
+                else f"keep the value in a variable of its own: `{text}_{name} = {ast.unparse(wanted)}`"
+            )
+            return TensorOperatorError(f"`{name}` of tensor '{tensor.name}' {tensor.shape} cannot be assigned", fix=fix)
+        case _:
+            return None
 
 
 def _control_flow(site: Site) -> NkiError | None:
