@@ -84,7 +84,7 @@ class _Execution(Observer):
     def allocated(self, tensor: Tensor) -> None:
         self.psum.declare(tensor)
         if self.hazards is not None:
-            self.hazards.made(tensor)
+            self.hazards.allocated(tensor)
         if tensor.role == "input" and self.core == 0:
             self.memory.bind(tensor, next(self.waiting))
 

@@ -54,7 +54,7 @@ class _Parser:
         self.tensors: dict[str, Tensor] = {}
         """Those that can be named here, in the order in which they were declared."""
         self.names: set[str] = set()
-        self.given: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
+        self.placement: dict[Tensor, tuple[int, int]] = {}  # where tensors lie
         # Unrolled loops say the same again and again; what has been read is looked up by its text.
         self.windows: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
         self.values: dict[str, Any] = {}
@@ -85,16 +85,16 @@ class _Parser:
         if returned is None:
             raise self.fail("expected return tensor, or return (tensor, …)")
         sequence = returned[6] is None
-        found = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[6])
-        outputs = [self.tensor(name) for name, _ in found]
+        results = re.findall(grammar.RETURNED, (returned[1] or "") if sequence else returned[6])
+        outputs = [self.tensor(name) for name, _ in results]
         shapes = [
             tuple(self.whole(n) for n in shape.split(",") if n) if shape else tensor.shape
-            for tensor, (_, shape) in zip(outputs, found, strict=True)
+            for tensor, (_, shape) in zip(outputs, results, strict=True)
         ]
         if self.next() != "}":
             raise self.fail("expected } after return")
         inputs = tuple(t for t in self.tensors.values() if t.role == "input")
-        shapes = tuple(shapes) if any(shape for _, shape in found) else ()
+        shapes = tuple(shapes) if any(shape for _, shape in results) else ()
         return Program(
             self.string(head[1]),
             head[2],
@@ -105,7 +105,7 @@ class _Parser:
         )
 
     def core(self, rank: int, body: list[Statement]) -> CoreProgram:
-        return CoreProgram(rank, tuple(body), (*self.tensors.values(), *declared(body)), self.given)
+        return CoreProgram(rank, tuple(body), (*self.tensors.values(), *declared(body)), self.placement)
 
     def others(self) -> Iterator[CoreProgram]:
         """The programs of further cores, up to the end of the text, where nothing but comments may follow."""
@@ -113,7 +113,7 @@ class _Parser:
         while (line := self.after()) is not None:
             if line != f"core {number} {{":
                 raise self.fail(f"expected core {number} {{, or the end of the text")
-            self.tensors, self.names, self.given = {}, set(), {}
+            self.tensors, self.names, self.placement = {}, set(), {}
             self.values.clear()
             body, _ = self.body("}", common=common)
             yield self.core(number, body)
@@ -163,10 +163,10 @@ class _Parser:
     def register(self, name: str) -> Access:
         return Access.whole(self.tensor(name))
 
-    def where(self, line: str, found: re.Match[str]) -> Where:
+    def where(self, line: str, match: re.Match[str]) -> Where:
         if self.origin:
             return Noted(Span(self.origin, self.number))
-        source = grammar.SOURCE.search(line, found.end())
+        source = grammar.SOURCE.search(line, match.end())
         return Noted(Span(self.string(source[1]), int(source[2]))) if source else NOWHERE
 
     def string(self, quoted: str) -> str:
@@ -197,7 +197,7 @@ class _Parser:
         span = Span(self.origin, self.number) if self.origin else None
         tensor = Tensor(name, shape, BY_NAME[match[4]], Buffer[match[3]], address, role, span)
         if match[8]:
-            self.given[tensor] = (self.whole(match[8]), self.whole(match[9]))
+            self.placement[tensor] = (self.whole(match[8]), self.whole(match[9]))
         if match[10]:
             tensor.data = self.data(match[10], match[11], tensor.nbytes)
         self.tensors[name] = tensor
@@ -258,15 +258,15 @@ class _Parser:
                 raise self.fail(f"{name[0]} is given twice")
             values[name[0]], at = self.value(line, name.end() + 1, fields[name[0]])
         try:
-            made = cls(**values)
+            inst = cls(**values)
         except TypeError as error:
             raise self.fail(str(error)) from None
-        made.__dict__.update(placed)
+        inst.__dict__.update(placed)
         if self.origin:
-            made.where = Noted(Span(self.origin, self.number))
+            inst.where = Noted(Span(self.origin, self.number))
         elif at < len(line):
-            made.where = self.places.get(line[at:]) or self.place(line, at)
-        return made
+            inst.where = self.places.get(line[at:]) or self.place(line, at)
+        return inst
 
     def place(self, line: str, at: int) -> Where:
         """The position in the user's file that the comment at ``at`` names."""
@@ -315,18 +315,18 @@ class _Parser:
                 raise self.fail("expected , or )")
         return tuple(items), at + 1
 
-    def operand(self, line: str, found: re.Match[str], depth: int) -> tuple[Access, int]:
-        counts, steps = self.windows.get(found[3]) or self.window(found[3])
-        tensor = self.tensor(found[1])
+    def operand(self, line: str, match: re.Match[str], depth: int) -> tuple[Access, int]:
+        counts, steps = self.windows.get(match[3]) or self.window(match[3])
+        tensor = self.tensor(match[1])
         dtype: DType = tensor.dtype
-        if found[4]:
-            if found[4] not in BY_NAME:
-                raise self.fail(f"unknown dtype {found[4]}")
-            dtype = BY_NAME[found[4]]
-        at, dynamic = found.end(), None
+        if match[4]:
+            if match[4] not in BY_NAME:
+                raise self.fail(f"unknown dtype {match[4]}")
+            dtype = BY_NAME[match[4]]
+        at, dynamic = match.end(), None
         if line[at - 1] != "]":
             dynamic, at = self.index(line, at, depth)
-        return Access(tensor, self.whole(found[2]), counts, steps, dtype, dynamic), at
+        return Access(tensor, self.whole(match[2]), counts, steps, dtype, dynamic), at
 
     def index(self, line: str, at: int, depth: int) -> tuple[Dynamic, int]:
         """The run-time index of an operand, up to and with the operand's closing bracket."""

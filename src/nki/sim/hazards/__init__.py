@@ -36,12 +36,12 @@ from nki.target.model import Target
 class Shadow(PsumShadow):
     """Times of the accesses to a tensor, the time at which it was made, and the origin of its undefined bytes."""
 
-    __slots__ = ("made", "may_be_overwritten", "origin")
+    __slots__ = ("allocated", "may_be_overwritten", "origin")
 
-    def __init__(self, tensor: Tensor, made: int) -> None:
+    def __init__(self, tensor: Tensor, allocated: int) -> None:
         ready = tensor.role == "input" or tensor.data is not None or initial(tensor) is not None
         super().__init__(tensor, whole=ready)
-        self.made = made
+        self.allocated = allocated
         self.origin: NkiError | None = None
         """The error of the first undefined read that its poisoned bytes depend on."""
         self.may_be_overwritten = tensor.address is not None and tensor.buffer in (Buffer.sbuf, Buffer.psum)
@@ -70,7 +70,7 @@ class Launch:
         """True if undefined bytes with this ``origin`` come from a deferred read."""
         return any(origin is error for error in self._deferred)
 
-    def made(self, tensor: Tensor, time: int) -> None:
+    def allocated(self, tensor: Tensor, time: int) -> None:
         """``tensor`` is made at ``time``, unless another core has made it before."""
         if tensor not in self._shadows:
             self._shadows[tensor] = Shadow(tensor, time)
@@ -139,9 +139,9 @@ class Hazards(ExecutionObserver):
         """Reads of the running instruction from placed tiles."""
         self._time = 0
 
-    def made(self, tensor: Tensor) -> None:
+    def allocated(self, tensor: Tensor) -> None:
         """The program makes ``tensor`` at this point."""
-        self._launch.made(tensor, self._time)
+        self._launch.allocated(tensor, self._time)
 
     def unrolling(self, where: Where) -> None:
         """A loop begins that promises independent iterations."""
@@ -207,7 +207,7 @@ class Hazards(ExecutionObserver):
             if (exchange := inst.as_exchange()) is not None:
                 self._record_sent(exchange, np.zeros(access.shape, np.bool_), None)
             if self._loop_carried.open and not (self._is_multicore and access.buffer is Buffer.shared_hbm):
-                self._loop_carried.reads(inst, access, shadow, shadow.made, self._time)
+                self._loop_carried.reads(inst, access, shadow, shadow.allocated, self._time)
         elif not _may_keep(inst, access):
             self._read_partly_defined(inst, access, shadow)
 
@@ -264,7 +264,7 @@ class Hazards(ExecutionObserver):
         if access.buffer is Buffer.shared_hbm and (self._is_multicore or self._loop_carried.open):
             self._watch_shared_write(inst, access, shadow)
         elif self._loop_carried.open:
-            self._loop_carried.writes(inst, access, shadow.made)
+            self._loop_carried.writes(inst, access, shadow.allocated)
         if self._pending_out_of_range is not None and self._pending_out_of_range[0].size == access.size:
             outside, error = self._pending_out_of_range
             self._out_of_range.append((access, outside.reshape(access.shape), error))
@@ -286,9 +286,11 @@ class Hazards(ExecutionObserver):
 
     def _watch_shared_write(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Remember the bytes of shared memory that ``inst`` is about to write, to compare them afterwards."""
-        on_change = ignore if self._is_multicore else self._loop_carried.writes_again(inst, access, shadow, shadow.made)
+        on_change = (
+            ignore if self._is_multicore else self._loop_carried.writes_again(inst, access, shadow, shadow.allocated)
+        )
         if not self._is_multicore:
-            self._loop_carried.writes(inst, access, shadow.made)
+            self._loop_carried.writes(inst, access, shadow.allocated)
         if self._is_multicore or on_change is not ignore:
             self._shared_writes.append((access, self._bytes(access), on_change))
 

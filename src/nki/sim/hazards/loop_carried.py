@@ -40,10 +40,10 @@ class _Loop:
     warned: set[Tensor]
     exposed: dict[Tensor, AccessTimes] = field(default_factory=dict[Tensor, AccessTimes])
 
-    def may_depend(self, access_times: AccessTimes, made: int, tensor: Tensor) -> bool:
+    def may_depend(self, access_times: AccessTimes, allocated: int, tensor: Tensor) -> bool:
         """True if an earlier iteration may have accessed a tensor that was made at time ``made``."""
         return (
-            made <= self.start
+            allocated <= self.start
             and self.start < self.iteration_start
             and tensor not in self.warned
             and access_times.last > self.start
@@ -73,19 +73,19 @@ class LoopCarried:
         """The innermost loop has ended."""
         self.open.pop()
 
-    def reads(self, inst: Inst, access: Access, access_times: AccessTimes, made: int, time: int) -> None:
+    def reads(self, inst: Inst, access: Access, access_times: AccessTimes, allocated: int, time: int) -> None:
         """``inst`` reads ``access``, all of it defined, at ``time``; the tensor was made after time ``made``."""
-        if access.buffer is Buffer.register or (self.open[0].start < made and self.open[-1].start < made):
+        if access.buffer is Buffer.register or (self.open[0].start < allocated and self.open[-1].start < allocated):
             return
         commutative = is_commutative_update(inst, access)
         for loop in self.open:
             if (
-                made > loop.start
+                allocated > loop.start
                 or access_times.patterns.get(pattern_of(access), 0) > loop.iteration_start
                 or commutative
             ):
                 continue
-            if loop.may_depend(access_times, made, access.tensor):
+            if loop.may_depend(access_times, allocated, access.tensor):
                 times = access_times.times_of(access)
                 earlier = (times > loop.start) & (times <= loop.iteration_start)
                 if earlier.any():
@@ -102,11 +102,11 @@ class LoopCarried:
                     access, _any_byte(access_times.times_of(access) <= loop.iteration_start, access), time
                 )
 
-    def writes(self, inst: Inst, access: Access, made: int) -> None:
+    def writes(self, inst: Inst, access: Access, allocated: int) -> None:
         """``inst`` is about to write ``access``; the tensor was made after time ``made``."""
         for loop in self.open:
             reads = loop.exposed.get(access.tensor)
-            if reads is None or not loop.may_depend(reads, made, access.tensor):
+            if reads is None or not loop.may_depend(reads, allocated, access.tensor):
                 continue
             times = reads.times_of(access)
             earlier = (times > 0) & (times <= loop.iteration_start)
@@ -116,10 +116,10 @@ class LoopCarried:
                 self._warn(inst, loop, f"writes {_describe(access, reads, earlier)} where {reader} read it", _FIX_WRITE)
 
     def writes_again(
-        self, inst: Inst, access: Access, access_times: AccessTimes, made: int
+        self, inst: Inst, access: Access, access_times: AccessTimes, allocated: int
     ) -> Callable[[NDArray[np.bool_]], None]:
         """``inst`` is about to write ``access`` of an output; call the result with the elements that changed."""
-        loops = [loop for loop in self.open if loop.may_depend(access_times, made, access.tensor)]
+        loops = [loop for loop in self.open if loop.may_depend(access_times, allocated, access.tensor)]
         if not loops or any(access.tensor is read.tensor for read in inst.reads()):
             return ignore  # reads() has checked updates in place
         times = access_times.times_of(access).copy()

@@ -157,7 +157,7 @@ class ReadErrors:
     def unwritten(self, missing: ByteMask, last: int, program: CoreProgram | None) -> NkiError:
         """The ``missing`` bytes were never written; the tensor was last written at time ``last`` (0: never)."""
         tensor = self._access.tensor
-        made = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
+        origin = f", made in {line_of(tensor.span, self._near)}," if tensor.span else ""
         other = f"; {self._log.describe(last, self._near)} wrote other parts of it" if last else ""
         later = None if program is None else later_writer(program, self._by, tensor, missing)
         if later is not None and later.where.span is not None:
@@ -169,9 +169,9 @@ class ReadErrors:
         if tensor.buffer.word == "register" and later is None:
             fix = "set it first, with nisa.register_move or nisa.register_load"
         if tensor.buffer.word == "register":
-            return self._error(UnwrittenReadError, f"{self._subject}{made} is read and was not set{when}", fix)
+            return self._error(UnwrittenReadError, f"{self._subject}{origin} is read and was not set{when}", fix)
         where = _amount(missing, self._asked, tensor)
-        text = f"{self._subject}{made} is read where nothing was written{when}, {where}{other}"
+        text = f"{self._subject}{origin} is read where nothing was written{when}, {where}{other}"
         return self._error(UnwrittenReadError, text, fix)
 
     def undefined(self, origin: NkiError) -> NkiError:
