@@ -1,18 +1,19 @@
 """The command ``nki``: run, check, dump and explain kernels, and list or remove those on disk.
 
 Exit codes: 0 done; 1 the kernel, or a file that should hold one, is wrong (an ``NkiError``, printed without a Python
-traceback, or the findings of a check); 2 the command is wrong. Any other exception is a bug, here or in the user's own
-Python, and is not hidden.
+traceback, or the findings of a check); 2 the command is wrong, or its output cannot be written. Any other exception is
+a bug, here or in the user's own Python, and is not hidden.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from nki import target as targets
 from nki.base.errors import NkiError
@@ -36,6 +37,10 @@ _CHECK = (
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
 
+_UNWRITABLE: Final = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
+"""Errors of a write to the standard output that is a full disk, a closed descriptor or a lost terminal."""
+
+
 class _Parser(argparse.ArgumentParser):
     """A parser that raises its errors, so that ``main`` reports them like all others; options need their full names."""
 
@@ -49,10 +54,34 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in ``arguments`` (None: those of the process); the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # with `>&-`
+        print("nki: the standard output is closed", file=sys.stderr)
+        return 2
+    try:
+        try:
+            return _carried_out(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, a pager) has closed the pipe
+        _discard_output()
+        return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        _discard_output()
+        print(f"nki: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Let what is still in the buffer of the standard output go nowhere, so that Python can end in peace."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _carried_out(words: list[str]) -> int:
     try:
         options = _parser().parse_args(words)
         code: int = options.command(options)
-        sys.stdout.flush()
         return code
     except UsageError as mistake:
         fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
@@ -61,9 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NkiError as error:
         _complain(words, described(error), str(error))
         return 1
-    except BrokenPipeError:  # the reader (head, a pager) has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def described(error: NkiError) -> dict[str, Any]:

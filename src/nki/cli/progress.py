@@ -9,7 +9,7 @@ WIDTH = 24
 
 def bar(done: int, total: int) -> None:
     """Draw ``done`` of ``total`` routines on stderr; nothing if stderr is no terminal. Removed when all are done."""
-    if not sys.stderr.isatty():
+    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # with `2>&-`
         return
     filled = WIDTH * done // total
     text = f"compiling [{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} routines" if done < total else ""
