@@ -61,7 +61,7 @@ def test_output_that_cannot_be_written_is_one_line(command: list[str]) -> None:
         run = subprocess.run(ours, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (run.returncode, run.stderr) == (2, "nki: the output cannot be written: No space left on device\n")
     shell = ["sh", "-c", 'exec "$@" >&-', "sh", *ours]
-    run = subprocess.run(shell, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+    run = subprocess.run(shell, capture_output=True, text=True, check=False)
     assert (run.returncode, run.stderr) == (2, "nki: the standard output is closed\n")
 
 

@@ -62,4 +62,4 @@ def reorder() -> bool:
 
 def _path(text: str) -> Path:
     """The path in a variable; a shell expands ``~`` only at the beginning of a word, and a Dockerfile nowhere."""
-    return Path(os.path.expanduser(text))  # noqa: PTH111  # Path.expanduser raises for a user who does not exist
+    return Path(os.path.expanduser(text))  # Path.expanduser raises for a user who does not exist

@@ -32,7 +32,7 @@ _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a ma
 _EXPLAIN = "Explain an error code, a rule, an instruction or an operator. The text comes from the declarations."
 _CHECK = (
     "Report errors and warnings in the kernels of Python files and in all functions that they call. The command "
-    "imports the files and runs no kernel, except with --run."
+    "imports the files, compiles each kernel for the arguments that the file shows, and runs none, except with --run."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
@@ -163,7 +163,7 @@ def _add_check(commands: Any) -> None:
         "check", help="report errors and warnings in kernels of Python files", description=_CHECK
     )
     checking.set_defaults(command=check.command)
-    checking.add_argument("files", nargs="+", metavar="FILE.py")
+    checking.add_argument("files", nargs="+", metavar="FILE.py|FILE.py:NAME|FOLDER")
     checking.add_argument(
         "--run", action="store_true", help="then run the kernel FILE.py:NAME in the simulator, which finds hazards"
     )

@@ -6,18 +6,20 @@ import ast
 import contextlib
 import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from nki.base.errors import NkiError
-from nki.base.source import Span
 from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiWarning, Warned, collecting
-from nki.frontend.capture import Captured, capture, functions_of, unwrap
+from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
 from nki.frontend.syntax_rules import examine
+
+_TAKE_KERNELS: Final = frozenset(("jit", "simulate", "register"))
+"""Functions of the toolchain that host code calls."""
 
 
 @dataclass(slots=True)
@@ -28,21 +30,29 @@ class Survey:
     functions: set[tuple[str, int, str]] = field(default_factory=set[tuple[str, int, str]])
     kernels: int = 0
 
-    def file(self, module: types.ModuleType, code: types.CodeType, *, everything: bool = False) -> None:
-        """Check the kernels that the file of ``module`` defines; all its functions if there are none, or if
-        ``everything`` is wanted. Then check what they reach. ``code`` is the module's own.
+    def file(
+        self, module: types.ModuleType, own: Iterable[Captured], file: str, *, everything: bool = False
+    ) -> list[Captured]:
+        """Check the kernels that ``file`` defines, and what they reach; the kernels.
+
+        ``own`` are the functions of the file. All of them are checked if ``everything`` is wanted; if there is no
+        kernel, those that call instructions, for others are host code.
         """
-        own = functions_of(module, code)
-        kernels = self.kernels_of(own, module, code.co_filename)
-        self.kernels += len(kernels)
+        kernels = self.kernels_of(own, module, file)
         for captured in kernels:
-            self.examine_reachable(captured, kernel=True)
+            self.kernel(captured)
         if everything or not kernels:
             for captured in own:
-                if "<locals>" not in captured.qualname:  # those are parts of functions
+                if "<locals>" in captured.qualname:  # a part of a function
+                    continue
+                if everything or names_instructions(captured.code, captured.globals):
                     self.examine_reachable(captured, kernel=False)
-        certain = {_place(one.span) for one in self.findings if isinstance(one, NkiError)}
-        self.findings = [one for one in self.findings if isinstance(one, NkiError) or _place(one.span) not in certain]
+        return kernels
+
+    def kernel(self, captured: Captured) -> None:
+        """Check one kernel, and what it reaches."""
+        self.kernels += 1
+        self.examine_reachable(captured, kernel=True)
 
     def kernels_of(self, own: Iterable[Captured], module: types.ModuleType, file: str) -> list[Captured]:
         """The functions of the file that ``nki.jit`` was applied to, in their order. Those that exist know their
@@ -84,15 +94,28 @@ class Survey:
         return len(self.functions) > before
 
 
-def _place(span: Span | None) -> tuple[str, int, int] | None:
-    return (span.file, span.line, span.column) if span is not None else None
-
-
 def _if_reached(error: NkiError) -> NkiError | Warned:
     """A finding about code that may not be reached."""
     if error.span is None:
         return error
     return Warned(error.span, f"{error.message}, which is an error if this line is reached: {error.fix}", NkiWarning)
+
+
+def names_instructions(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
+    """True if the code, with its lambdas and comprehensions, names a function of the language: it is for the device.
+
+    ``namespace`` are the globals of the code. Functions that host code calls (``nki.jit``) do not count.
+    """
+    names = set(code.co_names)
+    todo: list[object] = [namespace[name] for name in names if name in namespace]
+    for value in todo:
+        if isinstance(value, types.ModuleType) and is_toolchain(value):
+            inside = [vars(value)[name] for name in names if name in vars(value)]
+            todo += [one for one in inside if one is not value]
+        elif isinstance(value, types.FunctionType) and is_toolchain(value) and value.__name__ not in _TAKE_KERNELS:
+            return True
+    inner = [part for part in code.co_consts if isinstance(part, types.CodeType) and part.co_name.startswith("<")]
+    return any(names_instructions(part, namespace) for part in inner)
 
 
 def _decorators(node: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
@@ -108,4 +131,4 @@ def _is_jit(value: object) -> bool:
     return is_toolchain(inner) and getattr(inner, "__name__", "") in ("jit", "_decorate")
 
 
-__all__ = ["Survey"]
+__all__ = ["Survey", "names_instructions"]
