@@ -29,7 +29,7 @@ __all__ = ["main"]
 
 _RUN = "Compile a kernel for the given arguments and run it. Print its inputs, its results and the time."
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
-_EXPLAIN = "Explain an error code, a rule, an instruction or an operator. The text comes from the declarations."
+_EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
 _CHECK = (
     "Report errors and warnings in the kernels of Python files and in all functions that they call. The command "
     "imports the files, compiles each kernel for the arguments that the file shows, and runs none, except with --run."
@@ -142,11 +142,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_dump(commands)
     explaining = commands.add_parser(
-        "explain", help="explain an error code, a rule, an instruction or an operator", description=_EXPLAIN
+        "explain", help="explain an error code, a rule, an instruction, or any public name", description=_EXPLAIN
     )
     explaining.set_defaults(command=explain.command)
     explaining.add_argument(
-        "topic", nargs="?", default="", help="such as NKI-SH001, TL02, tensor_tensor, nl.exp; omit it to list all"
+        "topic",
+        nargs="?",
+        default="",
+        help="such as NKI-SH001, TL02, tensor_tensor, nl.exp, t.reshape, trn2; none: list all",
     )
 
     keeping = commands.add_parser("cache", help="list or remove the compiled kernels on disk", description=_CACHE)
