@@ -111,6 +111,12 @@ CALLS = {
             key, _ = jax.random.split(jax.random.PRNGKey(0))
             wide(jax.random.normal(key, (256, 8)) + jnp.ones(8))
         """,
+    "NumPy of another framework": """
+        import jax.numpy as jnp
+        A = jnp.ones((256, 8))
+        def main():
+            wide(np.asarray(A))
+        """,
 }
 
 
@@ -209,6 +215,12 @@ def test_kernels_that_a_function_makes_are_compiled(check: Callable[..., Any]) -
 def test_errors_of_arguments_stand_at_the_call(check: Callable[..., Any]) -> None:
     result = check("def main():\n    wide(np.arange(64).reshape(8, 8))\n    wide(np.zeros((0, 8)))\n")
     assert [(each["line"], each["code"]) for each in result["findings"]] == [(18, "NKI-DT001"), (19, "NKI-FW002")]
+
+
+def test_errors_name_the_call_that_shows_the_arguments(check: Callable[..., Any], nki: Any) -> None:
+    check("def main():\n    wide(np.ones((256, 8), np.float32))\n")
+    lines = nki("check", "file.py").out.splitlines()
+    assert lines[1].endswith("file.py:9") and lines[4].endswith("file.py:18") and "called from" in lines[4]
 
 
 def test_a_kernel_without_its_decorator(check: Callable[..., Any]) -> None:

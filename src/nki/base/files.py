@@ -61,11 +61,11 @@ def files(suffix: str, *folders: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def use(path: Path) -> bool:
-    """Count the file as used now; False if there is none."""
-    try:
+    """Count the file as used now; False if there is none, or something else under its name."""
+    if not path.is_file():
+        return False
+    with contextlib.suppress(OSError):
         os.utime(path)
-    except OSError:
-        return path.exists()
     return True
 
 

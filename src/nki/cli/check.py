@@ -56,7 +56,10 @@ class Checked:
 
     @property
     def findings(self) -> list[Finding]:
-        return [*self.survey.findings, *self.compilations.findings]
+        """Errors and warnings; no warning about code that may be reached where the compiler has found an error."""
+        findings = [*self.survey.findings, *self.compilations.findings]
+        certain = {_place(one.span) for one in findings if isinstance(one, NkiError)}
+        return [one for one in findings if isinstance(one, NkiError) or _place(one.span) not in certain]
 
 
 def command(options: argparse.Namespace) -> int:
@@ -241,6 +244,10 @@ def _in_order(findings: list[Finding], files: list[str]) -> list[Finding]:
     return sorted(
         unique, key=lambda one: (files.index(spans[id(one)].file), spans[id(one)].line, spans[id(one)].column)
     )
+
+
+def _place(span: Span | None) -> tuple[str, int, int] | None:
+    return (span.file, span.line, span.column) if span is not None else None
 
 
 def _identity(one: Finding) -> tuple[Any, ...]:

@@ -124,7 +124,7 @@ class Compilations:
                     pipeline.compile(kernel.func, arguments, target, grid=kernel.grid, edges=kernel.schedule, stop=stop)
             except NkiError as error:
                 errors = error.errors if isinstance(error, KernelErrors) else [error]
-                return [*warned, *(one.at(span) for one in errors)]
+                return [*warned, *(_called_from(one, span) for one in errors)]
             except _TooLong as slow:
                 return [*warned, _endless(kernel, slow, span)]
         return list(warned)
@@ -151,6 +151,13 @@ def _given_up() -> Generator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+
+
+def _called_from(error: NkiError, call: Span | None) -> NkiError:
+    """The error of a kernel that host code calls at ``call``: there, unless it is at a line of the kernel."""
+    if error.span is not None and call is not None:
+        error.stack = (call, *error.stack)
+    return error.at(call)
 
 
 def _endless(kernel: Kernel, slow: _TooLong, span: Span | None) -> Warned:

@@ -5,21 +5,20 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import sys
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.toolchain import is_toolchain
+from nki.base.toolchain import is_toolchain, is_toolchain_module
 from nki.base.warning import NkiWarning, Warned, collecting
 from nki.frontend.capture import Captured, capture, unwrap
+from nki.frontend.dialect import default_dialect
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
 from nki.frontend.syntax_rules import examine
-
-_TAKE_KERNELS: Final = frozenset(("jit", "simulate", "register"))
-"""Functions of the toolchain that host code calls."""
 
 
 @dataclass(slots=True)
@@ -104,18 +103,32 @@ def _if_reached(error: NkiError) -> NkiError | Warned:
 def names_instructions(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
     """True if the code, with its lambdas and comprehensions, names a function of the language: it is for the device.
 
-    ``namespace`` are the globals of the code. Functions that host code calls (``nki.jit``) do not count.
+    ``namespace`` are the globals of the code.
     """
     names = set(code.co_names)
     todo: list[object] = [namespace[name] for name in names if name in namespace]
     for value in todo:
         if isinstance(value, types.ModuleType) and is_toolchain(value):
-            inside = [vars(value)[name] for name in names if name in vars(value)]
-            todo += [one for one in inside if one is not value]
-        elif isinstance(value, types.FunctionType) and is_toolchain(value) and value.__name__ not in _TAKE_KERNELS:
+            todo += [vars(value)[name] for name in names if name in vars(value) and vars(value)[name] is not value]
+        elif isinstance(value, types.FunctionType) and value in _language():
             return True
     inner = [part for part in code.co_consts if isinstance(part, types.CodeType) and part.co_name.startswith("<")]
     return any(names_instructions(part, namespace) for part in inner)
+
+
+@functools.cache
+def _language() -> frozenset[types.FunctionType]:
+    """The functions of the language, those of the modules that kernels customarily import."""
+    dialect = default_dialect()
+    modules = {statement.split()[1] for statement in dialect.imports.values()}
+    values = [
+        value
+        for module in modules - set(dialect.namespaces)
+        if is_toolchain_module(module)
+        for name, value in vars(sys.modules[module]).items()
+        if name[0] != "_"
+    ]
+    return frozenset(value for value in values if isinstance(value, types.FunctionType) and is_toolchain(value))
 
 
 def _decorators(node: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:

@@ -26,8 +26,9 @@ def strange(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 def test_only_regular_files_are_read_and_listed(strange: Path) -> None:
     assert files.read(strange) is None and files.contents(strange) is None
-    assert files.files(strange.parent, ".klir") == []
-    files.trim(strange.parent, ".klir", 0)
+    assert not files.use(strange)
+    assert files.files(".klir", strange.parent) == []
+    files.trim(".klir", 0, strange.parent)
     assert os.path.lexists(strange)
 
 

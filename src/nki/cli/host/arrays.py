@@ -115,6 +115,10 @@ def call(function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
 
 
 def _numpy(function: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The result of a function of NumPy; it takes arrays of JAX and PyTorch, too."""
+    args = [method(a, "numpy", [], {}) if _is_torch(a) else argument(a) for a in args]
+    if UNKNOWN in _flat(args) or any(_is_torch(a) or _is_jax(a) for a in kwargs.values()):
+        return UNKNOWN
     owner = getattr(function, "__self__", None)
     if isinstance(owner, np.random.RandomState) and name in _RANDOM:
         return _random(name, args, kwargs)
@@ -294,9 +298,11 @@ def _guarded(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     try:
         with np.errstate(all="ignore"), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return function(*args, **kwargs)
+            result = function(*args, **kwargs)
     except Exception:  # a library may raise anything for wrong arguments: the file says so when it runs
         return UNKNOWN
+    # Of what NumPy takes for no array, such as a list of them, it makes an array of objects.
+    return UNKNOWN if isinstance(result, np.ndarray) and result.dtype.kind == "O" else result
 
 
 __all__ = [
