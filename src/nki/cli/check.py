@@ -317,4 +317,4 @@ def _summary(errors: int, warnings: int, checked: Checked, files: int) -> str:
     return f"{' and '.join(counts) or 'nothing found'} in {looked} (open-nki {version()})"
 
 
-__all__ = ["check", "command", "described"]
+__all__ = ["Subject", "check", "command", "described"]

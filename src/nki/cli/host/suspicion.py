@@ -16,7 +16,8 @@ def is_suspicious(captured: Captured) -> bool:
     The compiler decides if that is an error.
     """
     tiles: set[str] = set()
-    for node in ast.walk(captured.node):
+    nodes = list(ast.walk(captured.node))
+    for node in nodes:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Call(func=func, keywords=keywords)):
                 function = resolve(func, captured, frozenset())
@@ -25,7 +26,7 @@ def is_suspicious(captured: Captured) -> bool:
                     tiles.add(name)
             case _:
                 pass
-    return bool(tiles) and any(_misuses(node, tiles) for node in ast.walk(captured.node))
+    return bool(tiles) and any(_misuses(node, tiles) for node in nodes)
 
 
 def _misuses(node: ast.AST, tiles: set[str]) -> bool:
