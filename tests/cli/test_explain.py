@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import inspect
 import re
+from pathlib import Path
+from types import ModuleType
 
+import pytest
+
+import nki as package
 from nki.base.errors import NkiError
+from nki.describe import names
+from nki.describe.explain import about
 from nki.describe.rules import grouped
 from nki.ir.instruction import REGISTRY
 from nki.isa.tables.operators import OPS
+from nki.language.removed_names import REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, REMOVED_PARAMETERS
+from nki.language.tensor import NkiTensor
 from tests.support.command_line import complaint
 
 
@@ -111,3 +121,84 @@ def test_unknown_topics(nki):
     assert "NKI-SH001" in complaint(nki("explain", "NKI-SH01"))
     assert "no rule 'XX99'" in complaint(nki("explain", "NKI-SH001/XX99"))
     assert "nki explain" in complaint(nki("explain", "~~~~"))
+    assert "did you mean OPEN_NKI_CACHE" in complaint(nki("explain", "OPEN_NKI_CACH"))
+    assert "t.shape" in complaint(nki("explain", "t.shap"))
+    assert "nl.float16" in complaint(nki("explain", "nl.float15"))
+
+
+def public_names() -> list[str]:
+    """Each name that a kernel or its caller may write, as code has it."""
+    found = [f"nki.{name}" for name in package.__all__]
+    spaces = {"nl": package.language, "nisa": package.isa, "nccl": package.collectives, "nt": package.typing}
+    for short, module in {**spaces, "nki.dtype": package.dtype}.items():
+        assert isinstance(module, ModuleType)
+        for name in module.__all__:
+            found.append(f"{short}.{name}")
+            value = getattr(module, name)
+            members = getattr(value, "__members__", {}) if isinstance(value, type) else {}
+            found += [f"{short}.{name}.{member}" for member in members]
+    found += [f"nl.tile_size.{name}" for name in dir(package.language.tile_size) if name[0] != "_"]
+    return found + [f"t.{name}" for name in dir(NkiTensor) if name[0] != "_"]
+
+
+def explained(name: str) -> str:
+    """The explanation of a name, which has a title and says something."""
+    text = about(name)
+    assert len(text.partition("\n\n")[2].strip()) > 7, text
+    assert " object at 0x" not in text and "<function" not in text, text
+    return text
+
+
+@pytest.mark.parametrize("space", ["nki.", "nl.", "nisa.", "nccl.", "nt.", "t."])
+def test_every_public_name_is_explained(space: str) -> None:
+    # Tests above explain operators and instructions, which takes long.
+    tested = {*(f"nl.{name}" for name in OPS), *(f"nisa.{name}" for name in REGISTRY)}
+    chosen = [name for name in public_names() if name.startswith(space) and name not in tested]
+    assert chosen
+    for name in chosen:
+        title = explained(name).partition("\n")[0]
+        assert name.rpartition(".")[2].rstrip("_") in title, (name, title)
+
+
+def test_every_name_of_the_index_is_explained_under_its_short_form() -> None:
+    assert len(names.index()) > 400
+    for name, text in names.index().items():
+        assert names.explain(names.short(name)) and text().partition("\n\n")[2].strip(), name
+
+
+def test_removed_names_are_explained_with_what_to_write() -> None:
+    for name, fix in {**REMOVED, **REMOVED_PARAMETERS, **REMOVED_KEYWORDS}.items():
+        if names.short(name).rpartition(".")[2] not in ("dtype",):  # also a name of today
+            assert f"\n  fix: {fix}" in about(name), name
+    for name, fix in REMOVED_ATTRIBUTES.items():
+        assert fix in about(f"nl.psum.{name}")
+
+
+def test_every_environment_variable_is_explained() -> None:
+    source = Path(inspect.getfile(package)).parent
+    read = re.compile(r"""environ(?:\.get\(|\[)"([A-Z_]+)\"""")
+    variables = {name for file in source.rglob("*.py") for name in read.findall(file.read_text(encoding="utf-8"))}
+    assert {"NKI_SIMULATOR", "OPEN_NKI_CACHE", "NKI_PRECISE_FP"} <= variables
+    for name in (*variables, "NEURON_PLATFORM_TARGET_OVERRIDE"):
+        assert "environment variable" in explained(name)
+
+
+def test_targets_show_their_numbers() -> None:
+    shown = explained("trn2")
+    assert shown.startswith("trn2: NeuronCore-v3, also called gen3\n")
+    assert re.search(r"^  sbuf partition bytes +229376 bytes \[docs\]$", shown, re.MULTILINE)
+    assert re.search(r"^  psum banks +8 banks \[docs\]$", shown, re.MULTILINE)
+    assert about("gen3") == about("TRN2") == shown
+
+
+@pytest.mark.parametrize("written", ["@nki.jit", "nki.jit(", "`nki.jit`", "nki.jit(platform_target='trn2')", "jit"])
+def test_names_may_be_pasted_from_code(written: str) -> None:
+    assert about(written).startswith("nki.jit(fn=None, **options)\n")
+
+
+def test_dtypes_buffers_and_members() -> None:
+    assert "2 bytes per element\nlargest number: 3.38953e+38" in about("nl.bfloat16")
+    assert "  trn2: partitions 128, psum partition bytes 16384, psum banks 8, psum bank bytes 2048\n" in about("psum")
+    assert about("nisa.engine.vector").startswith("nisa.engine.vector = 5\n\nThe engines of a NeuronCore")
+    assert about("tensor.reshape") == about("t.reshape") == about("NkiTensor.reshape")
+    assert "see also: nl.MemoryRegion.sbuf" in about("sbuf").replace("nki.compiler.sbuf, ", "")

@@ -52,3 +52,21 @@ def test_a_closed_pipe_is_no_error(file):
     run = subprocess.run(command, stdout=writer, stderr=subprocess.PIPE, text=True, check=False)
     os.close(writer)
     assert run.returncode == 0 and run.stderr == ""
+
+
+@pytest.mark.parametrize("command", [["explain"], ["run", "nothing.py", "--json"]])
+def test_output_that_cannot_be_written_is_one_line(command: list[str]) -> None:
+    ours = [sys.executable, "-m", "nki", *command]
+    with open("/dev/full", "w") as full:
+        run = subprocess.run(ours, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, "nki: the output cannot be written: No space left on device\n")
+    shell = ["sh", "-c", 'exec "$@" >&-', "sh", *ours]
+    run = subprocess.run(shell, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (2, "nki: the standard output is closed\n")
+
+
+def test_a_closed_error_output_is_no_error(file: str) -> None:
+    command = [sys.executable, "-m", "nki", "run", f"{file}:affine", "--arg", "128x32:float32", "--arg", "2.0"]
+    shell = ["sh", "-c", 'exec "$@" 2>&-', "sh", *command]
+    run = subprocess.run(shell, stdout=subprocess.PIPE, text=True, check=False)
+    assert run.returncode == 0 and "affine on trn3" in run.stdout

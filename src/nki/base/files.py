@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import stat
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,12 +21,12 @@ def write(path: Path, data: bytes) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     # Not by ``tempfile``, which takes longer to import than ``nki.target``.
     name = path.parent / f"{path.stem}.{os.getpid()}.{time.time_ns()}.{next(_SERIAL)}{_PART}"
-    handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
+        handle = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.replace(name, path)
-    except OSError:
+    except BaseException:  # Ctrl-C, too, leaves nothing behind
         with contextlib.suppress(OSError):
             os.unlink(name)
         raise
@@ -33,13 +34,24 @@ def write(path: Path, data: bytes) -> None:
 
 def read(path: Path) -> bytes | None:
     """The contents of the file, None if it cannot be read. The file counts as used now."""
+    data = contents(path)
+    if data is not None:
+        with contextlib.suppress(OSError):
+            os.utime(path)
+    return data
+
+
+def contents(path: Path) -> bytes | None:
+    """The contents of a regular file, None if there is none or it cannot be read.
+
+    Anyone may put a fifo or a device under the name: to open one, or to read from it, may wait forever.
+    """
     try:
-        data = path.read_bytes()
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+        with os.fdopen(handle, "rb") as file:
+            return file.read() if stat.S_ISREG(os.fstat(handle).st_mode) else None
     except OSError:
         return None
-    with contextlib.suppress(OSError):
-        os.utime(path)
-    return data
 
 
 def files(suffix: str, *folders: Path) -> list[tuple[Path, os.stat_result]]:
@@ -49,11 +61,11 @@ def files(suffix: str, *folders: Path) -> list[tuple[Path, os.stat_result]]:
 
 
 def use(path: Path) -> bool:
-    """Count the file as used now; False if there is none."""
-    try:
+    """Count the file as used now; False if there is none, or something else under its name."""
+    if not path.is_file():
+        return False
+    with contextlib.suppress(OSError):
         os.utime(path)
-    except OSError:
-        return path.exists()
     return True
 
 
@@ -76,6 +88,7 @@ def remove(path: Path) -> None:
 
 
 def _all(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
+    """The regular files in ``folder``."""
     try:
         names = os.listdir(folder)
     except OSError:
@@ -83,4 +96,6 @@ def _all(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
     for name in names:
         path = folder / name
         with contextlib.suppress(OSError):
-            yield path, path.stat()
+            status = path.stat()
+            if stat.S_ISREG(status.st_mode):
+                yield path, status

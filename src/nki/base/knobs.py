@@ -35,14 +35,14 @@ def cache_folder() -> Path:
     """``OPEN_NKI_CACHE``, else ``open-nki`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``)."""
     folder = os.environ.get("OPEN_NKI_CACHE")
     if folder:
-        return Path(folder)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "open-nki"
+        return _path(folder)
+    return _path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "open-nki"
 
 
 def debug_output_folder() -> Path | None:
     """``NEURON_RT_DEBUG_OUTPUT_DIR``: where ``nl.device_print`` also writes the tensors that it prints."""
     folder = os.environ.get("NEURON_RT_DEBUG_OUTPUT_DIR")
-    return Path(folder) if folder else None
+    return _path(folder) if folder else None
 
 
 def cache_disabled() -> bool:
@@ -58,3 +58,8 @@ def check_stages() -> bool:
 def reorder() -> bool:
     """``OPEN_NKI_REORDER=0``: stage ``schedule`` keeps every queue in the order of the program."""
     return os.environ.get("OPEN_NKI_REORDER", "1") not in ("", "0")
+
+
+def _path(text: str) -> Path:
+    """The path in a variable; a shell expands ``~`` only at the beginning of a word, and a Dockerfile nowhere."""
+    return Path(os.path.expanduser(text))  # Path.expanduser raises for a user who does not exist

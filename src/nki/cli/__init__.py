@@ -1,18 +1,19 @@
 """The command ``nki``: run, check, dump and explain kernels, and list or remove those on disk.
 
 Exit codes: 0 done; 1 the kernel, or a file that should hold one, is wrong (an ``NkiError``, printed without a Python
-traceback, or the findings of a check); 2 the command is wrong. Any other exception is a bug, here or in the user's own
-Python, and is not hidden.
+traceback, or the findings of a check); 2 the command is wrong, or its output cannot be written. Any other exception is
+a bug, here or in the user's own Python, and is not hidden.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 from nki import target as targets
 from nki.base.errors import NkiError
@@ -28,12 +29,16 @@ __all__ = ["main"]
 
 _RUN = "Compile a kernel for the given arguments and run it. Print its inputs, its results and the time."
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
-_EXPLAIN = "Explain an error code, a rule, an instruction or an operator. The text comes from the declarations."
+_EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
 _CHECK = (
     "Report errors and warnings in the kernels of Python files and in all functions that they call. The command "
-    "imports the files and runs no kernel, except with --run."
+    "imports the files, compiles each kernel for the arguments that the file shows, and runs none, except with --run."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
+
+
+_UNWRITABLE: Final = (errno.EBADF, errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT)
+"""Errors of a write to the standard output that is a full disk, a closed descriptor or a lost terminal."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -49,10 +54,34 @@ class _Parser(argparse.ArgumentParser):
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in ``arguments`` (None: those of the process); the exit code."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    if sys.stdout is None:  # pyright: ignore[reportUnnecessaryComparison]  # with `>&-`
+        print("nki: the standard output is closed", file=sys.stderr)
+        return 2
+    try:
+        try:
+            return _carried_out(words)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader (head, a pager) has closed the pipe
+        _discard_output()
+        return 0
+    except OSError as error:
+        if error.filename is not None or error.errno not in _UNWRITABLE:
+            raise
+        _discard_output()
+        print(f"nki: the output cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _discard_output() -> None:
+    """Let what is still in the buffer of the standard output go nowhere, so that Python can end in peace."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _carried_out(words: list[str]) -> int:
     try:
         options = _parser().parse_args(words)
         code: int = options.command(options)
-        sys.stdout.flush()
         return code
     except UsageError as mistake:
         fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
@@ -61,9 +90,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except NkiError as error:
         _complain(words, described(error), str(error))
         return 1
-    except BrokenPipeError:  # the reader (head, a pager) has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 def described(error: NkiError) -> dict[str, Any]:
@@ -116,11 +142,14 @@ def _parser() -> argparse.ArgumentParser:
     _add_check(commands)
     _add_dump(commands)
     explaining = commands.add_parser(
-        "explain", help="explain an error code, a rule, an instruction or an operator", description=_EXPLAIN
+        "explain", help="explain an error code, a rule, an instruction, or any public name", description=_EXPLAIN
     )
     explaining.set_defaults(command=explain.command)
     explaining.add_argument(
-        "topic", nargs="?", default="", help="such as NKI-SH001, TL02, tensor_tensor, nl.exp; omit it to list all"
+        "topic",
+        nargs="?",
+        default="",
+        help="such as NKI-SH001, TL02, tensor_tensor, nl.exp, t.reshape, trn2; none: list all",
     )
 
     keeping = commands.add_parser("cache", help="list or remove the compiled kernels on disk", description=_CACHE)
@@ -137,7 +166,7 @@ def _add_check(commands: Any) -> None:
         "check", help="report errors and warnings in kernels of Python files", description=_CHECK
     )
     checking.set_defaults(command=check.command)
-    checking.add_argument("files", nargs="+", metavar="FILE.py")
+    checking.add_argument("files", nargs="+", metavar="FILE.py|FILE.py:NAME|FOLDER")
     checking.add_argument(
         "--run", action="store_true", help="then run the kernel FILE.py:NAME in the simulator, which finds hazards"
     )

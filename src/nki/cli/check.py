@@ -1,4 +1,6 @@
-"""``nki check``: errors and warnings of the kernels in Python files; ``--run`` adds those of a run in the simulator."""
+"""``nki check``: errors and warnings of the kernels in Python files, of their compilation for the arguments that the
+files show, and with ``--run`` of a run in the simulator.
+"""
 
 from __future__ import annotations
 
@@ -8,58 +10,114 @@ import json
 import sys
 import sysconfig
 import traceback
-from collections.abc import Generator, Sequence
+import warnings
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from types import ModuleType
+from typing import Any, Final, cast
 
 from nki.base.errors import FileImportError, NkiError
 from nki.base.source import Span, caret, code_span, note_file
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
 from nki.base.version import version
-from nki.base.warning import Warned, collecting
+from nki.base.warning import NkiWarning, Warned, collecting
+from nki.cli.host.statements import examples
 from nki.cli.job import prepared
-from nki.cli.load_kernel import code_of, imported, root_of, split
+from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
+from nki.cli.kernel_files import kernel_files
+from nki.cli.load_kernel import code_of, find, imported, root_of, split
+from nki.cli.progress import files_bar
 from nki.cli.run import plural
+from nki.compiler.pipeline import NATIVE_STOP
+from nki.frontend.ast_spans import parsed
+from nki.frontend.capture import capture, functions_of, source_lines
+from nki.frontend.errors import KernelErrors
 from nki.frontend.lint import Survey
 
 _HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
-Finding = NkiError | Warned
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A file to check, or one kernel of it."""
+
+    path: Path
+    name: str = ""
+
+
+@dataclass(slots=True)
+class Checked:
+    """The result of a check."""
+
+    survey: Survey = field(default_factory=Survey)
+    compilations: Compilations = field(default_factory=Compilations)
+
+    @property
+    def findings(self) -> list[Finding]:
+        """Errors and warnings; no warning about code that may be reached where the compiler has found an error."""
+        findings = [*self.survey.findings, *self.compilations.findings]
+        certain = {_place(one.span) for one in findings if isinstance(one, NkiError)}
+        return [one for one in findings if isinstance(one, NkiError) or _place(one.span) not in certain]
 
 
 def command(options: argparse.Namespace) -> int:
     """Carry out ``nki check``."""
-    if options.run and len(options.files) > 1:
-        raise UsageError("--run runs one kernel", "pass one FILE.py:NAME")
-    if not options.run and (options.arg or options.target):
-        raise UsageError("--arg and --target are about a kernel that is run", "add --run")
-    paths = [_path(split(given)[0] if options.run else given) for given in options.files]
-    survey = surveyed(paths, everything=bool(options.all))
-    if options.run and not any(isinstance(one, NkiError) for one in survey.findings):
-        survey.findings += _ran(options.files[0], options)
-    findings = _in_order(survey.findings, [str(path.resolve()) for path in paths])
+    subjects = _subjects(options.files)
+    given = options.run or options.arg
+    if given and (len(options.files) > 1 or Path(options.files[0]).is_dir()):
+        raise UsageError(f"{'--run runs' if options.run else '--arg is about'} one kernel", "pass one FILE.py:NAME")
+    if (options.target or options.cores is not None) and not given:
+        raise UsageError("--target and --cores are about one kernel", "add its arguments with --arg")
+    checked = check(subjects, everything=bool(options.all), compiling=not given)
+    if given:
+        checked.survey.findings += _with_arguments(options)
+        checked.compilations.compiled.add((options.files[0], 0))
+    findings = _in_order(checked.findings, [str(subject.path.resolve()) for subject in subjects])
     errors = sum(isinstance(one, NkiError) for one in findings)
     if options.json:
-        counts = {"files": len(paths), "kernels": survey.kernels, "functions": len(survey.functions)}
-        print(json.dumps({"version": version(), **counts, "findings": [described(one) for one in findings]}))
+        print(json.dumps(_report(checked, findings, len(subjects))))
     else:
         for one in findings:
             print(_text(one) + "\n")
-        print(_summary(errors, len(findings) - errors, survey, len(paths)))
+        for line in _not_compiled(checked.compilations.skipped):
+            print(line)
+        print(_summary(errors, len(findings) - errors, checked, len(subjects)))
     return 1 if errors or (findings and options.strict) else 0
 
 
-def _ran(source: str, options: argparse.Namespace) -> list[Finding]:
-    """Errors and warnings of a simulator run of the kernel ``source``; the kernel's output goes to stderr."""
+def _with_arguments(options: argparse.Namespace) -> list[Finding]:
+    """Errors and warnings of the one kernel for the given arguments: of its compilation, and with ``--run`` of a run in
+    the simulator. The kernel's output goes to stderr.
+    """
     errors: list[Finding] = []
     with contextlib.redirect_stdout(sys.stderr), collecting(aside=True) as warned:
         try:
-            with prepared(source, options.arg, options.target, options.cores) as work:
-                work.simulate(work.arrays(options.seed))
+            with prepared(options.files[0], options.arg, options.target, options.cores) as work:
+                if options.run:
+                    work.simulate(work.arrays(options.seed))
+                else:
+                    work.compile(NATIVE_STOP)
+        except KernelErrors as several:
+            errors += several.errors
         except NkiError as error:
             errors.append(error)
     return [*warned, *errors]
+
+
+def _subjects(given: Sequence[str]) -> list[Subject]:
+    """The files that arguments name; of a folder those that define kernels."""
+    subjects: list[Subject] = []
+    for text in given:
+        if Path(text).is_dir():
+            subjects += [Subject(path) for path in kernel_files(Path(text))]
+        else:
+            file, name = split(text) if ".py:" in text else (text, "")
+            subjects.append(Subject(_path(file), name))
+    if not subjects:
+        raise UsageError(f"no Python file in {' '.join(given)} defines a kernel", "pass files, or other folders")
+    return subjects
 
 
 def _path(given: str) -> Path:
@@ -68,24 +126,65 @@ def _path(given: str) -> Path:
         known = sorted(p.name for p in path.parent.glob("*.py")) if path.parent.is_dir() else []
         raise UsageError(f"there is no file {path}", nearest(path.name, known, f"such files in {path.parent}"))
     if path.suffix != ".py":
-        raise UsageError(f"{path} is not a Python file", "pass .py files")
+        raise UsageError(f"{path} is not a Python file", "pass .py files, or folders")
     return path
 
 
-def surveyed(paths: Sequence[Path], *, everything: bool = False) -> Survey:
-    """Import the files and collect their findings; the output of their modules goes to stderr."""
-    survey = Survey()
+def check(subjects: Sequence[Subject], *, everything: bool = False, compiling: bool = True) -> Checked:
+    """Import the files, check their kernels, and compile them where the files show for which arguments; the output of
+    modules and kernels goes to stderr.
+    """
+    checked = Checked()
     with contextlib.redirect_stdout(sys.stderr):
-        for path in paths:
-            with _alone(path):
+        for number, subject in enumerate(subjects):
+            files_bar(number, len(subjects), str(subject.path))
+            with _alone(subject.path):
                 try:
-                    with imported(path) as module:
-                        survey.file(module, code_of(module), everything=everything)
+                    with _noted(checked.survey), imported(subject.path) as module:
+                        _file(module, subject, checked, everything=everything, compiling=compiling)
                 except (Exception, SystemExit) as failure:
-                    if not _is_of(failure, path):
+                    if isinstance(failure, UsageError) or not _is_of(failure, subject.path):
                         raise
-                    survey.findings.append(_not_imported(failure, path))
-    return survey
+                    checked.survey.findings.append(_not_imported(failure, subject.path))
+        files_bar(len(subjects), len(subjects), "")
+    return checked
+
+
+def _file(module: ModuleType, subject: Subject, checked: Checked, *, everything: bool, compiling: bool) -> None:
+    """Check one imported file."""
+    code = code_of(module)
+    own = functions_of(module, code)
+    if subject.name:
+        kernels = [capture(find(module, subject.name, subject.path).func)]
+        checked.survey.kernel(kernels[0])
+    else:
+        kernels = checked.survey.file(module, own, code.co_filename, everything=everything)
+    if compiling:
+        tree = parsed("".join(source_lines(code.co_filename)), code.co_filename)
+        calls = examples(module, tree, own, code.co_filename)
+        if subject.name:
+            places = {(one.file, one.code.co_firstlineno) for one in kernels}
+            calls = [call for call in calls if place_of(call.kernel) in places]
+        checked.compilations.kernels(module, kernels, calls)
+
+
+@contextlib.contextmanager
+def _noted(survey: Survey) -> Generator[None]:
+    """Context manager: makes findings of NKI's warnings that modules give when they are imported, each at the line that
+    it names; shows all others as Python does.
+    """
+    with warnings.catch_warnings(record=True) as given:
+        warnings.simplefilter("always", NkiWarning)
+        try:
+            yield
+        finally:
+            noted = [each for each in given if issubclass(each.category, NkiWarning)]
+    for each in given:
+        if each in noted:
+            span = Span(each.filename, each.lineno)
+            survey.findings.append(Warned(span, str(each.message), cast("type[NkiWarning]", each.category)))
+        else:
+            warnings.showwarning(each.message, each.category, each.filename, each.lineno, each.file, each.line)
 
 
 @contextlib.contextmanager
@@ -147,6 +246,10 @@ def _in_order(findings: list[Finding], files: list[str]) -> list[Finding]:
     )
 
 
+def _place(span: Span | None) -> tuple[str, int, int] | None:
+    return (span.file, span.line, span.column) if span is not None else None
+
+
 def _identity(one: Finding) -> tuple[Any, ...]:
     span = one.span
     return (span.file, span.line, span.column, one.message) if span else (one.message,)
@@ -177,10 +280,41 @@ def _text(one: Finding) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _summary(errors: int, warnings: int, survey: Survey, files: int) -> str:
+def _not_compiled(skipped: Sequence[Skipped]) -> Iterator[str]:
+    """Lines about the kernels that were not compiled, and the options that would do."""
+    for one in skipped:
+        yield f"not compiled: {one.name} ({one.span.file}:{one.span.line}): {one.reason}"
+        if one.arguments:
+            yield f"  nki check {shown_path(one.span.file)}:{one.name} {one.arguments}"
+    if skipped:
+        yield 'or annotate the parameters (x: "128x512:float32"), or call the kernel under if __name__ == "__main__"\n'
+
+
+def shown_path(file: str) -> str:
+    """The path as a command line names it."""
+    path, here = Path(file), Path.cwd()
+    return str(path.relative_to(here) if path.is_relative_to(here) else path)
+
+
+def _report(checked: Checked, findings: Sequence[Finding], files: int) -> dict[str, Any]:
+    """The result as JSON values."""
+    survey, compilations = checked.survey, checked.compilations
+    skipped = [
+        {"kernel": s.name, "file": s.span.file, "line": s.span.line, "reason": s.reason, "arguments": s.arguments}
+        for s in compilations.skipped
+    ]
+    counts = {"files": files, "kernels": survey.kernels, "functions": len(survey.functions)}
+    counts["compiled"] = len(compilations.compiled)
+    described_findings = [described(one) for one in findings]
+    return {"version": version(), **counts, "not_compiled": skipped, "findings": described_findings}
+
+
+def _summary(errors: int, warnings: int, checked: Checked, files: int) -> str:
     counts = [plural(errors, "error")] * bool(errors) + [plural(warnings, "warning")] * bool(warnings)
-    looked = f"{plural(files, 'file')}, {plural(survey.kernels, 'kernel')}, {plural(len(survey.functions), 'function')}"
-    return f"{' and '.join(counts) or 'nothing found'} in {looked}"
+    survey, compiled = checked.survey, len(checked.compilations.compiled)
+    kernels = f"{plural(survey.kernels, 'kernel')} ({compiled} compiled)"
+    looked = f"{plural(files, 'file')}, {kernels}, {plural(len(survey.functions), 'function')}"
+    return f"{' and '.join(counts) or 'nothing found'} in {looked} (open-nki {version()})"
 
 
-__all__ = ["command", "described", "surveyed"]
+__all__ = ["Subject", "check", "command", "described"]

@@ -36,7 +36,7 @@ def opened(source: str) -> Generator[Kernel | Program]:
         yield parser.parse(_read(path), str(path))
     else:
         with imported(path) as module:
-            yield _find(module, name, path)
+            yield find(module, name, path)
 
 
 @contextlib.contextmanager
@@ -109,7 +109,7 @@ def root_of(path: Path) -> Path:
     return root
 
 
-def _find(module: ModuleType, name: str, path: Path) -> Kernel:
+def find(module: ModuleType, name: str, path: Path) -> Kernel:
     """The kernel ``name``, or the only one if no name is given. Functions without decorator count too."""
     known = [n for n, value in vars(module).items() if isinstance(value, Kernel)]
     known += [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]

@@ -1,4 +1,4 @@
-"""A bar on the terminal while native code is compiled."""
+"""A line on the terminal while native code is compiled, or files are checked."""
 
 from __future__ import annotations
 
@@ -9,9 +9,18 @@ WIDTH = 24
 
 def bar(done: int, total: int) -> None:
     """Draw ``done`` of ``total`` routines on stderr; nothing if stderr is no terminal. Removed when all are done."""
-    if not sys.stderr.isatty():
-        return
     filled = WIDTH * done // total
-    text = f"compiling [{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} routines" if done < total else ""
+    _show(f"compiling [{'#' * filled}{'.' * (WIDTH - filled)}] {done}/{total} routines" if done < total else "")
+
+
+def files_bar(done: int, total: int, name: str) -> None:
+    """Show on stderr the file ``name``, checked after ``done`` of ``total`` files; nothing for a single one."""
+    if total > 1:
+        _show(f"checking {done + 1}/{total} {name}" if done < total else "")
+
+
+def _show(text: str) -> None:
+    if sys.stderr is None or not sys.stderr.isatty():  # pyright: ignore[reportUnnecessaryComparison]  # with `2>&-`
+        return
     sys.stderr.write(f"\r\x1b[K{text}")
     sys.stderr.flush()

@@ -13,6 +13,7 @@ from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
 from nki.describe import instructions as facts
+from nki.describe import names
 from nki.describe.example_kernels import example_kernels
 from nki.describe.rules import Grouped, grouped
 from nki.describe.samples import generations
@@ -32,11 +33,15 @@ def topics() -> str:
     functions = _wrapped(", ".join(f"nl.{name}" for name in _functions() if name not in OPS))
     codes = _wrapped(", ".join(_rules()))
     parts = ["errors", *errors, "", "instructions", *instructions, "", "operators", operators]
-    return "\n".join([*parts, "", "functions", functions, "", "rules", codes])
+    parts += ["", "functions", functions, "", "rules", codes]
+    listed = {*(f"nl.{name}" for name in (*OPS, *_functions())), *(f"nisa.{name}" for name in REGISTRY)}
+    listed |= {cls.__name__ for cls in NkiError.registry.values()}
+    others = [name for name in dict.fromkeys(map(names.short, names.index())) if name not in listed]
+    return "\n".join([*parts, "", "other names", _wrapped(", ".join(others))])
 
 
 def about(topic: str) -> str:
-    """The explanation of an error code, a rule's code, an instruction, an operator or a function of ``nki.language``.
+    """The explanation of an error code, a rule's code, an instruction, an operator or another public name.
 
     ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the operator, ``reciprocal`` the instruction.
     """
@@ -54,9 +59,21 @@ def about(topic: str) -> str:
         return operator(OPS[word])
     if space in ("", "nl", "nki.language") and word in _functions():
         return function(word, _functions()[word])
+    if (explanation := names.explain(name)) is not None:
+        return explanation
+    raise UsageError(f"nothing is known about {topic!r}", _nearest(code, name, word))
+
+
+def _nearest(code: str, name: str, word: str) -> str:
+    """The way out of an unknown topic: near codes, instructions and operators first, then all other names."""
     known = [*NkiError.registry, *_rules(), *(n for n, _ in _public()), *OPS, *_functions()]
-    near = nearest(code if "-" in name else word, known, "topics") if word else ""
-    raise UsageError(f"nothing is known about {topic!r}", near if near.startswith("did") else "list all: nki explain")
+    public = list(map(names.short, names.index()))
+    tries = ((code if "-" in name else word, known), (name, public), (word, (n.rpartition(".")[2] for n in public)))
+    for asked, among in tries:
+        near = nearest(asked, dict.fromkeys(among), "topics") if asked else ""
+        if near.startswith("did"):
+            return near
+    return "list all: nki explain"
 
 
 def error(cls: type[NkiError]) -> str:
@@ -119,7 +136,7 @@ def operand(o: facts.Operand) -> str:
 
 def operator(op: Op) -> str:
     """An operator: its rows in the tables of operators and activation functions, and the parameters that take it."""
-    parts = [_called(repr(op), op.function) if op.function is not None else repr(op)]
+    parts = [names.called(repr(op), op.function) if op.function is not None else repr(op)]
     if op.function is not None:
         parts += ["", inspect.getdoc(op.function) or ""]
     if (row := op.alu) is not None:
@@ -140,14 +157,7 @@ def _targets(numbers: Container[int]) -> str:
 
 def function(name: str, value: Any) -> str:
     """Another function or class of ``nki.language``: signature and documentation."""
-    return f"{_called(f'nl.{name}', value)}\n\n{inspect.getdoc(value) or ''}"
-
-
-def _called(name: str, value: Any) -> str:
-    """Signature of a function without annotations."""
-    signature = inspect.signature(value)
-    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-    return f"{name}{signature.replace(parameters=bare, return_annotation=signature.empty)}"
+    return f"{names.called(f'nl.{name}', value)}\n\n{inspect.getdoc(value) or ''}"
 
 
 def _shown(r: Grouped) -> Iterator[str]:

@@ -5,16 +5,17 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from nki.base.errors import NkiError
-from nki.base.source import Span
-from nki.base.toolchain import is_toolchain
+from nki.base.toolchain import is_toolchain, is_toolchain_module
 from nki.base.warning import NkiWarning, Warned, collecting
-from nki.frontend.capture import Captured, capture, functions_of, unwrap
+from nki.frontend.capture import Captured, capture, unwrap
+from nki.frontend.dialect import default_dialect
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
 from nki.frontend.syntax_rules import examine
@@ -28,21 +29,29 @@ class Survey:
     functions: set[tuple[str, int, str]] = field(default_factory=set[tuple[str, int, str]])
     kernels: int = 0
 
-    def file(self, module: types.ModuleType, code: types.CodeType, *, everything: bool = False) -> None:
-        """Check the kernels that the file of ``module`` defines; all its functions if there are none, or if
-        ``everything`` is wanted. Then check what they reach. ``code`` is the module's own.
+    def file(
+        self, module: types.ModuleType, own: Iterable[Captured], file: str, *, everything: bool = False
+    ) -> list[Captured]:
+        """Check the kernels that ``file`` defines, and what they reach; the kernels.
+
+        ``own`` are the functions of the file. All of them are checked if ``everything`` is wanted; if there is no
+        kernel, those that call instructions, for others are host code.
         """
-        own = functions_of(module, code)
-        kernels = self.kernels_of(own, module, code.co_filename)
-        self.kernels += len(kernels)
+        kernels = self.kernels_of(own, module, file)
         for captured in kernels:
-            self.examine_reachable(captured, kernel=True)
+            self.kernel(captured)
         if everything or not kernels:
             for captured in own:
-                if "<locals>" not in captured.qualname:  # those are parts of functions
+                if "<locals>" in captured.qualname:  # a part of a function
+                    continue
+                if everything or names_instructions(captured.code, captured.globals):
                     self.examine_reachable(captured, kernel=False)
-        certain = {_place(one.span) for one in self.findings if isinstance(one, NkiError)}
-        self.findings = [one for one in self.findings if isinstance(one, NkiError) or _place(one.span) not in certain]
+        return kernels
+
+    def kernel(self, captured: Captured) -> None:
+        """Check one kernel, and what it reaches."""
+        self.kernels += 1
+        self.examine_reachable(captured, kernel=True)
 
     def kernels_of(self, own: Iterable[Captured], module: types.ModuleType, file: str) -> list[Captured]:
         """The functions of the file that ``nki.jit`` was applied to, in their order. Those that exist know their
@@ -84,15 +93,42 @@ class Survey:
         return len(self.functions) > before
 
 
-def _place(span: Span | None) -> tuple[str, int, int] | None:
-    return (span.file, span.line, span.column) if span is not None else None
-
-
 def _if_reached(error: NkiError) -> NkiError | Warned:
     """A finding about code that may not be reached."""
     if error.span is None:
         return error
     return Warned(error.span, f"{error.message}, which is an error if this line is reached: {error.fix}", NkiWarning)
+
+
+def names_instructions(code: types.CodeType, namespace: Mapping[str, Any]) -> bool:
+    """True if the code, with its lambdas and comprehensions, names a function of the language: it is for the device.
+
+    ``namespace`` are the globals of the code.
+    """
+    names = set(code.co_names)
+    todo: list[object] = [namespace[name] for name in names if name in namespace]
+    for value in todo:
+        if isinstance(value, types.ModuleType) and is_toolchain(value):
+            todo += [vars(value)[name] for name in names if name in vars(value) and vars(value)[name] is not value]
+        elif isinstance(value, types.FunctionType) and value in _language():
+            return True
+    inner = [part for part in code.co_consts if isinstance(part, types.CodeType) and part.co_name.startswith("<")]
+    return any(names_instructions(part, namespace) for part in inner)
+
+
+@functools.cache
+def _language() -> frozenset[types.FunctionType]:
+    """The functions of the language, those of the modules that kernels customarily import."""
+    dialect = default_dialect()
+    modules = {statement.split()[1] for statement in dialect.imports.values()}
+    values = [
+        value
+        for module in modules - set(dialect.namespaces)
+        if is_toolchain_module(module)
+        for name, value in vars(sys.modules[module]).items()
+        if name[0] != "_"
+    ]
+    return frozenset(value for value in values if isinstance(value, types.FunctionType) and is_toolchain(value))
 
 
 def _decorators(node: ast.FunctionDef | ast.Lambda) -> list[ast.expr]:
@@ -108,4 +144,4 @@ def _is_jit(value: object) -> bool:
     return is_toolchain(inner) and getattr(inner, "__name__", "") in ("jit", "_decorate")
 
 
-__all__ = ["Survey"]
+__all__ = ["Survey", "names_instructions"]

@@ -183,7 +183,7 @@ def _shown(name: str, value: Any) -> str:
 
 def _entry(path: Path, size: int, used: float) -> Entry | None:
     try:
-        about = artifact.about(path.read_bytes())
+        about = artifact.about(files.contents(path) or b"")
         return Entry(
             path,
             str(about["kernel"]),
