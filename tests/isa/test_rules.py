@@ -28,7 +28,7 @@ def built(case: Case, changes: dict[str, Any]) -> dict[str, Any]:
     return {name: made(name, value) for name, value in given.items()}
 
 
-def allocated(name: str, value: Any) -> Any:
+def made(name: str, value: Any) -> Any:
     if isinstance(value, list) and value and isinstance(value[0], Spec):
         return [spec.make(f"{name}{number}") for number, spec in enumerate(value)]
     return value.make(name) if isinstance(value, Spec) else value
