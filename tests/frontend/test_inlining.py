@@ -203,7 +203,7 @@ def test_a_generator_that_is_reached_is_refused_where_it_yields(load: Load) -> N
 
 def test_a_function_without_source_is_refused_where_it_is_called(load: Load) -> None:
     module = load("def kernel():\n    return made(3)\n")
-    exec("def allocated(x): return x", vars(module))
+    exec("def made(x): return x", vars(module))
     error = failure(module)
     assert isinstance(error, NoSourceError)
     assert error.span is not None
