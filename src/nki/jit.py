@@ -6,6 +6,7 @@ import functools
 import inspect
 import os
 import re
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,6 +136,24 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
+
+    def __copy__(self) -> Kernel:
+        return self  # as a function is
+
+    def __deepcopy__(self, _memo: Any) -> Kernel:
+        return self
+
+    def __reduce__(self) -> str | tuple[Any, ...]:
+        """The name of its function, as pickle keeps functions; a kernel that the name does not mean, with what differs.
+
+        The process that loads it imports the function's module, so the kernel's code is the one there.
+        """
+        named = _named(self.func)
+        if named is self:
+            return self.func.__qualname__
+        same = isinstance(named, Kernel) and named.func is self.func
+        target = self.target and self.target.name
+        return _derived, (named if same else self.func, self.grid, target, self.schedule)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():
@@ -319,6 +338,19 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     degrees = _grid(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check))
+
+
+def _named(func: Callable[..., Any]) -> Any:
+    """What the module and the qualified name of ``func`` mean now; None for a function inside a function."""
+    found: Any = sys.modules.get(func.__module__)
+    for name in getattr(func, "__qualname__", "").split("."):
+        found = getattr(found, name, None)
+    return found
+
+
+def _derived(base: Callable[..., Any], grid: tuple[int, ...], target: str | None, schedule: Pairs) -> Kernel:
+    """Undo :meth:`Kernel.__reduce__`."""
+    return Kernel(_plain(base), grid, targets.find(target) if target else None, schedule)
 
 
 def _pairs(edges: Any) -> Pairs:
