@@ -305,6 +305,10 @@ class Kernel:
             compiled.store(key.digest, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
+    def compile_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap) -> Executable:
+        """Native code for these arguments, compiled now and kept nowhere."""
+        return self._compile(self.bind(args, kwargs), adapter, lambda _stage, _program: None)
+
     def compile(
         self,
         *args: Any,

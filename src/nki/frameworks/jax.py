@@ -98,7 +98,7 @@ _nki_call.multiple_results = True
 
 
 def _varying_alike(tensors: Sequence[Any]) -> list[Any]:
-    """The operands, marked as different on each device of the mesh axes of ``jax.shard_map`` on which any of them is."""
+    """The operands, marked as different from device to device on each axis of ``jax.shard_map`` where one is."""
     axes = [jax.typeof(t).manual_axis_type.varying for t in tensors]
     union = frozenset[Any]().union(*axes)
     if not union:
