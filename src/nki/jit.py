@@ -345,7 +345,7 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
 
 
 def _named(func: Callable[..., Any]) -> Any:
-    """What the module and the qualified name of ``func`` mean now; None for a function inside a function."""
+    """The object that the qualified name of ``func`` means in its module; None for a function inside a function."""
     found: Any = sys.modules.get(func.__module__)
     for name in getattr(func, "__qualname__", "").split("."):
         found = getattr(found, name, None)

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch._C import _len_torch_dispatch_stack
 from torch._C._functorch import is_batchedtensor, peek_interpreter_stack
-from torch._functorch.autograd_function import enable_single_level_autograd_function
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
 from torch.autograd.forward_ad import _set_fwd_grad_enabled
 from torch.autograd.function import _SingleLevelFunction
@@ -266,7 +266,8 @@ def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], k
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
         return _below_autograd(keys, inputs, kernel)
     with enable_single_level_autograd_function():
-        return list(_Launch.apply(keys, kernel, *inputs))
+        outputs: tuple[torch.Tensor, ...] = cast("Any", _Launch).apply(keys, kernel, *inputs)
+        return list(outputs)
 
 
 def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
