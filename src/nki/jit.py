@@ -153,7 +153,7 @@ class Kernel:
             return self.func.__qualname__
         same = isinstance(named, Kernel) and named.func is self.func
         target = self.target and self.target.name
-        return _derived, (named if same else self.func, self.grid, target, self.schedule)
+        return _derived, (named if same else self.func, self.grid, target, self.schedule, self.check)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():
@@ -352,9 +352,9 @@ def _named(func: Callable[..., Any]) -> Any:
     return found
 
 
-def _derived(base: Callable[..., Any], grid: tuple[int, ...], target: str | None, schedule: Pairs) -> Kernel:
+def _derived(base: Callable[..., Any], grid: tuple[int, ...], target: str | None, *rest: Any) -> Kernel:
     """Undo :meth:`Kernel.__reduce__`."""
-    return Kernel(_plain(base), grid, targets.find(target) if target else None, schedule)
+    return Kernel(_plain(base), grid, targets.find(target) if target else None, *rest)
 
 
 def _pairs(edges: Any) -> Pairs:

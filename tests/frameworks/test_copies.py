@@ -47,10 +47,12 @@ def test_a_kernel_is_copied_and_pickled_as_a_function_is():
 @pytest.mark.filterwarnings("ignore:.*platform_target:nki.base.warning.NkiDeprecationWarning")
 def test_kernels_that_derive_from_another_are_pickled_with_what_differs():
     scheduled = add[1].with_schedule([("b", "a")])
-    for kernel in (add[2], scheduled, nki.jit(add.func, platform_target="trn2"), renamed):
+    checked = nki.jit(add.func, check=True)
+    for kernel in (add[2], scheduled, nki.jit(add.func, platform_target="trn2"), checked, renamed):
         copied = pickle.loads(pickle.dumps(kernel))
         assert copied.func is kernel.func
         assert (copied.grid, copied.target, copied.schedule) == (kernel.grid, kernel.target, kernel.schedule)
+        assert copied.check == kernel.check
     assert np.array_equal(pickle.loads(pickle.dumps(renamed))(A, A), A + A)
 
 
