@@ -9,7 +9,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 import nki
 from nki.base.errors import (
-    EagerTraceError,
     EmptyTensorError,
     NotBatchableError,
     NotDifferentiableError,
@@ -161,9 +160,9 @@ def test_a_meta_tensor_that_a_kernel_changes_is_returned():
 
 
 def test_some_tensors_without_data_are_refused():
-    with pytest.raises(TensorDeviceError, match=r"'meta'.*CPU"):
+    with pytest.raises(TensorDeviceError, match=r"'meta' has no data"):
         add(A, A.to("meta"))
-    with pytest.raises(EagerTraceError, match=r"'meta' has none"):
+    with pytest.raises(TensorDeviceError, match=r"'meta' has no data"):
         nki.simulate(add)(*on_meta(A, B))
 
 

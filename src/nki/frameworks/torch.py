@@ -131,12 +131,7 @@ class TorchAdapter(TorchTensors, Adapter):
         return pack(executable, _updated(outputs, tensors, executable.changes))
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
-        if t.is_meta:
-            raise EagerTraceError(
-                "the eager simulator needs values, and a tensor on device 'meta' has none",
-                fix="pass a tensor on device 'cpu', or call the kernel without the simulator",
-            )
-        _check_devices([t.device.type])
+        _check_devices([t.device.type, "cpu"])
         if torch.is_grad_enabled() and t.requires_grad:
             raise _not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
@@ -170,8 +165,8 @@ def _check_devices(devices: Sequence[str]) -> None:
             )
     if "meta" in devices and "cpu" in devices:
         raise TensorDeviceError(
-            "a tensor on device 'meta' has no data, and others are on the CPU, where the kernel runs",
-            fix="pass all tensors on 'cpu'; or, to learn the results' shapes only, all on 'meta'",
+            "a tensor on device 'meta' has no data for the kernel to run on",
+            fix="pass tensors on 'cpu'; with all of them on 'meta', a compiled kernel gives results on 'meta'",
         )
 
 
@@ -228,7 +223,8 @@ def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
 def _infer(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     for t in inputs:
         ADAPTER.map_framework_tensor(t)  # refuses a layout that the kernel cannot read
-    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device=inputs[0].device) for s in find(kernel).outputs]
+    device = inputs[0].device if inputs else "cpu"
+    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device=device) for s in find(kernel).outputs]
 
 
 class _Launch(_SingleLevelFunction):
