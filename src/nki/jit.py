@@ -9,7 +9,7 @@ import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from nki import compiler
 from nki import target as targets
 from nki.base import knobs
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError, GridError, KernelArgumentError, NkiError
+from nki.base.errors import GridError, KernelArgumentError, NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, collecting, stamped, warn_at
@@ -25,11 +25,12 @@ from nki.compiler import pipeline
 from nki.compiler.cache import store as compiled
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import fingerprint
+from nki.compiler.pickled_kernel import PickledByName
 from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
-from nki.ir.ordering import Pairs
+from nki.ir.ordering import Pairs, pairs_of
 from nki.ir.program import Program
 from nki.ir.recorder import is_recording
 from nki.ir.types import TensorSpec
@@ -85,7 +86,7 @@ _VALUES: Final = 8
 """Compilations for other values of numbers alone before a kernel warns."""
 
 
-class Kernel:
+class Kernel(PickledByName):
     """A function decorated with ``@nki.jit``.
 
     Call it with arrays of NumPy, PyTorch or JAX: it compiles itself for their shapes and dtypes, once, and runs
@@ -131,7 +132,7 @@ class Kernel:
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
         """
-        return Kernel(self.func, self.grid, self.target, (*self.schedule, *_pairs(edges)), self.check)
+        return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check)
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
@@ -286,6 +287,10 @@ class Kernel:
             compiled.store(key.digest, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
+    def compile_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap) -> Executable:
+        """Native code for these arguments, compiled now and kept nowhere."""
+        return self._compile(self.bind(args, kwargs), adapter, lambda _stage, _program: None)
+
     def compile(
         self,
         *args: Any,
@@ -319,29 +324,6 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
     degrees = _grid(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
         setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check))
-
-
-def _pairs(edges: Any) -> Pairs:
-    """``edges`` as with_schedule takes them, each consumer with its producers."""
-    if isinstance(edges, Iterable) and not isinstance(edges, str):
-        pairs = [_pair(edge) for edge in cast("Iterable[Any]", edges)]
-        if None not in pairs:
-            return tuple(pair for pair in pairs if pair is not None)
-    raise ArgumentError(
-        f"with_schedule: {edges!r:.80} is no list of (consumer, producer) names",
-        fix='pass pairs of names, such as [("plus1", "recip"), ("sum", ["recip", "plus1"])]',
-    )
-
-
-def _pair(edge: Any) -> tuple[str, tuple[str, ...]] | None:
-    if not isinstance(edge, tuple | list) or len(cast("tuple[Any, ...]", edge)) != 2:
-        return None
-    consumer, producers = cast("tuple[Any, Any]", edge)
-    names = (producers,) if isinstance(producers, str) else producers
-    if not isinstance(consumer, str) or not isinstance(names, tuple | list):
-        return None
-    several = cast("tuple[Any, ...]", names)
-    return (consumer, tuple(several)) if several and all(isinstance(name, str) for name in several) else None
 
 
 def _strip_frames(error: NkiError) -> NkiError:

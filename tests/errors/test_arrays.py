@@ -22,7 +22,6 @@ from nki.base.errors import (
     NkiError,
     NotDifferentiableError,
     ScalarTensorError,
-    TensorDeviceError,
     TensorLayoutError,
     UnknownDTypeError,
 )
@@ -129,7 +128,6 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[NkiError]]] = {
     "torch-conjugate": (lambda: torch.zeros(6, 9, dtype=torch.complex64).conj(), UnknownDTypeError),
     "torch-float64": (lambda: torch.zeros(6, 9, dtype=torch.float64), UnknownDTypeError),
     "torch-int64": (lambda: torch.arange(54).reshape(6, 9), UnknownDTypeError),
-    "torch-meta": (lambda: torch.zeros(6, 9, device="meta"), TensorDeviceError),
     "torch-sparse": (lambda: torch.eye(6).to_sparse(), TensorLayoutError),
     "torch-quantized": (lambda: torch.quantize_per_tensor(torch.ones(6, 9), 0.1, 0, torch.qint8), UnknownDTypeError),
     "torch-rank-0": (lambda: torch.tensor(1.0), ScalarTensorError),

@@ -27,6 +27,22 @@ def add(a, b):
 
 
 @nki.jit
+def multiply(a, b):
+    product = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)
+    nisa.tensor_tensor(dst=product, data1=_load(a), data2=_load(b), op=nl.multiply)
+    return _store(product)
+
+
+@nki.jit
+def scale_in_place(a, scale=2.0):
+    """a, whose elements are then ``scale`` times what they were."""
+    tile = _load(a)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=scale)
+    nisa.dma_copy(dst=a, src=tile)
+    return a
+
+
+@nki.jit
 def sum_and_scaled(a, b, scale=2.0, mode="plain"):
     """Two results: a + b, and the first row of a times ``scale``."""
     total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)

@@ -35,13 +35,24 @@ def test_what_is_written_can_be_read():
 def test_fields_have_the_documented_names_and_types():
     fields = json.loads(base64.b64decode(BackendConfig("add", "/tmp/add.klir", ("a", "b"), ("c",)).encode()))
     assert fields == {
-        "kernel_version": 1,
-        "kernel_format": "open-nki",
-        "klir_binary": {"binary": "/tmp/add.klir", "input_names": ["a", "b"], "output_names": ["c"]},
         "func_name": "add",
-        "grid": [],
+        "platform_target": "",
+        "kernel_format": "open-nki",
+        "kernel_version": 1,
+        "klir_binary": {
+            "binary": "/tmp/add.klir",
+            "input_names": ["a", "b"],
+            "output_names": ["c"],
+            "version_identifier": "",
+            "aliases": [],
+        },
+        "grid": 1,
         "has_collectives": False,
     }
+    fields = json.loads(base64.b64decode(OURS.encode()))
+    assert fields["grid"] == 2 and fields["platform_target"] == "trn2"
+    assert fields["klir_binary"]["input_names"] == ["a.must_alias_input", "b"]
+    assert fields["klir_binary"]["aliases"] == [[0, 0]]
 
 
 # The one in the tutorial "NKI Kernel as a Framework Custom Operator", written by NKI 0.2.
@@ -84,6 +95,7 @@ def test_a_config_of_nki_0_4_is_read(cores, grid):
         )
     )
     assert (config.grid, config.aliases, config.has_collectives) == (grid, ((0, 0),), True)
+    assert config.input_names == config.output_names == ("x",)
     assert (config.kernel_format, config.platform_target) == ("bir", "trn2")
 
 
@@ -94,7 +106,7 @@ def test_a_config_of_nki_0_4_is_read(cores, grid):
         ("not base64!", "not JSON"),
         (base64.b64encode(b"\xff\x00program").decode(), "not JSON"),
         (base64.b64encode(b"[1]").decode(), "JSON list"),
-        (encoded(func_literal="...", kernel_attrs=["tiled"], grid=[1], func_name="f"), "Beta 1"),
+        (encoded(func_literal="...", kernel_attrs=["tiled"], grid=[1], func_name="f"), "'f'.*Beta 1"),
         (encoded(func_name="f"), "kernel_version None"),
         (encoded(kernel_version=2), "kernel_version 2"),
         (encoded(kernel_version=1, func_name="f"), "klir_binary"),

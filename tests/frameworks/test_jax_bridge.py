@@ -194,7 +194,7 @@ def test_the_program_for_neuron_devices_has_the_documented_form():
     assert f'custom_call_target="{CUSTOM_CALL_TARGET}"' in line
     assert "api_version=API_VERSION_STATUS_RETURNING," in line
     config = json.loads(base64.b64decode(re.search(r'backend_config="([^"]+)"', line)[1]))
-    assert config["grid"] == [1] and config["klir_binary"]["output_names"] == ["out", "out.1"]
+    assert config["grid"] == 1 and config["klir_binary"]["output_names"] == ["out", "out.1"]
 
 
 def custom_call(config, *operands, result=A):
@@ -264,6 +264,50 @@ def test_graphs_of_another_process_find_the_artifact(config):
         f"out = jax.jit(lambda a: call(a, a, backend_config={config!r}))(a)\n"
         "assert (out == 2).all()\n"
     )
+
+
+SHARDED = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, jax.numpy as jnp
+from jax.sharding import PartitionSpec as P
+from tests.frameworks.kernels import add
+
+mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+a, rows = jnp.arange(24.0).reshape(4, 6), jnp.ones((2, 6))
+
+def sharded(f, ins=P("d"), outs=P("d")):
+    return jax.shard_map(f, mesh=mesh, in_specs=ins, out_specs=outs)
+
+def refused(f):
+    try:
+        f()
+    except ValueError as error:
+        return "require replication" in str(error)
+
+# A result differs from device to device as the operands do.
+assert refused(lambda: sharded(lambda x: add(x, x), outs=P())(a))
+assert (sharded(lambda x: add(x, x))(a) == a + a).all()
+assert (jax.jit(sharded(lambda x: add(x, x)))(a) == a + a).all()
+assert (sharded(lambda x: add(x, x), ins=P(), outs=P())(a) == a + a).all()
+# So does that of one operand that differs, and one that does not.
+assert refused(lambda: sharded(lambda x: add(x, rows), outs=P())(a))
+assert (sharded(lambda x: add(x, rows))(a) == a + 1).all()
+assert (sharded(add, ins=(P(), P("d")))(rows, a) == a + 1).all()
+# The types of carried values stay.
+scanned = sharded(lambda x: jax.lax.scan(lambda c, _: (add(c, c), None), x, None, length=2)[0])
+assert (scanned(a) == 4 * a).all()
+assert (sharded(lambda x: jax.lax.psum(add(x, x), "d"), outs=P())(a) == 2 * (a[:2] + a[2:])).all()
+
+explicit = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Explicit,))
+with jax.set_mesh(explicit):
+    b = jax.device_put(a, jax.sharding.NamedSharding(explicit, P("d", None)))
+    assert (add(b, b) == b + b).all() and (jax.jit(add)(b, b) == b + b).all()
+"""
+
+
+def test_shard_map():
+    subprocess.run([sys.executable, "-c", SHARDED], check=True, cwd=Path(__file__).parents[2])
 
 
 def test_a_process_may_end_while_a_kernel_runs():

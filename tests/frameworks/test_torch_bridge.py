@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 from torch.autograd import forward_ad
+from torch.fx.experimental.proxy_tensor import make_fx
 
 import nki
 from nki.base.errors import (
@@ -19,7 +20,7 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 
-from .kernels import add, less, sum_and_scaled, to_e4m3
+from .kernels import add, less, multiply, scale_in_place, sum_and_scaled, to_e4m3
 
 # Forward mode makes PyTorch warn of its own use of torch.jit.
 pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")
@@ -110,10 +111,9 @@ def test_several_results_and_constants():
         (torch.zeros(2, 2, dtype=torch.complex64), UnknownDTypeError, "torch.complex64"),
         (torch.zeros(0, 2), EmptyTensorError, r"\(0, 2\)"),
         (torch.tensor(1.0), ScalarTensorError, "rank 0"),
-        (torch.zeros(2, 2, device="meta"), TensorDeviceError, "'meta'"),
         (torch.eye(2).to_sparse(), TensorLayoutError, "torch.sparse_coo"),
     ],
-    ids=["float64", "int64", "complex", "empty", "rank-0", "meta", "sparse"],
+    ids=["float64", "int64", "complex", "empty", "rank-0", "sparse"],
 )
 def test_tensors_that_no_kernel_takes_are_refused_by_name(tensor, error, message):
     with pytest.raises(error, match=message):
@@ -129,6 +129,41 @@ def test_quantised_tensors_are_refused():
 def test_the_default_device_does_not_matter():
     with torch.device("meta"):
         assert torch.equal(add(A, B), A + B)
+
+
+# Tensors without data
+
+
+def on_meta(*tensors):
+    return [t.to("meta") for t in tensors]
+
+
+def test_meta_tensors_give_meta_tensors_and_nothing_runs(broken_launch):
+    total, scaled = sum_and_scaled(*on_meta(A, B))
+    assert (total.device.type, total.shape, total.dtype) == ("meta", A.shape, A.dtype)
+    assert (scaled.device.type, scaled.shape) == ("meta", (1, 6))
+    (flags,) = {less(*on_meta(A, B)).dtype}
+    assert flags == torch.bool
+
+
+def test_meta_tensors_of_a_model_keep_its_graph():
+    a, b = (t.requires_grad_() for t in on_meta(A, B))
+    Sum.apply(a, b).sum().backward()
+    assert a.grad.device.type == "meta" and a.grad.shape == A.shape
+    with pytest.raises(NotDifferentiableError, match=r"'add'"):
+        add(a, b).sum().backward()
+
+
+def test_a_meta_tensor_that_a_kernel_changes_is_returned():
+    (a,) = on_meta(A)
+    assert scale_in_place(a).data_ptr() == a.data_ptr() == 0
+
+
+def test_some_tensors_without_data_are_refused():
+    with pytest.raises(TensorDeviceError, match=r"'meta' has no data"):
+        add(A, A.to("meta"))
+    with pytest.raises(TensorDeviceError, match=r"'meta' has no data"):
+        nki.simulate(add)(*on_meta(A, B))
 
 
 # Derivatives
@@ -179,6 +214,80 @@ def test_torch_func(differentiate):
 
 def test_torch_func_leaves_other_kernel_calls_alone():
     assert torch.func.grad(lambda x: add(A, B).sum() + x)(torch.tensor(1.0)) == 1
+
+
+class Square(torch.autograd.Function):
+    """a * a with kernels in forward, backward and forward mode, none of which has a derivative of its own."""
+
+    @staticmethod
+    def forward(a):
+        return multiply(a, a)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+        ctx.save_for_forward(*inputs)
+
+    @staticmethod
+    def backward(ctx, dy):
+        (a,) = ctx.saved_tensors
+        return multiply(add(a, a), dy)
+
+    @staticmethod
+    def jvp(ctx, da):
+        (a,) = ctx.saved_tensors
+        return multiply(add(a, a), da)
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda: torch.func.grad(lambda a: Square.apply(a).sum())(A),
+        lambda: torch.func.vjp(Square.apply, A)[1](torch.ones_like(A))[0],
+        lambda: torch.func.jvp(Square.apply, (A,), (torch.ones_like(A),))[1],
+        lambda: make_fx(torch.func.grad(lambda a: Square.apply(a).sum()))(A)(A),
+    ],
+    ids=["grad", "vjp", "jvp", "make_fx"],
+)
+def test_kernels_in_the_derivative_of_a_function(derivative):
+    assert torch.equal(derivative(), 2 * A)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda: torch.func.grad(lambda a: (add(a, B).detach() * a).sum())(A),
+        lambda: torch.func.grad(lambda a: (add(a.detach(), B) * a).sum())(A),
+        lambda: torch.func.grad(lambda a: (a.sum(), add(a, B)), has_aux=True)(A)[1],
+        lambda: torch.func.vjp(lambda a: add(a, B), A)[0],
+    ],
+    ids=["result detached", "input detached", "auxiliary", "value"],
+)
+def test_torch_func_needs_no_derivative_that_it_does_not_use(value):
+    assert torch.equal(value(), A + B)
+
+
+@pytest.mark.parametrize(
+    "derivative",
+    [
+        lambda: torch.func.grad(lambda b: torch.func.grad(lambda a: Square.apply(a).sum())(b).sum())(A),
+        lambda: torch.func.grad(lambda b: torch.func.grad(lambda a: (multiply(b, B) * a).sum())(A).sum())(A),
+        lambda: torch.func.jvp(torch.func.grad(lambda a: Square.apply(a).sum()), (A,), (A,)),
+        lambda: torch.func.jvp(lambda b: torch.func.grad(lambda a: (multiply(b, B) * a).sum())(A), (A,), (A,)),
+    ],
+    ids=["grad of backward", "grad through inner grad", "jvp of backward", "jvp through inner grad"],
+)
+def test_derivatives_through_nested_transforms_are_not_lost(derivative):
+    with pytest.raises(NotDifferentiableError, match=r"'(multiply|add)'"):
+        derivative()
+
+
+def test_an_outer_graph_through_torch_func_is_not_lost():
+    b = B.clone().requires_grad_()
+    inner = torch.func.grad(lambda a: (add(b, B) * a).sum())(A)
+    assert torch.equal(inner, B + B)
+    with pytest.raises(NotDifferentiableError, match=r"'add'"):
+        inner.sum().backward()
 
 
 def test_forward_mode():

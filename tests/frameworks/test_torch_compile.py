@@ -12,7 +12,7 @@ import torch
 from nki.base.errors import NotDifferentiableError
 from nki.frameworks.kernel import find
 
-from .kernels import add, sum_and_scaled
+from .kernels import add, multiply, sum_and_scaled
 
 # The compiler makes PyTorch warn of its own use of torch.jit, and of an instance of autograd.Function that it makes.
 pytestmark = [
@@ -106,6 +106,27 @@ def test_training():
     assert torch.equal(grads[0][0], grads[1][0]) and torch.equal(grads[0][1], grads[1][1])
 
 
+class Square(torch.autograd.Function):
+    """a * a, with kernels in the backward."""
+
+    @staticmethod
+    def forward(ctx, a):
+        ctx.save_for_backward(a)
+        return multiply(a, a)
+
+    @staticmethod
+    def backward(ctx, dy):
+        (a,) = ctx.saved_tensors
+        return multiply(add(a, a), dy)
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_kernels_in_the_backward(backend):
+    a = A.clone().requires_grad_()
+    compiled(Square.apply, backend)(a).sum().backward()
+    assert torch.equal(a.grad, 2 * A)
+
+
 def test_a_missing_derivative_is_an_error_only_when_it_is_asked_for():
     function = compiled(lambda a, b: add(a, b) * 2)
     out = function(A.clone().requires_grad_(), B)
@@ -116,12 +137,19 @@ def test_a_missing_derivative_is_an_error_only_when_it_is_asked_for():
 
 @pytest.mark.parametrize(
     ("tensor", "code"),
-    [(A.double(), "NKI-DT001"), (A.to("meta"), "NKI-FW005"), (A[:0], "NKI-FW002"), (A.sum(), "NKI-FW003")],
-    ids=["float64", "meta", "empty", "rank-0"],
+    [(A.double(), "NKI-DT001"), (A[:0], "NKI-FW002"), (A.sum(), "NKI-FW003")],
+    ids=["float64", "empty", "rank-0"],
 )
 def test_what_no_kernel_takes_is_refused_by_name(tensor, code):
     with pytest.raises(Exception, match=code):
         compiled(add)(tensor, tensor)
+
+
+def test_meta_tensors():
+    a = A.to("meta")
+    assert compiled(add)(a, a).device.type == "meta"
+    with pytest.raises(Exception, match="NKI-FW005"):
+        compiled(add)(A, a)
 
 
 class Module(torch.nn.Module):

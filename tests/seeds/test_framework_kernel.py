@@ -1,7 +1,7 @@
 """The programs of "nki.FrameworkKernel": configurations of custom calls, for each set of shapes.
 
-The document's kernel gets its output as the last argument, as NKI Beta 1 had it, and runs on a grid of two dimensions;
-both are refused, and the kernel here returns its output. It sums instead of omitting its content.
+The document's kernel gets its output as the last argument, as NKI Beta 1 had it; the kernel here returns it as well. It
+sums instead of omitting its content.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ import torch
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import GridError, InputWrittenError, ReturnError
+from nki.base.errors import ReturnError
 from nki.frameworks.config import BackendConfig
+from nki.frameworks.kernel import find
 from nki.frameworks.torch import PyTorchFrameworkKernel
 from tests.support.both_executors import both, numbers
 
@@ -33,9 +34,15 @@ def example_kernel(in1, in2):
 
 
 def kernel_of_beta1(in1, in2, out):
-    tile = nl.load(in1)
-    nisa.tensor_tensor(dst=tile, data1=tile, data2=nl.load(in2), op=nl.add)
-    nisa.dma_copy(dst=out, src=tile)
+    place = nl.program_id(0), nl.program_id(1)
+    tile = nl.load(in1[place])
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=nl.load(in2[place]), op=nl.add)
+    nisa.dma_copy(dst=out[place], src=tile)
+
+
+def kernel_that_returns_its_argument(in1, in2, out):
+    kernel_of_beta1(in1, in2, out)
+    return out
 
 
 def test_dump_config_for_each_set_of_shapes():
@@ -56,12 +63,17 @@ def test_the_kernel_adds():
     assert np.array_equal(both(example_kernel, a, b), a + b)
 
 
-def test_outputs_among_the_arguments_and_grids_of_two_dimensions_are_refused():
-    a = torch.rand((4, 8), dtype=torch.float32)
-    with pytest.raises((ReturnError, InputWrittenError), match=r"'kernel_of_beta1'|'out'"):
-        PyTorchFrameworkKernel(func=kernel_of_beta1).dump_config(a, a, out=a)
-    with pytest.raises(GridError, match=r"\(16, 8\)"):
-        PyTorchFrameworkKernel(func=example_kernel, grid=(16, 8)).dump_config(a, a)
+def test_an_output_among_the_arguments_on_a_grid_of_two_dimensions():
+    in1, in2, out = (torch.rand((16, 8, 128, 512), dtype=torch.float32) for _ in range(3))
+    with pytest.raises(ReturnError, match=r"writes to its argument 'out'\n(.|\n)*`return out`"):
+        PyTorchFrameworkKernel(func=kernel_of_beta1, grid=(16, 8)).dump_config(in1, in2, out)
+    kernel = PyTorchFrameworkKernel(func_name="example", func=kernel_that_returns_its_argument, grid=(16, 8))
+    text, inputs, outputs = kernel.dump_config(in1, in2, out)
+    assert (inputs, outputs) == (["in1", "in2", "out"], ["out"])
+    config = BackendConfig.decode(text)
+    assert config.aliases == ((2, 0),) and config.func_name == "example"
+    find(config.binary).launch([t.data_ptr() for t in (in1, in2, out, out)])
+    assert torch.equal(out, in1 + in2)
 
 
 def test_what_is_a_tensor():

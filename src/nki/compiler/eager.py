@@ -21,7 +21,7 @@ from nki.base.source import Where
 from nki.compiler import pipeline
 from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
-from nki.frontend.specialise import specialise
+from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.indirection.gather_offsets import lists
 from nki.ir.indirection.runtime_index import largest_index
@@ -170,11 +170,20 @@ def run(
     common: dict[str, Tensor] = {}
     launch = Launch(target) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
 
+    grid, programs = launch_of(grid, target)
+
     def work(participant: Participant | None) -> Program:
         execution = _Execution(arrays, target, grid, memory, wide, participant, launch)
         with showing(execution.values):
             return specialise(
-                captured, arguments, target, grid=grid, core=execution.core, common=common, observer=execution
+                captured,
+                arguments,
+                target,
+                grid=grid,
+                core=execution.core,
+                programs=programs,
+                common=common,
+                observer=execution,
             )
 
     count = grid[0] if grid else 1

@@ -10,7 +10,7 @@ from nki.base import gc_pause
 from nki.base.errors import StageError
 from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
-from nki.frontend.specialise import specialise
+from nki.frontend.specialise import launch_of, specialise
 from nki.frontend.syntax_rules import check
 from nki.ir.ordering import Pairs, connect_names
 from nki.ir.program import Program
@@ -77,11 +77,15 @@ def run_stages(
 def _specialised(
     fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs
 ) -> Program:
-    """The kernel with a program for each core of ``grid``."""
+    """The kernel with a program for each core of ``grid``; one core runs the programs of a larger grid."""
     captured = check(capture(fn))
     common: dict[str, Tensor] = {}
+    grid, programs = launch_of(grid, target)
     cores = range(grid[0] if grid else 1)
-    parts = [specialise(captured, arguments, target, grid=grid, core=core, common=common) for core in cores]
+    parts = [
+        specialise(captured, arguments, target, grid=grid, core=core, programs=programs, common=common)
+        for core in cores
+    ]
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))

@@ -1,8 +1,8 @@
 """``backend_config``: what a custom call in an XLA graph says about its kernel.
 
 The text is JSON in base64. Field names follow the vendor's graphs: those that NKI 0.2 wrote (shown in "NKI Kernel as a
-Framework Custom Operator") and the richer ones since 0.3. Both are read; ours are written with ``kernel_format``
-``"open-nki"``, because ``klir_binary.binary`` then names a file of this package.
+Framework Custom Operator") and the richer ones since 0.3. Both are read; ours have the form of NKI 0.4, with
+``kernel_format`` ``"open-nki"``, because ``klir_binary.binary`` names a file of this package.
 """
 
 from __future__ import annotations
@@ -18,12 +18,15 @@ from nki.base.errors import BackendConfigError
 CUSTOM_CALL_TARGET: Final = "AwsNeuronCustomNativeKernel"
 KERNEL_FORMAT: Final = "open-nki"
 _KERNEL_VERSION: Final = 1
+_ALIASED: Final = ".must_alias_input"
+"""Ends the name of an input that shares its storage with an output."""
 _RECOMPILE: Final = "trace the program again with this package, which writes a config of its own"
 
 
 @dataclass(frozen=True)
 class BackendConfig:
-    """The decoded form. ``binary`` is an absolute path; ``grid`` is empty for a kernel on one core.
+    """The decoded form. ``binary`` is an absolute path; ``grid`` is empty for a kernel on one core, else it holds the
+    number of cores.
 
     ``aliases`` pairs the position of an input with the position of the output that shares its storage.
     """
@@ -40,23 +43,23 @@ class BackendConfig:
 
     def encode(self) -> str:
         """Base64 of the JSON form. Equal configs give equal text, so graphs that use one can be cached by it."""
+        aliased = {i for i, _ in self.aliases}
         binary: dict[str, Any] = {
             "binary": self.binary,
-            "input_names": list(self.input_names),
+            "input_names": [name + _ALIASED * (i in aliased) for i, name in enumerate(self.input_names)],
             "output_names": list(self.output_names),
+            "version_identifier": "",
+            "aliases": [list(pair) for pair in self.aliases],
         }
         fields: dict[str, Any] = {
-            "kernel_version": _KERNEL_VERSION,
-            "kernel_format": self.kernel_format,
-            "klir_binary": binary,
             "func_name": self.func_name,
-            "grid": list(self.grid),
+            "platform_target": self.platform_target,
+            "kernel_format": self.kernel_format,
+            "kernel_version": _KERNEL_VERSION,
+            "klir_binary": binary,
+            "grid": self.grid[0] if self.grid else 1,
             "has_collectives": self.has_collectives,
         }
-        if self.aliases:
-            binary["aliases"] = [list(pair) for pair in self.aliases]
-        if self.platform_target:
-            fields["platform_target"] = self.platform_target
         return base64.b64encode(json.dumps(fields).encode()).decode()
 
     @classmethod
@@ -69,7 +72,8 @@ class BackendConfig:
         fields = _json(text)
         if "func_literal" in fields:
             raise BackendConfigError(
-                "backend_config holds the serialised program of an NKI Beta 1 compiler (func_literal)",
+                f"backend_config holds kernel {fields.get('func_name', '?')!r} as the serialised program of a compiler "
+                "of NKI Beta 1 (func_literal)",
                 fix=_RECOMPILE,
             )
         version = fields.get("kernel_version")
@@ -85,7 +89,7 @@ class BackendConfig:
             return cls(
                 func_name=str(fields["func_name"]),
                 binary=str(binary["binary"]),
-                input_names=tuple(map(str, binary["input_names"])),
+                input_names=tuple(str(name).removesuffix(_ALIASED) for name in binary["input_names"]),
                 output_names=tuple(map(str, binary["output_names"])),
                 grid=(() if grid == 1 else (grid,)) if isinstance(grid, int) else tuple(map(int, grid)),
                 has_collectives=bool(fields.get("has_collectives", False)),

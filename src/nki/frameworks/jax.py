@@ -19,6 +19,7 @@ import numpy as np
 from jax.core import ShapedArray, Tracer
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base import dtype as dtypes
 from nki.base.errors import EagerTraceError, NotBatchableError, NotDifferentiableError
@@ -60,7 +61,8 @@ class JAXAdapter(JAXTensors, Adapter):
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, tensors = kernel.specialise(args, kwargs, self)
         if any(isinstance(t, Tracer) for t in tensors):
-            return pack(executable, _nki_call.bind(*tensors, executable=executable, grid=kernel.grid))
+            varying = _varying_alike(tensors)
+            return pack(executable, _nki_call.bind(*varying, executable=executable, grid=kernel.grid))
         try:
             return pack(executable, _compiled(executable, kernel.grid)(*tensors))
         except Exception:
@@ -95,9 +97,25 @@ _nki_call: Final = Primitive("nki_call")
 _nki_call.multiple_results = True
 
 
+def _varying_alike(tensors: Sequence[Any]) -> list[Any]:
+    """The operands, marked as different from device to device on each axis of ``jax.shard_map`` where one is."""
+    axes = [jax.typeof(t).manual_axis_type.varying for t in tensors]
+    union = frozenset[Any]().union(*axes)
+    if not union:
+        return list(tensors)
+    missing = [tuple(sorted(union - own)) for own in axes]
+    return [jax.lax.pcast(t, m, to="varying") if m else t for t, m in zip(tensors, missing, strict=True)]
+
+
 @_nki_call.def_abstract_eval
-def _result_types(*_: Any, executable: Executable, **__: Any) -> list[ShapedArray]:
-    return [ShapedArray(spec.shape, spec.dtype.plain) for spec in executable.outputs]
+def _result_types(*operands: ShapedArray, executable: Executable, **_: Any) -> list[ShapedArray]:
+    plain = [ShapedArray(spec.shape, spec.dtype.plain) for spec in executable.outputs]
+    mesh = get_abstract_mesh()
+    if mesh.empty or not operands:
+        return plain
+    # Results differ from device to device as the operands do, which all vary alike.
+    whole, varying = NamedSharding(mesh, PartitionSpec()), operands[0].manual_axis_type
+    return [result.update(sharding=whole, manual_axis_type=varying) for result in plain]
 
 
 @functools.cache

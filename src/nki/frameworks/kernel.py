@@ -7,13 +7,25 @@ the kernel into an XLA graph.
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
+
+import numpy as np
 
 from nki import compiler
-from nki.base.errors import ArtifactError, EmptyTensorError, OperandError, ScalarTensorError
+from nki.base import dtype as dtypes
+from nki.base.dtype import DType
+from nki.base.errors import (
+    ArtifactError,
+    EmptyTensorError,
+    GridError,
+    OperandError,
+    ScalarTensorError,
+    UnknownDTypeError,
+)
 from nki.base.locks import Lock
 from nki.frameworks.config import BackendConfig
 from nki.jit import Kernel, jit
@@ -23,7 +35,6 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from nki.base.dtype import DType
     from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
 
@@ -35,8 +46,8 @@ class TensorMap(ABC):
     """Mapping of one framework's tensors to kernel arguments."""
 
     @abstractmethod
-    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
-        """The NKI dtype of a framework dtype; raises UnknownDTypeError where NKI has none."""
+    def translate_to_neuron_dtype(self, _dtype: Any) -> Any:
+        """The NKI dtype of a framework dtype, or NumPy's; raises UnknownDTypeError where NKI has none."""
 
     @abstractmethod
     def is_framework_tensor(self, t: Any) -> bool:
@@ -70,10 +81,15 @@ class Adapter(TensorMap):
 class FrameworkKernel(TensorMap):
     """Writes a kernel into an XLA graph, as a custom call with target ``AwsNeuronCustomNativeKernel``.
 
-    Subclass it for a framework, with the three methods of :class:`TensorMap`. ``func`` is a kernel function, decorated
-    or not; ``grid`` its launch grid; ``func_name`` the name that the graph shows. One object serves any number of
-    argument shapes; each gets a config of its own.
+    Subclass it for a framework, with the three methods of :class:`TensorMap`; dtypes may be those of NKI or of NumPy.
+    ``func`` is a kernel function, decorated or not; ``func_name`` the name that the graph shows. ``grid`` is a number
+    of cores, or a grid of independent programs of any size and rank, which one core runs one after the other. One
+    object serves any number of argument shapes; each gets a config of its own.
+
+    ``enable_cache``, also an attribute of the class: False compiles anew in each call of :meth:`dump_config`.
     """
+
+    enable_cache: bool = True
 
     def __init__(
         self,
@@ -81,36 +97,85 @@ class FrameworkKernel(TensorMap):
         func: Callable[..., Any] | Kernel | None = None,
         grid: int | Sequence[int] = (),
         *,
-        enable_cache: bool = True,
+        enable_cache: bool | None = None,
         **kernel_attrs: Any,
     ) -> None:
         if func is None:
             raise TypeError(f"{type(self).__name__} needs func=, the kernel function")
         kernel = func if isinstance(func, Kernel) else jit(func, **kernel_attrs)
-        self.grid = (grid,) if isinstance(grid, int) else tuple(grid)
-        self.kernel: Final = kernel[self.grid] if self.grid else kernel
-        self.func: Final = kernel.func
+        self.kernel: Final[Kernel] = kernel.with_schedule(())
+        self.grid = self.kernel.grid = _grid(grid) or kernel.grid
         self.func_name: Final = func_name or kernel.func.__name__
-        self.enable_cache: Final = enable_cache
-        self._configs: dict[Executable, str] = {}
+        if enable_cache is not None:
+            self.enable_cache = enable_cache
+
+    @property
+    def func(self) -> Callable[..., Any]:
+        """The kernel's function."""
+        return self.kernel.func
 
     def dump_config(self, *args: Any, **kwargs: Any) -> tuple[str, list[str], list[str]]:
         """Compile for these arguments; returns the ``backend_config`` text, the input names and the output names.
 
-        Only shapes and dtypes of the tensors matter, not their contents. Without ``enable_cache`` the config is made
-        anew each time.
+        Only shapes and dtypes of the tensors matter, not their contents. With ``enable_cache``, equal shapes, dtypes
+        and constants get the kernel that was compiled for them first.
         """
-        executable, _ = self.kernel.specialise(args, kwargs, self)
-        text = self._configs.get(executable) if self.enable_cache else None
-        if text is None:
-            config = config_for(executable, self.kernel.grid, self.func_name)
-            if not Path(config.binary).is_file():
-                raise ArtifactError(
-                    f"{config.binary} cannot be written, so no other process could run the kernel",
-                    fix="set OPEN_NKI_CACHE to a folder that can be written to",
-                )
-            text = self._configs[executable] = config.encode()
-        return text, [spec.name for spec in executable.inputs], [spec.name for spec in executable.outputs]
+        tensors = _Described(self)
+        if self.enable_cache:
+            executable, _ = self.kernel.specialise(args, kwargs, tensors)
+            binary = remember(executable)
+        else:
+            executable = self.kernel.compile_anew(args, kwargs, tensors)
+            binary = str(executable.artifact())
+        if not Path(binary).is_file():
+            executable.artifact()  # the cache was cleared since
+        if not Path(binary).is_file():
+            raise ArtifactError(
+                f"{binary} cannot be written, so no other process could run the kernel",
+                fix="set OPEN_NKI_CACHE to a folder that can be written to",
+            )
+        config = _config(executable, binary, executable.kernel.grid, self.func_name)
+        return config.encode(), list(config.input_names), list(config.output_names)
+
+
+class _Described:
+    """The tensors of a framework as its :class:`FrameworkKernel` describes them, in the words of this package."""
+
+    def __init__(self, framework: FrameworkKernel) -> None:
+        self.framework = framework
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        return bool(self.framework.is_framework_tensor(t))
+
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
+        shape, dtype = self.framework.map_framework_tensor(t)
+        shape = tuple(map(operator.index, shape))
+        check_shape(shape)
+        return shape, self.translate_to_neuron_dtype(dtype)
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
+        if isinstance(_dtype, DType):  # of map_framework_tensor, above
+            return _dtype
+        translated: Any = self.framework.translate_to_neuron_dtype(_dtype)
+        if isinstance(translated, np.dtype) and cast("np.dtype[Any]", translated).str == "|V2":
+            return dtypes.bfloat16  # NumPy's own representation: two bytes without a meaning
+        try:
+            return dtypes.of(translated)
+        except (TypeError, UnknownDTypeError):
+            raise UnknownDTypeError(
+                f"{type(self.framework).__name__}.translate_to_neuron_dtype makes {translated!r:.60} of {_dtype}; that "
+                "is no dtype of NKI",
+                fix='return one of nki.language, such as nl.bfloat16, or one of NumPy, such as np.dtype("float32")',
+            ) from None
+
+
+def _grid(grid: int | Sequence[int]) -> tuple[int, ...]:
+    axes: tuple[Any, ...] = (grid,) if isinstance(grid, int) else tuple(grid)
+    if any(isinstance(axis, bool) or not isinstance(axis, int) or axis < 1 for axis in axes):
+        raise GridError(
+            f"launch grid {grid!r}: a grid has a positive number of programs on each axis", fix="pass grid=(16, 8)"
+        )
+    return axes
 
 
 def check_shape(shape: Sequence[int]) -> None:
@@ -146,14 +211,19 @@ def remember(executable: Executable) -> str:
     return path
 
 
-def config_for(executable: Executable, grid: Sequence[int], func_name: str = "") -> BackendConfig:
+def config_for(executable: Executable, grid: Sequence[int]) -> BackendConfig:
     """The config of a custom call to ``executable``, which :func:`find` will find by its ``binary``."""
+    return _config(executable, remember(executable), grid, executable.name)
+
+
+def _config(executable: Executable, binary: str, grid: Sequence[int], func_name: str) -> BackendConfig:
     return BackendConfig(
-        func_name=func_name or executable.name,
-        binary=remember(executable),
+        func_name=func_name,
+        binary=binary,
         input_names=tuple(spec.name for spec in executable.inputs),
         output_names=tuple(spec.name for spec in executable.outputs),
         grid=tuple(grid),
+        platform_target=executable.kernel.target,
         aliases=tuple((i, o) for o, i in sorted(executable.changes.items())),
     )
 

@@ -17,8 +17,11 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import numpy as np
 import torch
 from torch._C import _len_torch_dispatch_stack
-from torch._C._functorch import is_batchedtensor, is_gradtrackingtensor, peek_interpreter_stack
+from torch._C._functorch import is_batchedtensor, peek_interpreter_stack
+from torch._functorch.utils import enable_single_level_autograd_function
 from torch.autograd import forward_ad
+from torch.autograd.forward_ad import _set_fwd_grad_enabled
+from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from nki.base import dtype as dtypes
@@ -75,8 +78,8 @@ class _StandIn:
     position: int
     shape: tuple[int, ...]
     dtype: torch.dtype
-    layout: torch.layout
     device_type: str
+    layout: torch.layout = torch.strided
 
 
 class TorchTensors(TensorMap):
@@ -118,18 +121,17 @@ class TorchAdapter(TorchTensors, Adapter):
         plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0
         for t in tensors:
             if not t.is_cpu:
-                _refuse_device(t.device.type)
-            if type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():
+                _check_devices([t.device.type for t in tensors])
+                plain = False
+            elif type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():
                 plain = False
         if plain and not executable.changes:
             return pack(executable, _launch(executable, tensors))
-        _check_transforms(executable, tensors)
         outputs = _launch(executable, tensors) if plain else _op(tensors, remember(executable))
         return pack(executable, _updated(outputs, tensors, executable.changes))
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
-        if not t.is_cpu:
-            _refuse_device(t.device.type)
+        _check_devices([t.device.type, "cpu"])
         if torch.is_grad_enabled() and t.requires_grad:
             raise _not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
@@ -153,19 +155,19 @@ class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` whose example arguments are PyTorch tensors (of any device, meta included)."""
 
 
-def _refuse_device(device: str) -> None:
-    raise TensorDeviceError(
-        f"a tensor on device {device!r} is not in the memory of the CPU, where the kernel runs", fix="pass tensor.cpu()"
-    )
-
-
-def _check_transforms(executable: Executable, tensors: Sequence[torch.Tensor]) -> None:
-    """Refuse derivatives that would be lost or end in an error that names no kernel: torch.func and forward mode."""
-    if peek_interpreter_stack() is not None and any(map(is_gradtrackingtensor, tensors)):
-        raise _not_differentiable(f"kernel {executable.name!r}")
-    forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
-    if forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors):
-        raise _not_differentiable(f"kernel {executable.name!r}")
+def _check_devices(devices: Sequence[str]) -> None:
+    """Refuse tensors that are neither all on the CPU nor all without data, on ``meta``."""
+    for device in devices:
+        if device not in ("cpu", "meta"):
+            raise TensorDeviceError(
+                f"a tensor on device {device!r} is not in the memory of the CPU, where the kernel runs",
+                fix="pass tensor.cpu()",
+            )
+    if "meta" in devices and "cpu" in devices:
+        raise TensorDeviceError(
+            "a tensor on device 'meta' has no data for the kernel to run on",
+            fix="pass tensors on 'cpu'; with all of them on 'meta', a compiled kernel gives results on 'meta'",
+        )
 
 
 def _not_differentiable(what: str) -> NotDifferentiableError:
@@ -218,17 +220,50 @@ def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     return _launch(executable, inputs)
 
 
-def _infer(_inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
-    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device="cpu") for s in find(kernel).outputs]
+def _infer(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+    for t in inputs:
+        ADAPTER.map_framework_tensor(t)  # refuses a layout that the kernel cannot read
+    device = inputs[0].device if inputs else "cpu"
+    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device=device) for s in find(kernel).outputs]
 
 
-def _remember_for_backward(ctx: Any, inputs: tuple[list[torch.Tensor], str], **_: Any) -> None:
-    ctx.count, ctx.kernel = len(inputs[0]), inputs[1]
+class _Launch(_SingleLevelFunction):
+    """The operator for inputs with gradients, at one level of torch.func or at none.
+
+    ``torch.library.register_autograd`` would do, but for torch.func, where PyTorch refuses its function even if nothing
+    asks for the gradient.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, keys: torch._C.DispatchKeySet, kernel: str, *inputs: torch.Tensor) -> Any:
+        ctx.count, ctx.kernel = len(inputs), kernel
+        if peek_interpreter_stack() is None:
+            return tuple(_below_autograd(keys, list(inputs), kernel))
+        # PyTorch switches derivatives off here; the levels below have their own.
+        with torch.enable_grad(), _set_fwd_grad_enabled(True):
+            return tuple(_below_autograd(keys, list(inputs), kernel))
+
+    @staticmethod
+    def backward(ctx: Any, *_: Any) -> Any:
+        # Not an error yet: the compiler traces a backward for every forward, whether the program asks for one or not.
+        return None, None, *_no_gradient(ctx.kernel, ctx.count)
 
 
-def _backward(ctx: Any, *_: Any) -> tuple[list[torch.Tensor], None]:
-    # Not an error yet: the compiler traces a backward for every forward, whether the program asks for one or not.
-    return _no_gradient(ctx.kernel, ctx.count), None
+def _below_autograd(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+    with torch._C._AutoDispatchBelowAutograd():
+        return _op.redispatch(keys & torch._C._after_autograd_keyset, inputs, kernel)
+
+
+def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
+    # In forward mode the derivative is asked for now, in reverse mode maybe later: see _Launch.backward.
+    forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
+    if forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in inputs):
+        raise _not_differentiable(f"kernel {find(kernel).name!r}")
+    if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
+        return _below_autograd(keys, inputs, kernel)
+    with enable_single_level_autograd_function():
+        outputs: tuple[torch.Tensor, ...] = cast("Any", _Launch).apply(keys, kernel, *inputs)
+        return list(outputs)
 
 
 def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
@@ -253,7 +288,7 @@ _library.impl("launch", _run, "CPU")
 _library.impl("no_gradient", _raise_no_gradient, "CompositeExplicitAutograd")
 torch.library.register_fake("open_nki::launch", _infer, lib=_library)
 torch.library.register_fake("open_nki::no_gradient", _infer_no_gradient, lib=_library)
-torch.library.register_autograd("open_nki::launch", _backward, setup_context=_remember_for_backward, lib=_library)
+_library.impl("launch", _differentiated, "Autograd", with_keyset=True)
 torch.library.register_vmap("open_nki::launch", _raise_no_batch, lib=_library)
 _op: Final = torch.ops.open_nki.launch.default
 _no_gradient: Final = torch.ops.open_nki.no_gradient.default
@@ -283,7 +318,8 @@ def _describe(value: Any, tensors: list[torch.Tensor]) -> Any:
     if isinstance(value, torch.Tensor):
         tensors.append(value)
         shape = tuple([guard_scalar(d) for d in value.shape])
-        return (_TENSOR, len(tensors) - 1, shape, value.dtype, value.layout, value.device.type)
+        # Not the layout, at which no backward may look under the compiler; the operator looks at it.
+        return (_TENSOR, len(tensors) - 1, shape, value.dtype, value.device.type)
     if isinstance(value, (list, tuple)):
         items = [_describe(x, tensors) for x in cast("Sequence[Any]", value)]
         return tuple(items) if isinstance(value, tuple) else items
@@ -315,9 +351,7 @@ def _prepare(
     split = len(values) - len(names)
     kwargs = dict(zip(names, values[split:], strict=True))
     executable, tensors = kernel.specialise(tuple(values[:split]), kwargs, ADAPTER)
-    for t in tensors:
-        if t.device_type != "cpu":
-            _refuse_device(t.device_type)
+    _check_devices([t.device_type for t in tensors])
     order = tuple(t.position for t in tensors)
     return remember(executable), order, executable.returns_sequence, tuple(executable.changes.items())
 

@@ -64,6 +64,7 @@ class Builder:
     """Recorder of the tensors, instructions and loops of one core's program.
 
     ``program`` is the rank of the core, ``common`` holds the tensors that all cores of the grid share so far, by name.
+    ``programs`` is the grid of programs that the core runs one after the other, ``index`` the place of the present one.
     ``observer`` sees everything right after it was recorded. ``failed`` is a mistake noticed where nothing can be
     raised; the next call that records raises it. ``dialect`` is the language of the kernel.
     """
@@ -82,7 +83,11 @@ class Builder:
     """Number of open ``nl.no_reorder`` blocks."""
     _ordered_from: int = 0
     _declared: dict[str, Where] = field(default_factory=dict[str, Where])
+    programs: tuple[int, ...] = ()
+    index: tuple[int, ...] = ()
     _names: dict[str, int] = field(default_factory=dict[str, int])
+    _asked: dict[str, int] = field(default_factory=dict[str, int])
+    _of_programs: dict[tuple[str, int], Tensor] = field(default_factory=dict[tuple[str, int], Tensor])
     _verified: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
@@ -100,9 +105,43 @@ class Builder:
         role: str = "",
         where: Where | None = None,
     ) -> Tensor:
-        """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it."""
+        """A new tensor. A name that is taken gets ``.1``, ``.2``, … behind it.
+
+        All programs of a core get the same tensors in ``nl.shared_hbm``.
+        """
         if self.failed is not None:
             raise self.failed
+        if not self.programs or role or buffer is not Buffer.shared_hbm:
+            return self._new(name, shape, dtype, buffer, address, role, where)
+        count = self._asked[name] = self._asked.get(name, 0) + 1
+        existing = self._of_programs.get((name, count))
+        if existing is None:
+            existing = self._new(name, shape, dtype, buffer, address, role, where)
+            self._of_programs[name, count] = existing
+        elif (existing.shape, existing.dtype) != (shape, dtype):
+            raise SharedTensorError(
+                f"program {self.index} makes the shared tensor '{name}' as {shape} {dtype}; "
+                f"another program has made it as {existing.shape} {existing.dtype}",
+                fix="make what programs share in code that does not depend on nl.program_id, or name tensors apart",
+                span=where.span if where else None,
+            )
+        return existing
+
+    def begin_program(self, index: tuple[int, ...]) -> None:
+        """Begin the program at ``index`` of the grid of programs."""
+        self.index = index
+        self._asked.clear()
+
+    def _new(
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        buffer: Buffer,
+        address: tuple[int, int] | None,
+        role: str,
+        where: Where | None,
+    ) -> Tensor:
         check_tensor(name, shape, dtype, buffer, address, self.target)
         tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
         if buffer is Buffer.shared_hbm or role:

@@ -12,6 +12,7 @@ from nki.frontend.builder import Builder
 from nki.frontend.capture import Captured
 from nki.frontend.code_objects import FunctionNode
 from nki.frontend.scopes import bound_names
+from nki.ir.loop import instructions
 from nki.ir.types import Access, Buffer, is_contiguous
 
 _ALLOCATE = "allocate it with nl.ndarray(…, buffer=nl.shared_hbm), copy the result into it and return it"
@@ -31,7 +32,13 @@ class Returned:
         """The tensors that the kernel returned, each of them whole, maybe in another shape."""
         result = self.result
         if result is None or (isinstance(result, tuple | list) and not result):
-            raise ReturnError(f"kernel {self.captured.name!r} returns nothing", fix=self._end_with(), span=self.span)
+            written = self._written()
+            what = f", and writes to its argument{'s'[: len(written) > 1]} {', '.join(map(repr, written))}"
+            raise ReturnError(
+                f"kernel {self.captured.name!r} returns nothing{what if written else ''}",
+                fix=self._end_with(written),
+                span=self.span,
+            )
         items: list[Any] = list(result) if isinstance(result, tuple | list) else [result]  # pyright: ignore[reportUnknownArgumentType]
         views: list[Access] = []
         for index, item in enumerate(items):
@@ -77,12 +84,17 @@ class Returned:
             warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning)
         return view
 
-    def _end_with(self) -> str:
-        """The statement that returns all outputs that the kernel has allocated."""
+    def _written(self) -> list[str]:
+        """The arguments that the kernel writes."""
+        accesses = [access for inst in instructions(self.builder.body) for access in inst.writes()]
+        return list(dict.fromkeys(access.name for access in accesses if access.tensor.role == "input"))
+
+    def _end_with(self, written: list[str]) -> str:
+        """The statement that returns all outputs that the kernel has allocated, and the arguments that it writes."""
         if self.statement is not None and self.statement.value is not None:
             return _ALLOCATE
         own = [t for t in self.builder.tensors if t.buffer is Buffer.shared_hbm and not t.role]
-        names = [t.name for t in own if t.name in bound_names(self.captured.node)]
+        names = [*[t.name for t in own if t.name in bound_names(self.captured.node)], *written]
         if not names:
             return _ALLOCATE
         code = f"return {', '.join(names)}"

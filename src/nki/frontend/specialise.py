@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any
 
+from nki.base.errors import SharedTensorError
 from nki.base.source import user_frames_end
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, Observer
@@ -27,30 +29,65 @@ def specialise(
     *,
     grid: tuple[int, ...] = (),
     core: int = 0,
+    programs: tuple[int, ...] = (),
     common: dict[str, Tensor] | None = None,
     observer: Observer | None = None,
 ) -> Program:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
     Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the
-    program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own.
+    program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own. On a grid
+    of ``programs``, the core runs one program after the other.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
     builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
     builder.dialect = captured.dialect
-    alias: dict[int, Any] = {}
-    values = {name: copied(value, name, alias) for name, value in arguments.items()}
-    inputs: list[Tensor] = []
+    builder.programs = programs
+    inputs: dict[str, Tensor] = {}
     place = Buffer.shared_hbm if grid and grid[0] > 1 else Buffer.hbm  # "NKI CPU Simulator", LNC2
     for name, value in arguments.items():
         if isinstance(value, TensorSpec):
-            tensor = builder.tensor(name, value.shape, value.dtype, place, role="input")
-            inputs.append(tensor)
-            values[name] = captured.dialect.tensor.wrap(Access.whole(tensor))
+            inputs[name] = builder.tensor(name, value.shape, value.dtype, place, role="input")
         elif isinstance(value, list) and core == 0:
             message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
             warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
     function = compile_function(captured)
+    result: Any = None
+    views: list[Access] = []
+    for index in product(*map(range, programs)):
+        builder.begin_program(index)
+        result = _recorded(builder, function, _values(captured, arguments, inputs))
+        views = _outputs(captured, builder, result, views)
+    outputs = [view.tensor for view in views]
+    for tensor in outputs:
+        tensor.role = tensor.role or "output"
+    return builder.finish(
+        [*inputs.values()], outputs, isinstance(result, tuple | list), tuple(view.shape for view in views)
+    )
+
+
+def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """``grid`` as one of cores and one of programs, of which the one or the other is empty.
+
+    One axis that the cores of the target can hold is a grid of cores. The programs of any other grid are independent
+    of each other ("nki.FrameworkKernel"), and one core runs them one after the other.
+    """
+    if len(grid) > 1 or (grid and grid[0] > target.logical_core_max):
+        return (), grid
+    return grid, ()
+
+
+def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
+    """The arguments of one call: a view of each input, and copies of constants."""
+    alias: dict[int, Any] = {}
+    return {
+        name: captured.dialect.tensor.wrap(Access.whole(inputs[name])) if name in inputs else copied(value, name, alias)
+        for name, value in arguments.items()
+    }
+
+
+def _recorded(builder: Builder, function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+    """The result of the kernel's Python, which ``builder`` records."""
     with recording(builder):
         try:
             result = _call(function, values)
@@ -63,17 +100,26 @@ def specialise(
                 raise
             explained = explain(error)
             raise explained from explained.__cause__
-    views = Returned(captured, builder, result).outputs()
-    outputs = [view.tensor for view in views]
-    for tensor in outputs:
-        tensor.role = tensor.role or "output"
-    return builder.finish(inputs, outputs, isinstance(result, tuple | list), tuple(view.shape for view in views))
+    return result
 
 
 @user_frames_end
 def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
     """Call the rewritten kernel."""
     return function(**values)
+
+
+def _outputs(captured: Captured, builder: Builder, result: Any, earlier: list[Access]) -> list[Access]:
+    """The tensors that a kernel returned: those of ``earlier`` programs."""
+    returned = Returned(captured, builder, result)
+    views = returned.outputs()
+    if earlier and [(v.tensor, v.shape) for v in views] != [(v.tensor, v.shape) for v in earlier]:
+        raise SharedTensorError(
+            f"programs of kernel {captured.name!r} return different tensors, '{earlier[0].name}' and '{views[0].name}'",
+            fix="return, in every program, tensors that are allocated with buffer=nl.shared_hbm",
+            span=returned.span,
+        )
+    return views
 
 
 def _parameter(captured: Captured, name: str) -> ast.AST:

@@ -10,8 +10,16 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any, cast
 
-from nki.base.errors import NkiError, ScheduleCycleError, ScheduleNameError, ScheduleScopeError, StructureError
+from nki.base.errors import (
+    ArgumentError,
+    NkiError,
+    ScheduleCycleError,
+    ScheduleNameError,
+    ScheduleScopeError,
+    StructureError,
+)
 from nki.base.source import Span, Where
 from nki.ir.instruction import NOWHERE, Inst
 from nki.ir.loop import Loop, Statement
@@ -20,6 +28,29 @@ Path = tuple[Loop, ...]
 """The loops around a statement, the outermost first."""
 Pairs = tuple[tuple[str, tuple[str, ...]], ...]
 """Edges by names: each consumer with its producers."""
+
+
+def pairs_of(edges: Any) -> Pairs:
+    """``edges`` as with_schedule takes them, each consumer with its producers."""
+    if isinstance(edges, Iterable) and not isinstance(edges, str):
+        pairs = [_pair(edge) for edge in cast("Iterable[Any]", edges)]
+        if None not in pairs:
+            return tuple(pair for pair in pairs if pair is not None)
+    raise ArgumentError(
+        f"with_schedule: {edges!r:.80} is no list of (consumer, producer) names",
+        fix='pass pairs of names, such as [("plus1", "recip"), ("sum", ["recip", "plus1"])]',
+    )
+
+
+def _pair(edge: Any) -> tuple[str, tuple[str, ...]] | None:
+    if not isinstance(edge, tuple | list) or len(cast("tuple[Any, ...]", edge)) != 2:
+        return None
+    consumer, producers = cast("tuple[Any, Any]", edge)
+    names = (producers,) if isinstance(producers, str) else producers
+    if not isinstance(consumer, str) or not isinstance(names, tuple | list):
+        return None
+    several = cast("tuple[Any, ...]", names)
+    return (consumer, tuple(several)) if several and all(isinstance(name, str) for name in several) else None
 
 
 @dataclass(frozen=True, slots=True)

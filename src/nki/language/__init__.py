@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math as _math
 from typing import Any
 
 from nki import isa as _isa
@@ -177,28 +178,34 @@ class no_reorder:
 
 
 def program_id(axis: int = 0) -> int:
-    """The index of this program in the launch grid, which has one axis."""
-    _check_axis("nl.program_id", axis)
-    return _current("nl.program_id").program
+    """The index of this program on an axis of the launch grid."""
+    builder = _current("nl.program_id")
+    _check_axis("nl.program_id", axis, len(builder.programs))
+    return builder.index[axis] if builder.programs else builder.program
 
 
 def num_programs(axes: int | None = 0) -> int:
-    """The number of programs of the launch grid; 1 without a grid."""
+    """The number of programs on an axis of the launch grid; 1 without a grid."""
+    builder = _current("nl.num_programs")
     if axes is None:
         _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`")
-        axes = 0
-    _check_axis("nl.num_programs", axes)
-    grid = _current("nl.num_programs").grid
-    return grid[0] if grid else 1
+        return _math.prod(builder.programs or builder.grid)
+    _check_axis("nl.num_programs", axes, len(builder.programs))
+    return (builder.programs or builder.grid or (1,))[axes]
 
 
 def program_ndim() -> int:
-    """The number of axes of the launch grid: 0 or 1."""
-    return len(_current("nl.program_ndim").grid)
+    """The number of axes of the launch grid: 0 without a grid, 1 on cores."""
+    builder = _current("nl.program_ndim")
+    return len(builder.programs or builder.grid)
 
 
-def _check_axis(what: str, axis: int) -> None:
-    if axis != 0:
+def _check_axis(what: str, axis: int, axes: int) -> None:
+    if axes > 1 and not 0 <= axis < axes:
+        raise _ArgumentError(
+            f"{what}: axis {axis!r} does not exist: this launch grid has {axes} axes", fix=f"pass 0 to {axes - 1}"
+        )
+    if axes <= 1 and axis != 0:
         raise _ArgumentError(
             f"{what}: axis {axis!r} does not exist: a launch grid has one axis, the cores; in NKI Beta 1 it had more",
             fix=f"write `{what}(0)`, and replace other axes by loops inside the kernel, `for i in range(n):`",
