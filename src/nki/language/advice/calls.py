@@ -96,7 +96,7 @@ def _elements(call: Call) -> str | None:
     dst = tensors.get("dst")
     if dst is None:
         return None
-    if call.name == "tensor_tensor" and {"data1", "data2", "op"} <= call.arguments.keys():
+    if {"data1", "data2", "op"} <= call.arguments.keys():
         for data, column in (("data1", "data2"), ("data2", "data1")):
             operand = tensors.get(column)
             if operand is not None and operand.size == operand.shape[0] and dst.size > dst.shape[0]:
@@ -126,7 +126,7 @@ def _sliced(call: Call, tensors: dict[str, NkiTensor], dim: int) -> str | None:
 
 
 def _start_partition(call: Call) -> str | None:
-    if call.name == "tensor_copy" and all(t.buffer.value == "sbuf" for t in _tensors(call).values()):
+    if call.arguments.keys() == {"dst", "src"} and all(t.buffer.value == "sbuf" for t in _tensors(call).values()):
         code = f"{_nisa(call)}.dma_copy(dst={call.text('dst')}, src={call.text('src')})"
         return f"DMA begins at any partition: write `{code}`"
     return None
@@ -173,7 +173,7 @@ def _allocated_otherwise(call: Call, parameter: str, keyword: str, value: str) -
 
 def _buffer(call: Call) -> str | None:
     dst = _tensors(call).get("dst")
-    if dst is None or dst.buffer.value != "sbuf" or call.name not in ("nc_matmul", "nc_matmul_mx"):
+    if dst is None or dst.buffer.value != "sbuf" or not {"stationary", "moving"} <= call.arguments.keys():
         return None
     return _allocated_otherwise(call, "dst", "buffer", f"{_nl(call)}.psum")
 

@@ -46,7 +46,7 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
     if parameter == "dtype":
         name = dtype_name(value) if value is not UNKNOWN and _is_foreign(value) else ""
         return f"write `{call.with_arguments(dtype=f'{nl}.{name}')}`" if name else None
-    if parameter == "data2" and call.name == "tensor_tensor" and _is_number(value):
+    if parameter == "data2" and {"data1", "op"} <= call.arguments.keys() and _is_number(value):
         return _with_number(call)
     if _is_array(value):
         return _array(call, parameter, node, value, nl)
@@ -131,7 +131,7 @@ def _with_number(call: Call) -> str:
 
 def _positional_operator(call: Call) -> str | None:
     """``tensor_scalar(t, t, nl.multiply, 2.0, nl.add, 1.0)``: the second operator has come to ``reverse0``."""
-    if call.name != "tensor_scalar" or not isinstance(call.value("reverse0"), Op):
+    if not isinstance(call.value("reverse0"), Op):
         return None
     node, names = call.node, ("op1", "operand1", "reverse1")
     if len(node.args) <= 4:
