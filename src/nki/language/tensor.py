@@ -18,6 +18,7 @@ from nki.ir.value_printer import values
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE
 from nki.language import dynamic, indexing, patterns, rearranging, shaping
+from nki.language.assignment import assign
 
 _new = object.__new__
 
@@ -67,6 +68,11 @@ class NkiTensor:
     def offset(self) -> int:
         """The first element, in elements of ``dtype`` from the start of the storage."""
         return self.access.offset
+
+    @property
+    def data(self) -> NkiTensor:
+        """The tensor itself, as ``data`` of a grid of tiles is the tensor that the grid selects."""
+        return self
 
     @property
     def ndim(self) -> int:
@@ -211,10 +217,9 @@ class NkiTensor:
         """True if an index known only at run time is part of the view's address."""
         return self.access.dynamic is not None
 
-    def __setitem__(self, key: Any, value: object) -> NoReturn:
-        raise TensorOperatorError(
-            f"assignment into '{self.name}'", fix="write with an instruction: nisa.tensor_copy(dst=t[…], src=…)"
-        )
+    def __setitem__(self, key: Any, value: NkiTensor) -> None:
+        """``t[…] = tile``: ``nisa.tensor_copy`` on chip, ``nisa.dma_copy`` where one of the two is in HBM."""
+        assign(indexing.index(self.access, key), value)
 
     def __len__(self) -> int:
         return self.shape[0]
