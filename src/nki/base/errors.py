@@ -279,6 +279,18 @@ class WriteOverlapError(NkiError):
     code = "NKI-TN004"
 
 
+class TileTypeError(NkiError, TypeError):
+    """A shape of tiles that is no tuple of integers, or a grid of what is no tensor."""
+
+    code = "NKI-TN005"
+
+
+class TileShapeError(NkiError, ValueError):
+    """Shapes of tiles or blocks that cannot be, or do not fit their tensor."""
+
+    code = "NKI-TN006"
+
+
 # Run-time values
 
 

@@ -54,6 +54,8 @@ def _describe(value: Any) -> str:
 def _hint(f: Field, value: Any) -> str:
     if f.role is not None and hasattr(value, "__array__"):
         return "pass the array as an argument of the kernel and copy it to SBUF with nisa.dma_copy"
+    if f.role is not None and hasattr(value, "is_data_representable"):  # a grid of tiles
+        return "pass its .data, the tensor that it selects"
     if type(value).__name__ == "ufunc":
         return f"use nl.{getattr(value, '__name__', 'add')} instead of np.{getattr(value, '__name__', 'add')}"
     if f.immediate and isinstance(value, str):

@@ -47,6 +47,7 @@ from nki.language.buffers import is_hbm, is_on_chip, is_psum, is_sbuf
 from nki.language.constant import shared_constant, shared_identity_matrix
 from nki.language.creation import empty_like, full, ndarray, ones, zeros, zeros_like
 from nki.language.elementwise import ceil, cos, floor, negative, tan, trunc
+from nki.language.grids import NkiBlockGrid, NkiGrid, NkiTileGrid, alloc_blocks, alloc_tiles, blocks, tiles
 from nki.language.indexing import ds
 from nki.language.loops import AffineRange as _AffineRange
 from nki.language.loops import dynamic_range, fori_loop, while_loop
@@ -298,10 +299,16 @@ __all__ = [
     "DType",
     "MemoryRegion",
     "NKIObject",
+    "NkiBlockGrid",
+    "NkiGrid",
     "NkiTensor",
+    "NkiTileGrid",
     "affine_range",
     "all",
+    "alloc_blocks",
+    "alloc_tiles",
     "bfloat16",
+    "blocks",
     "bool",
     "bool_",
     "broadcast_to",
@@ -366,6 +373,7 @@ __all__ = [
     "tan",
     "tfloat32",
     "tile_size",
+    "tiles",
     "transpose",
     "trunc",
     "uint8",
