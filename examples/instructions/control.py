@@ -8,6 +8,7 @@ ARGUMENTS = {
     "register_move": ["8x64:float32"],
     "register_load": ["8x64:float32"],
     "register_store": ["8x64:float32"],
+    "scalar_store": ["8x64:float32"],
     "core_barrier": ["256x512:float32"],
     "sendrecv": ["256x512:float32"],
 }
@@ -46,6 +47,18 @@ def register_store(x):
     nl.fori_loop(0, x.shape[0], body)
     out = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.shared_hbm)
     nl.store(out, count)
+    return out
+
+
+@nki.jit
+def scalar_store(x):
+    """The squares of the numbers of rows, computed by a loop on the device."""
+    out = nl.ndarray((x.shape[0], 1), dtype=nl.int32, buffer=nl.shared_hbm)
+
+    def body(i):
+        nisa.scalar_store(dst=out[i], value=i * i)
+
+    nl.fori_loop(0, x.shape[0], body)
     return out
 
 

@@ -9,7 +9,7 @@ import nki.isa as nisa
 import nki.language as nl
 
 from . import cases_cores, cases_dma, cases_gpsimd, cases_indirect, cases_mx, cases_vector
-from .spec import Case, Register, Spec, ints, psum, tile
+from .spec import Case, Register, Scalar, Spec, ints, psum, tile
 
 engine, double_row = nisa.engine, nisa.matmul_perf_mode.double_row
 WORD = 2**31
@@ -54,6 +54,9 @@ LEGAL: dict[str, dict[str, Any]] = {
     "register_load": {"dst": Register(), "src": ints(1, 1)},
     "register_move": {"dst": Register(), "src": Register()},
     "register_store": {"dst": ints(1, 1), "src": Register()},
+    "scalar_arithmetic": {"dst": Scalar(), "op": nl.add, "left": Scalar(), "right": 1},
+    "scalar_load": {"dst": Scalar(), "src": ints(1, 1)},
+    "scalar_store": {"dst": ints(1, 1), "value": Scalar()},
     "tensor_copy": {"dst": tile(4, 8), "src": tile(4, 8)},
     "memset": {"dst": tile(4, 8), "value": 1.5},
     "tensor_copy_predicated": {"dst": tile(4, 8), "src": tile(4, 8), "predicate": ints(4, 8, dtype="uint8")},
@@ -86,9 +89,8 @@ LEGAL: dict[str, dict[str, Any]] = {
 
 # Rules that many instructions share
 
-# What may have a dtype that does not compute.
+# What may have a dtype that does not compute, of up to 32 bits.
 ANY_DTYPE = {
-    ("memset", "dst"),
     *((m, n) for m in ("tensor_copy", "nc_transpose", "nc_stream_shuffle") for n in ("dst", "src", "data")),
     *((m, n) for m in ("nc_n_gather", "local_gather") for n in ("dst", "data", "src_buffer")),
     *(("tensor_copy_predicated", n) for n in ("dst", "src")),
@@ -99,7 +101,8 @@ def shared_rules() -> Iterator[Case]:
     for mnemonic, legal in LEGAL.items():
         for name, spec in legal.items():
             if (
-                mnemonic.startswith(("register", "device", "psum", "dma", "core", "sendrecv"))
+                mnemonic in ("scalar_load", "scalar_store")
+                or mnemonic.startswith(("register", "device", "psum", "dma", "core", "sendrecv", "scalar_arithmetic"))
                 or name in cases_mx.SCALES
             ):
                 continue
@@ -112,8 +115,9 @@ def shared_rules() -> Iterator[Case]:
                     yield Case(mnemonic, "TL04", {name: spec.but(step=2)})
                 else:
                     yield Case(mnemonic, "TL04", {name: spec.but(partitions=2, step=2)})
-                if (mnemonic, name) not in ANY_DTYPE | cases_mx.ANY_DTYPE:
-                    yield Case(mnemonic, "TL05", {name: spec.but(dtype="float8_e4m3fn_x4")})
+                if (mnemonic, name) != ("memset", "dst"):
+                    packed = (mnemonic, name) in ANY_DTYPE | cases_mx.ANY_DTYPE
+                    yield Case(mnemonic, "TL05", {name: spec.but(dtype="int64" if packed else "float8_e4m3fn_x4")})
 
 
 def differing(mnemonic: str, *names: str) -> Iterator[Case]:
@@ -275,15 +279,29 @@ OWN = [
     Case("register_move", "RG01", {"dst": ints(1, 1)}),
     Case("register_move", "RG02", {"dst": Register(frozen=True)}),
     Case("register_move", "RG06", {"src": ints(1, 1)}),
+    Case("register_move", "RG08", {"dst": Scalar()}),
     Case("register_move", "RG07", {"src": 2 * WORD}, {"src": 2 * WORD - 1}, says="4294967296"),
     Case("register_load", "RG01", {"dst": ints(1, 1)}),
     Case("register_load", "RG02", {"dst": Register(frozen=True)}),
+    Case("register_load", "RG08", {"dst": Scalar()}),
     Case("register_load", "RG03", {"src": ints(1, 2)}),
     Case("register_load", "RG04", {"src": psum(1, 1, dtype="int32")}, {"src": ints(1, 1, dtype="uint8")}),
     Case("register_load", "RG05", {"src": tile(1, 1, dtype="bfloat16")}, {"src": tile(1, 1)}),
     Case("register_store", "RG01", {"src": ints(1, 1)}),
     Case("register_store", "RG03", {"dst": ints(2, 1)}),
     Case("register_store", "RG04", {"dst": psum(1, 1, dtype="int32")}, {"dst": tile(1, 1, buffer="hbm")}),
+    Case("scalar_arithmetic", "NS01", {"dst": Register()}),
+    Case("scalar_arithmetic", "NS05", {"op": nl.divide}, {"op": nl.subtract}, says="op is divide"),
+    Case("scalar_arithmetic", "NS06", {"right": Scalar("int64")}, {"right": Scalar()}),
+    Case("scalar_arithmetic", "NS07", {"right": WORD}, {"right": WORD - 1}, says="2147483648"),
+    Case("scalar_load", "NS01", {"dst": Register()}),
+    Case("scalar_load", "NS02", {"src": ints(1, 2)}),
+    Case("scalar_load", "NS03", {"src": psum(1, 1, dtype="int32")}, {"src": tile(1, 1, dtype="int32", buffer="hbm")}),
+    Case("scalar_load", "NS04", {"src": ints(1, 1, dtype="uint32")}),
+    Case("scalar_store", "NS01", {"value": Register()}),
+    Case("scalar_store", "NS02", {"dst": ints(2, 1)}),
+    Case("scalar_store", "NS03", {"dst": psum(1, 1, dtype="int32")}, {"dst": tile(1, 1, dtype="int32", buffer="hbm")}),
+    Case("scalar_store", "NS04", {"dst": ints(1, 1, dtype="int64")}, {"dst": ints(1, 1)}),
     Case("register_store", "RG05", {"dst": tile(1, 1, dtype="float16")}, {"dst": ints(1, 1, dtype="int16")}),
     Case("iota", "BU01", {"dst": psum(4, 8)}),
     Case("iota", "IO01", {"pattern": [[1, 2]] * 3 + [[1, 1]] * 2}, {"pattern": [[1, 2]] * 3 + [[1, 1]]}, says="1 to 4"),

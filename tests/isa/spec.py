@@ -7,6 +7,7 @@ from typing import Any
 
 from nki.base import dtype as dt
 from nki.ir.register import VirtualRegister
+from nki.ir.scalar import NkiScalar
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major
 
 
@@ -41,6 +42,16 @@ class Register(Spec):
 
     def make(self, name: str) -> Access:
         return VirtualRegister(Tensor(f"the_{name}", (1, 1), dt.int32, Buffer.register), self.frozen)
+
+
+class Scalar(Spec):
+    """A scalar, as kernels compute with it."""
+
+    def __init__(self, dtype: str = "int32") -> None:
+        super().__init__(1, 1, dtype=dtype)
+
+    def make(self, name: str) -> Access:
+        return NkiScalar(Tensor(f"the_{name}", (1, 1), dt.BY_NAME[self.dtype], Buffer.register))
 
 
 class Indexed(Spec):

@@ -42,6 +42,7 @@ DOCUMENTED = {
     "register_load": "dst src",
     "register_move": "dst src",
     "register_store": "dst src",
+    "scalar_store": "dst value",
     "scalar_tensor_tensor": "dst data op0 operand0 op1 operand1 reverse0= reverse1= name=",
     "tensor_copy": "dst src engine= name=",
     "tensor_copy_predicated": "dst src predicate reverse_pred= name=",

@@ -86,6 +86,8 @@ CANNOT_OVERLAP = {
     ("register_load", "crowded"),
     ("register_store", "in_place"),
     ("register_store", "crowded"),
+    ("scalar_arithmetic", "crowded"),
+    *((name, where) for name in ("scalar_load", "scalar_store") for where in ("in_place", "crowded")),
     ("nonzero_with_count", "in_place"),  # outputs of other sizes than inputs
     ("sequence_bounds", "in_place"),
     ("rand_set_state", "in_place"),  # registers, or no input

@@ -24,7 +24,10 @@ from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.isa.tables.enums import oob_mode
 from tests.support import instruction_bench
 
-FIXED = {"register_move", "register_load", "register_store", "dma_compute", "psum_zero"}
+FIXED = {
+    *("register_move", "register_load", "register_store", "scalar_arithmetic", "scalar_load", "scalar_store"),
+    *("dma_compute", "psum_zero"),
+}
 """Instructions whose operands are registers, a single element of a tensor, at known addresses, or in PSUM only."""
 COUNT = max(1, instruction_bench.EXAMPLES // 10)
 

@@ -24,7 +24,7 @@ from nki.compiler.executable import Executable
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program, Signature
-from nki.ir.register import is_register
+from nki.ir.register import is_register, is_scalar_register
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst
 from nki.ir.types import Access, Buffer, Role, Tensor, row_major
@@ -33,6 +33,7 @@ from nki.isa.instructions.activation import Activation
 from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.register import RegisterLoad, RegisterStore
 from nki.isa.instructions.rng import RandGetState, RandSetState
+from nki.isa.instructions.scalar import ScalarLoad, ScalarStore
 from nki.isa.instructions.tensor_copy import TensorCopy
 from nki.isa.tables.enums import engine, reduce_cmd
 from nki.isa.tables.operators import OPS
@@ -200,6 +201,10 @@ def _moving(dst: Access, src: Access) -> Inst:
         return RegisterLoad(dst, src)
     if is_register(src):
         return RegisterStore(dst, src)
+    if is_scalar_register(dst):
+        return ScalarLoad(dst, src)
+    if is_scalar_register(src):
+        return ScalarStore(dst, src)
     fills = dst.buffer is Buffer.register
     if (dst if fills else src).dtype is uint32:
         by = engine.vector if dst.shape[1] == VECTOR_RNG_WORDS else engine.gpsimd

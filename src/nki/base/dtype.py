@@ -92,9 +92,9 @@ class DType:
         return self.kind == "x"
 
 
-def _integer(name: str) -> DType:
+def _integer(name: str, computes: bool = True) -> DType:
     info = np.iinfo(name)
-    return DType(name, info.kind, info.bits // 8, np.dtype(name), largest=float(info.max))
+    return DType(name, info.kind, info.bits // 8, np.dtype(name), computes, float(info.max))
 
 
 def _float(name: str, storage: Any, computes: bool = True) -> DType:
@@ -118,6 +118,8 @@ int32 = _integer("int32")
 uint8 = _integer("uint8")
 uint16 = _integer("uint16")
 uint32 = _integer("uint32")
+int64 = _integer("int64", computes=False)
+uint64 = _integer("uint64", computes=False)
 float32 = _float("float32", np.float32)
 float16 = _float("float16", np.float16)
 bfloat16 = _float("bfloat16", ml_dtypes.bfloat16)
@@ -136,7 +138,7 @@ _POISON: Final = {"bool": b"\0", **{d.name: np.array(np.nan, d.dtype).tobytes() 
 
 # Order matters where two names share a NumPy type: the first is what an array of that type becomes.
 ALL: Final = (
-    bool_, int8, int16, int32, uint8, uint16, uint32,
+    bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64,
     float32, float16, bfloat16, tfloat32, float8_e4m3, float8_e4m3fn, float8_e5m2, float8_e8m0fnu,
     float8_e4m3fn_x4, float8_e5m2_x4, float4_e2m1fn_x4,
 )  # fmt: skip
@@ -150,7 +152,7 @@ def of(value: Any) -> DType:
     A NumPy type without numbers that is named like a packed dtype, and as wide, is that one: other libraries have
     their own.
 
-    Raises :class:`UnknownDTypeError` for a type that NKI does not have (float64, int64, big-endian, objects).
+    Raises :class:`UnknownDTypeError` for a type that NKI does not have (float64, big-endian, objects).
     """
     if isinstance(value, DType):
         return value

@@ -89,7 +89,7 @@ def _operand(cls: type[Inst], f: Field, role: Role, on: Target) -> Operand:
         f.name,
         role,
         "register" if register else ", ".join(buffers),
-        "int32" if register else named(kinds),
+        named([d for d in ALL if d in drawn[1]] if register else kinds),
         " or ".join(otherwise),
     )
 

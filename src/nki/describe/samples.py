@@ -17,8 +17,9 @@ from nki.base.warning import collecting
 from nki.frontend.builder import Builder
 from nki.ir.instruction import NOWHERE, Field, Inst
 from nki.ir.recorder import recording
-from nki.ir.register import VirtualRegister, is_register
+from nki.ir.register import VirtualRegister, is_scalar_register
 from nki.ir.sample import Draw
+from nki.ir.scalar import NkiScalar
 from nki.ir.types import Access, Tensor
 from nki.isa.api import visible
 from nki.isa.tables.operators import Op
@@ -92,7 +93,9 @@ def _values(inst: Inst) -> dict[str, Any] | None:
 
 def _whole(name: str, access: Access) -> Access:
     tensor = Tensor(name, access.shape, access.dtype, access.buffer)
-    return VirtualRegister(tensor) if is_register(access) else Access.whole(tensor)
+    if is_scalar_register(access):
+        return NkiScalar(tensor) if isinstance(access, NkiScalar) else VirtualRegister(tensor)
+    return Access.whole(tensor)
 
 
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
@@ -101,7 +104,7 @@ def _plain(values: dict[str, Any]) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(plain(item) for item in cast("tuple[Any, ...]", value))
-        if not isinstance(value, Access) or is_register(value):
+        if not isinstance(value, Access) or is_scalar_register(value):
             return value
         shape = (value.partitions, value.free_elements) if value.buffer.on_chip else value.shape
         return Access.whole(Tensor(value.name, shape, dt.float32, value.buffer))
@@ -153,7 +156,9 @@ def _text(cls: type[Inst], values: dict[str, Any]) -> str:
 
 
 def _declared(tile: Access) -> str:
-    if is_register(tile):
+    if isinstance(tile, NkiScalar):
+        return f"{tile.name} = nisa.scalar_load(nl.zeros((1, 1), nl.{tile.dtype}))"
+    if is_scalar_register(tile):
         return f"{tile.name} = nisa.register_alloc(0)"
     return f"{tile.name} = nl.ndarray({tile.shape}, dtype=nl.{tile.dtype}, buffer=nl.{tile.buffer.name})"
 

@@ -18,10 +18,12 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, declared, instructions
 from nki.ir.ordering import connect_requested
 from nki.ir.program import CoreProgram, Program, Signature
+from nki.ir.recorder import K
 from nki.ir.register import VirtualRegister
 from nki.ir.tensor_verifier import check_tensor
 from nki.ir.types import Access, Buffer, Tensor
 from nki.ir.verifier import verify
+from nki.isa.build import compute_scalar
 from nki.target.model import Target
 
 
@@ -178,9 +180,15 @@ class Builder:
         self._names[unique] = 0
         return unique
 
-    def register(self, name: str, where: Where, *, frozen: bool = False) -> VirtualRegister:
-        """A new scalar register."""
-        return VirtualRegister(self.tensor(name, (1, 1), int32, Buffer.register, where=where), frozen)
+    def register(
+        self, name: str, where: Where, *, frozen: bool = False, kind: type[K] = VirtualRegister, dtype: DType = int32
+    ) -> K:
+        """A new scalar register, as an object of class ``kind``."""
+        return kind(self.tensor(name, (1, 1), dtype, Buffer.register, where=where), frozen)
+
+    def compute(self, op: str, dst: Access, left: int | Access, right: int | Access) -> None:
+        """Record ``dst = left op right`` for scalars."""
+        self.emit(compute_scalar(dst, op, left, right))
 
     def emit(self, inst: Inst) -> None:
         """Verify and record ``inst`` at the user's current line."""

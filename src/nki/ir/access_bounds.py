@@ -15,7 +15,7 @@ from nki.base.errors import WindowError
 from nki.ir.effects import Effects
 from nki.ir.indirection.gather_offsets import INDICES
 from nki.ir.instruction import Inst
-from nki.ir.register import is_register
+from nki.ir.register import is_scalar_register
 from nki.ir.types import MOST_DIMENSIONS, Access, Buffer, IndexKind, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP
 
@@ -49,7 +49,7 @@ def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
 def _check_registers(inst: Inst, effects: Effects) -> None:
     """Raise unless exactly those operands are in registers that the instruction takes from there."""
     for f, access in inst.operands():
-        scalar = f.name in effects.scalar_registers and is_register(access)
+        scalar = f.name in effects.scalar_registers and is_scalar_register(access)
         takes = scalar or (effects.implicit is not None and f.name == effects.implicit.name)
         if (access.buffer is Buffer.register) is not takes:
             raise _error(access, f"is in {access.buffer.value}, which {inst.mnemonic} does not take for {f.name}")
@@ -60,9 +60,9 @@ def check_dynamic(access: Access, inst: Inst) -> None:
     dynamic = access.dynamic
     assert dynamic is not None
     source, rows = dynamic.source, dynamic.kind is IndexKind.rows
-    if not source.dtype.is_integer or source.dynamic is not None or source.dtype.itemsize > 4:
+    if not source.dtype.is_integer or source.dynamic is not None or not _reaches(source, access):
         raise _error(source, "is no run-time index: that is one integer, or a column of them")
-    if source.buffer is not Buffer.sbuf and not is_register(source):
+    if source.buffer is not Buffer.sbuf and not is_scalar_register(source):
         raise _error(source, "is a run-time index outside sbuf and the registers")
     if dynamic.kind is IndexKind.elements:
         _check_lists(access)
@@ -73,6 +73,11 @@ def check_dynamic(access: Access, inst: Inst) -> None:
         raise _error(access, f"takes {source.size} run-time indices in steps of {dynamic.step}")
     if rows and not (inst.effects.row_indexed and access.buffer.is_hbm):
         raise _error(access, f"has an index for each row, which {inst.mnemonic} does not follow there")
+
+
+def _reaches(source: Access, access: Access) -> bool:
+    """True if the index is as wide as an address takes it: a scalar of 64 bits in HBM, else 32 bits."""
+    return source.dtype.itemsize <= 4 or (is_scalar_register(source) and access.buffer.is_hbm)
 
 
 def _check_lists(access: Access) -> None:

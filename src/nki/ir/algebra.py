@@ -60,7 +60,10 @@ class Algebra(Protocol[V]):
         ...
 
     def integer(self, op: str, left: V, right: V, dtype: DType) -> V:
-        """A sum, product, extreme or comparison of integers of up to 32 bits by value; ``dtype`` keeps 32 low bits."""
+        """A sum, product, extreme or comparison of integers of up to 32 bits by value; ``dtype`` keeps 32 low bits.
+
+        Sums, differences and products of two int64 keep 64.
+        """
         ...
 
     def act(self, function: str, value: V, parameter: V | None = None) -> V:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import threading
 from typing import Any, Generic, Protocol, TypeVar
 
-from nki.base.dtype import DType
+from nki.base.dtype import DType, int32
 from nki.base.errors import OutsideKernelError
 from nki.base.source import Where, here
 from nki.ir.instruction import Inst
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access
 from nki.target.model import Target
+
+K = TypeVar("K", bound=VirtualRegister)
 
 
 class Recorder(Protocol):
@@ -26,8 +28,14 @@ class Recorder(Protocol):
         """Verify and record ``inst`` at the user's current line."""
         ...
 
-    def register(self, name: str, where: Where, *, frozen: bool = False) -> VirtualRegister:
-        """Allocate a scalar register; ``frozen`` ones are written by their loop only."""
+    def register(
+        self, name: str, where: Where, *, frozen: bool = False, kind: type[K] = VirtualRegister, dtype: DType = int32
+    ) -> K:
+        """Allocate a scalar register as an object of class ``kind``; ``frozen`` ones are written by their loop only."""
+        ...
+
+    def compute(self, op: str, dst: Access, left: int | Access, right: int | Access) -> None:
+        """Record ``dst = left op right`` for scalars; ``op`` is the name of an operator."""
         ...
 
     def state(self, name: str, dtype: DType, lanes: int, words: int = 1, first: int = 0) -> Access:

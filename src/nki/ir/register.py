@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from nki.base.dtype import int32
+from nki.base.dtype import int32, int64
 from nki.base.errors import RegisterUseError
 from nki.ir.types import Access, Buffer, Tensor, access_of
 from nki.ir.value_printer import values
@@ -53,16 +53,21 @@ class VirtualRegister(Access):
     def _refuse(self, sign: str) -> NoReturn:
         raise RegisterUseError(
             f"Python's {sign} on register '{self.name}', whose value exists only when the kernel runs",
-            fix="let the loop count in the steps that you need, or compute in a (1, 1) tile: nisa.register_store, "
-            "nisa.tensor_scalar, nisa.register_load",
+            fix="compute with a scalar, which has +, - and *: nisa.scalar_load(tile), or what nl.fori_loop counts in",
         )
 
 
 def is_register(value: Any) -> bool:
-    """True if an operand is a scalar register (an engine's reduction registers are floats and are none)."""
+    """True if an operand is a scalar register of 32 bits (an engine's reduction registers are floats and are none)."""
     if not isinstance(value, Access) or value.buffer is not Buffer.register:
         return False
     return value.dtype is int32 and value.tensor.shape == (1, 1)
+
+
+def is_scalar_register(value: Any) -> bool:
+    """True if an operand is a scalar register of 32 or 64 bits."""
+    wide = isinstance(value, Access) and value.buffer is Buffer.register and value.dtype is int64
+    return is_register(value) or (wide and value.tensor.shape == (1, 1))
 
 
 def _refusing(sign: str) -> Any:

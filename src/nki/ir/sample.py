@@ -100,10 +100,10 @@ class Draw:
         storage = Tensor("registers", (self.target.partitions, 1), dt.float32, Buffer.register)
         return Access(storage, 0, (partitions, 1), (1, 1), dt.float32)
 
-    def register(self) -> Access:
+    def register(self, dtype: DType = dt.int32) -> Access:
         """A scalar register."""
         self._count += 1
-        return Access.whole(Tensor(f"r{self._count}", (1, 1), dt.int32, Buffer.register))
+        return Access.whole(Tensor(f"r{self._count}", (1, 1), dtype, Buffer.register))
 
     def scalar(self, partitions: int) -> float | Access:
         """A number or a float32 vector operand."""

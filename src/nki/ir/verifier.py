@@ -8,7 +8,7 @@ from typing import Any, cast
 from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError, WriteOverlapError
 from nki.ir.access_overlap import repeats
 from nki.ir.instruction import Field, Inst
-from nki.ir.register import is_register
+from nki.ir.register import is_scalar_register
 from nki.ir.types import Access, is_element_indexed, is_row_indexed
 from nki.target.model import Target
 
@@ -82,11 +82,11 @@ def check_indexed(inst: Inst) -> None:
     The operands that may be element-indexed are a rule of each instruction.
     """
     for f, access in inst.operands():
-        if is_register(access) and f.name not in inst.effects.scalar_registers:
+        if is_scalar_register(access) and f.name not in inst.effects.scalar_registers:
             raise MemoryRegionError(
                 f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
                 "nisa.register_… read",
-                fix="store it to a (1, 1) tile with nisa.register_store",
+                fix="store it to a (1, 1) tile with nisa.register_store, or a scalar with nisa.scalar_store",
             )
         if is_row_indexed(access) and not inst.effects.row_indexed:
             raise DynamicIndexError(

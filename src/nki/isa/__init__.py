@@ -13,6 +13,7 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current as _current
 from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.register import VirtualRegister
+from nki.ir.scalar import NkiScalar
 from nki.isa import api as _api
 from nki.isa import instructions as _instructions
 from nki.isa.tables.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd
@@ -47,7 +48,9 @@ def get_nc_sub_version() -> int:
 # Every file of the folder declares instructions when it is imported.
 for _file in _pkgutil.iter_modules(_instructions.__path__):
     _importlib.import_module(f"{_instructions.__name__}.{_file.name}")
-from nki.isa.instructions.register import register_alloc  # noqa: E402  # it needs no name before the loop above
+# They need no name before the loop above.
+from nki.isa.instructions.register import register_alloc  # noqa: E402
+from nki.isa.instructions.scalar import scalar_load  # noqa: E402
 
 # A function takes the place of the module of its name in this namespace, as users expect of nisa.activation.
 _FUNCTIONS = {_name: _api.function(_cls) for _name, _cls in _REGISTRY.items() if _cls.public}
@@ -55,6 +58,7 @@ globals().update(_FUNCTIONS)
 
 __all__ = [
     "NkiInstruction",
+    "NkiScalar",
     "NkiValidationError",
     "VirtualRegister",
     "dge_mode",
@@ -67,6 +71,7 @@ __all__ = [
     "oob_mode",
     "reduce_cmd",
     "register_alloc",
+    "scalar_load",
     *_ENGINES,
     *_FUNCTIONS,
 ]  # pyright: ignore[reportUnsupportedDunderAll]  # editors read the stub beside this file

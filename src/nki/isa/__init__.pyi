@@ -7,6 +7,7 @@ from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
+from nki.ir.scalar import NkiScalar as NkiScalar
 from nki.ir.types import Access as _Access
 from nki.ir.types import TensorHandle as _TensorHandle
 from nki.isa.tables.enums import dge_mode as dge_mode
@@ -43,6 +44,13 @@ def register_alloc(x: int | _VirtualRegister | _Tile | None = None) -> _VirtualR
     """A new register: empty (None), holding the whole number ``x``, or a copy of a register or of one element.
 
     A register is 32 bits wide. Raises :class:`ArgumentError` for another ``x``.
+    """
+
+def scalar_load(src: _Tile) -> NkiScalar:
+    """The element of ``src`` as a scalar: a whole number that exists when the kernel runs.
+
+    ``src``: one element of int32 or int64, in SBUF or HBM. The scalar has its dtype, and so has what is computed from
+    it. Raises :class:`DTypeError` for other dtypes, :class:`ShapeError` and :class:`MemoryRegionError`.
     """
 
 def activate2(
@@ -540,6 +548,15 @@ def rand_get_state(
     ``dst`` is a uint32 tile as ``nisa.rand_set_state`` takes it; for the Vector engine (gen4) it may be in PSUM.
     """
 
+def scalar_store(
+    dst: _Tile,
+    value: _Tile,
+) -> NkiInstruction:
+    """``dst = value``: a scalar to one element of a tensor in SBUF or HBM, of the scalar's dtype.
+
+    ``value`` is a scalar; a number is written with ``nisa.memset``, a register with ``nisa.register_store``.
+    """
+
 def select_reduce(
     dst: _Tile,
     predicate: _Tile,
@@ -818,6 +835,7 @@ def topk(
 
 __all__ = [
     "NkiInstruction",
+    "NkiScalar",
     "NkiValidationError",
     "VirtualRegister",
     "activate2",
@@ -866,6 +884,8 @@ __all__ = [
     "register_store",
     "rng",
     "scalar_engine",
+    "scalar_load",
+    "scalar_store",
     "scalar_tensor_tensor",
     "select_reduce",
     "sendrecv",

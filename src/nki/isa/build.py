@@ -9,7 +9,9 @@ from nki.isa.instructions.device_print import DevicePrint
 from nki.isa.instructions.dma_copy import DmaCopy
 from nki.isa.instructions.psum_zero import PsumZero
 from nki.isa.instructions.register import RegisterMove
+from nki.isa.instructions.scalar import ScalarArithmetic
 from nki.isa.instructions.tensor_copy import TensorCopy
+from nki.isa.tables.operators import OPS
 
 
 def copy_tile(dst: Access, src: Access) -> Inst:
@@ -35,6 +37,11 @@ def zero_psum(dst: Access) -> Inst:
 def move_register(dst: Access, src: Access) -> Inst:
     """``dst = src`` for scalar registers."""
     return RegisterMove(dst, src)
+
+
+def compute_scalar(dst: Access, op: str, left: int | Access, right: int | Access) -> Inst:
+    """``dst = left op right`` for scalars and whole numbers."""
+    return ScalarArithmetic(dst, OPS[op], left, right)
 
 
 def device_print(prefix: str, src: Access) -> Inst:

@@ -16,6 +16,7 @@ from nki.ir.instruction import REGISTRY, Field, Inst
 from nki.ir.types import Access
 from nki.isa.api import visible
 from nki.isa.instructions.register import register_alloc
+from nki.isa.instructions.scalar import scalar_load
 from nki.isa.tables import enums
 from nki.isa.tables.operators import Op
 
@@ -28,6 +29,7 @@ from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
+from nki.ir.scalar import NkiScalar as NkiScalar
 from nki.ir.types import Access as _Access
 from nki.ir.types import TensorHandle as _TensorHandle
 '''
@@ -49,6 +51,7 @@ def stub() -> str:
     version += f"\ndef get_nc_sub_version() -> int:\n    {_docstring(nki.isa.get_nc_sub_version)}\n"
     alloc = "x: int | _VirtualRegister | _Tile | None = None"
     registers = f"def register_alloc({alloc}) -> _VirtualRegister:\n    {_docstring(register_alloc)}\n"
+    registers += f"\ndef scalar_load(src: _Tile) -> NkiScalar:\n    {_docstring(scalar_load)}\n"
     operator = "from nki.isa.tables.operators import Op as _Op"
     parts = ["\n".join(p) for p in (imports, [operator, ""], [*aliases, ""], [*constants, ""])]
     return _HEAD + "\n".join([*parts, version, registers, *functions, f"__all__ = [\n{names}]\n"])

@@ -25,10 +25,12 @@ from nki.base.dtype import (
     int8,
     int16,
     int32,
+    int64,
     tfloat32,
     uint8,
     uint16,
     uint32,
+    uint64,
 )
 from nki.base.errors import ArgumentError as _ArgumentError
 from nki.base.errors import MemoryRegionError as _BufferError
@@ -337,6 +339,7 @@ __all__ = [
     "int8",
     "int16",
     "int32",
+    "int64",
     "is_hbm",
     "is_on_chip",
     "is_psum",
@@ -379,6 +382,7 @@ __all__ = [
     "uint8",
     "uint16",
     "uint32",
+    "uint64",
     "var",
     "where",
     "while_loop",

@@ -19,7 +19,7 @@ from nki.base.errors import (
 )
 from nki.frontend.builder import current
 from nki.ir.indirection.gather_offsets import INDICES
-from nki.ir.register import is_register
+from nki.ir.register import is_scalar_register
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, access_of, is_element_indexed, is_row_indexed
 from nki.target.memory_spaces import OFFSET_GROUP, TENSOR_OFFSET_GROUP
 
@@ -51,7 +51,12 @@ def _check_source(t: Access, dim: int, source: Access) -> None:
             f"index '{source.name}' {into} is {source.dtype}: an index is an integer",
             fix="copy it into an int32 tile with nisa.tensor_copy, which rounds, and index with that",
         )
-    if source.buffer is not Buffer.sbuf and not is_register(source):
+    if source.dtype.itemsize > 4 and not (is_scalar_register(source) and t.buffer.is_hbm):
+        raise DynamicIndexError(
+            f"index '{source.name}' {into} in {t.buffer.value} is {source.dtype}: only scalars in HBM have 64 bits",
+            fix="load the index from a tensor of nl.int32",
+        )
+    if source.buffer is not Buffer.sbuf and not is_scalar_register(source):
         how = "nisa.dma_copy" if source.buffer.is_hbm else "nisa.tensor_copy"
         raise IndexRangeError(
             f"index '{source.name}' {into} is in {source.buffer.value}: indices are read from SBUF or from registers",
@@ -99,7 +104,7 @@ def column_index(t: Access, dim: int, column: Any, what: str, *, columns: bool =
             f"{what}: an index per row on dimension {dim} of '{t.name}' {t.shape}; only dimension 0 takes one",
             fix="use dimension 0 of a reshape, or of a permuted view, that brings the indexed dimension first",
         )
-    if is_register(column) or not (column.free_elements == 1 or (columns and column.ndim == 2)):
+    if is_scalar_register(column) or not (column.free_elements == 1 or (columns and column.ndim == 2)):
         raise IndexRangeError(
             f"{what}: indices '{column.name}' {column.shape} are not one element per partition",
             fix="pass a column of (rows, 1), such as indices[:, 0:1]",

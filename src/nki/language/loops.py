@@ -18,11 +18,12 @@ from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
 from nki.ir.recorder import is_recording
-from nki.ir.register import VirtualRegister
+from nki.ir.register import VirtualRegister, is_register
+from nki.ir.scalar import NkiScalar
 from nki.isa.build import move_register
 from nki.language.tensor import NkiTensor
 
-Bound = int | VirtualRegister
+Bound = int | VirtualRegister | NkiScalar
 
 
 class AffineRange(Sequence[int]):
@@ -92,18 +93,21 @@ class DynamicRange:
         return one_round(builder, For(register, self.start, self.stop, self.step, where=self.where), register)
 
 
-def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[VirtualRegister], None], step: int = 1) -> None:
+def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[NkiScalar], None], step: int = 1) -> None:
     """Run ``body_fun(i)`` on the device for ``i`` from ``lower`` to ``upper`` (exclusive) in steps of ``step``.
 
-    Bounds are integers or registers, read once when the loop begins; ``step`` is an integer of at least 1. The body is
-    compiled once; ``i`` is a register for it to read, in ``t[i]`` or ``t.ap(..., scalar_offset=i)``. It returns nothing
-    and hands results on in tensors made before the loop. Raises :class:`DynamicLoopError` otherwise.
+    Bounds are integers, int32 scalars or registers, read once when the loop begins; ``step`` is an integer of at least
+    1. The body is compiled once; ``i`` is a scalar (with a register as a bound: a register) for it to compute with and
+    to read, in ``t[i + 1]`` or ``t.ap(..., scalar_offset=i)``. It returns nothing and hands results on in tensors made
+    before the loop. Raises :class:`DynamicLoopError` otherwise.
     """
     where = here()
     builder = current("nl.fori_loop")
     _check_free(builder, "nl.fori_loop")
     low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
-    register = builder.register(_parameter(body_fun), where, frozen=True)
+    registers = any(isinstance(b, VirtualRegister) and not isinstance(b, NkiScalar) for b in (low, high))
+    kind = VirtualRegister if registers else NkiScalar
+    register = builder.register(_parameter(body_fun), where, frozen=True, kind=kind)
     builder.open(For(register, low, high, pace, where=where))
     result = invoke(body_fun, register)
     if result is not None and not isinstance(result, NkiInstruction):  # which a lambda of one instruction returns
@@ -145,13 +149,18 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
 
 def _bound(name: str, value: Any) -> Bound:
     if isinstance(value, VirtualRegister):
+        if not is_register(value):
+            raise DynamicLoopError(
+                f"a run-time loop has {name}={_shown(value)} of {value.dtype}: a bound has 32 bits",
+                fix="load it from a tensor of nl.int32; an int64 scalar can be computed in the body",
+            )
         return value
     try:
         number = operator.index(value)
     except TypeError:
         raise DynamicLoopError(
-            f"a run-time loop has {name}={_shown(value)}: bounds are integers or registers",
-            fix="load the element of a tensor into a register with nisa.register_load",
+            f"a run-time loop has {name}={_shown(value)}: bounds are integers, scalars or registers",
+            fix="load the element of a tensor as a scalar: nisa.scalar_load(tile)",
         ) from None
     if number not in BOUNDS:
         raise DynamicLoopError(
@@ -176,6 +185,8 @@ def _step(value: Any) -> int:
 
 
 def _shown(value: Any) -> str:
+    if isinstance(value, NkiScalar):
+        return f"scalar '{value.name}'"
     if isinstance(value, VirtualRegister):
         return f"register '{value.name}'"
     if isinstance(value, NkiTensor):

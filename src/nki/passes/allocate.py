@@ -20,7 +20,7 @@ from nki.base.errors import NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
-from nki.ir.register import is_register
+from nki.ir.register import is_scalar_register
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
@@ -197,7 +197,7 @@ def _start_partitions(core: CoreProgram, free: Sequence[LiveRange], target: Targ
 
 
 def _has_state(inst: Inst) -> bool:
-    return any(a.buffer is Buffer.register and not is_register(a) for a in inst.accesses())
+    return any(a.buffer is Buffer.register and not is_scalar_register(a) for a in inst.accesses())
 
 
 def _is_legal_at(

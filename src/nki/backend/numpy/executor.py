@@ -158,7 +158,7 @@ class Reference:
         assert access.dynamic is not None
         source = access.dynamic.source
         value = int(self.memory.window(source).item())
-        return value % (1 << 32)
+        return value % (1 << max(32, 8 * source.dtype.itemsize))
 
     def followed(self, access: Access) -> Access | None:
         """``access`` at its run-time index; None if that is outside its tensor."""
@@ -225,7 +225,8 @@ class Reference:
         x, y = left.array.astype(np.int64), right.array.astype(np.int64)
         with np.errstate(over="ignore"):
             result = alu.BINARY[op](x, y)  # of a product beyond 64 bits the low ones are right too
-        return Value(result.astype(np.int64).astype(np.uint32).view(dtype.dtype), dtype)
+        whole = result.astype(np.int64)
+        return Value(whole if dtype is dt.int64 else whole.astype(np.uint32).view(dtype.dtype), dtype)
 
     def act(self, function: str, value: Value, parameter: Value | None = None) -> Value:
         x = to_float32(value.array, value.dtype)

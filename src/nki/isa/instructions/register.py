@@ -17,6 +17,7 @@ from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
+from nki.ir.scalar import NkiScalar
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile, access_of
 from nki.isa.deprecated import renamed
 from nki.isa.rules.operands import rule
@@ -43,14 +44,25 @@ def _not_frozen(i: Any, t: Target) -> bool:
     return not (isinstance(i.dst, VirtualRegister) and i.dst.frozen)
 
 
-_WRITABLE = rule(
-    "RG02",
-    "register '{i.dst.name}' counts the rounds of a loop, which alone writes it",
-    _not_frozen,
-    "NKI language guide, dynamic control flow; migration guide to NKI 0.6",
-    error=FrozenRegisterError,
-    fix="copy it to a register of your own with nisa.register_move",
-    by_value=True,
+_WRITABLE = (
+    rule(
+        "RG02",
+        "register '{i.dst.name}' counts the rounds of a loop, which alone writes it",
+        _not_frozen,
+        "NKI language guide, dynamic control flow; migration guide to NKI 0.6",
+        error=FrozenRegisterError,
+        fix="copy it to a register of your own with nisa.register_move",
+        by_value=True,
+    ),
+    rule(
+        "RG08",
+        "dst is scalar '{i.dst.name}', which never changes",
+        lambda i, t: not isinstance(i.dst, NkiScalar),
+        "NKI reference, nki.isa.NkiScalar",
+        error=FrozenRegisterError,
+        fix="write to a register of nisa.register_alloc, or compute a new scalar",
+        by_value=True,
+    ),
 )
 
 
@@ -96,7 +108,7 @@ class RegisterMove(Inst):
 
     rules = (
         _is_register("dst"),
-        _WRITABLE,
+        *_WRITABLE,
         rule(
             "RG06",
             "src is {o[src]}, neither a register nor a whole number",
@@ -142,7 +154,7 @@ class RegisterLoad(Inst):
     dst: Out[Tile]
     src: In[Tile]
 
-    rules = (_is_register("dst"), _WRITABLE, *_one_element("src"))
+    rules = (_is_register("dst"), *_WRITABLE, *_one_element("src"))
 
     def semantics(self, m: Algebra[Any]) -> None:
         if self.src.dtype is dt.float32:

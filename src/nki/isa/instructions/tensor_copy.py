@@ -107,7 +107,7 @@ class Memset(Inst):
     name: str | None = None
 
     rules = (
-        *tiles("dst", any_dtype=True),
+        *tiles("dst", any_width=True),
         *engines(_E.vector, _E.gpsimd),
         rule(
             "MS01",

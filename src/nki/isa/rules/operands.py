@@ -27,11 +27,12 @@ def _tile(i: Inst, name: str) -> Access | None:
     return value if isinstance(value, Access) else None
 
 
-def tiles(*names: str, any_dtype: bool = False) -> tuple[Rule, ...]:
+def tiles(*names: str, any_dtype: bool = False, any_width: bool = False) -> tuple[Rule, ...]:
     """Each named operand is on chip, has partitions that the machine has, starts where an engine can start, and has a
-    dtype that computes, unless the instruction takes ``any_dtype``.
+    dtype that computes, unless the instruction takes ``any_dtype`` of up to 32 bits, or of ``any_width``.
     """
-    return tuple(r for name in names for r in _tile_rules(name) if r.code != "TL05" or not any_dtype)
+    rules = [_tile_rules(name, any_dtype) for name in names]
+    return tuple(r for those in rules for r in those if r.code != "TL05" or not any_width)
 
 
 _ARCH = "Trainium/Inferentia2 architecture guide, SBUF and PSUM access"
@@ -48,7 +49,7 @@ def _about(name: str, ok: Callable[[Access, Target], bool]) -> Callable[[Any, Ta
 
 
 @cache
-def _tile_rules(name: str) -> tuple[Rule, ...]:
+def _tile_rules(name: str, any_dtype: bool) -> tuple[Rule, ...]:
     i = "{i." + name
     return (
         Rule(
@@ -88,7 +89,7 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
         Rule(
             "TL05",
             f"{name} '{i}.name}}' is {i}.dtype}}, which no compute instruction takes",
-            _about(name, lambda tile, t: tile.dtype.computes),
+            _about(name, lambda tile, t: tile.dtype.computes or (any_dtype and tile.dtype.itemsize <= 4)),
             "NKI reference, Supported Data Types",
             DTypeError,
             "use a plain float or integer dtype",
@@ -97,21 +98,31 @@ def _tile_rules(name: str) -> tuple[Rule, ...]:
 
 
 def converts(code: str, source: str) -> Rule:
-    """Packed elements are copied as they are; all other dtypes are converted into each other."""
+    """Packed elements and integers of 64 bits are copied as they are; other dtypes are converted into each other."""
     return Rule(
         code,
         "cannot convert {i.src.dtype} to {i.dst.dtype}",
-        lambda i, t: i.dst.dtype is i.src.dtype or not (i.dst.dtype.is_packed or i.src.dtype.is_packed),
+        lambda i, t: i.dst.dtype is i.src.dtype or (_converts(i.dst.dtype) and _converts(i.src.dtype)),
         source,
         DTypeError,
         "copy between tensors of one dtype",
     )
 
 
+def _converts(dtype: DType) -> bool:
+    return not dtype.is_packed and dtype.itemsize <= 4
+
+
+_LARGEST = 1 << 53
+"""Up to here a float64, the form of a number in native code, holds every whole number."""
+
+
 def holds(dtype: DType, value: float) -> bool:
     """True if a tile of ``dtype`` can be filled with ``value``: an integer is whole and in range."""
     if not dtype.is_integer:
         return True
+    if dtype.itemsize == 8:
+        return value == value and (0 if dtype.kind == "u" else -_LARGEST) <= value <= _LARGEST and value == int(value)
     low = -dtype.largest - 1 if dtype.kind == "i" else 0
     return value == value and low <= value <= dtype.largest and value == int(value)
 

@@ -129,7 +129,10 @@ def emit_bits(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value | None) -> ir.V
 
 
 def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, signed: tuple[bool, bool]) -> ir.Value:
-    """Arithmetic and comparisons of up to 32-bit integers by value, for which 64 bits suffice; the low 32 bits."""
+    """Arithmetic and comparisons of up to 32-bit integers by value, for which 64 bits suffice; the low 32 bits.
+
+    Sums, differences and products of 64-bit integers have 64.
+    """
     x, y = (_word(b, v, s) for v, s in zip((x, y), signed, strict=True))
     if op in ("add", "subtract", "multiply"):  # whose low bits depend on low bits only
         return {"add": b.add, "subtract": b.sub, "multiply": b.mul}[op](x, y)
@@ -142,8 +145,8 @@ def emit_integer(b: ir.IRBuilder, op: str, x: ir.Value, y: ir.Value, signed: tup
 
 
 def _word(b: ir.IRBuilder, x: ir.Value, signed: bool) -> ir.Value:
-    kind = like(x, ir.IntType(32))
-    return x if x.type == kind else (b.sext if signed else b.zext)(x, kind)
+    kind, wide = like(x, ir.IntType(32)), like(x, ir.IntType(64))
+    return x if x.type in (kind, wide) else (b.sext if signed else b.zext)(x, kind)
 
 
 def _size(b: ir.IRBuilder, x: ir.Value) -> ir.Value:

@@ -144,9 +144,12 @@ class FunctionBuilder:
         word = b.load(at, typ=ir.IntType(8 * source.dtype.itemsize), align=source.dtype.itemsize)
         if source.dtype.itemsize < 4:
             word = b.sext(word, I32) if source.dtype.kind == "i" else b.zext(word, I32)
-        index = b.zext(word, I64)
+        index = b.zext(word, I64) if source.dtype.itemsize < 8 else word
         fits, outside = b.append_basic_block("fits"), b.append_basic_block("outside")
-        b.cbranch(b.icmp_signed("<=", index, self.argument(argument + 2)), fits, outside)
+        small = b.icmp_signed("<=", index, self.argument(argument + 2))
+        if source.dtype.itemsize == 8:
+            small = b.and_(small, b.icmp_signed(">=", index, ir.Constant(I64, 0)))
+        b.cbranch(small, fits, outside)
         b.position_at_end(outside)
         if self.arguments.skips:
             b.branch(following)
