@@ -35,6 +35,13 @@ for rows in range(11):
     for run in (add_up, nki.simulate(add_up)):
         np.testing.assert_array_equal(run(x, np.array([[rows]], np.int32)), x[:rows].sum(axis=0, keepdims=True))
 """,
+    "every_second": """
+x = np.arange(40, dtype=np.float32).reshape(10, 4)
+for run in (every_second, nki.simulate(every_second)):
+    out, doubled = run(x, np.array([[4]], np.int32))
+    np.testing.assert_array_equal(out, np.concatenate([x[:8:2], np.zeros((6, 4))]))
+    assert doubled.item() == 8
+""",
     "scale_in_place": """
 for run in (scale_in_place, nki.simulate(scale_in_place)):
     x = np.arange(40, dtype=np.float32).reshape(10, 4)

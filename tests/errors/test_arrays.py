@@ -17,6 +17,7 @@ import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import (
     ByteOrderError,
+    DTypeError,
     EmptyTensorError,
     KernelArgumentError,
     NkiError,
@@ -113,7 +114,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[NkiError]]] = {
     "big-endian": (lambda: numbers(6, 9, dtype=">f4"), ByteOrderError),
     "big-endian-int": (lambda: numbers(6, 9, dtype=">i2"), ByteOrderError),
     "float64": (lambda: numbers(6, 9, dtype=np.float64), UnknownDTypeError),
-    "int64": (lambda: numbers(6, 9, dtype=np.int64), UnknownDTypeError),
+    "int64": (lambda: numbers(6, 9, dtype=np.int64), DTypeError),
     "longdouble": (lambda: numbers(6, 9, dtype=np.longdouble), UnknownDTypeError),
     "complex": (lambda: numbers(6, 9, dtype=np.complex64), UnknownDTypeError),
     "datetime": (lambda: numbers(6, 9, dtype="M8[s]"), UnknownDTypeError),
@@ -127,7 +128,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[NkiError]]] = {
     "torch-complex": (lambda: torch.zeros(6, 9, dtype=torch.complex64), UnknownDTypeError),
     "torch-conjugate": (lambda: torch.zeros(6, 9, dtype=torch.complex64).conj(), UnknownDTypeError),
     "torch-float64": (lambda: torch.zeros(6, 9, dtype=torch.float64), UnknownDTypeError),
-    "torch-int64": (lambda: torch.arange(54).reshape(6, 9), UnknownDTypeError),
+    "torch-int64": (lambda: torch.arange(54).reshape(6, 9), DTypeError),
     "torch-sparse": (lambda: torch.eye(6).to_sparse(), TensorLayoutError),
     "torch-quantized": (lambda: torch.quantize_per_tensor(torch.ones(6, 9), 0.1, 0, torch.qint8), UnknownDTypeError),
     "torch-rank-0": (lambda: torch.tensor(1.0), ScalarTensorError),

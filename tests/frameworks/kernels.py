@@ -43,6 +43,11 @@ def scale_in_place(a, scale=2.0):
 
 
 @nki.jit
+def moved(a):
+    return _store(_load(a))
+
+
+@nki.jit
 def sum_and_scaled(a, b, scale=2.0, mode="plain"):
     """Two results: a + b, and the first row of a times ``scale``."""
     total = nl.ndarray(a.shape, dtype=a.dtype, buffer=nl.sbuf)

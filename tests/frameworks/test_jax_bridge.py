@@ -30,7 +30,7 @@ from nki.base.errors import (
 )
 from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
 
-from .kernels import add, less, sum_and_scaled, to_e4m3
+from .kernels import add, less, moved, sum_and_scaled, to_e4m3
 
 A = jnp.arange(24, dtype=jnp.float32).reshape(4, 6)
 B = A[::-1] * 3 + 1
@@ -111,12 +111,18 @@ def test_tensors_that_no_kernel_takes_are_refused_by_name(tensor, error, message
         add(tensor, A)
 
 
-def test_sixty_four_bits_are_refused():
+def test_floats_of_sixty_four_bits_are_refused():
     with jax.enable_x64(True):
-        for dtype in ("float64", "int64"):
-            a = jnp.zeros((2, 2), dtype)
-            with pytest.raises(UnknownDTypeError, match=dtype):
-                jax.jit(add)(a, a)
+        a = jnp.zeros((2, 2), "float64")
+        with pytest.raises(UnknownDTypeError, match="float64"):
+            jax.jit(add)(a, a)
+
+
+def test_whole_numbers_of_sixty_four_bits_are_moved():
+    with jax.enable_x64(True):
+        a = jnp.arange(6).reshape(2, 3) + 2**40
+        assert a.dtype == jnp.int64
+        assert (jax.jit(moved)(a) == a).all() and (moved(a) == a).all()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float8_e4m3fn"])

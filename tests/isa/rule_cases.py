@@ -291,7 +291,7 @@ OWN = [
     Case("register_store", "RG03", {"dst": ints(2, 1)}),
     Case("register_store", "RG04", {"dst": psum(1, 1, dtype="int32")}, {"dst": tile(1, 1, buffer="hbm")}),
     Case("scalar_arithmetic", "NS01", {"dst": Register()}),
-    Case("scalar_arithmetic", "NS05", {"op": nl.divide}, {"op": nl.subtract}, says="op is divide"),
+    Case("scalar_arithmetic", "NS05", {"op": nl.divide}, {"op": nl.subtract}, says="op is"),
     Case("scalar_arithmetic", "NS06", {"right": Scalar("int64")}, {"right": Scalar()}),
     Case("scalar_arithmetic", "NS07", {"right": WORD}, {"right": WORD - 1}, says="2147483648"),
     Case("scalar_load", "NS01", {"dst": Register()}),

@@ -7,7 +7,7 @@ from typing import Any
 
 from nki.base import dtype as dt
 from nki.ir.register import VirtualRegister
-from nki.ir.scalar import NkiScalar
+from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor, row_major
 
 

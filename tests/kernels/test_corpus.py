@@ -11,10 +11,10 @@ from nki.compiler.executable import Executable
 from nki.ir.text import artifact, parser, printer
 from nki.target import ENVIRONMENT
 
-from . import indirect, language, linear, matmuls, microscaling, rows, shapes, tiles, types, vector
+from . import indirect, language, linear, matmuls, microscaling, rows, scalars, shapes, tiles, types, vector
 from .case import CASES
 
-MODULES = (indirect, language, linear, matmuls, microscaling, rows, shapes, tiles, types, vector)
+MODULES = (indirect, language, linear, matmuls, microscaling, rows, scalars, shapes, tiles, types, vector)
 RUNS = [(name, target) for name, case in CASES.items() for target in case.targets]
 
 

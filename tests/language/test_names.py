@@ -48,7 +48,7 @@ NO_FUNCTION = {"average", "bypass", "prelu"}
 
 
 SINCE_0_7 = [
-    "NkiBlockGrid", "NkiGrid", "NkiTileGrid", "alloc_blocks", "alloc_tiles", "blocks", "tiles",
+    "NkiBlockGrid", "NkiGrid", "NkiTileGrid", "alloc_blocks", "alloc_tiles", "blocks", "int64", "tiles", "uint64",
 ]  # fmt: skip
 """Names that NKI 0.7 added."""
 

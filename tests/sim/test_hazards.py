@@ -294,6 +294,7 @@ PIECEMEAL = {
     "configured",
     "constants_of_every_kind",
     "functions_are_values",
+    "halves_exchanged",
     "positions",
     "prefix_sums",
     "random_bits",
@@ -301,6 +302,8 @@ PIECEMEAL = {
     "reshaped_and_strided",
     "rmsnorm",
     "softmax_on_one_engine",
+    "sum_of_pages_by_int32",
+    "sum_of_pages_by_int64",
     "top_k",
 }
 

@@ -31,6 +31,7 @@ _ASKED = 8
 """Samples that are tried with other dtypes and buffers, and executed."""
 _GROUPS = {
     "every dtype": ALL,
+    "every dtype of up to 32 bits": tuple(d for d in ALL if d.itemsize <= 4),
     "every dtype that computes": COMPUTING,
     "floats and integers": (*FLOATS, *INTEGERS),
     "floats": FLOATS,

@@ -19,7 +19,7 @@ from nki.ir.instruction import NOWHERE, Field, Inst
 from nki.ir.recorder import recording
 from nki.ir.register import VirtualRegister, is_scalar_register
 from nki.ir.sample import Draw
-from nki.ir.scalar import NkiScalar
+from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Tensor
 from nki.isa.api import visible
 from nki.isa.tables.operators import Op

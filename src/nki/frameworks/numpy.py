@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from nki.jit import Kernel
 
 # What to convert to, for the types that NumPy makes by default and NKI does not have.
-_NARROWER: Final = {"f": "float32", "c": "float32", "i": "int32", "u": "uint32"}
+_NARROWER: Final = {"f": "float32", "c": "float32"}
 
 
 class NumPyTensors(TensorMap):

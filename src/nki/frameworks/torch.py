@@ -50,9 +50,11 @@ _TO_NKI: Final[dict[torch.dtype, DType]] = {
     torch.int8: dtypes.int8,
     torch.int16: dtypes.int16,
     torch.int32: dtypes.int32,
+    torch.int64: dtypes.int64,
     torch.uint8: dtypes.uint8,
     torch.uint16: dtypes.uint16,
     torch.uint32: dtypes.uint32,
+    torch.uint64: dtypes.uint64,
     torch.float32: dtypes.float32,
     torch.float16: dtypes.float16,
     torch.bfloat16: dtypes.bfloat16,
@@ -67,7 +69,7 @@ _TO_TORCH: Final[dict[DType, torch.dtype]] = {nki: theirs for theirs, nki in _TO
     dtypes.float8_e5m2_x4: torch.uint32,
     dtypes.float4_e2m1fn_x4: torch.uint16,
 }
-_NARROWER: Final = {torch.float64: "float32", torch.int64: "int32", torch.uint64: "uint32"}
+_NARROWER: Final = {torch.float64: "float32"}
 _PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
 
 

@@ -13,6 +13,7 @@ from nki.frontend.builder import Builder, current
 from nki.frontend.code_objects import origin
 from nki.ir.loop import Loop, While
 from nki.ir.register import VirtualRegister
+from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, access_of
 
 
@@ -20,7 +21,7 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
     """The rounds of ``while condition():``. One, if the condition is a register: the device repeats it."""
     while True:
         value = condition()
-        if isinstance(value, VirtualRegister):
+        if _repeats(value):
             where = here()
             if where.span is not None:
                 text = "`while register:` is deprecated since NKI 0.6: use nl.while_loop(register, body)"
@@ -36,6 +37,11 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
         if not value:
             return
         yield
+
+
+def _repeats(value: Any) -> bool:
+    """True for a register; a scalar never changes."""
+    return isinstance(value, VirtualRegister) and not isinstance(value, NkiScalar)
 
 
 def while_hook(_: object) -> Callable[[Callable[[], Any]], Iterator[None]]:

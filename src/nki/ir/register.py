@@ -51,9 +51,13 @@ class VirtualRegister(Access):
         )
 
     def _refuse(self, sign: str) -> NoReturn:
+        if sign in ("+", "-", "*"):
+            fix = "compute with a scalar: nisa.scalar_load(tile) makes one, nl.fori_loop(0, 8, body) counts in one"
+        else:
+            fix = "let the loop count in the steps that you need, or compute in a (1, 1) tile: nisa.register_store, "
+            fix += "nisa.tensor_scalar, nisa.register_load"
         raise RegisterUseError(
-            f"Python's {sign} on register '{self.name}', whose value exists only when the kernel runs",
-            fix="compute with a scalar, which has +, - and *: nisa.scalar_load(tile), or what nl.fori_loop counts in",
+            f"Python's {sign} on register '{self.name}', whose value exists only when the kernel runs", fix=fix
         )
 
 

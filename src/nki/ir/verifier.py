@@ -9,6 +9,7 @@ from nki.base.errors import ArgumentError, DynamicIndexError, MemoryRegionError,
 from nki.ir.access_overlap import repeats
 from nki.ir.instruction import Field, Inst
 from nki.ir.register import is_scalar_register
+from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, is_element_indexed, is_row_indexed
 from nki.target.model import Target
 
@@ -83,10 +84,11 @@ def check_indexed(inst: Inst) -> None:
     """
     for f, access in inst.operands():
         if is_scalar_register(access) and f.name not in inst.effects.scalar_registers:
+            kind = "scalar" if isinstance(access, NkiScalar) else "register"
             raise MemoryRegionError(
-                f"{inst.mnemonic}: {f.name} is register '{access.name}', which only loops, indices and "
-                "nisa.register_… read",
-                fix="store it to a (1, 1) tile with nisa.register_store, or a scalar with nisa.scalar_store",
+                f"{inst.mnemonic}: {f.name} is {kind} '{access.name}', which only loops, indices and "
+                f"nisa.{kind}_… read",
+                fix=f"store it to a (1, 1) tile with nisa.{kind}_store",
             )
         if is_row_indexed(access) and not inst.effects.row_indexed:
             raise DynamicIndexError(

@@ -13,7 +13,7 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current as _current
 from nki.ir.recorder import is_recording as _is_recording
 from nki.ir.register import VirtualRegister
-from nki.ir.scalar import NkiScalar
+from nki.ir.scalars import NkiScalar
 from nki.isa import api as _api
 from nki.isa import instructions as _instructions
 from nki.isa.tables.enums import dge_mode, dma_engine, engine, matmul_perf_mode, nc_version, oob_mode, reduce_cmd

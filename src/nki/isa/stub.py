@@ -29,7 +29,7 @@ from nki.base.errors import NkiError as NkiValidationError
 from nki.ir.instruction_handle import NkiInstruction as NkiInstruction
 from nki.ir.register import VirtualRegister as VirtualRegister
 from nki.ir.register import VirtualRegister as _VirtualRegister
-from nki.ir.scalar import NkiScalar as NkiScalar
+from nki.ir.scalars import NkiScalar as NkiScalar
 from nki.ir.types import Access as _Access
 from nki.ir.types import TensorHandle as _TensorHandle
 '''

@@ -19,7 +19,7 @@ from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
 from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister, is_register
-from nki.ir.scalar import NkiScalar
+from nki.ir.scalars import NkiScalar
 from nki.isa.build import move_register
 from nki.language.tensor import NkiTensor
 

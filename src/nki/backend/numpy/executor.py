@@ -154,17 +154,17 @@ class Reference:
         return gathered(self.memory, access, self.offsets(inst, access))
 
     def index(self, access: Access) -> int:
-        """The run-time index of ``access``, unsigned as on hardware."""
+        """The run-time index of ``access``: up to 32 bits unsigned, as on hardware; one of 64 bits with its sign."""
         assert access.dynamic is not None
         source = access.dynamic.source
         value = int(self.memory.window(source).item())
-        return value % (1 << max(32, 8 * source.dtype.itemsize))
+        return value if source.dtype.itemsize == 8 else value % (1 << 32)
 
     def followed(self, access: Access) -> Access | None:
         """``access`` at its run-time index; None if that is outside its tensor."""
         assert access.dynamic is not None
         index = self.index(access)
-        if index > largest_index(access):
+        if not 0 <= index <= largest_index(access):
             return None
         offset = access.offset + index * access.dynamic.step
         return Access(access.tensor, offset, access.shape, access.strides, access.dtype)

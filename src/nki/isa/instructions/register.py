@@ -17,7 +17,7 @@ from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
-from nki.ir.scalar import NkiScalar
+from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile, access_of
 from nki.isa.deprecated import renamed
 from nki.isa.rules.operands import rule

@@ -6,6 +6,7 @@ from typing import Any
 
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
+from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError, MemoryRegionError, ShapeError
 from nki.base.source import here
 from nki.cost import engines as cost
@@ -16,7 +17,7 @@ from nki.ir.instruction import Inst, Rule, instruction
 from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_scalar_register
 from nki.ir.sample import Draw
-from nki.ir.scalar import EXACT, WIDTHS, NkiScalar
+from nki.ir.scalars import EXACT, WIDTHS, NkiScalar
 from nki.ir.types import Access, Buffer, In, Index, Out, Tile, access_of
 from nki.isa.rules.operands import rule
 from nki.isa.tables import enums
@@ -74,6 +75,10 @@ def _one_element(name: str, scalar: str) -> tuple[Rule, ...]:
     )
 
 
+def _drawn(draw: Draw, dtype: DType) -> NkiScalar:
+    return NkiScalar(draw.register(dtype).tensor)
+
+
 @instruction(engines=(enums.engine.sync,), public=False, effects=Effects(scalar_registers=("dst",)))
 class ScalarLoad(Inst):
     """``dst = src``: one element of a tensor in SBUF or HBM as a new scalar, which ``nisa.scalar_load`` returns."""
@@ -93,7 +98,9 @@ class ScalarLoad(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> ScalarLoad:
         dtype = draw.choice(WIDTHS)
-        return cls(NkiScalar(draw.register(dtype).tensor), draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1, 1), dtype))
+        return cls(
+            NkiScalar(draw.register(dtype).tensor), draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1, 1), dtype)
+        )
 
 
 @instruction(engines=(enums.engine.sync,), effects=Effects(scalar_registers=("value",)))
@@ -118,7 +125,9 @@ class ScalarStore(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> ScalarStore:
         dtype = draw.choice(WIDTHS)
-        return cls(draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1, 1), dtype), NkiScalar(draw.register(dtype).tensor))
+        return cls(
+            draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1, 1), dtype), NkiScalar(draw.register(dtype).tensor)
+        )
 
 
 def _sides(i: Any) -> tuple[Any, Any]:
@@ -185,9 +194,9 @@ class ScalarArithmetic(Inst):
         dtype = draw.choice(WIDTHS)
         numbers = EXACT[dtype]
         sides = [
-            NkiScalar(draw.register(dtype).tensor) if draw.flag() else draw.integer(numbers.start, numbers.stop - 1) for _ in range(2)
+            _drawn(draw, dtype) if draw.flag() else draw.integer(numbers.start, numbers.stop - 1) for _ in range(2)
         ]
-        return cls(NkiScalar(draw.register(dtype).tensor), draw.choice(_OPERATORS), *sides)
+        return cls(_drawn(draw, dtype), draw.choice(_OPERATORS), *sides)
 
 
 def scalar_load(src: Any) -> NkiScalar:

@@ -92,7 +92,7 @@ def _tile_rules(name: str, any_dtype: bool) -> tuple[Rule, ...]:
             _about(name, lambda tile, t: tile.dtype.computes or (any_dtype and tile.dtype.itemsize <= 4)),
             "NKI reference, Supported Data Types",
             DTypeError,
-            "use a plain float or integer dtype",
+            "use a plain float or integer dtype of up to 32 bits",
         ),
     )
 

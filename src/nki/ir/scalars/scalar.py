@@ -10,6 +10,7 @@ from nki.base.errors import RegisterUseError
 from nki.base.source import here
 from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister
+from nki.ir.scalars.comparison import ScalarComparison
 from nki.ir.types import Access, access_of
 
 WIDTHS: Final = (int32, int64)
@@ -88,26 +89,6 @@ class NkiScalar(VirtualRegister):
         )
 
 
-class ScalarComparison:
-    """The result of a comparison of scalars: nothing takes it (NKI reference, nki.isa.NkiScalar)."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __repr__(self) -> str:
-        return self.text
-
-    def __bool__(self) -> NoReturn:
-        raise RegisterUseError(
-            f"`{self.text}` compares scalars and is used as a condition, which is decided when the kernel is compiled, "
-            "before scalars have a value",
-            fix="bound a loop with the scalar, nl.fori_loop(0, scalar, body); to choose between values, compute both "
-            "and take one with nisa.tensor_copy_predicated",
-        )
-
-
 def _computed(sign: str, op: str, left: Any, right: Any) -> NkiScalar:
     """``left op right``, recorded; one of the two is a scalar."""
     scalar: NkiScalar = left if isinstance(left, NkiScalar) else right
@@ -169,4 +150,4 @@ def _compared(sign: str, left: NkiScalar, right: Any) -> ScalarComparison:
     return ScalarComparison(text)
 
 
-__all__ = ["EXACT", "WIDTHS", "NkiScalar", "ScalarComparison"]
+__all__ = ["EXACT", "WIDTHS", "NkiScalar"]

@@ -1,0 +1,383 @@
+"""Scalars: arithmetic, indices, bounds and stores on the device, in both executors; what Python cannot do with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.ir.text import parser, printer
+from tests.support.both_executors import both, numbers, refused
+
+WIDTHS = [np.int32, np.int64]
+
+
+def whole(value: int, dtype: Any = np.int32) -> np.ndarray[Any, Any]:
+    return np.array([[value]], dtype)
+
+
+def loaded(x):
+    tile = nl.ndarray((1, 1), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    return nisa.scalar_load(tile)
+
+
+def stored(scalar):
+    out = nl.ndarray((1, 1), dtype=scalar.dtype, buffer=nl.shared_hbm)
+    nisa.scalar_store(out, scalar)
+    return out
+
+
+@nki.jit
+def steps(x, y, program):
+    """``program``: (operator, which side the scalar is on, a number or None for ``y``), applied one after the other."""
+    value, other = loaded(x), loaded(y)
+    for sign, left, number in program:
+        operand = other if number is None else number
+        one, two = (value, operand) if left else (operand, value)
+        if sign == "+":
+            value = one + two
+        elif sign == "-":
+            value = one - two
+        else:
+            value = one * two
+    return stored(-value)
+
+
+def wrapped(value: int, bits: int) -> int:
+    return (value + (1 << (bits - 1))) % (1 << bits) - (1 << (bits - 1))
+
+
+def expected(x: int, y: int, program: Any, bits: int) -> int:
+    for sign, left, number in program:
+        operand = y if number is None else number
+        one, two = (x, operand) if left else (operand, x)
+        x = wrapped({"+": one + two, "-": one - two, "*": one * two}[sign], bits)
+    return wrapped(-x, bits)
+
+
+def numbers_of(bits: int) -> st.SearchStrategy[int]:
+    limit = 1 << (bits - 1)
+    return st.integers(-limit, limit - 1) | st.sampled_from([-limit, limit - 1, -1, 0, 1, 1 << 31, 100000]).filter(
+        lambda n: n < limit
+    )
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+@settings(max_examples=25)
+@given(st.data())
+def test_arithmetic_wraps_at_the_width(dtype: Any, data: st.DataObject) -> None:
+    bits = 8 * np.dtype(dtype).itemsize
+    whole_numbers = numbers_of(bits)
+    step = st.tuples(st.sampled_from("+-*"), st.booleans(), st.none() | whole_numbers)
+    program = tuple(data.draw(st.lists(step, max_size=4)))
+    x, y = data.draw(whole_numbers), data.draw(whole_numbers)
+    result = both(steps, whole(x, dtype), whole(y, dtype), program)
+    assert result.dtype == dtype and result.item() == expected(x, y, program, bits)
+
+
+@pytest.mark.parametrize(("x", "y", "program", "result"), [
+    (100000, 100000, (("*", True, None),), -1410065408),
+    (2**31 - 1, 0, (("+", True, 1),), -(2**31)),
+])  # fmt: skip
+def test_the_examples_of_the_reference(x: int, y: int, program: Any, result: int) -> None:
+    assert both(steps, whole(x), whole(y), program).item() == result
+
+
+@nki.jit
+def in_place(x):
+    value = loaded(x)
+    value += 3
+    value -= 1
+    value *= value
+    return stored(value)
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_assignments_make_new_scalars(dtype: Any) -> None:
+    assert both(in_place, whole(5, dtype)).item() == 49
+
+
+@nki.jit
+def triangle(x, limit):
+    """Row ``n - 1 - i`` of ``x``, for every i below ``n``, where n is ``2 * limit - 1``; HBM and tiles are indexed."""
+    count = loaded(limit) * 2 - 1
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    out[...] = x
+    line = nl.ndarray((1, x.shape[1] * x.shape[0]), x.dtype)
+    line[...] = x.reshape((1, x.shape[0] * x.shape[1]))
+
+    def body(i):
+        back = count - 1 - i
+        column = line[:, nl.ds(back * x.shape[1], x.shape[1])]
+        nisa.tensor_scalar(column, column, nl.add, 1.0)
+        nisa.dma_copy(out.ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=i), column)
+
+    nl.fori_loop(0, count, body)
+    return out
+
+
+def test_scalars_are_bounds_and_offsets() -> None:
+    x = numbers(8, 6)
+    wanted = x.copy()
+    wanted[:5] = x[4::-1] + 1
+    assert (both(triangle, x, whole(3)) == wanted).all()
+
+
+@nki.jit
+def row_of(x, at):
+    out = nl.ndarray((1, x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    row = nl.ndarray((1, x.shape[1]), x.dtype)
+    nisa.dma_copy(row, x[nl.ds(loaded(at) + 1, 1)])
+    nisa.dma_copy(out, row)
+    return out
+
+
+@pytest.mark.parametrize("dtype", WIDTHS)
+def test_an_index_outside_is_an_error(dtype: Any) -> None:
+    x = numbers(8, 6)
+    assert (both(row_of, x, whole(6, dtype)) == x[7]).all()
+    bits = 8 * np.dtype(dtype).itemsize
+    for at, shown in ((7, "8"), (-2, str((1 << bits) - 1) if bits == 32 else "-1")):
+        report = refused(row_of, x, whole(at, dtype))
+        assert report.startswith("[NKI-RG005]") and shown in report
+
+
+@nki.jit
+def nested(x):
+    """Rounds of rounds, each adding its number to its place."""
+    out = nl.ndarray((4, 4), dtype=nl.int32, buffer=nl.shared_hbm)
+
+    def outer(i):
+        def inner(j):
+            nisa.scalar_store(out.reshape((16, 1))[i * 4 + j], i * 10 + j)
+
+        nl.fori_loop(0, 4, inner)
+
+    nl.fori_loop(0, 4, outer)
+    return out
+
+
+def test_loops_hand_out_scalars() -> None:
+    x = whole(0)
+    assert both(nested, x).tolist() == [[i * 10 + j for j in range(4)] for i in range(4)]
+    program = nested.compile(x).kernel
+    assert parser.parse(printer.show(program)) == program
+
+
+@nki.jit
+def kinds(x, seen):
+    def body(i):
+        assert isinstance(i, nisa.NkiScalar) == seen
+        nisa.memset(out_tile, 1)
+
+    out_tile = nl.zeros((1, 1), nl.int32)
+    bound = loaded(x) if seen else nisa.register_alloc(nl.load(x))
+    nl.fori_loop(0, bound, body)
+    nl.fori_loop(bound, 3, body)
+    return nl.store(nl.ndarray((1, 1), nl.int32, buffer=nl.shared_hbm), out_tile)
+
+
+@pytest.mark.parametrize("seen", [True, False])
+def test_a_register_as_a_bound_makes_the_counter_a_register(seen: bool) -> None:
+    def kernel(x, seen):
+        kinds.func(x, seen)
+        return stored(loaded(x))
+
+    assert both(kernel, whole(2), seen).item() == 2
+
+
+@nki.jit
+def moved(x):
+    """64-bit numbers through HBM, SBUF and a scalar."""
+    out = nl.ndarray(x.shape, dtype=nl.int64, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=nl.int64)
+    nisa.memset(tile, -(2**40))
+    tile[0:1, 0:2] = x[0:1, 0:2]
+    out[...] = tile
+    return out
+
+
+def test_tensors_of_64_bits_are_moved_bit_for_bit() -> None:
+    x = np.array([[2**62 + 1, -(2**63), 5]], np.int64)
+    assert both(moved, x).tolist() == [[2**62 + 1, -(2**63), -(2**40)]]
+
+
+def unsigned(x):
+    return stored(nisa.scalar_load(nl.zeros((1, 1), nl.uint32)))
+
+
+def too_many(x):
+    return stored(nisa.scalar_load(nl.zeros((1, 2), nl.int32)))
+
+
+def no_tensor(x):
+    return stored(nisa.scalar_load(3))
+
+
+def from_psum(x):
+    return stored(nisa.scalar_load(nl.ndarray((1, 1), nl.int32, buffer=nl.psum)))
+
+
+def store_a_number(x):
+    nisa.scalar_store(nl.zeros((1, 1), nl.int32), 3)
+
+
+def store_a_register(x):
+    nisa.scalar_store(nl.zeros((1, 1), nl.int32), nisa.register_alloc(3))
+
+
+def store_narrower(x):
+    nisa.scalar_store(nl.zeros((1, 1), nl.int32), loaded(x))
+
+
+def mixed(x):
+    return loaded(x) + nisa.scalar_load(nl.zeros((1, 1), nl.int32))
+
+
+def with_a_register(x):
+    return loaded(x) * nisa.register_alloc(3)
+
+
+def with_a_float(x):
+    return loaded(x) * 1.5
+
+
+def with_a_bool(x):
+    return loaded(x) + True
+
+
+def with_a_tile(x):
+    return loaded(x) + nl.zeros((1, 1), nl.int32)
+
+
+def too_large(x):
+    return loaded(x) + 2**63
+
+
+def divided(x):
+    return loaded(x) // 2
+
+
+def shifted(x):
+    return 1 << loaded(x)
+
+
+def narrow_scalar():
+    return nisa.scalar_load(nl.zeros((1, 1), nl.int32))
+
+
+def condition(x):
+    if narrow_scalar() < 3:
+        nl.load(x)
+
+
+def equal(x):
+    if narrow_scalar() == narrow_scalar():
+        nl.load(x)
+
+
+def compared_64(x):
+    return loaded(x) < 3
+
+
+def truth(x):
+    if narrow_scalar():
+        nl.load(x)
+
+
+def repeated(x):
+    value = narrow_scalar()
+    while value:
+        value = value - 1
+
+
+def counted(x):
+    for _ in range(narrow_scalar()):
+        pass
+
+
+def bound_of_64(x):
+    nl.fori_loop(0, loaded(x), lambda i: None)
+
+
+def offset_of_64_on_chip(x):
+    return nl.zeros((4, 8), nl.float32)[:, loaded(x)]
+
+
+def operand(x):
+    tile = nl.zeros((1, 1), nl.float32)
+    nisa.tensor_scalar(tile, tile, nl.add, narrow_scalar())
+
+
+def overwritten(x):
+    nisa.register_move(narrow_scalar() + 1, 3)
+
+
+def computed_on_64(x):
+    tile = nl.ndarray((1, 1), nl.int64)
+    nisa.tensor_tensor(tile, tile, tile, nl.add)
+
+
+def copied_to_32(x):
+    nisa.tensor_copy(nl.ndarray((1, 1), nl.int32), nl.zeros((1, 1), nl.int64))
+
+
+def read_as_32(x):
+    nisa.dma_copy(nl.ndarray((1, 1), nl.int32), x)
+
+
+def memset_beyond(x):
+    nisa.memset(nl.ndarray((1, 1), nl.int64), 2**53 + 1)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "code", "text"),
+    [
+        (unsigned, "NKI-DT002", ".view(nl.int32)"),
+        (too_many, "NKI-SH001", "a scalar is one element"),
+        (no_tensor, "NKI-AR001", "src is 3 (int), not a tensor"),
+        (from_psum, "NKI-BU001", "in psum"),
+        (store_a_number, "NKI-AR001", "value must be a tensor, not 3 (int)"),
+        (store_a_register, "NKI-AR001", "and not a scalar"),
+        (store_narrower, "NKI-DT002", "a scalar keeps its dtype"),
+        (mixed, "NKI-RG001", "of int64 and"),
+        (with_a_register, "NKI-RG001", "(VirtualRegister)"),
+        (with_a_float, "NKI-RG001", "1.5 (float)"),
+        (with_a_bool, "NKI-RG001", "True (bool)"),
+        (with_a_tile, "NKI-RG001", "(NkiTensor)"),
+        (too_large, "NKI-RG001", "use a number from -2**63 to 2**63 - 1"),
+        (divided, "NKI-RG001", "scalars have +, - and *"),
+        (shifted, "NKI-RG001", "scalars have +, - and *"),
+        (condition, "NKI-RG001", "< 3` compares scalars and is used as a condition"),
+        (equal, "NKI-RG001", "compares scalars and is used as a condition"),
+        (compared_64, "NKI-RG001", "compares scalars of int64, which have no comparison"),
+        (truth, "NKI-RG001", "used as a condition"),
+        (repeated, "NKI-TN003", "used as the condition of a loop"),
+        (counted, "NKI-RG001", "used as a number that is needed when the kernel is compiled"),
+        (bound_of_64, "NKI-RG003", "a bound has 32 bits"),
+        (offset_of_64_on_chip, "NKI-RG004", "only scalars in HBM have 64 bits"),
+        (operand, "NKI-BU001", "nisa.scalar_store"),
+        (overwritten, "NKI-RG002", "which never changes"),
+        (computed_on_64, "NKI-DT002", "is int64, which no compute instruction takes"),
+        (copied_to_32, "NKI-DT002", "int64"),
+        (read_as_32, "NKI-DT002", "cannot convert int64 to int32"),
+        (memset_beyond, "NKI-AR001", "cannot be stored"),
+    ],
+)
+def test_what_is_refused(mistake: Callable[[Any], Any], code: str, text: str) -> None:
+    @nki.jit
+    def kernel(x, mistake):
+        mistake(x)
+        return stored(loaded(x))
+
+    report = refused(kernel, whole(3, np.int64), mistake)
+    assert text in report, report
+    assert report.startswith(f"[{code}"), report
