@@ -130,14 +130,6 @@ CASES = [
         c += nl.matmul(a, b, transpose_x=True)  # wrong
         """), OPERATOR + r"\+ on tensor 'c'", lambda x, y: x.T @ y),
     # Assignment into a tensor
-    Case("assign to HBM", """
-@nki.jit
-def kernel(x):
-    t = nl.load(x)
-    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    out[...] = t  # wrong
-    return out
-""", r"\[NKI-TN003\] assignment into 'out'", lambda x: x, (X,)),
     Case("assign a number to HBM", """
 @nki.jit
 def kernel(x):
@@ -152,7 +144,7 @@ def kernel(x):
     out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
     out[0:8] = t  # wrong
     return out
-""", r"\[NKI-TN003\] assignment into 'out'", lambda x: x.T @ x, (X,)),
+""", r"\[NKI-BU001/DM01\] dma_copy: DMA cannot reach psum", lambda x: x.T @ x, (X,)),
     Case("assign a sum to HBM", """
 @nki.jit
 def kernel(x):
@@ -161,14 +153,10 @@ def kernel(x):
     out[...] = t + t  # wrong
     return out
 """, OPERATOR + r"\+ on tensor 't'", lambda x: x + x, (X,)),
-    Case("assign to a tile", load("c = nl.copy(a)\nc[:, 0:4] = b[:, 0:4]  # wrong"), ASSIGNED,
-         lambda x, y: np.hstack([y[:, :4], x[:, 4:]])),
     Case("assign a number", load("c = nl.copy(a)\nc[:, 0:4] = 0.0  # wrong"), ASSIGNED,
          lambda x, y: np.hstack([x[:, :4] * 0, x[:, 4:]])),
     Case("assign a shape", load("c = nl.copy(a)\nc.shape = (8, 4, 2)  # wrong\nc = nl.copy(c).reshape((8, 8))"),
          r"\[NKI-TN003\] `shape` of tensor 'c' \(8, 8\) cannot be assigned", lambda x, y: x),
-    Case("assign a load", load("c = nl.copy(a)\nc[:, :] = nl.load(y)  # wrong"), ASSIGNED,
-         lambda x, y: y),
     # Functions and methods of other libraries
     simple("np.exp", "c = np.exp(a)", r"\[NKI-TN003\] np.exp on tensor 'a' \(8, 8\)", lambda x, y: np.exp(x)),
     simple("np.sum", "c = np.sum(a, axis=1)", r"\[NKI-TN003\] np.sum on", lambda x, y: x.sum(1, keepdims=True)),

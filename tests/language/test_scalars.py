@@ -276,12 +276,12 @@ def narrow_scalar():
 
 def condition(x):
     if narrow_scalar() < 3:
-        nl.load(x)
+        print(x)
 
 
 def equal(x):
     if narrow_scalar() == narrow_scalar():
-        nl.load(x)
+        print(x)
 
 
 def compared_64(x):
@@ -290,7 +290,7 @@ def compared_64(x):
 
 def truth(x):
     if narrow_scalar():
-        nl.load(x)
+        print(x)
 
 
 def repeated(x):

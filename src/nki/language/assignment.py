@@ -9,15 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from nki import isa
-from nki.base.errors import ShapeError, TensorOperatorError
+from nki.base.errors import ArgumentError, NkiError, ShapeError, TensorOperatorError
+from nki.ir.scalars import NkiScalar
 from nki.ir.types import Access, Buffer, access_of
 
 
 def assign(dst: Access, value: Any) -> None:
     """Record the copy of the tensor ``value`` to ``dst``.
 
-    Shapes are equal, dimensions of size 1 aside (:class:`ShapeError`). Raises :class:`TensorOperatorError` for a value
-    that is no tensor, and what the copies raise.
+    Shapes are equal, dimensions of size 1 aside (:class:`ShapeError`). Raises :class:`TensorOperatorError` for a
+    number, :class:`ArgumentError` for another value that is no tensor, and what the copies raise.
     """
     src = access_of(value)
     if not isinstance(src, Access) or src.buffer is Buffer.register:
@@ -40,16 +41,20 @@ def _without_ones(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(size for size in shape if size != 1)
 
 
-def _no_tensor(dst: Access, value: Any) -> TensorOperatorError:
-    shown = f"register '{value.name}'" if isinstance(value, Access) else f"{value!r:.40} ({type(value).__name__})"
+def _no_tensor(dst: Access, value: Any) -> NkiError:
     if isinstance(value, Access):
-        fix = f"store it: nisa.register_store({dst.name}[…], {value.name})"
-    elif isinstance(value, int | float):
-        full = f"nl.store({dst.name}[…], nl.full({dst.shape}, {value!r}, nl.{dst.dtype}))"
-        fix = f"fill it: {full if dst.buffer.is_hbm else f'nisa.memset({dst.name}[…], {value!r})'}"
-    else:
+        kind = "scalar" if isinstance(value, NkiScalar) else "register"
+        return ArgumentError(
+            f"assignment into '{dst.name}' of {kind} '{value.name}', which is no tensor",
+            fix=f"store it: nisa.{kind}_store({dst.name}[…], {value.name})",
+        )
+    message = f"assignment into '{dst.name}' of {value!r:.40} ({type(value).__name__}), which is no tensor"
+    if not isinstance(value, int | float):
         fix = "assign a tensor; nl.shared_constant(array) is one with the contents of a NumPy array"
-    return TensorOperatorError(f"assignment of {shown} into '{dst.name}'", fix=fix)
+        return ArgumentError(message, fix=fix)
+    full = f"nl.store({dst.name}[…], nl.full({dst.shape}, {value!r}, nl.{dst.dtype}))"
+    fix = f"fill it: {full if dst.buffer.is_hbm else f'nisa.memset({dst.name}[…], {value!r})'}"
+    return TensorOperatorError(message, fix=fix)
 
 
 __all__ = ["assign"]

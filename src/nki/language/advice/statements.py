@@ -23,7 +23,7 @@ _HOST: Final = (
 def advise_python(exc: Exception, site: Site) -> NkiError | None:
     """The error for a statement that treats a tensor as Python's numbers or another framework's tensors."""
     if isinstance(exc, NkiError) and not isinstance(exc, TensorOperatorError | UnknownApiError | RegisterUseError):
-        return None
+        return _assigned_from_psum(exc, site)
     if not isinstance(exc, NkiError | TypeError | AttributeError | ValueError):
         return None
     error = _conversion(site) or _control_flow(site) or _attribute_assignment(site)
@@ -37,6 +37,16 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
         return None
     error.fix = f"write `{code}`"
     return error
+
+
+def _assigned_from_psum(exc: NkiError, site: Site) -> NkiError | None:
+    """The error for ``t[…] = bank`` that a DMA would have to copy."""
+    assigned = isinstance(site.statement, ast.Assign) and isinstance(site.statement.targets[0], ast.Subscript)
+    code = replacement(site) if assigned and exc.rule == "DM01" else None
+    if code is None:
+        return None
+    exc.fix = f"write `{code}`"
+    return exc
 
 
 def _refusal(exc: Exception, site: Site) -> NkiError | None:
