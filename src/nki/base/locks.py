@@ -49,12 +49,36 @@ def _renew() -> None:
         lock.renew()
 
 
+_held: list[Any] = []
+"""Locks that forking waits for, in the order of their creation."""
+_taken: list[Any] = []
+"""Those that the thread that forks has acquired."""
+
+
 def held_at_fork() -> threading.RLock:  # pyright: ignore[reportGeneralTypeIssues]
     """A lock that forking waits for: neither parent nor child is then in the middle of what it guards."""
     lock = threading.RLock()
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    _held.append(lock)
     return lock
+
+
+def _take() -> None:
+    """Acquire every lock, the newest first: who holds a newer one may ask for an older one."""
+    while True:
+        locks = list(reversed(_held))
+        for lock in locks:
+            lock.acquire()
+        if len(locks) == len(_held):
+            break
+        for lock in locks:  # a module that another thread imported meanwhile has a lock of its own
+            lock.release()
+    _taken[:] = locks
+
+
+def _release() -> None:
+    for lock in _taken:
+        lock.release()
+    _taken.clear()
 
 
 _imports = held_at_fork()
@@ -67,4 +91,5 @@ def imported(name: str) -> Any:
 
 
 if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_take, after_in_parent=_release, after_in_child=_release)
     os.register_at_fork(after_in_child=_renew)
