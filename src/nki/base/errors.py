@@ -255,6 +255,18 @@ class DeadlockError(NkiError):
     code = "NKI-KN012"
 
 
+class DegreeError(NkiError):
+    """Brackets of a launch and ``NEURON_LOGICAL_NC_CONFIG`` name different numbers of cores."""
+
+    code = "NKI-KN020"
+
+
+class NestedConfigError(NkiError):
+    """A kernel that another one calls has a ``compile_config`` of its own, and it is not that of the caller."""
+
+    code = "NKI-KN021"
+
+
 class IndexRangeError(NkiError):
     """An index or slice outside its tensor, or of a kind that tensors do not take."""
 
@@ -409,6 +421,15 @@ class QueueDeadlockError(NkiError):
     """The queues of a scheduled kernel wait for each other, or for what never comes."""
 
     code = "NKI-SC006"
+
+
+# Entry points of public harnesses
+
+
+class DeviceOnlyError(NkiError):
+    """A service of Trainium or of its graph compiler, asked of a machine that has neither."""
+
+    code = "NKI-HN001"
 
 
 # Tensors of frameworks, and kernels inside their graphs

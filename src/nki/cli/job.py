@@ -47,7 +47,7 @@ class Work:
             self.kernel.func,
             self._specs(),
             self.target,
-            grid=self.kernel.grid,
+            grid=self.kernel.launch_grid(),
             edges=self.kernel.schedule,
             stop=stop,
             stages=stages,
@@ -58,7 +58,9 @@ class Work:
         if isinstance(self.kernel, Program):
             program = self.compile(pipeline.NATIVE_STOP)
             return program, simulated_run.run(program, arrays)
-        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid, self.kernel.schedule)
+        return eager.run(
+            self.kernel.func, self._specs(), arrays, self.target, self.kernel.launch_grid(), self.kernel.schedule
+        )
 
     def _specs(self) -> dict[str, Any]:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}
