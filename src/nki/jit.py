@@ -168,6 +168,10 @@ class Kernel(PickledByName):
         """The grid of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
         return launch_grid.of_launch(self.func.__name__, self.grid, self.chosen_target())
 
+    def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
+        """A ``CompileKernel`` of this kernel: harnesses make it so (``docs/harnesses.md``)."""
+        return cls(func=self, lnc=self.grid[0] if self.grid else None, **fields)
+
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
         if not kwargs and len(args) == self._by_position:

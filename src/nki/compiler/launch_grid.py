@@ -38,7 +38,7 @@ def of_launch(name: str, grid: tuple[int, ...], target: Target) -> tuple[int, ..
     Empty for one core that no brackets name. Raises :class:`DegreeError` if both name a number and these differ, as NKI
     0.7 does (Neuron compiler error NCC_EVRF066), and :class:`GridError` for a number that is none.
     """
-    degree = knobs.logical_cores().strip()
+    degree = knobs.logical_cores().decode(errors="replace").strip()
     if not degree:
         return grid
     if degree not in ("1", "2"):
