@@ -143,8 +143,7 @@ class Kernel(PickledByName):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():
-            if self.configs is not None:
-                compiler.config.check_nested(self.func.__name__, self.configs)
+            self.check_inlining()
             return invoke(self.func, *args, **kwargs)
         try:
             if knobs.simulator():
@@ -153,6 +152,11 @@ class Kernel(PickledByName):
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
             raise _strip_frames(error)  # noqa: B904  # its cause is settled
+
+    def check_inlining(self) -> None:
+        """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
+        if self.configs is not None:
+            compiler.config.check_nested(self.func.__name__, self.configs)
 
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""

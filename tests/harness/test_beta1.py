@@ -1,4 +1,4 @@
-"""``nki.baremetal``, ``nki.benchmark``, ``nki.profile``, ``nki.simulate_kernel``: harnesses as they are for NKI Beta 1."""
+"""``nki.baremetal``, ``benchmark``, ``profile`` and ``simulate_kernel``: harnesses as they are for NKI Beta 1."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import nki
 from nki.base.errors import ArgumentError, ArtifactError, GridError, KernelArgumentError
 from tests.harness import kernels
 
-NO_NEFF = pytest.warns(nki.NkiPortabilityWarning, match="it is no NEFF")
+
+def no_neff() -> Any:
+    return pytest.warns(nki.NkiPortabilityWarning, match="it is no NEFF")
 
 
 def test_baremetal_as_a_call(arrays: Any, make: Any) -> None:
@@ -87,12 +89,12 @@ def test_profile_leaves_an_artifact_and_no_trace(arrays: Any, make: Any, tmp_pat
         return kernels.add(a, b)
 
     a, b = map(make, arrays)
-    with pytest.warns(nki.NkiPortabilityWarning, match=r"no trace 'k.ntff'"):
+    with no_neff(), pytest.warns(nki.NkiPortabilityWarning, match=r"no trace 'k.ntff'"):
         assert np.array_equal(np.asarray(kernel(a, b)), arrays[0] + arrays[1])
     assert [p.name for p in (tmp_path / "profiles").iterdir()] == ["k.neff"]
     with pytest.raises(ArtifactError, match=r"k.neff exists"):
         kernel(a, b)
-    with NO_NEFF:
+    with no_neff(), pytest.warns(nki.NkiPortabilityWarning, match=r"no trace 'profile.ntff'"):
         nki.profile(kernels.add, working_directory=tmp_path / "profiles", save_neff_name="k.neff", overwrite=True)(a, b)
 
 
@@ -115,5 +117,5 @@ def test_simulate_kernel(arrays: Any, make: Any) -> None:
 
 
 def test_a_file_that_cannot_be_written(arrays: Any, tmp_path: Path) -> None:
-    with NO_NEFF, pytest.raises(ArtifactError, match="cannot be written"):
+    with no_neff(), pytest.raises(ArtifactError, match="cannot be written"):
         nki.baremetal(kernels.add, save_neff_name=tmp_path)(*arrays)

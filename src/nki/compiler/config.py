@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
@@ -81,9 +81,16 @@ def check_nested(name: str, configs: Configs) -> None:
     A kernel without a configuration takes that of its caller.
     """
     own, (outer, specialization) = configs[0], _outer.get()
-    if own is None or own == (outer or CompileConfig()):
+    outer = outer or CompileConfig()
+    if own is None or own == outer:
         return
-    message = f"kernel {name!r}, which becomes a part of its caller, has {own}; the caller has {outer or 'none'}"
+    (one, other) = (
+        ", ".join(
+            f"{f.name}={getattr(config, f.name)}" for f in fields(own) if vars(own)[f.name] != vars(outer)[f.name]
+        )
+        for config in (own, outer)
+    )
+    message = f"kernel {name!r}, which becomes a part of its caller, has {one}; the caller has {other}"
     if specialization is None or not specialization.allow_nested_config_override:
         raise NestedConfigError(
             message,

@@ -87,14 +87,15 @@ class Profile(Baremetal):
     name = "nki.profile"
     known = _PROFILE
 
+    def __init__(self, kernel: Kernel, options: dict[str, Any]) -> None:
+        super().__init__(kernel, {"save_trace_name": "profile.ntff", **options})
+
     def artifact(self) -> Path:
         folder = self.options.get("working_directory")
         if folder is None or not Path(folder).is_absolute():
             raise KernelArgumentError(
                 f"nki.profile(working_directory={folder!r}): this is no absolute path", fix="pass an absolute path"
             )
-        if not self.options.get("save_trace_name"):
-            warn_of_trace("profile.ntff")
         file = Path(folder, self.options.get("save_neff_name") or "file.neff")
         if file.exists() and not self.options.get("overwrite", False):
             raise ArtifactError(f"{file} exists", fix="remove it, or pass overwrite=True")
