@@ -243,6 +243,14 @@ def test_tensors_of_the_runtime() -> None:
     reset()
 
 
+def test_the_example_of_the_document(arrays: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "harnesses.md").read_text(encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"add": kernels.add, "a": arrays[0], "b": arrays[1]}
+    exec(page.partition("```python\n")[2].partition("```")[0], names)
+    assert np.array_equal(names["results"]["out"].numpy(), arrays[0] + arrays[1])
+
+
 def test_services_of_the_device_are_errors() -> None:
     with pytest.raises(DeviceOnlyError, match="Open NKI has none"):
         compile_mlir_to_neff("module", "name", None)
