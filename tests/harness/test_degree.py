@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 
 import nki
 from nki.base.errors import DegreeError, GridError
+from nki.cli import main
 from nki.frameworks.config import BackendConfig
 from nki.frameworks.numpy import NumPyFrameworkKernel
 from tests.harness import kernels
@@ -87,3 +89,20 @@ def test_graphs_name_the_degree(monkeypatch: pytest.MonkeyPatch, kernel: Any) ->
     monkeypatch.setenv(VARIABLE, "2")
     text, _, _ = NumPyFrameworkKernel(func=kernel).dump_config(np.zeros((4, 4), np.float32))
     assert BackendConfig.decode(text).grid == (2,)
+
+
+@pytest.mark.parametrize("mode", [[], ["--simulate"]], ids=["native", "simulate"])
+def test_the_command_follows_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], mode: list[str]
+) -> None:
+    command = ["run", f"{kernels.__file__}:cores", "--arg", "4x4:float32", "--json", *mode]
+    instructions: list[int] = []
+    for degree in ("1", "2"):
+        monkeypatch.setenv(VARIABLE, degree)
+        assert main(command) == 0
+        instructions.append(json.loads(capsys.readouterr().out)["instructions"])
+    assert instructions[1] == 2 * instructions[0]
+    assert main([*command, "--target", "trn1"]) == 1
+    assert json.loads(capsys.readouterr().out)["code"] == GridError.code
+    assert main([*command, "--cores", "1"]) == 1
+    assert json.loads(capsys.readouterr().out)["code"] == DegreeError.code
