@@ -12,9 +12,8 @@ from nki import isa, language, target
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
-from nki.describe import compiler_errors
+from nki.describe import compiler_errors, names
 from nki.describe import instructions as facts
-from nki.describe import names
 from nki.describe.example_kernels import example_kernels
 from nki.describe.rules import Grouped, grouped
 from nki.describe.samples import generations
