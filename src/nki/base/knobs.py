@@ -30,7 +30,7 @@ def precise_fp() -> bool:
 
 
 def logical_cores() -> bytes:
-    """``NEURON_LOGICAL_NC_CONFIG``, as it stands: the number of cores of each launch; empty if it is unset."""
+    """``NEURON_LOGICAL_NC_CONFIG``: 1 or 2, the number of cores of every launch; not checked here, empty if unset."""
     return _lookup(b"NEURON_LOGICAL_NC_CONFIG") or b""
 
 
