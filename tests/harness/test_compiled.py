@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 import nki
-from nki.base.errors import ArtifactError, DegreeError, DeviceOnlyError, KernelArgumentError
+from nki.base.errors import ArtifactError, DeviceOnlyError, KernelArgumentError
 from nki.compiler.driver import _compile_bir_to_neff, compile_to_bir
+from nki.compiler.errors import DegreeError
 from nki.compiler.frontend import ParserFrontend, TracerFrontend, resolve_frontend_cls
 from nki.compiler.ncc_driver import (
     CompilationMode,

@@ -9,8 +9,9 @@ import pytest
 
 import nki
 import nki.language as nl
-from nki.base.errors import KernelArgumentError, NestedConfigError
+from nki.base.errors import KernelArgumentError
 from nki.compiler import AddressRotation, CompileConfig, SpecializationConfig
+from nki.compiler.errors import NestedConfigError
 from tests.harness import kernels
 
 LEGAL = CompileConfig(non_ssa_legalization=True)

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import nki
-from nki.base.errors import DegreeError, GridError
+from nki.base.errors import GridError
 from nki.cli import main
+from nki.compiler.errors import DegreeError
 from nki.frameworks.config import BackendConfig
 from nki.frameworks.numpy import NumPyFrameworkKernel
 from tests.harness import kernels

@@ -12,7 +12,8 @@ import pytest
 
 import nki
 import nki.simulator
-from nki.base.errors import DegreeError, FileImportError
+from nki.base.errors import FileImportError
+from nki.compiler.errors import DegreeError
 from nki.simulator import simulate_kernel, simulate_py
 from tests.harness import kernels
 

@@ -255,18 +255,6 @@ class DeadlockError(NkiError):
     code = "NKI-KN012"
 
 
-class DegreeError(NkiError):
-    """Brackets of a launch and ``NEURON_LOGICAL_NC_CONFIG`` name different numbers of cores."""
-
-    code = "NKI-KN020"
-
-
-class NestedConfigError(NkiError):
-    """A kernel that another one calls has a ``compile_config`` of its own, and it is not that of the caller."""
-
-    code = "NKI-KN021"
-
-
 class IndexRangeError(NkiError):
     """An index or slice outside its tensor, or of a kind that tensors do not take."""
 

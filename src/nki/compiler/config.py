@@ -14,8 +14,9 @@ from dataclasses import dataclass, fields
 from enum import Enum
 from typing import Any
 
-from nki.base.errors import KernelArgumentError, NestedConfigError
+from nki.base.errors import KernelArgumentError
 from nki.base.warning import NkiPortabilityWarning, warn_here
+from nki.compiler.errors import NestedConfigError
 
 
 class AddressRotation(Enum):

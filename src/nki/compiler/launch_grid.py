@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from nki.base import knobs
-from nki.base.errors import DegreeError, GridError
+from nki.base.errors import GridError
+from nki.compiler.errors import DegreeError
 from nki.target.model import Target
 
 
