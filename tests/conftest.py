@@ -27,3 +27,6 @@ os.environ["OPEN_NKI_CHECK_STAGES"] = "1"
 # Since 3.13 Python keeps the program of `python -c`, which is how pytest-xdist starts its workers, as the source of
 # "<string>"; what the tests make with exec would seem to have that source.
 linecache.cache.pop("<string>", None)
+
+# The tests choose the number of cores of every launch themselves.
+os.environ.pop("NEURON_LOGICAL_NC_CONFIG", None)

@@ -8,6 +8,7 @@ import os
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -17,11 +18,11 @@ from nki import compiler
 from nki import target as targets
 from nki.base import knobs
 from nki.base.dtype import DType
-from nki.base.errors import GridError, KernelArgumentError, NkiError
+from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, collecting, stamped, warn_at
-from nki.compiler import pipeline
+from nki.compiler import launch_grid, pipeline
 from nki.compiler.cache import store as compiled
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import fingerprint
@@ -38,6 +39,7 @@ from nki.numerics.floating_point import default_environment
 from nki.target.model import Target
 
 if TYPE_CHECKING:
+    from nki.compiler.config import Configs
     from nki.compiler.executable import Executable
 
 
@@ -100,6 +102,7 @@ class Kernel(PickledByName):
         target: Target | None = None,
         schedule: Pairs = (),
         check: bool = False,
+        configs: Configs | None = None,
     ) -> None:
         functools.update_wrapper(self, func)
         self.func = func
@@ -108,6 +111,7 @@ class Kernel(PickledByName):
         self.schedule = schedule
         self.check = check
         """The first launch of each compiled kernel is checked; so it is with ``NKI_CHECK=1``."""
+        self.configs = configs
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
         by_name = any(p.kind is p.KEYWORD_ONLY for p in self._signature.parameters.values())
@@ -132,13 +136,14 @@ class Kernel(PickledByName):
         this kernel stay. Raises :class:`ArgumentError` for what is no such list; names are looked up when the kernel is
         compiled.
         """
-        return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check)
+        return Kernel(self.func, self.grid, self.target, (*self.schedule, *pairs_of(edges)), self.check, self.configs)
 
     def __repr__(self) -> str:
         return f"<nki kernel {self.func.__qualname__}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():
+            self.check_inlining()
             return invoke(self.func, *args, **kwargs)
         try:
             if knobs.simulator():
@@ -148,9 +153,28 @@ class Kernel(PickledByName):
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
             raise _strip_frames(error)  # noqa: B904  # its cause is settled
 
+    def check_inlining(self) -> None:
+        """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
+        if self.configs is not None:
+            compiler.config.check_nested(self.func.__name__, self.configs)
+
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
         return self.target or targets.default()
+
+    @property
+    def lnc(self) -> int:
+        """The number of cores of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``, else 1."""
+        grid = self.launch_grid()
+        return grid[0] if grid else 1
+
+    def launch_grid(self) -> tuple[int, ...]:
+        """The grid of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
+        return launch_grid.of_launch(self.func.__name__, self.grid, self.chosen_target())
+
+    def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
+        """A ``CompileKernel`` of this kernel: harnesses make it so (``docs/harnesses.md``)."""
+        return cls(func=self, lnc=self.grid[0] if self.grid else None, **fields)
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
@@ -166,7 +190,11 @@ class Kernel(PickledByName):
     def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
         """The cache key of a compilation, and the tensors among the arguments, in order."""
         tensors: list[Any] = []
-        key: list[Any] = [self.target or os.environ.get(targets.ENVIRONMENT), knobs.precise_fp()]
+        key: list[Any] = [
+            self.target or os.environ.get(targets.ENVIRONMENT),
+            knobs.precise_fp(),
+            knobs.logical_cores(),
+        ]
         name = ""
         try:
             for name, value in arguments.items():  # read where the argument is refused
@@ -265,18 +293,19 @@ class Kernel(PickledByName):
 
         With ``observe``, the stages always run.
         """
-        inputs = (self.func, specs, self.chosen_target(), self.grid, self.schedule)
+        grid = self.launch_grid()
+        inputs = (self.func, specs, self.chosen_target(), grid, self.schedule)
         key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
         if key is not None and (kept := compiled.load(key.digest, specs, self.chosen_target())):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings:
+        with watching() as watched, collecting() as warnings, _configured(self.configs):
             program = pipeline.compile(
                 self.func,
                 specs,
                 self.chosen_target(),
-                grid=self.grid,
+                grid=grid,
                 stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
@@ -314,6 +343,10 @@ class Kernel(PickledByName):
         return executable
 
 
+def _configured(configs: Configs | None) -> AbstractContextManager[None]:
+    return nullcontext() if configs is None else compiler.config.configured(configs)
+
+
 def _without_numbers(key: tuple[Any, ...]) -> tuple[Any, ...]:
     """``key`` with the numbers among the arguments replaced by their type."""
     return tuple([part[0] if type(part) is tuple and part[0] in (float, int) else part for part in key])
@@ -321,9 +354,10 @@ def _without_numbers(key: tuple[Any, ...]) -> tuple[Any, ...]:
 
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
     """Give ``kernel`` the attribute ``name``: itself on ``grid``, kept with all that it compiled."""
-    degrees = _grid(grid, kernel.chosen_target())
+    degrees = launch_grid.of_brackets(grid, kernel.chosen_target())
     if name not in kernel.__dict__:
-        setattr(kernel, name, Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check))
+        launched = Kernel(kernel.func, degrees, kernel.target, kernel.schedule, kernel.check, kernel.configs)
+        setattr(kernel, name, launched)
 
 
 def _strip_frames(error: NkiError) -> NkiError:
@@ -334,28 +368,6 @@ def _strip_frames(error: NkiError) -> NkiError:
         return error
     error.__suppress_context__ = True
     return error.with_traceback(None)
-
-
-def _grid(grid: int | tuple[int, ...], target: Target) -> tuple[int, ...]:
-    degrees: tuple[Any, ...] = grid if isinstance(grid, tuple) else (grid,)
-    if len(degrees) > 1 and all(type(d) is int and d > 0 for d in degrees):
-        raise GridError(
-            f"launch grid {grid!r}: a grid is one number of cores, 1 or 2; in NKI Beta 1 it was a grid of programs",
-            fix="loop over the programs inside the kernel, "
-            + " ".join(f"`for i{n} in range({d}):`" for n, d in enumerate(degrees))
-            + ", in place of nl.program_id, and call it without a grid",
-        )
-    if len(degrees) != 1 or isinstance(degrees[0], bool) or not isinstance(degrees[0], int) or degrees[0] < 1:
-        raise GridError(
-            f"launch grid {grid!r}: a grid is one number of cores", fix="use kernel[2], or kernel[1] for one core"
-        )
-    if degrees[0] > target.logical_core_max:
-        most = target.logical_core_max
-        raise GridError(
-            f"launch grid {grid!r}: a kernel on {target.name} runs on at most {most} core{'s'[: most > 1]}",
-            fix=f"use kernel[{most}]" if most > 1 else "target trn2 or trn3 for two cores, or use kernel[1]",
-        )
-    return degrees
 
 
 _adapters: dict[str, Adapter] = {}
@@ -391,12 +403,15 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
 
     ``check=True``: the simulator runs the first call of each compiled kernel too, with the same data; it raises the
     errors of hazards (``docs/hazards.md``), and its bits are compared with those of native code.
+    ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler.config`.
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
     ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
     ``func`` is the name of ``fn`` in NKI 0.2.
     """
     accepted = {"check", "platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
     fn = options.pop("func", fn)
+    given = options.pop("compile_config", None), options.pop("specialization_config", None)
+    configs = None if given == (None, None) else compiler.config.checked(*given)
     mode = options.get("mode", "auto")
     if mode not in _MODES:
         raise KernelArgumentError(
@@ -420,16 +435,16 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     target = targets.find(target) if target is not None else None
     check = bool(options.get("check", False))
     if fn is None:
-        return functools.partial(_decorate, target, check)
-    return _decorate(target, check, fn)
+        return functools.partial(_decorate, target, check, configs)
+    return _decorate(target, check, configs, fn)
 
 
 _MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
 """Values of ``mode`` in the releases that had it (NKI reference, nki.jit)."""
 
 
-def _decorate(target: Target | None, check: bool, func: Callable[..., Any]) -> Kernel:
-    return Kernel(_plain(func), target=target, check=check)
+def _decorate(target: Target | None, check: bool, configs: Configs | None, func: Callable[..., Any]) -> Kernel:
+    return Kernel(_plain(func), target=target, check=check, configs=configs)
 
 
 def _plain(func: Any) -> Callable[..., Any]:
@@ -468,9 +483,9 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    with default_environment():
+    with default_environment(), _configured(kernel.configs):
         program, outputs = compiler.eager.run(
-            kernel.func, specs, arrays, kernel.chosen_target(), kernel.grid, kernel.schedule
+            kernel.func, specs, arrays, kernel.chosen_target(), kernel.launch_grid(), kernel.schedule
         )
     changes = program.signature.changed_inputs()
     results = [

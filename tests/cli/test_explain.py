@@ -176,7 +176,7 @@ def test_removed_names_are_explained_with_what_to_write() -> None:
 
 def test_every_environment_variable_is_explained() -> None:
     source = Path(inspect.getfile(package)).parent
-    read = re.compile(r"""environ(?:\.get\(|\[)"([A-Z_]+)\"""")
+    read = re.compile(r"""(?:environ(?:\.get\(|\[)|_lookup\(b)"([A-Z_]+)\"""")
     variables = {name for file in source.rglob("*.py") for name in read.findall(file.read_text(encoding="utf-8"))}
     assert {"NKI_SIMULATOR", "OPEN_NKI_CACHE", "NKI_PRECISE_FP"} <= variables
     for name in (*variables, "NEURON_PLATFORM_TARGET_OVERRIDE"):

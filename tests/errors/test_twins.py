@@ -92,7 +92,7 @@ TWINS = {
 
 @pytest.fixture(autouse=True)
 def clean(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in (ENVIRONMENT, "NKI_PRECISE_FP"):
+    for name in (ENVIRONMENT, "NKI_PRECISE_FP", "NEURON_LOGICAL_NC_CONFIG"):
         monkeypatch.setenv(name, "")  # some cases set it
 
 

@@ -411,6 +411,15 @@ class QueueDeadlockError(NkiError):
     code = "NKI-SC006"
 
 
+# Entry points of public harnesses
+
+
+class DeviceOnlyError(NkiError):
+    """A service of Trainium or of its graph compiler, asked of a machine that has neither."""
+
+    code = "NKI-HN001"
+
+
 # Tensors of frameworks, and kernels inside their graphs
 
 

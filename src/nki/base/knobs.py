@@ -3,7 +3,20 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, Final, cast
+
+
+def _choose_lookup() -> Callable[[bytes], bytes | None]:
+    """The tenfold faster way to a variable that each launch asks for, if this interpreter has it."""
+    raw: Any = getattr(os.environ, "_data", None)
+    if os.name == "posix" and isinstance(raw, dict):
+        return cast("dict[bytes, bytes]", raw).get
+    return lambda name: os.environ.get(name.decode(), "").encode() or None
+
+
+_lookup: Final = _choose_lookup()
 
 
 def simulator() -> bool:
@@ -13,7 +26,12 @@ def simulator() -> bool:
 
 def precise_fp() -> bool:
     """``NKI_PRECISE_FP=0`` makes it False: what kernels make in low precision is stored as float32."""
-    return os.environ.get("NKI_PRECISE_FP") != "0"
+    return _lookup(b"NKI_PRECISE_FP") != b"0"
+
+
+def logical_cores() -> bytes:
+    """``NEURON_LOGICAL_NC_CONFIG``: 1 or 2, the number of cores of every launch; not checked here, empty if unset."""
+    return _lookup(b"NEURON_LOGICAL_NC_CONFIG") or b""
 
 
 def hazards() -> bool:

@@ -14,7 +14,7 @@ from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
-from nki.compiler import eager, pipeline, simulated_run
+from nki.compiler import eager, launch_grid, pipeline, simulated_run
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.types import TensorSpec
@@ -47,7 +47,7 @@ class Work:
             self.kernel.func,
             self._specs(),
             self.target,
-            grid=self.kernel.grid,
+            grid=self._grid(self.kernel),
             edges=self.kernel.schedule,
             stop=stop,
             stages=stages,
@@ -58,7 +58,11 @@ class Work:
         if isinstance(self.kernel, Program):
             program = self.compile(pipeline.NATIVE_STOP)
             return program, simulated_run.run(program, arrays)
-        return eager.run(self.kernel.func, self._specs(), arrays, self.target, self.kernel.grid, self.kernel.schedule)
+        kernel = self.kernel
+        return eager.run(kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule)
+
+    def _grid(self, kernel: Kernel) -> tuple[int, ...]:
+        return launch_grid.of_launch(kernel.func.__name__, kernel.grid, self.target)
 
     def _specs(self) -> dict[str, Any]:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}

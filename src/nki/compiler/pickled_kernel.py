@@ -22,6 +22,7 @@ class PickledByName:
     target: Target | None
     schedule: Pairs
     check: bool
+    configs: Any
 
     def __copy__(self) -> Self:
         return self
@@ -36,7 +37,7 @@ class PickledByName:
             return self.func.__qualname__
         base = named if isinstance(named, PickledByName) and named.func is self.func else self.func
         target = self.target and self.target.name
-        return _restored, (type(self), base, self.grid, target, self.schedule, self.check)
+        return _restored, (type(self), base, self.grid, target, self.schedule, self.check, self.configs)
 
 
 def _named(func: Callable[..., Any]) -> Any:

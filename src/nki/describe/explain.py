@@ -12,8 +12,8 @@ from nki import isa, language, target
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
+from nki.describe import compiler_errors, names
 from nki.describe import instructions as facts
-from nki.describe import names
 from nki.describe.example_kernels import example_kernels
 from nki.describe.rules import Grouped, grouped
 from nki.describe.samples import generations
@@ -27,6 +27,7 @@ MARK = "=== "
 def topics() -> str:
     """Everything that can be explained, a line each."""
     errors = [f"  {code}  {_first_line(cls)}" for code, cls in sorted(NkiError.registry.items())]
+    errors += ["", "errors of the vendor's compiler", _wrapped(", ".join(compiler_errors.CODES))]
     width = max(map(len, REGISTRY))
     instructions = [f"  {name:<{width}}  {_first_line(cls)}" for name, cls in _public()]
     operators = _wrapped(", ".join(f"nl.{name}" for name in OPS))
@@ -43,9 +44,12 @@ def topics() -> str:
 def about(topic: str) -> str:
     """The explanation of an error code, a rule's code, an instruction, an operator or another public name.
 
-    ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the operator, ``reciprocal`` the instruction.
+    ``NCC_EVRF066`` is an error of the vendor's compiler; ``NKI-SH001/TL02`` is the rule TL02; ``nl.reciprocal`` the
+    operator, ``reciprocal`` the instruction.
     """
     name = topic.strip("[]")
+    if compiler_errors.is_code(name):
+        return compiler_errors.about(name)
     code, _, rule = name.upper().partition("/")
     if not rule and code in NkiError.registry:
         return error(NkiError.registry[code])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 import functools
 import inspect
+import operator
 import re
 import sys
 import textwrap
@@ -67,6 +68,12 @@ _BUFFERS: Final[dict[str, str]] = {
     "shared_hbm": "HBM that all cores of a launch share, and the memory of results. Only DMA reaches it.",
     "register": "A register of a core: one whole number of 32 bits, from nisa.register_alloc.",
 }
+_ENTRY_POINTS: Final = (
+    "baremetal", "benchmark", "profile", "simulate_kernel", "simulator.simulate_kernel", "simulator.simulate_py",
+    "runtime.SpikeModel", "runtime.SpikeTensor", "compiler.CompileConfig", "compiler.SpecializationConfig",
+)  # fmt: skip
+"""Names of harnesses and of their options, which ``import nki`` does not load."""
+
 _SIZES: Final = {
     "sbuf": ("partitions", "sbuf_partition_bytes", "sbuf_usable_partition_bytes"),
     "psum": ("partitions", "psum_partition_bytes", "psum_banks", "psum_bank_bytes"),
@@ -122,6 +129,7 @@ def index() -> Mapping[str, Explanation]:
             names |= _module(value)
         elif isinstance(value, type):
             names |= _members(f"nki.{name}", cast("type[Any]", value))
+    names |= {f"nki.{name}": functools.partial(_entry_point, name) for name in _ENTRY_POINTS}
     names |= {"tensor": _described("tensor", NkiTensor), **_members("tensor", NkiTensor)}
     for name in ("tensor.__getitem__", "nki.Kernel.__getitem__", "nki.__version__"):
         names[name] = functools.partial(_lines, short(name), _ATTRIBUTES[name])
@@ -135,6 +143,11 @@ def _top() -> dict[str, Any]:
     """The names of the package ``nki``, which joins those of all folders and is imported with any of them."""
     package: Any = sys.modules["nki"]
     return {name: getattr(package, name) for name in (*package.__all__, "language", "isa") if name[0] != "_"}
+
+
+def _entry_point(name: str) -> str:
+    """A name of a harness (``docs/harnesses.md``)."""
+    return _described(f"nki.{name}", operator.attrgetter(name)(sys.modules["nki"]))()
 
 
 def _module(module: ModuleType) -> dict[str, Explanation]:

@@ -62,9 +62,9 @@ class JAXAdapter(JAXTensors, Adapter):
         executable, tensors = kernel.specialise(args, kwargs, self)
         if any(isinstance(t, Tracer) for t in tensors):
             varying = _varying_alike(tensors)
-            return pack(executable, _nki_call.bind(*varying, executable=executable, grid=kernel.grid))
+            return pack(executable, _nki_call.bind(*varying, executable=executable, grid=kernel.launch_grid()))
         try:
-            return pack(executable, _compiled(executable, kernel.grid)(*tensors))
+            return pack(executable, _compiled(executable, kernel.launch_grid())(*tensors))
         except Exception:
             _handle_signals()
             raise

@@ -101,6 +101,8 @@ class Inliner:
             return self._call_native(fn, args, kwargs)
         inner = unwrap(fn)
         if inner is not fn:
+            if (check := getattr(fn, "check_inlining", None)) is not None:
+                check()  # a jit object may refuse to become a part of its caller
             return self.invoke(inner, *args, **kwargs)
         call = type(fn).__call__ if callable(fn) else None
         if isinstance(call, types.FunctionType):

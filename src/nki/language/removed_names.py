@@ -21,10 +21,6 @@ _DYNAMIC = "use `nisa.tensor_copy` with `t.ap(..., scalar_offset=register_or_ten
 _AUTOMATIC = "leave it out: it has no counterpart"
 
 REMOVED: Final[dict[str, str]] = {
-    "nki.baremetal": "call the kernel with NumPy arrays",
-    "nki.benchmark": "time calls of the kernel with NumPy arrays",
-    "nki.profile": "call the kernel with NumPy arrays and profile that",
-    "nki.simulate_kernel": "write `nki.simulate(kernel)(arguments)`",
     "nki.trace": "leave the decorator out: functions that a kernel calls need none",
     "nki.isa.builtin_custom_op": "build it from other instructions",
     "nki.isa.tensor_copy_dynamic_dst": _DYNAMIC,

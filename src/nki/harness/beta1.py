@@ -1,0 +1,132 @@
+"""Functions of NKI Beta 1: ``nki.baremetal``, ``nki.benchmark``, ``nki.profile``, ``nki.simulate_kernel``.
+
+Source of the options: NKI API Reference (Beta 1), the pages of these names.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from nki.base.errors import ArtifactError, KernelArgumentError
+from nki.harness.artifacts import check_options, save, warn_of_trace
+from nki.harness.simulation import as_kernel
+from nki.harness.timing import BenchmarkResult, measure
+from nki.jit import Kernel, adapter_for, simulate
+
+_COMMON: Final = frozenset({"save_neff_name", "save_trace_name", "additional_compile_opt"})
+_BENCHMARK: Final = _COMMON | {"warmup", "iters", "device_lock", "benchmark_machine"}
+_PROFILE: Final = _COMMON | {"working_directory", "overwrite", "profile_nth"}
+
+
+class Baremetal:
+    """A kernel that a harness calls directly: compiled, run natively on this machine, saved if a name is given.
+
+    ``additional_compile_opt`` is for the vendor's compiler and does nothing here. ``save_trace_name`` asks for a trace
+    of the hardware: a warning says that there is none, and no file is written.
+    """
+
+    name = "nki.baremetal"
+    known = _COMMON
+
+    def __init__(self, kernel: Kernel, options: dict[str, Any]) -> None:
+        functools.update_wrapper(self, kernel.func)
+        check_options(self.name, options, self.known)
+        self.kernel = kernel
+        self.func = kernel.func
+        self.options = options
+
+    def __getitem__(self, grid: Any) -> Baremetal:
+        return type(self)(self.kernel[grid], self.options)
+
+    def __repr__(self) -> str:
+        return f"<{self.name} of {self.kernel!r}>"
+
+    def artifact(self) -> Path | None:
+        """The file that the call leaves; None if the harness names none."""
+        name = self.options.get("save_neff_name")
+        return Path(name) if name else None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if (file := self.artifact()) is not None:
+            save(self.kernel.compile(*args, **kwargs).kernel, file)
+        if self.options.get("save_trace_name"):
+            warn_of_trace(self.options["save_trace_name"])
+        return self.kernel(*args, **kwargs)
+
+
+class Benchmark(Baremetal):
+    """A kernel that a call also measures: ``benchmark_result`` holds the times of ``iters`` native runs on this CPU.
+
+    The times are this machine's and not Trainium's. ``device_lock`` and ``benchmark_machine`` select a device, and do
+    nothing here.
+    """
+
+    name = "nki.benchmark"
+    known = _BENCHMARK
+    benchmark_result: BenchmarkResult
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        result = super().__call__(*args, **kwargs)
+        adapter = adapter_for(args, kwargs)
+        executable, tensors = self.kernel.specialise(args, kwargs, adapter)
+        arrays = [adapter.to_numpy(t) for t in tensors]
+        times = measure(executable, arrays, self.options.get("warmup", 10), self.options.get("iters", 100))
+        self.benchmark_result = BenchmarkResult(times)
+        return result
+
+
+class Profile(Baremetal):
+    """A kernel whose call leaves its artifact in ``working_directory``; no trace of the hardware, as a warning says.
+
+    As in NKI, ``working_directory`` is absolute, and an artifact that exists is an error unless ``overwrite=True``.
+    """
+
+    name = "nki.profile"
+    known = _PROFILE
+
+    def __init__(self, kernel: Kernel, options: dict[str, Any]) -> None:
+        super().__init__(kernel, {"save_trace_name": "profile.ntff", **options})
+
+    def artifact(self) -> Path:
+        folder = self.options.get("working_directory")
+        if folder is None or not Path(folder).is_absolute():
+            raise KernelArgumentError(
+                f"nki.profile(working_directory={folder!r}): this is no absolute path", fix="pass an absolute path"
+            )
+        file = Path(folder, self.options.get("save_neff_name") or "file.neff")
+        if file.exists() and not self.options.get("overwrite", False):
+            raise ArtifactError(f"{file} exists", fix="remove it, or pass overwrite=True")
+        return file
+
+
+def _decorate(kind: type[Baremetal], options: dict[str, Any], func: Any) -> Baremetal:
+    return kind(as_kernel(func), options)
+
+
+def _decorator(kind: type[Baremetal], func: Any, options: dict[str, Any]) -> Any:
+    if func is None:
+        return functools.partial(_decorate, kind, options)
+    return _decorate(kind, options, func)
+
+
+def baremetal(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Run a kernel directly; use as decorator, with or without options, or as a call. See :class:`Baremetal`."""
+    return _decorator(Baremetal, kernel, options)
+
+
+def benchmark(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Measure a kernel; use as decorator, with or without options, or as a call. See :class:`Benchmark`."""
+    return _decorator(Benchmark, kernel, options)
+
+
+def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Run a kernel and keep its artifact; use as decorator with options, or as a call. See :class:`Profile`."""
+    return _decorator(Profile, func, options)
+
+
+def simulate_kernel(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run ``func(*args, **kwargs)`` in the simulator, as :func:`nki.simulate` does."""
+    return simulate(as_kernel(func))(*args, **kwargs)
