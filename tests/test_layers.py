@@ -110,7 +110,8 @@ def below(name: str) -> set[str]:
 
 def named_modules(tree: ast.Module) -> Iterator[tuple[int, tuple[str, ...]]]:
     """Line and name of each module of ours in a string constant of a file that imports modules by name."""
-    if not any(isinstance(node, ast.Attribute) and node.attr == "import_module" for node in ast.walk(tree)):
+    names = {node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "") for node in ast.walk(tree)}
+    if not names & {"import_module", "imported"}:
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"nki(\.\w+)+", node.value):

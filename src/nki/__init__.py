@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from importlib import import_module as _import_module
 from typing import Any, Final
 
 from nki import collectives, dtype, typing
 from nki.base.errors import NkiError
+from nki.base.locks import imported as _imported
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
 from nki.frameworks import BRIDGES as _BRIDGES
@@ -31,9 +31,9 @@ def __getattr__(name: str) -> Any:
         return _version()
     # Entry points of harnesses (docs/harnesses.md), which the import of a kernel does not pay for.
     if name in _BETA1:
-        return getattr(_import_module("nki.harness.beta1"), name)
+        return getattr(_imported("nki.harness.beta1"), name)
     if name in _MODULES:
-        return _import_module(f"nki.{name}")
+        return _imported(f"nki.{name}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")
 
 

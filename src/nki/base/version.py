@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 import os
 from pathlib import Path
+
+from nki.base.locks import imported
 
 
 def _built() -> str:
     # Imported when someone asks: it costs a fifth of `import nki`.
-    metadata = importlib.import_module("importlib.metadata")
+    metadata = imported("importlib.metadata")
     try:
         return metadata.version("open-nki")
     except metadata.PackageNotFoundError:  # a source tree that was never installed

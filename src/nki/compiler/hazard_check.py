@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from dataclasses import dataclass
 from typing import ClassVar
 
 from nki.analysis.possible_hazards import may_have_hazards
 from nki.base import knobs
+from nki.base.locks import imported
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.target.model import Target
@@ -23,7 +23,7 @@ class CheckHazards(Stage):
         """``program`` itself. Raises the error that the simulator would raise, unless ``OPEN_NKI_HAZARDS=0``."""
         if knobs.hazards() and may_have_hazards(program):
             # Few programs come here, so `import nki` does not load the simulator.
-            importlib.import_module("nki.sim.hazards.replay").check(program, target)
+            imported("nki.sim.hazards.replay").check(program, target)
         return program
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
