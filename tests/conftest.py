@@ -6,6 +6,7 @@ import linecache
 import os
 
 import hypothesis
+import pytest
 
 # NKI_TEST_EXAMPLES=1000 searches longer, still with the same seed.
 hypothesis.settings.register_profile(
@@ -30,3 +31,15 @@ linecache.cache.pop("<string>", None)
 
 # The tests choose the number of cores of every launch themselves.
 os.environ.pop("NEURON_LOGICAL_NC_CONFIG", None)
+
+
+@pytest.fixture
+def nki_0_6(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are read under the rules of NKI 0.6, which parses them and refuses much of Python."""
+    monkeypatch.setenv("NKI_VERSION", "0.6")
+
+
+@pytest.fixture
+def nki_0_7(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels are read under the rules of NKI 0.7, which traces them."""
+    monkeypatch.setenv("NKI_VERSION", "0.7")

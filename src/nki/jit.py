@@ -31,6 +31,7 @@ from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
+from nki.frontend.python.stars import STARS, by_position, spread
 from nki.ir.ordering import Pairs, pairs_of
 from nki.ir.program import Program
 from nki.ir.recorder import is_recording
@@ -114,8 +115,7 @@ class Kernel(PickledByName):
         self.configs = configs
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
-        by_name = any(p.kind is p.KEYWORD_ONLY for p in self._signature.parameters.values())
-        self._by_position = -1 if by_name else len(self._names)
+        self._by_position = by_position(self._signature)
         self._executables: dict[Any, Executable] = {}
         self._clock = 0
         """Advances with each compilation; executables have the time of their last use."""
@@ -185,7 +185,7 @@ class Kernel(PickledByName):
         except TypeError as error:
             raise misfit(self.func, self._signature, error) from None
         bound.apply_defaults()
-        return bound.arguments
+        return spread(self._signature, bound.arguments) if self._by_position == STARS else bound.arguments
 
     def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
         """The cache key of a compilation, and the tensors among the arguments, in order."""
@@ -194,6 +194,8 @@ class Kernel(PickledByName):
             self.target or os.environ.get(targets.ENVIRONMENT),
             knobs.precise_fp(),
             knobs.logical_cores(),
+            knobs.version(),
+            knobs.frontend(),
         ]
         name = ""
         try:

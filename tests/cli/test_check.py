@@ -12,6 +12,8 @@ import pytest
 
 from nki.base.version import version
 
+pytestmark = pytest.mark.usefixtures("nki_0_6")  # whose errors the files hold
+
 CLEAN = """
 import nki
 import nki.isa as nisa

@@ -259,6 +259,7 @@ def test_a_kernel_without_end_is_given_up(check: Callable[..., Any], monkeypatch
     assert time.monotonic() - started < 30
 
 
+@pytest.mark.usefixtures("nki_0_6")
 def test_only_the_named_kernel_is_checked(nki: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     other = "\n@nki.jit\ndef other(x):\n    del x\n\ndef main():\n    wide(np.ones((256, 8), np.float32))\n"
@@ -291,6 +292,7 @@ def test_warnings_of_an_import_are_findings_at_their_line(check: Callable[..., A
     assert (finding["code"], finding["line"]) == ("NkiDeprecationWarning", 7)
 
 
+@pytest.mark.usefixtures("nki_0_6")
 def test_host_code_is_not_judged(check: Callable[..., Any]) -> None:
     host = "def read(path):\n    with open(path) as file:\n        return file.read()\n"
     device = "import nki.isa as nisa\ndef part(x):\n    nisa.memset(x, 0.0)\n    del x\n"

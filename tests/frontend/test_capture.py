@@ -113,6 +113,7 @@ def test_what_is_no_function_is_refused(value: Callable[..., object], message: s
     assert caught.value.message == message
 
 
+@pytest.mark.usefixtures("nki_0_6")
 def test_a_function_made_by_exec_has_no_source() -> None:
     space: dict[str, Callable[..., object]] = {}
     exec("def kernel(a): return a", space)
@@ -121,6 +122,7 @@ def test_a_function_made_by_exec_has_no_source() -> None:
     assert caught.value.message == ("kernel `kernel` has no source: it was made by `exec` or given with `python -c`")
 
 
+@pytest.mark.usefixtures("nki_0_6")
 @pytest.mark.skipif(sys.version_info >= (3, 13), reason="since 3.13 Python keeps what is typed or given with -c")
 @pytest.mark.parametrize(("how", "said"), [("-c", "python -c"), ("-", "typed at the Python prompt")])
 def test_a_function_of_no_file_has_no_source(how: str, said: str) -> None:
@@ -136,6 +138,7 @@ def test_a_function_of_no_file_has_no_source(how: str, said: str) -> None:
     assert said in done.stderr
 
 
+@pytest.mark.usefixtures("nki_0_6")
 def test_a_missing_file_is_named(load: Load) -> None:
     module = load("def kernel(a): return a\n")
     Path(str(module.__file__)).unlink()
@@ -159,6 +162,7 @@ def edit(module: types.ModuleType, text: str) -> None:
     os.utime(file, (time.time() + 2, time.time() + 2))
 
 
+@pytest.mark.usefixtures("nki_0_6")
 @pytest.mark.parametrize(
     "text",
     [

@@ -56,6 +56,7 @@ def test_its_jit_makes_kernels_to_call(load: Load) -> None:
     assert np.array_equal(nki.simulate(kernel)(paper), 2 * paper)
 
 
+@pytest.mark.usefixtures("nki_0_6")
 def test_the_present_language_refuses_what_the_other_accepts(load: Load) -> None:
     module = load(KERNEL)
     assert capture(module.kernel).dialect is default_dialect() is not toy.TOY

@@ -17,6 +17,8 @@ from nki.base.warning import NkiPortabilityWarning, NkiWarning
 from nki.frontend.capture import capture
 from nki.frontend.syntax_rules import check
 
+pytestmark = pytest.mark.usefixtures("nki_0_6")
+
 A = np.ones((4, 4), np.float32)
 
 

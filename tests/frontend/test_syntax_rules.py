@@ -22,6 +22,8 @@ from nki.frontend.diagnostics import explain
 from nki.frontend.inlining import compile_function
 from nki.frontend.syntax_rules import RULES, check
 
+pytestmark = pytest.mark.usefixtures("nki_0_6")
+
 Load = Callable[[str], types.ModuleType]
 CASES = sorted((Path(__file__).parent / "cases").glob("*.txt"))
 

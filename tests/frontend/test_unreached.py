@@ -15,6 +15,8 @@ import pytest
 import nki
 from nki.base.errors import NkiError
 
+pytestmark = pytest.mark.usefixtures("nki_0_6")
+
 HEADER = """\
 import os
 import nki

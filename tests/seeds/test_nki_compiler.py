@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import nki
 import nki.isa as nisa
@@ -34,6 +35,7 @@ def test_a_python_function_calls_a_kernel():
     assert np.array_equal(both(kernel, x, y, z), x + y + z)
 
 
+@pytest.mark.usefixtures("nki_0_6")
 def test_python_that_nki_does_not_have_is_a_useful_error():
     def kernel(x):
         try:

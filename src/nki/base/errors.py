@@ -294,8 +294,11 @@ class TileShapeError(NkiError, ValueError):
 # Run-time values
 
 
-class RegisterUseError(NkiError):
-    """Python computes with a register, or branches on it: its value exists only while the kernel runs."""
+class RegisterUseError(NkiError, TypeError):
+    """Python computes with a register, or branches on it: its value exists only while the kernel runs.
+
+    A ``TypeError`` as well, which NKI 0.7 raises here.
+    """
 
     code = "NKI-RG001"
 

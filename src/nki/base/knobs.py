@@ -34,6 +34,16 @@ def logical_cores() -> bytes:
     return _lookup(b"NEURON_LOGICAL_NC_CONFIG") or b""
 
 
+def version() -> bytes | None:
+    """``NKI_VERSION``: the release of NKI whose rules hold, such as 0.6; unset: those of all releases, as it stands."""
+    return _lookup(b"NKI_VERSION")
+
+
+def frontend() -> bytes | None:
+    """``NKI_COMPILER_FRONTEND``: without NKI_VERSION, parser and custom mean the rules of 0.6, tracer those of 0.7."""
+    return _lookup(b"NKI_COMPILER_FRONTEND")
+
+
 def hazards() -> bool:
     """``OPEN_NKI_HAZARDS=0``: compiler and simulator do not look for hazards; runs go on with whatever memory holds."""
     return os.environ.get("OPEN_NKI_HAZARDS", "1") not in ("", "0")

@@ -8,11 +8,12 @@ a bug, here or in the user's own Python, and is not hidden.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import errno
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from typing import Any, Final, NoReturn
 
 from nki import target as targets
@@ -23,6 +24,7 @@ from nki.cli import arguments as argument
 from nki.cli import cache, check, dump, explain, load_kernel, run
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
+from nki.language.dialect import NKI
 
 __all__ = ["main"]
 
@@ -81,7 +83,8 @@ def _discard_output() -> None:
 def _carried_out(words: list[str]) -> int:
     try:
         options = _parser().parse_args(words)
-        code: int = options.command(options)
+        with _release(getattr(options, "nki", None)):
+            code: int = options.command(options)
         return code
     except UsageError as mistake:
         fix = f"\n  fix: {mistake.fix}" if mistake.fix else ""
@@ -90,6 +93,19 @@ def _carried_out(words: list[str]) -> int:
     except NkiError as error:
         _complain(words, described(error), str(error))
         return 1
+
+
+@contextlib.contextmanager
+def _release(release: str | None) -> Generator[None]:
+    """Context manager: kernels are read under the rules of ``release`` of NKI; None: under those of the environment."""
+    before = os.environ.get("NKI_VERSION")
+    if release is not None:
+        os.environ["NKI_VERSION"] = release
+    try:
+        yield
+    finally:
+        if release is not None:
+            os.environ.pop("NKI_VERSION") if before is None else os.environ.update(NKI_VERSION=before)
 
 
 def described(error: NkiError) -> dict[str, Any]:
@@ -173,6 +189,12 @@ def _add_check(commands: Any) -> None:
     _add_arguments(checking)
     checking.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
     checking.add_argument("--all", action="store_true", help="check every function and method, not only kernels")
+    checking.add_argument(
+        "--nki",
+        metavar="RELEASE",
+        choices=NKI.releases,
+        help="check under the rules of a release of NKI, such as 0.6 (default: NKI_VERSION, else all releases)",
+    )
     checking.add_argument("--strict", action="store_true", help="exit with 1 also for warnings")
     checking.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any, cast
 
 from nki.base.dtype import DType, int32
-from nki.base.errors import LoopScopeError, NkiError, SharedTensorError
+from nki.base.errors import DynamicLoopError, LoopScopeError, NkiError, SharedTensorError
 from nki.base.source import Where, here
 from nki.base.warning import warn_at
 from nki.frontend.dialect import Dialect, default_dialect
@@ -83,6 +83,8 @@ class Builder:
     dialect: Dialect = field(default_factory=default_dialect)
     ordered: int = 0
     """Number of open ``nl.no_reorder`` blocks."""
+    warned: set[object] = field(default_factory=set[object])
+    """Places and texts of warnings that the kernel's own code gives, each once."""
     _ordered_from: int = 0
     _declared: dict[str, Where] = field(default_factory=dict[str, Where])
     programs: tuple[int, ...] = ()
@@ -212,9 +214,14 @@ class Builder:
         if self.observer is not None:
             self.observer.entered(loop)
 
-    def close(self) -> Loop:
-        """End the body of the innermost open loop and record the loop."""
-        open_loop = self._open_loops.pop()
+    def close(self, loop: Loop | None = None) -> Loop:
+        """End the body of the innermost open loop and record the loop, which has to be ``loop``."""
+        open_loop = self._open_loops[-1]
+        if loop is not None and open_loop.loop is not loop:
+            if self.failed is None:
+                self.failed = _entangled(loop, open_loop.loop)
+            raise self.failed
+        self._open_loops.pop()
         loop = replace(open_loop.loop, body=tuple(self.body), tensors=tuple(self.tensors))
         self._ended.update(dict.fromkeys(self.tensors, loop))
         self.body, self.tensors = open_loop.body, open_loop.tensors
@@ -285,6 +292,8 @@ class Builder:
         """The recorded kernel, which returns ``outputs``, in ``shapes`` if these are not their own."""
         if self.failed is not None:
             raise self.failed
+        if self._open_loops:
+            raise _unended(self._open_loops[-1].loop)
         for tensor in outputs:
             self._check_scope([Access.whole(tensor)])
         if any(inst.requested for inst in instructions(self.body)):
@@ -301,6 +310,25 @@ class Builder:
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
         )
+
+
+def _entangled(ending: Loop, inner: Loop) -> NkiError:
+    """The error of loops that end in another order than they nest, as two generators that hold one each can do."""
+    lines = [f" of line {loop.where.span.line}" if loop.where.span else "" for loop in (ending, inner)]
+    return DynamicLoopError(
+        f"the run-time loop{lines[0]} ends while that{lines[1]}, which began in its body, goes on",
+        fix="let one loop end before the other one goes on: run a generator that holds a run-time loop to its end",
+        span=inner.where.span,
+    )
+
+
+def _unended(loop: Loop) -> NkiError:
+    """The error of a loop whose body has no end: a generator was left in it, or an exception left it."""
+    return DynamicLoopError(
+        "the kernel ends inside the body of this run-time loop",
+        fix="run the generator that holds the loop to its end, and let no exception leave the loop's body",
+        span=loop.where.span,
+    )
 
 
 current = cast(Callable[[str], Builder], recorder.current)

@@ -14,7 +14,7 @@ import re
 import time
 import types
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,8 +22,9 @@ from typing import Any
 from nki.base.errors import NkiError
 from nki.base.source import Span, note_file
 from nki.base.toolchain import is_toolchain
+from nki.base.warning import Warned
 from nki.frontend.ast_spans import node_span, parsed
-from nki.frontend.code_objects import FunctionNode
+from nki.frontend.code_objects import FunctionNode, without_source
 from nki.frontend.dialect import Dialect, default_dialect, dialect_of
 from nki.frontend.errors import AsyncError, NoSourceError, NotAFunctionError, SourceChangedError
 
@@ -39,6 +40,8 @@ class Captured:
     ``node`` is shared by all captures of the file and must not be changed. ``globals`` is the module's own dictionary
     and ``cells`` are the function's own closure cells, so both always show the present values. ``deferred`` holds the
     errors of code that may not be reached, by the node that is not of the language; it raises where it is reached.
+    ``warned`` holds the warnings about such code in the same way. ``unread`` says why there is no source text: then
+    ``node`` has the parameters and the names of the function alone, and Python runs its code as it is.
     """
 
     name: str
@@ -53,6 +56,8 @@ class Captured:
     kwdefaults: dict[str, Any] | None
     dialect: Dialect
     deferred: Mapping[ast.AST, NkiError] | None = None
+    warned: Mapping[ast.AST, Sequence[Warned]] | None = None
+    unread: NkiError | None = None
 
     def closure(self, name: str) -> Any:
         """The value of closure variable ``name``; ``EMPTY`` as long as it has none."""
@@ -81,11 +86,21 @@ def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
 
     It is read under ``dialect``, by default under that assigned to the function.
 
-    Raises ``NoSourceError``, ``SourceChangedError``, ``NotAFunctionError`` or ``AsyncError``.
+    Raises ``NoSourceError``, ``SourceChangedError`` (unless the dialect runs functions without source text),
+    ``NotAFunctionError`` or ``AsyncError``.
     """
     function = _plain_function(fn)
     code = function.__code__
-    node, class_name = _definition(function)
+    dialect = dialect or dialect_of(function)
+    unread: NkiError | None = None
+    try:
+        node, class_name = _definition(function)
+    except (NoSourceError, SourceChangedError) as error:
+        if type(error) not in dialect.newer.since:
+            raise
+        node, class_name, unread = without_source(code), "", error
+        if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
+            raise AsyncError(f"`{function.__name__}` is asynchronous", fix="drop `async`") from None
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     return Captured(
         name=function.__name__,
@@ -98,7 +113,8 @@ def capture(fn: Callable[..., Any], dialect: Dialect | None = None) -> Captured:
         cells=cells,
         defaults=function.__defaults__,
         kwdefaults=function.__kwdefaults__,
-        dialect=dialect or dialect_of(function),
+        dialect=dialect,
+        unread=unread,
     )
 
 

@@ -8,6 +8,9 @@ from __future__ import annotations
 import __future__
 
 import ast
+import dis
+import functools
+import inspect
 import sys
 import types
 from dataclasses import dataclass
@@ -69,6 +72,51 @@ def compiled(
     for name in ("around", *path):
         code = next(c for c in code.co_consts if isinstance(c, types.CodeType) and c.co_name == name)
     return code
+
+
+def without_source(code: types.CodeType) -> ast.FunctionDef:
+    """A syntax tree of a function without source text: its parameters and the names that it reads; never compiled."""
+    names = list(code.co_varnames)
+    count, by_name = code.co_argcount, code.co_argcount + code.co_kwonlyargcount
+    stars = names[by_name:]
+    arguments = ast.arguments(
+        posonlyargs=[ast.arg(name) for name in names[: code.co_posonlyargcount]],
+        args=[ast.arg(name) for name in names[code.co_posonlyargcount : count]],
+        vararg=ast.arg(stars.pop(0)) if code.co_flags & inspect.CO_VARARGS else None,
+        kwonlyargs=[ast.arg(name) for name in names[count:by_name]],
+        kw_defaults=[None] * code.co_kwonlyargcount,
+        kwarg=ast.arg(stars.pop(0)) if code.co_flags & inspect.CO_VARKEYWORDS else None,
+        defaults=[],
+    )
+    body: list[ast.stmt] = [ast.Expr(path) for path in _names_read(code)]
+    place = {"lineno": code.co_firstlineno, "col_offset": 0, "end_lineno": code.co_firstlineno, "end_col_offset": 0}
+    name = code.co_name if code.co_name.isidentifier() else "kernel"
+    node = ast.FunctionDef(name, arguments, body or [ast.Pass()], [], None, None, **_NO_TYPE_PARAMETERS)
+    for part in ast.walk(node):
+        for field, value in place.items():
+            setattr(part, field, value)
+    return node
+
+
+names_of = functools.lru_cache(maxsize=1024)(without_source)
+
+
+def _names_read(code: types.CodeType) -> list[ast.expr]:
+    """The names and dotted names of globals and closure variables that ``code`` and the code nested in it read."""
+    paths: list[ast.expr] = []
+    dotted = False
+    for instruction in dis.get_instructions(code):
+        if instruction.opname in _READS:
+            paths.append(ast.Name(str(instruction.argval), ast.Load()))
+            dotted = True
+        elif instruction.opname in ("LOAD_ATTR", "LOAD_METHOD") and dotted:
+            paths[-1] = ast.Attribute(paths[-1], str(instruction.argval), ast.Load())
+        elif instruction.opname != "CACHE":
+            dotted = False
+    return paths + [path for part in code.co_consts if isinstance(part, types.CodeType) for path in _names_read(part)]
+
+
+_READS = frozenset({"LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS"})
 
 
 def marked(code: types.CodeType, qualname: str, dialect: Dialect) -> types.CodeType:

@@ -58,7 +58,7 @@ def one_round(builder: Builder, loop: Loop, value: Any) -> Iterator[Any]:
         if builder.failed is None:
             builder.failed = _left_early(sys._getframe(1), loop)  # pyright: ignore[reportPrivateUsage]
         raise
-    builder.close()
+    builder.close(loop)
 
 
 def _left_early(frame: Any, loop: Loop) -> DynamicLoopError:

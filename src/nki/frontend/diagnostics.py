@@ -16,8 +16,10 @@ from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.source import Span, code_span, definition_span, folded
 from nki.base.toolchain import is_toolchain
 from nki.frontend.ast_spans import asserted, node_span
-from nki.frontend.code_objects import origin
+from nki.frontend.code_objects import Origin, origin
+from nki.frontend.dialect import default_dialect
 from nki.frontend.errors import KernelAssertError, KernelPythonError, RemovedApiError, UnknownApiError, UnknownNameError
+from nki.frontend.host_calls import is_host_code
 from nki.frontend.name_checks import did_you_mean, spelling
 from nki.frontend.site import site_of
 
@@ -25,8 +27,7 @@ from nki.frontend.site import site_of
 def locate(exc: BaseException) -> tuple[Span | None, tuple[Span, ...]]:
     """The position in the kernel at which ``exc`` was raised, and the calls that led there, outermost first."""
     spans: list[Span] = []
-    for tb in _traceback(exc):
-        mark = origin(tb.tb_frame.f_code)
+    for tb, mark in _entries(exc):
         if mark is not None:
             spans.append(code_span(tb.tb_frame.f_code, tb.tb_lasti, mark.function))
     return (spans[-1], _shortened(spans[:-1])) if spans else (None, ())
@@ -53,8 +54,7 @@ def explain(exc: Exception) -> NkiError:
 
 def _advised(exc: Exception) -> NkiError | None:
     """The error that the dialect makes of ``exc`` and the code that raised it, if it knows a better one."""
-    last = next((tb for tb in reversed(_traceback(exc)) if origin(tb.tb_frame.f_code) is not None), None)
-    mark = origin(last.tb_frame.f_code) if last is not None else None
+    last, mark = next((entry for entry in reversed(_entries(exc)) if entry[1] is not None), (None, None))
     if last is None or mark is None or mark.dialect.advise is None:
         return None
     site = site_of(last)
@@ -62,12 +62,11 @@ def _advised(exc: Exception) -> NkiError | None:
 
 
 def _translate(exc: Exception) -> NkiError:
-    *_, last = [None, *_traceback(exc)]
-    mark = origin(last.tb_frame.f_code) if last is not None else None
+    *_, (last, mark) = [(None, None), *_entries(exc)]
     by_kernel = last if mark is not None else None
     match exc:
         case AssertionError():
-            return _failed_assertion(str(exc), by_kernel)
+            return _failed_assertion(str(exc), by_kernel, mark)
         case NameError(name=str(name)) if (
             by_kernel is not None and mark is not None and not isinstance(exc, UnboundLocalError)
         ):
@@ -115,9 +114,8 @@ def _python_text(exc: Exception) -> str:
     return f"{type(exc).__name__}: {text}" if text else type(exc).__name__
 
 
-def _failed_assertion(text: str, at: types.TracebackType | None) -> KernelAssertError:
+def _failed_assertion(text: str, at: types.TracebackType | None, mark: Origin | None) -> KernelAssertError:
     """An assertion by its text or, where it has none, by its condition and the values of the names in it."""
-    mark = origin(at.tb_frame.f_code) if at is not None else None
     condition = asserted(at.tb_frame.f_code.co_filename, at.tb_lineno) if at is not None else None
     if at is None or mark is None or condition is None:
         return KernelAssertError(text or "an assertion does not hold")
@@ -162,11 +160,22 @@ def _shortened(stack: list[Span]) -> tuple[Span, ...]:
 _SHOWN = 8
 
 
-def _traceback(exc: BaseException) -> list[types.TracebackType]:
-    entries: list[types.TracebackType] = []
+def _entries(exc: BaseException) -> list[tuple[types.TracebackType, Origin | None]]:
+    """The entries of a traceback with the marks of those that belong to the kernel.
+
+    Functions of the user's that Python calls by itself, from the kernel on, belong to it though they are not rewritten.
+    """
+    entries: list[tuple[types.TracebackType, Origin | None]] = []
+    inside = False
     tb = exc.__traceback__
     while tb is not None:
-        entries.append(tb)
+        code = tb.tb_frame.f_code
+        mark = origin(code)
+        inside = inside or mark is not None
+        around = tb.tb_frame.f_globals
+        if inside and mark is None and "__name__" in around and not is_host_code(code, around):
+            mark = Origin(code.co_qualname, default_dialect())
+        entries.append((tb, mark))
         tb = tb.tb_next
     return entries
 
@@ -174,7 +183,7 @@ def _traceback(exc: BaseException) -> list[types.TracebackType]:
 def _kernel_frames(exc: BaseException) -> types.TracebackType | None:
     """The traceback of ``exc`` without the frames of the compiler; whole if there are no others."""
     chain: types.TracebackType | None = None
-    for tb in reversed(_traceback(exc)):
-        if origin(tb.tb_frame.f_code) is not None:
+    for tb, mark in reversed(_entries(exc)):
+        if mark is not None:
             chain = types.TracebackType(chain, tb.tb_frame, tb.tb_lasti, tb.tb_lineno)
     return chain or exc.__traceback__

@@ -6,6 +6,7 @@ A dialect is an instance in a package of its own, above the frontend; ``nki.lang
 from __future__ import annotations
 
 import ast
+import functools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -14,8 +15,10 @@ from types import FunctionType
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
+from nki.base import knobs
 from nki.base.errors import NkiError
 from nki.base.toolchain import add_package, is_toolchain_module
+from nki.frontend.errors import ReleaseError
 from nki.ir.types import Access, TensorHandle
 
 T = TypeVar("T", bound=TensorHandle)
@@ -41,7 +44,8 @@ class RemovedNames:
     """Names that older releases had, each with the text that says what to write instead.
 
     ``names``: by full name; ``attributes``: of the toolchain's objects; ``keywords``: of all calls; ``parameters``: by
-    full name of function and parameter; ``packages``: whole packages, by dotted name.
+    full name of function and parameter; ``packages``: whole packages, by dotted name. ``since``: by full name, those
+    that the package still has for older releases of the language.
     """
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -49,6 +53,7 @@ class RemovedNames:
     keywords: Mapping[str, str] = field(default_factory=dict[str, str])
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
+    since: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def package_fix(self, module: str) -> str | None:
         """The text for a module of a removed package, else None."""
@@ -75,6 +80,23 @@ class InstructionStyle:
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
+class NewerPython:
+    """Python that runs as Python runs it, although older releases of the language refuse it.
+
+    ``since``: by the error of the older releases, the first release that takes it. ``warns``: each place that is sure
+    to run, or is reached, gets a portability warning.
+    """
+
+    since: Mapping[type[NkiError], str] = field(default_factory=dict[type[NkiError], str])
+    warns: bool = False
+
+    @property
+    def silent(self) -> bool:
+        """True if nothing is said about it: the kernel is meant for releases that take it."""
+        return bool(self.since) and not self.warns
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dialect:
     """A kernel language: the names, syntax and conventions under which the frontend reads a kernel.
 
@@ -83,7 +105,8 @@ class Dialect:
     ``signature_rule`` the parameters of a kernel. ``hooks`` holds, by the name that rewritten code calls
     (:mod:`nki.frontend.rewrite`), the functions behind calls and loops; what has no hook keeps Python's meaning.
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
-    of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None.
+    of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
+    runs though a syntax rule reports it, because a newer release of the language takes it.
     """
 
     name: str
@@ -98,6 +121,7 @@ class Dialect:
     removed: RemovedNames = field(default_factory=RemovedNames)
     imports: Mapping[str, str] = field(default_factory=dict[str, str])
     advise: Callable[[Exception, Any], NkiError | None] | None = None
+    newer: NewerPython = field(default_factory=NewerPython)
 
 
 _registered: Final[dict[str, Dialect]] = {}
@@ -108,12 +132,37 @@ def register(dialect: Dialect) -> Dialect:
     for package in dialect.namespaces:
         if not is_toolchain_module(package):
             add_package(package, os.path.dirname(str(sys.modules[package].__file__)))
+    _chosen.cache_clear()
     return _registered.setdefault(dialect.name, dialect)
 
 
 def default_dialect() -> Dialect:
-    """The dialect of kernels that name no other: the one that was registered first."""
-    return next(iter(_registered.values()))
+    """The dialect of kernels that name no other: the one that was registered first, or the one that the environment
+    chooses among those of the same packages. Raises :class:`ReleaseError` for a release that none of them has.
+    """
+    return _chosen(knobs.version(), knobs.frontend())
+
+
+@functools.lru_cache(maxsize=64)
+def _chosen(version: bytes | None, frontend: bytes | None) -> Dialect:
+    first, *others = _registered.values()
+    if version:
+        text, source = version.decode(errors="replace"), "NKI_VERSION"
+        release = ".".join(text.strip().split(".")[:2])
+    elif frontend:
+        text, source = frontend.decode(errors="replace"), "NKI_COMPILER_FRONTEND"
+        release = _FRONTENDS.get(text.strip().lower(), "")
+    else:
+        return first
+    for dialect in others:
+        if dialect.namespaces == first.namespaces and release in dialect.releases:
+            return dialect
+    words = ", ".join(first.releases) if version else ", ".join(_FRONTENDS)
+    raise ReleaseError(f"{source}={text!r} names no release of NKI", fix=f"use one of {words}, or unset it")
+
+
+_FRONTENDS: Final = {"parser": "0.6", "custom": "0.6", "tracer": "0.7"}
+"""The rules that each value of ``NKI_COMPILER_FRONTEND`` meant in the releases that had it (0.6 and 0.7)."""
 
 
 _assigned: Final[WeakKeyDictionary[FunctionType, Dialect]] = WeakKeyDictionary()
@@ -133,6 +182,7 @@ def dialect_of(function: object) -> Dialect:
 __all__ = [
     "Dialect",
     "InstructionStyle",
+    "NewerPython",
     "RemovedNames",
     "SyntaxRule",
     "TensorType",

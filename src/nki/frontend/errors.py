@@ -45,7 +45,13 @@ class NotAFunctionError(NkiError):
     code = "NKI-FE003"
 
 
-# Python that NKI does not have
+class ReleaseError(NkiError):
+    """``NKI_VERSION`` or ``NKI_COMPILER_FRONTEND`` names no release of NKI."""
+
+    code = "NKI-FE004"
+
+
+# Python that NKI up to 0.6 does not have; ``async`` and ``await`` have no meaning in any release
 
 
 class GeneratorError(NkiError):

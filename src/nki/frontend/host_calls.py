@@ -56,20 +56,37 @@ def is_host(fn: object) -> bool:
         return _is_host_function(fn)
     if isinstance(fn, types.MethodType | functools.partial) or calls_back(fn):
         return False
-    if not callable(fn) or unwrap(fn) is not fn:
+    if not callable(fn) or unwrap(fn) is not fn or wraps_users(fn):
         return False
     return isinstance(fn, type) or not isinstance(type(fn).__call__, types.FunctionType) or is_toolchain(type(fn))
 
 
+def wraps_users(fn: Any) -> bool:
+    """True for what the standard library has put around a function of the user's: ``contextmanager``, ``lru_cache``."""
+    inner = getattr(fn, "__wrapped__", None)
+    return (
+        isinstance(inner, types.FunctionType)
+        and not isinstance(fn, type)
+        and not is_host_code(inner.__code__, inner.__globals__)
+    )
+
+
 def _is_host_function(fn: types.FunctionType) -> bool:
-    module = fn.__globals__.get("__name__")
+    if not is_host_code(fn.__code__, fn.__globals__):
+        return False
+    return "__wrapped__" not in fn.__dict__ or is_toolchain(fn) or not wraps_users(fn)
+
+
+def is_host_code(code: types.CodeType, around: dict[str, Any]) -> bool:
+    """True for code of NKI, NumPy, Python and the like; ``around``: the globals that it runs with."""
+    module = around.get("__name__")
     if not isinstance(module, str):
         module = ""
     package = module.partition(".")[0]
     if package in HOST_PACKAGES or is_toolchain_module(module):
         return True
-    file = fn.__code__.co_filename
+    file = code.co_filename
     if package in sys.stdlib_module_names:  # by file as well: a user's module may be called `select` or `types`
         return file.startswith(("<frozen ", _STDLIB)) and "site-packages" not in file
-    dunder = fn.__name__.startswith("__") and fn.__name__.endswith("__")
+    dunder = code.co_name.startswith("__") and code.co_name.endswith("__")
     return file == "<string>" and dunder  # written by dataclasses or namedtuple, which keep no source

@@ -14,13 +14,15 @@ from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.frontend.builder import current
 from nki.frontend.capture import Captured, capture, unwrap
-from nki.frontend.captured_state import note
-from nki.frontend.code_objects import compiled, marked, origin
+from nki.frontend.captured_state import global_names, note, of_cell
+from nki.frontend.code_objects import compiled, marked, names_of, origin
 from nki.frontend.dialect import Dialect, default_dialect
 from nki.frontend.errors import DictKeyError
-from nki.frontend.host_calls import calls_back, is_host
+from nki.frontend.host_calls import calls_back, is_host, wraps_users
 from nki.frontend.objects import construct, is_object
-from nki.frontend.rewrite import KEY, REFUSE, rewrite
+from nki.frontend.python.hooks import Managed, warn_reached
+from nki.frontend.report import portable_text
+from nki.frontend.rewrite import KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
 from nki.frontend.syntax_rules import check, too_deep
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import is_recording
@@ -42,10 +44,14 @@ class Inliner:
         self.dialect = dialect
         self._prepared: dict[int, _Prepared] = {}
         hooks: dict[str, Any] = {name: factory(self) for name, factory in dialect.hooks.items()}
-        self._hooks = {
-            name: types.CellType(hook)
-            for name, hook in (hooks | {REFUSE: _refuse, KEY: functools.partial(_key, self)}).items()
+        hooks |= {
+            REFUSE: _refuse,
+            KEY: functools.partial(_key, self),
+            WARN: warn_reached,
+            WITH: functools.partial(Managed, self.invoke),
+            UNCAUGHT: NkiError,
         }
+        self._hooks = {name: types.CellType(hook) for name, hook in hooks.items()}
 
     def compile_function(self, captured: Captured) -> types.FunctionType:
         """``captured`` as a function that runs its rewritten code.
@@ -58,6 +64,8 @@ class Inliner:
         note(captured.node, captured.code, captured.globals, tuple(captured.cells.values()))
         hooks = self._hooks
         closure = tuple(captured.cells[name] if name in captured.cells else hooks[name] for name in code.co_freevars)
+        if captured.unread is not None:
+            _note_native(types.FunctionType(captured.code, captured.globals, captured.name, None, closure))
         function = types.FunctionType(code, captured.globals, captured.name, captured.defaults, closure)
         function.__kwdefaults__ = captured.kwdefaults
         return function
@@ -75,7 +83,7 @@ class Inliner:
                 return fn
             entry = self._prepared[id(code)] = self._prepare_code(fn)
         if entry.rewritten is None:
-            return fn
+            return self._wrapper(fn) if fn.__closure__ and wraps_users(fn) else fn
         cells = fn.__closure__ or ()
         note(entry.node, code, fn.__globals__, cells)
         hooks = self._hooks
@@ -85,6 +93,21 @@ class Inliner:
             function.__kwdefaults__ = fn.__kwdefaults__
         return function
 
+    def _wrapper(self, fn: types.FunctionType) -> types.FunctionType:
+        """A function that the standard library has put around one of the user's, such as that of ``contextmanager``,
+        around the rewritten one.
+        """
+        contents = [of_cell(cell) for cell in fn.__closure__ or ()]
+        if all(content is not getattr(fn, "__wrapped__", None) for content in contents):
+            return fn
+        cells = [
+            types.CellType(self.prepare(content)) if content is getattr(fn, "__wrapped__", None) else cell
+            for content, cell in zip(contents, fn.__closure__ or (), strict=True)
+        ]
+        function = types.FunctionType(fn.__code__, fn.__globals__, fn.__name__, fn.__defaults__, tuple(cells))
+        function.__kwdefaults__ = fn.__kwdefaults__
+        return function
+
     def invoke(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Call ``fn(*args, **kwargs)`` as a kernel does.
 
@@ -92,6 +115,8 @@ class Inliner:
         ``__call__``. Classes and everything of the host are called as they are.
         """
         if isinstance(fn, types.FunctionType):
+            if "registry" in fn.__dict__ and args:  # of functools.singledispatch
+                return self.invoke(fn.__dict__["dispatch"](type(args[0])), *args, **kwargs)
             return self.prepare(fn)(*args, **kwargs)
         if isinstance(fn, types.MethodType):  # of a function, or of an extension module's callable
             return self.invoke(fn.__func__, fn.__self__, *args, **kwargs)
@@ -104,6 +129,9 @@ class Inliner:
             if (check := getattr(fn, "check_inlining", None)) is not None:
                 check()  # a jit object may refuse to become a part of its caller
             return self.invoke(inner, *args, **kwargs)
+        wrapped = getattr(fn, "__wrapped__", None)
+        if isinstance(wrapped, types.FunctionType):  # of functools.lru_cache, which calls it as it is
+            _note_native(wrapped)
         call = type(fn).__call__ if callable(fn) else None
         if isinstance(call, types.FunctionType):
             return self.prepare(call)(fn, *args, **kwargs)
@@ -137,11 +165,27 @@ class Inliner:
         return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
 
     def _code(self, captured: Captured) -> types.CodeType:
+        if captured.unread is not None:
+            return marked(captured.code, captured.qualname, self.dialect)
         try:
             code = compiled(rewrite(captured), captured.class_name, captured.code, tuple(self._hooks))
         except RecursionError:
             raise too_deep(captured) from None
         return marked(code, captured.qualname, self.dialect)
+
+
+def _note_native(fn: types.FunctionType) -> None:
+    """Note that Python calls ``fn``, and whatever functions of the user's it names, without being rewritten."""
+    seen: set[int] = set()
+    todo: list[types.FunctionType] = [fn]
+    for one in todo:
+        cells = one.__closure__ or ()
+        note(names_of(one.__code__), one.__code__, one.__globals__, cells)
+        values = [*map(of_cell, cells), *[one.__globals__.get(name) for name in global_names(one.__code__)]]
+        for value in map(unwrap, values):
+            if isinstance(value, types.FunctionType) and id(value) not in seen and not is_host(value):
+                seen.add(id(value))
+                todo.append(value)
 
 
 @functools.cache
@@ -172,8 +216,13 @@ def _key(inliner: Inliner, value: Any) -> Any:
     if isinstance(value, str):
         return value
     shown = f"{value!r}".partition("\n")[0][:60]
-    if isinstance(value, NkiInstruction | inliner.dialect.tensor.kind):
+    if isinstance(value, NkiInstruction | inliner.dialect.tensor.kind) and not inliner.dialect.newer.since:
         raise DictKeyError(f"the key {shown} is no string: NKI's dictionaries have string keys only", fix="use a list")
+    since = inliner.dialect.newer.since.get(DictKeyError)
+    if since is not None:
+        message = f"the key {shown} is no string: NKI's dictionaries have string keys only"
+        warn_here(portable_text(DictKeyError, message, "write `str(…)`, or use a list", since), NkiPortabilityWarning)
+        return value
     message = f"the dictionary key {shown} is no string; NKI's dictionaries have string keys only: write `str(…)`, or"
     warn_here(f"{message} use a list", NkiPortabilityWarning)
     return value

@@ -78,8 +78,9 @@ class Survey:
         for one in todo:
             with collecting(aside=True) as warned:
                 result = examine(one, kernel=kernel and one is captured)
-            errors, deferred = result.judged()
-            self.findings += [*errors, *warned, *map(_if_reached, deferred.values())]
+                errors, deferred = result.judged()
+            reached = [each for several in result.warned_when_reached.values() for each in several]
+            self.findings += [*errors, *warned, *reached, *map(_if_reached, deferred.values())]
             for value in map(unwrap, result.referenced.values()):
                 if isinstance(value, types.FunctionType) and not is_host(value) and self.is_new(value.__code__):
                     with contextlib.suppress(NkiError):  # it is of no file: where the kernel calls it, it will say so

@@ -62,7 +62,11 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         check_read(report, node, vars(owner).get(node.attr, UNKNOWN))
     if owner is os and node.attr in ("environ", "environb"):
         report.warn(node, f"`{ast.unparse(node)}` {KEPT}")
-    if owner is UNKNOWN or not _is_settled(owner) or hasattr(owner, node.attr):
+    if owner is UNKNOWN or not _is_settled(owner):
+        return True
+    if isinstance(owner, types.ModuleType) and report.captured.dialect.removed.since:
+        _check_removed_since(report, node, getattr(owner, node.attr, None))
+    if hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
     removals = report.captured.dialect.removed
@@ -76,6 +80,21 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
         report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
+
+
+def _check_removed_since(report: Report, node: ast.Attribute, value: object) -> None:
+    dialect = report.captured.dialect
+    full = f"{getattr(value, '__module__', '')}.{getattr(value, '__name__', '')}"
+    fix = next((fix for name, fix in dialect.removed.since.items() if _defines(name, full)), None)
+    if fix is not None:
+        message = f"NKI {dialect.releases[0]} no longer has `{ast.unparse(node)}`"
+        report.doubtful_error(RemovedApiError, node, message, fix)
+
+
+def _defines(name: str, full: str) -> bool:
+    """True if the public ``name`` is that of a function whose module and name are ``full``."""
+    package, _, last = name.rpartition(".")
+    return full.startswith(package + ".") and full.endswith("." + last)
 
 
 def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:

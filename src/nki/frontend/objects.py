@@ -137,31 +137,32 @@ def construct(cls: type[NKIObject], args: tuple[Any, ...], kwargs: dict[str, Any
     return instance
 
 
-def copied(value: Any, name: str = "", memo: dict[int, Any] | None = None) -> Any:
+def copied(value: Any, name: str = "", memo: dict[int, Any] | None = None, keys: list[Any] | None = None) -> Any:
     """``value`` with lists, dictionaries, tuples, sets and objects of the user's classes made anew, all the way down.
 
     What was one object stays one object: whoever copies several values that may share parts passes one ``memo`` for
     all. Numbers, strings, functions, classes, enumeration members, dtypes, tensors and other objects of NKI and of the
-    host's packages stay what they are. ``name``: whose value it is. Raises :class:`DictKeyError`.
+    host's packages stay what they are. ``name``: whose value it is. ``keys`` takes the dictionary keys that are no
+    strings; without it, they raise :class:`DictKeyError`.
     """
     memo = {} if memo is None else memo
     if id(value) not in memo:
-        memo[id(value)] = _copied(value, name, memo)
+        memo[id(value)] = _copied(value, name, memo, keys)
     return memo[id(value)]
 
 
-def _copied(value: Any, name: str, memo: dict[int, Any]) -> Any:
+def _copied(value: Any, name: str, memo: dict[int, Any], keys: list[Any] | None) -> Any:
     """A copy of ``value`` itself; what may hold itself enters ``memo`` before its parts are copied."""
     if isinstance(value, dict):
-        return _dictionary(cast("dict[Any, Any]", value), name, memo)
+        return _dictionary(cast("dict[Any, Any]", value), name, memo, keys)
     if isinstance(value, list):
         items = cast("list[Any]", value)
         duplicate = memo[id(items)] = copy.copy(items)
-        duplicate[:] = [copied(item, name, memo) for item in items]
+        duplicate[:] = [copied(item, name, memo, keys) for item in items]
         return duplicate
     if isinstance(value, tuple):
         parts = cast("tuple[Any, ...]", value)
-        fresh = [copied(item, name, memo) for item in parts]
+        fresh = [copied(item, name, memo, keys) for item in parts]
         changed = any(new is not old for new, old in zip(fresh, parts, strict=True))
         if not changed:
             return parts
@@ -169,8 +170,8 @@ def _copied(value: Any, name: str, memo: dict[int, Any]) -> Any:
     if isinstance(value, set):
         return copy.copy(cast("set[Any]", value))
     if isinstance(value, types.MethodType):
-        return types.MethodType(value.__func__, copied(value.__self__, name, memo))
-    return _object(value, name, memo) if is_structure(value) else value
+        return types.MethodType(value.__func__, copied(value.__self__, name, memo, keys))
+    return _object(value, name, memo, keys) if is_structure(value) else value
 
 
 def is_structure(value: object) -> bool:
@@ -183,20 +184,22 @@ def is_structure(value: object) -> bool:
     return isinstance(value, NKIObject) or not callable(value)
 
 
-def _dictionary(value: dict[Any, Any], name: str, memo: dict[int, Any]) -> dict[Any, Any]:
+def _dictionary(value: dict[Any, Any], name: str, memo: dict[int, Any], keys: list[Any] | None) -> dict[Any, Any]:
     duplicate = memo[id(value)] = copy.copy(value)
     for key, item in value.items():
-        if not isinstance(key, str):
+        if not isinstance(key, str) and keys is not None:
+            keys.append(key)
+        elif not isinstance(key, str):
             raise DictKeyError(
                 f"argument '{name}' holds a dictionary with the key {key!r:.60}; NKI's dictionaries have string keys "
                 "only",
                 fix=f"use the key {str(key)!r:.60}, or a list",
             )
-        duplicate[key] = copied(item, name, memo)
+        duplicate[key] = copied(item, name, memo, keys)
     return duplicate
 
 
-def _object(value: Any, name: str, memo: dict[int, Any]) -> Any:
+def _object(value: Any, name: str, memo: dict[int, Any], keys: list[Any] | None) -> Any:
     try:
         duplicate = object.__new__(cast("type[Any]", type(value)))
     except TypeError:
@@ -206,7 +209,7 @@ def _object(value: Any, name: str, memo: dict[int, Any]) -> Any:
     slotted = cast("tuple[Any, ...]", state if isinstance(state, tuple) else (state,))
     for part in slotted:
         for key, item in cast("dict[str, Any]", part or {}).items():
-            object.__setattr__(duplicate, key, copied(item, name, memo))  # also where the class is frozen
+            object.__setattr__(duplicate, key, copied(item, name, memo, keys))  # also where the class is frozen
     return duplicate
 
 

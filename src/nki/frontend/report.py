@@ -6,7 +6,7 @@ import ast
 import functools
 
 from nki.base.errors import NkiError
-from nki.base.warning import NkiWarning, warn_at
+from nki.base.warning import NkiPortabilityWarning, NkiWarning, Warned, warn_at
 from nki.frontend.capture import Captured, rebound
 from nki.frontend.scopes import dictionaries, resolve
 from nki.frontend.unreached import unreached
@@ -15,16 +15,20 @@ from nki.frontend.unreached import unreached
 class Report:
     """The errors of one function, and the context that rules need of the nodes around theirs."""
 
-    def __init__(self, captured: Captured) -> None:
+    def __init__(self, captured: Captured, *, kernel: bool = False) -> None:
         self.captured = captured
+        self.kernel = kernel
         self.errors: list[NkiError] = []
         self.nodes: list[ast.AST] = []  # of each error, the node that it is about
+        self.newer: list[tuple[ast.AST, Warned]] = []  # Python that older releases refuse
+        self.warned_when_reached: dict[ast.AST, list[Warned]] = {}  # by the node that Python would run there
         self.statements: dict[ast.expr, ast.stmt] = {}  # by the expression that is their whole value
         self.dictionaries = dictionaries(captured.node)
         self.reported_names: set[str] = set()  # names that have been reported, each once
         self.warned_reads: set[str] = set()  # paths of values from outside that can change, each warned of once
         self.referenced: dict[int, object] = {}  # what its names and dotted names stand for
         self.guards: dict[ast.Raise, ast.expr] = {}  # conditions of `if`s that do nothing but raise
+        self.own_yields: frozenset[ast.AST] | None = None  # what makes the function itself a generator
         self.branch_depth = 0  # conditions and functions around this node
 
     @functools.cached_property
@@ -32,18 +36,34 @@ class Report:
         """The globals that functions of the file assign to."""
         return rebound(self.captured)
 
-    def error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
-        """Keep an error at ``node``; they are raised together at the end."""
+    def error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> bool:
+        """Keep an error at ``node``; they are raised together at the end.
+
+        True if it is none: a newer release takes this, and ``node`` runs as Python runs it.
+        """
+        newer = self.captured.dialect.newer
+        since = newer.since.get(kind)
+        if since is None:
+            self.certain_error(kind, node, message, fix)
+        elif newer.warns:
+            text = portable_text(kind, message, fix, since)
+            self.newer.append((node, Warned(self.captured.span(node), text, NkiPortabilityWarning)))
+        return since is not None
+
+    def certain_error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
+        """Keep an error that is one in every release."""
         self.errors.append(kind(message, fix=fix, span=self.captured.span(node)))
         self.nodes.append(node)
 
     def judged(self) -> tuple[list[NkiError], dict[ast.AST, NkiError]]:
         """The errors about code that is sure to run, from top to bottom; and those about code that may not be reached,
         by the node that Python would run there, of several about one node the first.
+
+        Gives the warnings about newer Python that is sure to run; ``warned_when_reached`` holds the others.
         """
-        if not self.errors:
+        if not self.errors and not self.newer:
             return [], {}
-        later = unreached(self.captured.node, self.nodes)
+        later = unreached(self.captured.node, [*self.nodes, *[node for node, _ in self.newer]])
         certain: list[NkiError] = []
         deferred: dict[ast.AST, NkiError] = {}
         pairs = sorted(zip(self.errors, self.nodes, strict=True), key=lambda pair: _position(pair[0]))
@@ -52,6 +72,11 @@ class Report:
                 deferred.setdefault(later[node], error)
             else:
                 certain.append(error)
+        for node, warned in self.newer:
+            if node in later:
+                self.warned_when_reached.setdefault(later[node], []).append(warned)
+            else:
+                warn_at(warned.span, warned.message, warned.category)
         return certain, deferred
 
     def doubtful_error(self, kind: type[NkiError], node: ast.AST, message: str, fix: str) -> None:
@@ -68,6 +93,11 @@ class Report:
     def resolve(self, node: ast.expr, bound: frozenset[str]) -> object:
         """The value of a name or dotted name before the function runs; see :func:`nki.frontend.scopes.resolve`."""
         return resolve(node, self.captured, bound)
+
+
+def portable_text(kind: type[NkiError], message: str, fix: str, since: str) -> str:
+    """The warning about what releases before ``since`` refuse with the error ``kind``."""
+    return f"[{kind.code}] {message}; NKI {since} is the first release that takes this. For older ones, {fix}"
 
 
 def _position(error: NkiError) -> tuple[int, int]:

@@ -1,11 +1,16 @@
-"""The few places of a kernel's syntax tree that mean something else than Python says: calls and ``while`` loops."""
+"""The few places of a kernel's syntax tree that mean something else than Python says: calls, ``while`` loops, and the
+blocks that could swallow an error of the compiler.
+"""
 
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Any, TypeVar, cast
 
 from nki.base.errors import NkiError
+from nki.base.toolchain import is_toolchain
+from nki.base.warning import Warned
 from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.name_checks import leftover
@@ -16,6 +21,9 @@ CALL = "__nki_call__"
 WHILE = "__nki_while__"
 REFUSE = "__nki_refuse__"
 KEY = "__nki_key__"
+WARN = "__nki_warn__"
+WITH = "__nki_with__"
+UNCAUGHT = "__nki_error__"
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -26,7 +34,8 @@ _Node = TypeVar("_Node", bound=ast.AST)
 def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
-    that are no literals are looked at.
+    that are no literals are looked at. Newer Python that may not be reached warns where it is; the managers of ``with``
+    blocks are called like functions, and an ``except`` catches NKI's errors only by their name.
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
     instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.
@@ -46,7 +55,12 @@ class _Rewriting:
         error = self.captured.deferred.get(node) if self.captured.deferred else None
         if error is not None:
             return cast("_Node", _refusal(node, error))
-        if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
+        warned = self.captured.warned.get(node) if self.captured.warned else None
+        new = self._changed(node, outer)
+        return cast("_Node", _warning(new, warned)) if warned else new
+
+    def _changed(self, node: _Node, outer: frozenset[str]) -> _Node:
+        if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
             outer = outer | bound_names(node)
         fields: dict[str, Any] = {}
         same = True
@@ -70,10 +84,40 @@ class _Rewriting:
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))
+        if isinstance(node, ast.Try):
+            return cast("_Node", self._try(node, outer))
+        if isinstance(node, ast.withitem) and self.dialect.newer.since:
+            return cast("_Node", self._managed(node, outer))
         return node
+
+    def _try(self, node: ast.Try, outer: frozenset[str]) -> ast.Try:
+        """``node`` with a first clause that raises NKI's errors on; clauses that name such errors stay before it."""
+        place = next((i for i, clause in enumerate(node.handlers) if not self._names_error(clause.type, outer)), None)
+        if place is None:
+            return node
+        kind = ast.copy_location(ast.Name(UNCAUGHT, ast.Load()), node.handlers[place])
+        again = ast.copy_location(ast.Raise(None, None), node.handlers[place])
+        passing = ast.copy_location(ast.ExceptHandler(kind, None, [again]), node.handlers[place])
+        clauses = [*node.handlers[:place], passing, *node.handlers[place:]]
+        return ast.copy_location(ast.Try(node.body, clauses, node.orelse, node.finalbody), node)
+
+    def _names_error(self, kind: ast.expr | None, outer: frozenset[str]) -> bool:
+        parts = kind.elts if isinstance(kind, ast.Tuple) else [kind] if kind is not None else []
+        values = [resolve(part, self.captured, outer, closures=False) for part in parts]
+        return any(isinstance(value, type) and issubclass(value, NkiError) for value in values)
+
+    def _managed(self, item: ast.withitem, outer: frozenset[str]) -> ast.withitem:
+        made = item.context_expr
+        callee = resolve(made.func, self.captured, outer, closures=False) if isinstance(made, ast.Call) else UNKNOWN
+        if callee is not UNKNOWN and is_toolchain(callee):
+            return item
+        hook = ast.copy_location(ast.Name(WITH, ast.Load()), made)
+        return ast.withitem(ast.copy_location(ast.Call(hook, [made], []), made), item.optional_vars)
 
     def _dictionary_keys(self, node: ast.AST, fields: dict[str, Any]) -> dict[str, Any]:
         """The fields of a dictionary whose keys are to be looked at when they are known."""
+        if self.dialect.newer.silent:
+            return {}
         if isinstance(node, ast.Dict):
             keys = [key if key is None or _is_text(key) else _key(key) for key in fields["keys"]]
             return {"keys": keys} if any(a is not b for a, b in zip(keys, fields["keys"], strict=True)) else {}
@@ -108,6 +152,24 @@ def _refusal(node: ast.AST, error: NkiError) -> ast.AST:
         parts.append(node.exc)
     call = ast.copy_location(ast.Call(hook, parts, []), place)
     return ast.copy_location(ast.Expr(call), place) if isinstance(node, ast.stmt) else call
+
+
+def _warning(node: ast.AST, warned: Sequence[Warned]) -> ast.AST:
+    """``node`` behind the warnings that are due where it runs."""
+    test: ast.expr | None = None
+    for one in warned:
+        span = one.span
+        fields = (one.message, span.file, span.line, span.column, span.end_column, span.function)
+        call = ast.Call(ast.Name(WARN, ast.Load()), [ast.Constant(value) for value in fields], [])
+        test = call if test is None else ast.BoolOp(ast.And(), [test, call])
+    assert test is not None
+    for part in ast.walk(test):
+        ast.copy_location(part, node)
+    if isinstance(node, ast.stmt):
+        return ast.copy_location(ast.If(test, [node], []), node)
+    if isinstance(node, ast.expr):
+        return ast.copy_location(ast.IfExp(test, node, ast.copy_location(ast.Constant(None), node)), node)
+    return node
 
 
 def _is_text(key: ast.expr) -> bool:

@@ -21,6 +21,7 @@ def bound_names(scope: ast.AST) -> frozenset[str]:
     if isinstance(scope, FUNCTIONS):
         a = scope.args
         names.update(arg.arg for arg in (*a.posonlyargs, *a.args, *a.kwonlyargs, *filter(None, (a.vararg, a.kwarg))))
+    names.update(parameter.name for parameter in getattr(scope, "type_params", ()))
     for node in _own_nodes(scope):
         match node:
             case ast.Name(ctx=ast.Store() | ast.Del()):
@@ -36,6 +37,11 @@ def bound_names(scope: ast.AST) -> frozenset[str]:
             case _:
                 pass
     return frozenset(names)
+
+
+def own_yields(function: ast.AST) -> frozenset[ast.AST]:
+    """The ``yield`` expressions that make ``function`` itself a generator."""
+    return frozenset(node for node in _own_nodes(function) if isinstance(node, ast.Yield | ast.YieldFrom))
 
 
 def _own_nodes(scope: ast.AST) -> Iterator[ast.AST]:

@@ -9,12 +9,15 @@ from typing import Any
 
 from nki.base.errors import SharedTensorError
 from nki.base.source import user_frames_end
-from nki.base.warning import NkiDeprecationWarning, warn_at
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_at
 from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
 from nki.frontend.diagnostics import explain
+from nki.frontend.errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
+from nki.frontend.python.stars import gathered
+from nki.frontend.report import portable_text
 from nki.frontend.returned import Returned
 from nki.ir.program import Program
 from nki.ir.recorder import recording
@@ -56,7 +59,7 @@ def specialise(
     views: list[Access] = []
     for index in product(*map(range, programs)):
         builder.begin_program(index)
-        result = _recorded(builder, function, _values(captured, arguments, inputs))
+        result = _recorded(builder, function, *gathered(captured.node.args, _values(captured, arguments, inputs)))
         views = _outputs(captured, builder, result, views)
     outputs = [view.tensor for view in views]
     for tensor in outputs:
@@ -80,17 +83,27 @@ def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], t
 def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> dict[str, Any]:
     """The arguments of one call: a view of each input, and copies of constants."""
     alias: dict[int, Any] = {}
-    return {
-        name: captured.dialect.tensor.wrap(Access.whole(inputs[name])) if name in inputs else copied(value, name, alias)
+    newer = captured.dialect.newer
+    keys: list[Any] | None = [] if DictKeyError in newer.since else None
+    wrap = captured.dialect.tensor.wrap
+    values = {
+        name: wrap(Access.whole(inputs[name])) if name in inputs else copied(value, name, alias, keys)
         for name, value in arguments.items()
     }
+    if keys and newer.warns:
+        message = (
+            f"an argument holds a dictionary with the key {keys[0]!r:.60}; NKI's dictionaries have string keys only"
+        )
+        text = portable_text(DictKeyError, message, "use strings, or lists", newer.since[DictKeyError])
+        warn_at(captured.span(captured.node), text, NkiPortabilityWarning)
+    return values
 
 
-def _recorded(builder: Builder, function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+def _recorded(builder: Builder, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The result of the kernel's Python, which ``builder`` records."""
     with recording(builder):
         try:
-            result = _call(function, values)
+            result = _call(function, args, kwargs)
             if builder.failed is not None:
                 raise builder.failed
         except Warning:  # raised by a filter that the user has set; it is what it says
@@ -104,9 +117,9 @@ def _recorded(builder: Builder, function: Callable[..., Any], values: Mapping[st
 
 
 @user_frames_end
-def _call(function: Callable[..., Any], values: Mapping[str, Any]) -> Any:
+def _call(function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
     """Call the rewritten kernel."""
-    return function(**values)
+    return function(*args, **kwargs)
 
 
 def _outputs(captured: Captured, builder: Builder, result: Any, earlier: list[Access]) -> list[Access]:
@@ -125,7 +138,7 @@ def _outputs(captured: Captured, builder: Builder, result: Any, earlier: list[Ac
 def _parameter(captured: Captured, name: str) -> ast.AST:
     """The node that declares the parameter ``name``."""
     args = captured.node.args
-    return next(arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg == name)
+    return next((arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs) if arg.arg == name), captured.node)
 
 
 __all__ = ["specialise"]

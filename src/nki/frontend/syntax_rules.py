@@ -6,6 +6,7 @@ The rules are the dialect's. ``RULES`` is the rule book of NKI up to 0.6, whose 
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any, Final, cast
@@ -38,7 +39,7 @@ from nki.frontend.errors import (
 from nki.frontend.name_checks import check_attribute, check_call, check_name
 from nki.frontend.purity import check_targets, targets
 from nki.frontend.report import Report
-from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names
+from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, own_yields
 
 
 def check(captured: Captured, *, kernel: bool = True) -> Captured:
@@ -46,20 +47,29 @@ def check(captured: Captured, *, kernel: bool = True) -> Captured:
 
     One mistake is raised as its own class, several as ``KernelErrors``. ``kernel`` is False for functions that a kernel
     calls: those may take ``*args`` and ``**kwargs``. Errors in code that may not be reached are kept for when it is
-    (``Captured.deferred``). What only warrants a warning is a ``NkiWarning`` at its line.
+    (``Captured.deferred``), and so are warnings about newer Python (``Captured.warned``). What only warrants a warning
+    is a ``NkiWarning`` at its line. A function without source text is as it is.
     """
-    errors, deferred = examine(captured, kernel=kernel).judged()
+    report = examine(captured, kernel=kernel)
+    errors, deferred = report.judged()
     if len(errors) == 1:
         raise errors[0]
     if errors:
         raise KernelErrors(captured.name, errors)
-    return replace(captured, deferred=deferred) if deferred else captured
+    warned = report.warned_when_reached
+    return replace(captured, deferred=deferred, warned=warned) if deferred or warned else captured
 
 
 def examine(captured: Captured, *, kernel: bool = True) -> Report:
     """The mistakes of ``captured``, from top to bottom, and the functions that it names; see :func:`check`."""
-    report = Report(captured)
+    report = Report(captured, kernel=kernel)
     node = captured.node
+    if captured.unread is not None:
+        error = captured.unread
+        report.error(type(error), node, error.message, error.fix)
+        if kernel and captured.code.co_flags & inspect.CO_GENERATOR:
+            report.certain_error(GeneratorError, node, *_GENERATOR_KERNEL)
+        return report
     if kernel:
         captured.dialect.signature_rule(report, node.args)
     bound = bound_names(node)
@@ -93,7 +103,7 @@ def _depth(node: ast.AST) -> int:
 
 def _visit(report: Report, node: ast.AST, bound: frozenset[str]) -> None:
     """Judge ``node``, and its parts if its rule says so. ``bound``: the names that functions around it bind."""
-    if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS)):
+    if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
         bound |= bound_names(node)
     dialect = report.captured.dialect
     if dialect.syntax_rules.get(type(node), dialect.unknown_syntax)(report, node, bound):
@@ -110,8 +120,8 @@ _ELSEWHERE = ("annotation", "returns", "decorator_list")  # types mean nothing, 
 
 
 _BRANCHES: Final[dict[str, tuple[type[ast.AST], ...]]] = {
-    "body": (ast.If, ast.IfExp, ast.While, *FUNCTIONS),
-    "orelse": (ast.If, ast.IfExp, ast.While, ast.For),
+    "body": (ast.If, ast.IfExp, ast.While, ast.Try, ast.ExceptHandler, ast.match_case, *FUNCTIONS),
+    "orelse": (ast.If, ast.IfExp, ast.While, ast.For, ast.Try),
     "values": (ast.BoolOp,),
 }
 """The parts of nodes that may not run even where the node does."""
@@ -132,8 +142,8 @@ def refuse(error: type[NkiError], message: str, fix: str) -> SyntaxRule:
     """Rule of a node that the language does not have."""
 
     def rule(report: Report, node: ast.AST, _bound: frozenset[str]) -> bool:
-        report.error(error, node, message, fix)
-        return False  # what is inside may be fine or not: it has to be rewritten anyway
+        # If it is refused, what is inside may be fine or not: it has to be rewritten anyway.
+        return report.error(error, node, message, fix)
 
     return rule
 
@@ -142,7 +152,6 @@ _PLAIN = "write it with plain functions, loops and branches"
 newer_syntax = refuse(SyntaxNotInNkiError, "NKI does not have this syntax", _PLAIN)
 _TYPES = refuse(SyntaxNotInNkiError, "NKI has no generic functions or type aliases", "leave the types out")
 _TEMPLATE = refuse(SyntaxNotInNkiError, "NKI has no template strings", "use an f-string")
-_YIELD = refuse(GeneratorError, "NKI has no generators", "build a list and return it")
 _ASYNC = refuse(AsyncError, "NKI has no `async` and `await`", "call functions plainly: a kernel runs in order")
 _WITH = refuse(
     WithError,
@@ -168,6 +177,22 @@ _SET = refuse(LiteralError, "NKI has no sets", "use a list, a tuple, or a dictio
 _NOT_INSIDE = refuse(SyntaxNotInNkiError, "this cannot stand inside a function", _PLAIN)
 
 
+_GENERATOR_KERNEL: Final = (
+    "a kernel cannot be a generator",
+    "build a list and return it, or `yield` in a function that the kernel calls",
+)
+
+
+def _yield(report: Report, node: ast.Yield | ast.YieldFrom, _bound: frozenset[str]) -> bool:
+    """A helper may be a generator in newer releases, a kernel in none: it returns its results when it has ended."""
+    if report.own_yields is None:
+        report.own_yields = own_yields(report.captured.node) if report.kernel else frozenset()
+    if node in report.own_yields and report.captured.dialect.newer.since:
+        report.certain_error(GeneratorError, node, *_GENERATOR_KERNEL)
+        return False
+    return report.error(GeneratorError, node, "NKI has no generators", "build a list and return it")
+
+
 def _raise(report: Report, node: ast.Raise, _bound: frozenset[str]) -> bool:
     """``if test: raise Error(message)`` is an assertion."""
     match node.exc:
@@ -177,8 +202,7 @@ def _raise(report: Report, node: ast.Raise, _bound: frozenset[str]) -> bool:
             text = ", message"
     test = report.guards.get(node)
     code = f"assert {'False' if test is None else _negated(test)}{text}"
-    report.error(RaiseError, node, "NKI has no `raise`", f"write `{code}`" + (" for the `if`" if test else ""))
-    return False
+    return report.error(RaiseError, node, "NKI has no `raise`", f"write `{code}`" + (" for the `if`" if test else ""))
 
 
 def _negated(test: ast.expr) -> str:
@@ -206,6 +230,10 @@ def _if(report: Report, node: ast.If, _bound: frozenset[str]) -> bool:
     return True
 
 
+_ENDS: Final = (ast.Break, ast.Return, ast.Raise, ast.Assert, ast.Nonlocal, ast.Yield, ast.YieldFrom)
+"""Nodes by which a loop may end: also a generator's, which its user may not run to the end."""
+
+
 def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
     """A loop whose condition nothing changes never ends, if it begins; bare names may be registers, which change."""
     if isinstance(node.test, ast.Name | ast.Attribute | ast.Subscript | ast.Call):
@@ -215,7 +243,9 @@ def _while(report: Report, node: ast.While, _bound: frozenset[str]) -> bool:
     stored = {part.id for part in body if isinstance(part, ast.Name) and isinstance(part.ctx, ast.Store | ast.Del)}
     changes = any(isinstance(part, ast.Call | ast.Attribute | ast.Subscript | ast.NamedExpr) for part in tested)
     changes = changes or any(isinstance(part, ast.Name) and part.id in stored for part in tested)
-    ends = any(isinstance(part, ast.Break | ast.Return | ast.Raise | ast.Assert | ast.Nonlocal) for part in body)
+    ends = any(isinstance(part, _ENDS) for part in body)
+    if report.captured.dialect.newer.since and not ends:  # an exception from within may be caught around the loop
+        ends = any(isinstance(part, ast.Try | ast.With) for part in ast.walk(report.captured.node))
     constant = isinstance(node.test, ast.Constant) and not node.test.value
     if not (changes or ends or constant):
         shown = ast.unparse(node.test)
@@ -262,6 +292,8 @@ def _dict_key(report: Report, key: ast.expr) -> None:
 
 
 def _compare(report: Report, node: ast.Compare, _bound: frozenset[str]) -> bool:
+    if report.captured.dialect.newer.silent:
+        return True
     sides = [node.left, *node.comparators]
     for index, operator in enumerate(node.ops):
         if isinstance(operator, ast.Is | ast.IsNot) and not any(map(_is_none, sides[index : index + 2])):
@@ -304,7 +336,7 @@ def _with(report: Report, node: ast.With, bound: frozenset[str]) -> bool:
             return _WITH(report, node, bound)
         if called is item.context_expr:
             report.error(WithError, called, f"`{ast.unparse(called)}` is not called", "write `with nl.no_reorder():`")
-        if item.optional_vars is not None:
+        if item.optional_vars is not None and not report.captured.dialect.newer.since:
             report.error(WithError, item.optional_vars, "`no_reorder` gives nothing to name", "leave `as …` out")
     return True
 
@@ -329,8 +361,12 @@ def kernel_signature(report: Report, args: ast.arguments) -> None:
             message = f"a kernel cannot take `{stars}{arg.arg}`: its arguments must be known one by one"
             report.error(SignatureError, arg, message, "name each parameter")
     if args.kwonlyargs and args.vararg is None:
-        message = "newer NKI has no keyword-only parameters: leave the `*` out and put parameters with defaults last"
-        report.warn(args.kwonlyargs[0], message, NkiDeprecationWarning)
+        fix = "leave the `*` out and put parameters with defaults last"
+        if report.captured.dialect.newer.since:
+            report.error(SignatureError, args.kwonlyargs[0], "NKI has no keyword-only parameters", fix)
+        else:
+            message = f"newer NKI has no keyword-only parameters: {fix}"
+            report.warn(args.kwonlyargs[0], message, NkiDeprecationWarning)
 
 
 _BY_NAME: Final[dict[str, SyntaxRule]] = {
@@ -377,12 +413,12 @@ _BY_NAME: Final[dict[str, SyntaxRule]] = {
     "DictComp": _dict_comprehension,
     "GeneratorExp": accept,
     "Await": _ASYNC,
-    "Yield": _YIELD,
-    "YieldFrom": _YIELD,
+    "Yield": _yield,
+    "YieldFrom": _yield,
     "Compare": _compare,
     "Call": check_call,
     "FormattedValue": accept,
-    "Interpolation": _TEMPLATE,
+    "Interpolation": accept,
     "JoinedStr": accept,
     "TemplateStr": _TEMPLATE,
     "Constant": _constant,
@@ -398,27 +434,27 @@ _BY_NAME: Final[dict[str, SyntaxRule]] = {
     **dict.fromkeys(("Add", "Sub", "Mult", "MatMult", "Div", "FloorDiv", "Mod", "Pow"), accept),
     **dict.fromkeys(("LShift", "RShift", "BitOr", "BitXor", "BitAnd"), accept),
     **dict.fromkeys(("Eq", "NotEq", "Lt", "LtE", "Gt", "GtE", "Is", "IsNot", "In", "NotIn"), accept),
-    "Del": _DELETE,
+    "Del": accept,
     # Parts
     "comprehension": check_targets,
     "arguments": accept,
     "arg": accept,
     "keyword": accept,
-    "alias": _IMPORT,
+    "alias": accept,
     "withitem": accept,
-    "ExceptHandler": _TRY,
-    "match_case": _MATCH,
-    "MatchValue": _MATCH,
-    "MatchSingleton": _MATCH,
-    "MatchSequence": _MATCH,
-    "MatchMapping": _MATCH,
-    "MatchClass": _MATCH,
-    "MatchStar": _MATCH,
-    "MatchAs": _MATCH,
-    "MatchOr": _MATCH,
-    "TypeVar": _TYPES,
-    "ParamSpec": _TYPES,
-    "TypeVarTuple": _TYPES,
+    "ExceptHandler": accept,
+    "match_case": accept,
+    "MatchValue": accept,
+    "MatchSingleton": accept,
+    "MatchSequence": accept,
+    "MatchMapping": accept,
+    "MatchClass": accept,
+    "MatchStar": accept,
+    "MatchAs": accept,
+    "MatchOr": accept,
+    "TypeVar": accept,
+    "ParamSpec": accept,
+    "TypeVarTuple": accept,
     # Whole files
     "Module": _NOT_INSIDE,
     "Interactive": _NOT_INSIDE,

@@ -57,9 +57,9 @@ def _is_read(node: ast.expr) -> bool:
 def _chooses(node: ast.AST, field: str) -> bool:
     """True if the part ``field`` of ``node`` may not run even where the node does."""
     if field == "body":
-        return isinstance(node, (ast.If, ast.IfExp, ast.While, *_FUNCTIONS))
+        return isinstance(node, (ast.If, ast.IfExp, ast.While, ast.ExceptHandler, ast.match_case, *_FUNCTIONS))
     if field == "orelse":
-        return isinstance(node, (ast.If, ast.IfExp, *_LOOPS))
+        return isinstance(node, (ast.If, ast.IfExp, ast.Try, *_LOOPS))
     return field in ("elt", "key", "value", "ifs") and isinstance(node, _COMPREHENSIONS)
 
 

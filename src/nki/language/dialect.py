@@ -1,11 +1,16 @@
-"""The dialect of NKI 0.2 to 0.6: the newest release, which accepts what any of them accepts."""
+"""The dialects of NKI: one for releases 0.2 to 0.6, whose kernels are parsed; one for 0.7, whose kernels are traced;
+and the default, which accepts what any release accepts and warns of what older ones refuse.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
+from nki.base.errors import NkiError
+from nki.frontend import errors
 from nki.frontend.device_loops import while_hook
-from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
+from nki.frontend.dialect import Dialect, InstructionStyle, NewerPython, RemovedNames, TensorType
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
@@ -16,14 +21,42 @@ from nki.language.removed_names import (
     REMOVED_ATTRIBUTES,
     REMOVED_KEYWORDS,
     REMOVED_PARAMETERS,
+    REMOVED_SINCE_0_7,
     SWAPPED,
     result_fix,
 )
 from nki.language.tensor import NkiTensor
 
-NKI: Final = Dialect(
-    name="nki",
-    releases=("0.2", "0.3", "0.4", "0.5", "0.6"),
+PARSED: Final = ("0.2", "0.3", "0.4", "0.5", "0.6")
+TRACED: Final = ("0.7",)
+
+_REFUSED_UNTIL_0_6: Final[tuple[type[NkiError], ...]] = (
+    errors.NoSourceError,
+    errors.SourceChangedError,
+    errors.GeneratorError,
+    errors.WithError,
+    errors.TryError,
+    errors.RaiseError,
+    errors.GlobalError,
+    errors.DelError,
+    errors.ImportInKernelError,
+    errors.ClassInKernelError,
+    errors.MatchError,
+    errors.WalrusError,
+    errors.LiteralError,
+    errors.DictKeyError,
+    errors.SignatureError,
+    errors.SyntaxNotInNkiError,
+    errors.DecoratorError,
+    errors.HostBuiltinError,
+    errors.OutsideChangedError,
+)
+"""Errors of the parser about Python that the tracer runs ("Announcing changes to NKI specialization", NKI 0.7)."""
+_SINCE: Final[dict[type[NkiError], str]] = dict.fromkeys(_REFUSED_UNTIL_0_6, "0.7")
+
+NKI_0_6: Final = Dialect(
+    name="nki 0.6",
+    releases=PARSED,
     namespaces=("nki",),
     tensor=TensorType(NkiTensor, NkiTensor),
     syntax_rules=RULES,
@@ -43,4 +76,19 @@ NKI: Final = Dialect(
     advise=advise,
 )
 
-__all__ = ["NKI"]
+NKI: Final = replace(
+    NKI_0_6, name="nki", releases=(*PARSED, *TRACED), newer=NewerPython(_SINCE, warns=True)
+)  # fmt: skip
+"""The default: a portability warning names what releases before 0.7 refuse."""
+
+NKI_0_7: Final = replace(
+    NKI_0_6,
+    name="nki 0.7",
+    releases=TRACED,
+    hooks={CALL: call_hook},
+    removed=replace(NKI_0_6.removed, since=REMOVED_SINCE_0_7),
+    newer=NewerPython(_SINCE),
+)
+"""Silent about Python; without the loops that 0.7 has removed."""
+
+__all__ = ["NKI", "NKI_0_6", "NKI_0_7"]

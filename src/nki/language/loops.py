@@ -14,6 +14,7 @@ from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, Observer, current
 from nki.frontend.device_loops import one_round
+from nki.frontend.errors import RemovedApiError
 from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.loop import BOUNDS, For, While
@@ -71,7 +72,11 @@ def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> Dyn
     """
     low, high = (0, start) if stop is None else (start, stop)
     where = here()
-    _check_free(current("nl.dynamic_range"), "nl.dynamic_range")
+    builder = current("nl.dynamic_range")
+    gone = builder.dialect.removed.since.get("nki.language.dynamic_range")
+    if gone is not None:
+        raise RemovedApiError(f"NKI {builder.dialect.releases[0]} no longer has `nl.dynamic_range`", fix=gone)
+    _check_free(builder, "nl.dynamic_range")
     if where.span is not None:
         text = "`nl.dynamic_range` is deprecated since NKI 0.6: use nl.fori_loop(start, stop, body)"
         warn_at(where.span, text, NkiDeprecationWarning)

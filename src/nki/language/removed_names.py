@@ -139,5 +139,10 @@ def _operator(node: ast.expr) -> ast.expr:
             return node
 
 
+REMOVED_SINCE_0_7: Final[dict[str, str]] = {
+    "nki.language.dynamic_range": "use `nl.fori_loop(start, stop, body)`, where `body(i)` is a function",
+}
+"""Names that this package has for kernels of older releases, and NKI 0.7 does not."""
+
 NAMESPACE = "import it from the new package: `import nki`, `import nki.language as nl`, `import nki.isa as nisa`"
 """For anything of ``neuronxcc`` inside a kernel."""

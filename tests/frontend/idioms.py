@@ -1,0 +1,892 @@
+"""Idioms of meta-programming: Python that computes the numbers which a kernel's instructions take.
+
+Each function returns a list of small numbers, in plain Python as inside a kernel. They are written as people write
+them, not as a linter would.
+"""
+# ruff: noqa: B023, C400, C417, PT017, PYI024, RUF005, SIM222, UP028
+
+from __future__ import annotations
+
+import abc
+import bisect
+import collections
+import contextlib
+import copy
+import enum
+import functools
+import itertools
+import math
+import operator
+import string
+import types
+import typing
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+IDIOMS: list[Any] = []
+
+
+def idiom(function: Any) -> Any:
+    """Decorator of an idiom."""
+    IDIOMS.append(function)
+    return function
+
+
+# Expressions: each is one idiom, a lambda without a name of its own.
+
+EXPRESSIONS = [
+    lambda: [(n := 5), n + 1],
+    lambda: sorted({3, 1, 2}),
+    lambda: sorted({i * i for i in (-1, 1, 2)}),
+    lambda: list({i: i + 1 for i in range(3)}.values()),
+    lambda: list(i for i in range(5) if i % 2),
+    lambda: [a + b for a, b in zip([1, 2], [3, 4], strict=True)],
+    lambda: [i * j for i in range(3) for j in range(i)],
+    lambda: [x for row in [[1, 2], [3]] for x in row],
+    lambda: list(map(lambda v: v * 2, range(4))),
+    lambda: list(filter(None, [0, 1, 0, 2])),
+    lambda: [functools.reduce(operator.mul, [1, 2, 3, 4])],
+    lambda: [functools.partial(pow, 2)(5)],
+    lambda: [functools.partial(lambda a, b=1: a - b, b=3)(10)],
+    lambda: list(itertools.accumulate([1, 2, 3])),
+    lambda: list(itertools.accumulate([3, 1, 4], max)),
+    lambda: list(itertools.chain([1], (2, 3), range(4, 6))),
+    lambda: list(itertools.chain.from_iterable([[1], [2, 3]])),
+    lambda: [sum(p) for p in itertools.product(range(2), repeat=2)],
+    lambda: [a * 10 + b for a, b in itertools.combinations([1, 2, 3], 2)],
+    lambda: [a * 10 + b for a, b in itertools.permutations([1, 2, 3], 2)],
+    lambda: list(itertools.islice(itertools.count(3, 2), 4)),
+    lambda: list(itertools.islice(itertools.cycle([1, 2]), 5)),
+    lambda: list(itertools.repeat(7, 3)),
+    lambda: list(itertools.takewhile(lambda v: v < 3, itertools.count())),
+    lambda: list(itertools.dropwhile(lambda v: v < 3, range(6))),
+    lambda: list(itertools.compress([1, 2, 3], [1, 0, 1])),
+    lambda: [b - a for a, b in itertools.pairwise([1, 4, 9])],
+    lambda: [len(list(group)) for _, group in itertools.groupby("aabccc")],
+    lambda: list(itertools.starmap(pow, [(2, 3), (3, 2)])),
+    lambda: [a + b for a, b in itertools.zip_longest([1, 2, 3], [4], fillvalue=0)],
+    lambda: list(itertools.filterfalse(lambda v: v % 2, range(5))),
+    lambda: list(reversed(range(4))),
+    lambda: [i * v for i, v in enumerate([5, 6, 7], start=1)],
+    lambda: [*range(3), *[7]],
+    lambda: list({"a": 1, "b": 2}.values()),
+    lambda: list(({"a": 1} | {"a": 5}).values()),
+    lambda: [divmod(17, 5)[0], divmod(17, 5)[1]],
+    lambda: [-(-17 // 4)],
+    lambda: [math.ceil(10 / 4), math.floor(2.5), math.gcd(12, 18), math.isqrt(17), math.prod([2, 3])],
+    lambda: [max([3, 1], default=0), min([], default=4)],
+    lambda: [max("abc", "de", key=len) == "abc", min([3, -4], key=abs)],
+    lambda: sorted([3, 1, 2], key=lambda v: -v),
+    lambda: sorted([3, 1, 2], reverse=True),
+    lambda: [any(v > 2 for v in [1, 3]), all([])],
+    lambda: [sum(range(5)), sum([1, 2], 10)],
+    lambda: [1 if 2 in (1, 2) else 0, 1 if 3 not in [1] else 0],
+    lambda: [1 < 2 < 3, 3 > 2 > 5],
+    lambda: [0 or 4, 3 and 5, not 0],
+    lambda: [x if (x := 4) > 3 else 0],
+    lambda: list(range(10))[2:8:3],
+    lambda: list("abc").index("b") * [1] + [int("12"), int("ff", 16), int("101", 2)],
+    lambda: [len(f"{3:>5}"), int(f"{7:03d}")],
+    lambda: [ord(c) - 96 for c in "abc"],
+    lambda: [len(b"abc"), b"abc"[1], bytes([1, 2])[1]],
+    lambda: [int((3 + 4j).real), int(abs(3 + 4j))],
+    lambda: [0x1F & 0b110, 1 << 4, 7 ^ 2, ~-3 & 3],
+    lambda: [2**5, 7 // 2, 7 % 3, int(7 / 2)],
+    lambda: [v.bit_length() for v in (1, 7, 8)],
+    lambda: [Fraction(1, 3).denominator],
+    lambda: list(np.cumsum([1, 2, 3])),
+    lambda: np.arange(6).reshape(2, 3).T.ravel().tolist(),
+    lambda: [int(np.prod((2, 3, 4)))],
+    lambda: [collections.Counter("aab")["a"]],
+    lambda: list(collections.deque([1, 2, 3], maxlen=2)),
+    lambda: list(collections.OrderedDict(a=1, b=2).values()),
+    lambda: [collections.ChainMap({"a": 1}, {"a": 2, "b": 3})["b"]],
+    lambda: [types.SimpleNamespace(a=3).a],
+    lambda: [operator.itemgetter(1)([4, 5]), operator.attrgetter("real")(6)],
+    lambda: [bisect.bisect([1, 3, 5], 4)],
+    lambda: [isinstance(True, int), issubclass(bool, int), callable(len)],
+    lambda: [len(set("hello")), len(frozenset([1, 1]))],
+    lambda: sorted({1, 2, 3} & {2, 3, 4}) + sorted({1} ^ {1, 2}),
+    lambda: [next(iter([4])), next(iter([]), 9)],
+    lambda: [(lambda *a, **k: len(a) + len(k))(1, 2, c=3)],
+    lambda: [(lambda f: f(f, 5))(lambda f, n: 1 if n < 2 else n * f(f, n - 1))],
+    lambda: [eval("1 + 2"), len(string.ascii_lowercase)],
+    lambda: [types.SimpleNamespace(x=2).x, getattr(object(), "y", 3)],
+    lambda: [hasattr([], "append"), len(dir(object)) > 3],
+    lambda: [{(0, 1): 4}[0, 1], {None: 5}[None], {1.5: 6}[1.5], {int: 7}[int]],
+    lambda: copy.deepcopy([[1, 2]])[0],
+    lambda: [int(c) for c in str(2**10)],
+]
+
+
+# Functions
+
+
+@idiom
+def generator_of_offsets() -> list[int]:
+    def offsets(total: int, step: int) -> Iterator[int]:
+        start = 0
+        while start < total:
+            yield start
+            start += step
+
+    return list(offsets(10, 4))
+
+
+@idiom
+def generator_delegates() -> list[int]:
+    def inner(n: int) -> Any:
+        yield from range(n)
+        return n * 10
+
+    def outer() -> Any:
+        result = yield from inner(3)
+        yield result
+
+    return list(outer())
+
+
+@idiom
+def generator_is_sent_values() -> list[int]:
+    def echo() -> Any:
+        value = yield 0
+        while True:
+            value = yield value * 2
+
+    g = echo()
+    next(g)
+    return [g.send(3), g.send(4)]
+
+
+@idiom
+def generator_is_closed() -> list[int]:
+    seen = []
+
+    def source() -> Iterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            seen.append(9)
+
+    g = source()
+    seen.append(next(g))
+    g.close()
+    return seen
+
+
+@idiom
+def generator_is_thrown_into() -> list[int]:
+    def source() -> Iterator[int]:
+        try:
+            yield 1
+        except KeyError:
+            yield 5
+
+    g = source()
+    return [next(g), g.throw(KeyError())]
+
+
+@idiom
+def generators_are_chained() -> list[int]:
+    numbers = (i for i in range(10))
+    even = (i for i in numbers if i % 2 == 0)
+    return [i * i for i in even]
+
+
+@idiom
+def two_generators_take_turns() -> list[int]:
+    def count(n: int) -> Iterator[int]:
+        for i in range(n):
+            yield i
+
+    return [a * 10 + b for a, b in zip(count(3), count(3), strict=True)]
+
+
+@idiom
+def tree_is_walked() -> list[int]:
+    def walk(node: Any) -> Iterator[int]:
+        if isinstance(node, list):
+            for part in node:
+                yield from walk(part)
+        else:
+            yield node
+
+    return list(walk([1, [2, [3]], 4]))
+
+
+@idiom
+def context_manager_function() -> list[int]:
+    log = []
+
+    @contextlib.contextmanager
+    def scope(n: int) -> Iterator[int]:
+        log.append(n)
+        try:
+            yield n + 1
+        finally:
+            log.append(-n)
+
+    with scope(3) as m, scope(m):
+        log.append(7)
+    return log
+
+
+@idiom
+def context_manager_class() -> list[int]:
+    class Scope:
+        def __init__(self) -> None:
+            self.depth = 0
+
+        def __enter__(self) -> Any:
+            self.depth += 1
+            return self
+
+        def __exit__(self, *exc: object) -> bool:
+            self.depth += 10
+            return exc[0] is ValueError
+
+    scope = Scope()
+    with scope as same:
+        raise ValueError(same.depth)
+    return [scope.depth]
+
+
+@idiom
+def exit_stack() -> list[int]:
+    order: list[int] = []
+    with contextlib.ExitStack() as stack:
+        for i in range(3):
+            stack.callback(order.append, i)
+    return order
+
+
+@idiom
+def suppressed() -> list[int]:
+    n = 1
+    with contextlib.suppress(KeyError):
+        n = {}["a"]
+    with contextlib.nullcontext(4) as m:
+        pass
+    return [n, m]
+
+
+@idiom
+def try_else_finally() -> list[int]:
+    order = []
+    for text in ("4", "x"):
+        try:
+            n = int(text)
+        except ValueError:
+            order.append(0)
+        else:
+            order.append(n)
+        finally:
+            order.append(7)
+    return order
+
+
+@idiom
+def exception_is_raised_from_another() -> list[int]:
+    class Wrong(Exception):
+        pass
+
+    try:
+        try:
+            raise KeyError(1)
+        except KeyError as e:
+            raise Wrong(2) from e
+    except Wrong as e:
+        assert e.__cause__ is not None
+        return [e.args[0], e.__cause__.args[0]]
+    return []
+
+
+@idiom
+def attempt_and_fall_back() -> list[int]:
+    def size(value: Any) -> int:
+        try:
+            return len(value)
+        except TypeError:
+            return 1
+
+    return [size([1, 2]), size(3)]
+
+
+@idiom
+def loop_has_else() -> list[int]:
+    found = []
+    for n in range(2, 12):
+        for d in range(2, n):
+            if n % d == 0:
+                break
+        else:
+            found.append(n)
+    return found
+
+
+@idiom
+def while_has_else() -> list[int]:
+    n = 3
+    while n:
+        n -= 1
+    else:
+        n = 8
+    return [n]
+
+
+@idiom
+def targets_are_unpacked() -> list[int]:
+    first, *middle, last = range(5)
+    (a, b), c = (1, 2), 3
+    return [first, len(middle), last, a, b, c]
+
+
+@idiom
+def match_of_sequences() -> list[int]:
+    def area(shape: Any) -> int:
+        match shape:
+            case (h, w):
+                return h * w
+            case [n]:
+                return n
+            case []:
+                return 0
+            case _:
+                return -1
+
+    return [area((2, 3)), area([4]), area(()), area((1, 2, 3))]
+
+
+@idiom
+def match_of_mappings_and_guards() -> list[int]:
+    def read(config: Any) -> int:
+        match config:
+            case {"kind": "row", "n": int(n)} if n > 2:
+                return n
+            case {"kind": "row" | "column", **rest}:
+                return len(rest)
+            case str() as text:
+                return len(text)
+        return -1
+
+    return [read({"kind": "row", "n": 4}), read({"kind": "column", "n": 1}), read("abc"), read(None)]
+
+
+@idiom
+def match_of_classes() -> list[int]:
+    @dataclass
+    class Point:
+        x: int
+        y: int = 0
+
+    match Point(3, 4):
+        case Point(x=3, y=y):
+            return [y]
+        case _:
+            return []
+
+
+@idiom
+def closures_count() -> list[int]:
+    def counter() -> Any:
+        n = 0
+
+        def step() -> int:
+            nonlocal n
+            n += 1
+            return n
+
+        return step
+
+    one, other = counter(), counter()
+    return [one(), one(), other()]
+
+
+@idiom
+def closures_in_a_loop() -> list[int]:
+    late = [lambda: i for i in range(3)]
+    early = [lambda i=i: i for i in range(3)]
+    return [f() for f in late] + [f() for f in early]
+
+
+@idiom
+def decorator_with_arguments() -> list[int]:
+    def times(n: int) -> Any:
+        def decorate(f: Any) -> Any:
+            @functools.wraps(f)
+            def call(*args: Any, **kwargs: Any) -> Any:
+                return n * f(*args, **kwargs)
+
+            return call
+
+        return decorate
+
+    @times(3)
+    @times(2)
+    def add(a: int, b: int = 1) -> int:
+        return a + b
+
+    return [add(1), add(1, b=4)]
+
+
+@idiom
+def decorator_is_a_class() -> list[int]:
+    class Counted:
+        def __init__(self, f: Any) -> None:
+            self.f, self.calls = f, 0
+
+        def __call__(self, *args: Any) -> Any:
+            self.calls += 1
+            return self.f(*args)
+
+    @Counted
+    def double(n: int) -> int:
+        return 2 * n
+
+    return [double(2), double(3), double.calls]
+
+
+@idiom
+def registry_by_decorator() -> list[int]:
+    table: dict[str, Any] = {}
+
+    def register(f: Any) -> Any:
+        table[f.__name__] = f
+        return f
+
+    @register
+    def one() -> int:
+        return 1
+
+    @register
+    def two() -> int:
+        return 2
+
+    return [table[name]() for name in sorted(table)]
+
+
+@idiom
+def cached_recursion() -> list[int]:
+    @functools.cache
+    def fib(n: int) -> int:
+        return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+    return [fib(20) % 100]
+
+
+@idiom
+def single_dispatch() -> list[int]:
+    @functools.singledispatch
+    def size(value: Any) -> int:
+        return 0
+
+    @size.register
+    def _(value: int) -> int:
+        return value
+
+    @size.register(list)
+    def _(value: Any) -> int:
+        return len(value)
+
+    return [size(4), size([1, 2]), size("a")]
+
+
+@idiom
+def inheritance() -> list[int]:
+    class Base:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def get(self) -> int:
+            return self.n
+
+    class Child(Base):
+        def __init__(self, n: int) -> None:
+            super().__init__(n + 1)
+
+        def get(self) -> int:
+            return super().get() * 10
+
+    return [Base(1).get(), Child(1).get(), isinstance(Child(1), Base)]
+
+
+@idiom
+def mixins_in_order() -> list[int]:
+    class A:
+        def f(self) -> list[int]:
+            return [1]
+
+    class B(A):
+        def f(self) -> list[int]:
+            return [2, *super().f()]
+
+    class C(A):
+        def f(self) -> list[int]:
+            return [3, *super().f()]
+
+    class D(B, C):
+        pass
+
+    return D().f()
+
+
+@idiom
+def abstract_methods() -> list[int]:
+    class Shape(abc.ABC):
+        @abc.abstractmethod
+        def area(self) -> int: ...
+
+    class Square(Shape):
+        def area(self) -> int:
+            return 9
+
+    try:
+        Shape()  # type: ignore[abstract]
+    except TypeError:
+        return [Square().area()]
+    return []
+
+
+@idiom
+def properties() -> list[int]:
+    class Box:
+        side = 2
+
+        @property
+        def area(self) -> int:
+            return self.side**2
+
+        @area.setter
+        def area(self, value: int) -> None:
+            self.side = int(value**0.5)
+
+        @functools.cached_property
+        def twice(self) -> int:
+            return 2 * self.side
+
+        @classmethod
+        def make(cls) -> Any:
+            return cls()
+
+        @staticmethod
+        def three() -> int:
+            return 3
+
+    box = Box.make()
+    box.area = 25
+    return [box.area, box.twice, box.three()]
+
+
+@idiom
+def operators_are_overloaded() -> list[int]:
+    class Size:
+        def __init__(self, *n: int) -> None:
+            self.n = n
+
+        def __add__(self, other: Any) -> Any:
+            return Size(*self.n, *other.n)
+
+        def __len__(self) -> int:
+            return len(self.n)
+
+        def __getitem__(self, i: int) -> int:
+            return self.n[i]
+
+        def __contains__(self, n: int) -> bool:
+            return n in self.n
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, Size) and self.n == other.n
+
+        def __hash__(self) -> int:
+            return hash(self.n)
+
+        def __call__(self) -> int:
+            return sum(self.n)
+
+        def __iter__(self) -> Iterator[int]:
+            return iter(self.n)
+
+    size = Size(1, 2) + Size(3)
+    return [*size, len(size), size[-1], 2 in size, size == Size(1, 2, 3), size()]
+
+
+@idiom
+def equality_is_identity_for_plain_classes() -> list[int]:
+    class Plain:
+        pass
+
+    @dataclass
+    class Data:
+        n: int
+
+    one = Plain()
+    return [one == one, one == Plain(), Data(1) == Data(1), Data(1) == Data(2), None is None]
+
+
+@idiom
+def iterator_class() -> list[int]:
+    class Steps:
+        def __init__(self, n: int) -> None:
+            self.n = n
+
+        def __iter__(self) -> Any:
+            return self
+
+        def __next__(self) -> int:
+            if self.n == 0:
+                raise StopIteration
+            self.n -= 1
+            return self.n
+
+    return list(Steps(3))
+
+
+@idiom
+def data_classes() -> list[int]:
+    @dataclass(frozen=True)
+    class Config:
+        rows: int
+        columns: int = 4
+        names: list[str] = field(default_factory=list)
+
+        def __post_init__(self) -> None:
+            assert self.rows > 0
+
+        @property
+        def size(self) -> int:
+            return self.rows * self.columns
+
+    @dataclass(frozen=True)
+    class Wide(Config):
+        factor: int = 2
+
+    config = replace(Wide(2), columns=3)
+    return [config.size, config.factor, len(config.names)]
+
+
+@idiom
+def named_tuples() -> list[int]:
+    class Tile(NamedTuple):
+        row: int
+        column: int = 5
+
+    pair = collections.namedtuple("pair", "a b")(1, 2)
+    row, column = Tile(3)
+    return [row, column, pair.a, pair._replace(b=7).b]
+
+
+@idiom
+def enumerations() -> list[int]:
+    class Mode(enum.IntEnum):
+        FAST = 1
+        SLOW = 2
+
+    class Flag(enum.Flag):
+        A = enum.auto()
+        B = enum.auto()
+
+    return [Mode.FAST, Mode["SLOW"], len(Mode), (Flag.A | Flag.B).value]
+
+
+@idiom
+def slots_and_class_attributes() -> list[int]:
+    class Small:
+        __slots__ = ("n",)
+        made = 0
+
+        def __init__(self) -> None:
+            Small.made += 1
+            self.n = Small.made
+
+    return [Small().n, Small().n]
+
+
+@idiom
+def class_made_by_type() -> list[int]:
+    kind = type("Made", (), {"n": 4, "get": lambda self: self.n + 1})
+    return [kind().get()]
+
+
+@idiom
+def subclasses_are_registered() -> list[int]:
+    kinds = []
+
+    class Base:
+        def __init_subclass__(cls, **kwargs: Any) -> None:
+            kinds.append(kwargs["n"])
+
+    class One(Base, n=1): ...
+
+    class Two(Base, n=2): ...
+
+    return kinds
+
+
+@idiom
+def descriptor() -> list[int]:
+    class Positive:
+        def __set_name__(self, owner: Any, name: str) -> None:
+            self.name = "_" + name
+
+        def __get__(self, obj: Any, kind: Any = None) -> Any:
+            return getattr(obj, self.name)
+
+        def __set__(self, obj: Any, value: int) -> None:
+            setattr(obj, self.name, abs(value))
+
+    class Holder:
+        n = Positive()
+
+    holder = Holder()
+    holder.n = -3
+    return [holder.n]
+
+
+@idiom
+def default_dictionary() -> list[int]:
+    groups = collections.defaultdict(list)
+    for i in range(5):
+        groups[i % 2].append(i)
+    return groups[0] + [len(groups[1])]
+
+
+@idiom
+def heap_of_work() -> list[int]:
+    import heapq
+
+    heap = [3, 1, 2]
+    heapq.heapify(heap)
+    return [heapq.heappop(heap) for _ in range(3)]
+
+
+@idiom
+def imports_inside() -> list[int]:
+    import itertools as it
+    from math import comb as choose
+
+    return [choose(4, 2), next(it.count(5))]
+
+
+@idiom
+def deleted_names_and_items() -> list[int]:
+    values = [1, 2, 3, 4]
+    del values[1:3]
+    table = {"a": 1, "b": 2}
+    del table["a"]
+    return values + list(table.values())
+
+
+@idiom
+def arguments_in_every_form() -> list[int]:
+    def f(a: int, /, b: int, *rest: int, c: int = 3, **more: int) -> list[int]:
+        return [a, b, sum(rest), c, sum(more.values())]
+
+    return f(1, 2) + f(1, 2, 3, 4, c=5, d=6) + f(*[1, 2], c=7)
+
+
+@idiom
+def pipeline_of_functions() -> list[int]:
+    def compose(*fs: Any) -> Any:
+        return functools.reduce(lambda f, g: lambda v: g(f(v)), fs)
+
+    return [compose(lambda v: v + 1, lambda v: v * 2, abs)(-5)]
+
+
+@idiom
+def blocks_of_a_range() -> list[int]:
+    def blocks(total: int, size: int) -> Iterator[slice]:
+        for start in range(0, total, size):
+            yield slice(start, min(start + size, total))
+
+    return [s.stop - s.start for s in blocks(10, 4)]
+
+
+@idiom
+def search_of_a_tiling() -> list[int]:
+    candidates = ((p, f) for p in (32, 64, 128) for f in (64, 128, 512) if p * f <= 16384)
+    best = max(candidates, key=lambda tile: (tile[0] * tile[1], tile[0]))
+    return [best[0], best[1] // 4]
+
+
+@idiom
+def exec_makes_a_function() -> list[int]:
+    space: dict[str, Any] = {}
+    exec("def made(n):\n    return [n, n * 2]\n", space)
+    return space["made"](3)
+
+
+@idiom
+def walrus_in_a_loop() -> list[int]:
+    rest, taken = [1, 2, 3], []
+    while (n := len(rest)) > 1:
+        taken.append(n)
+        rest.pop()
+    return taken + [last := 8, last]
+
+
+@idiom
+def typing_is_silent() -> list[int]:
+    T = typing.TypeVar("T")
+
+    def first(values: list[T]) -> T:
+        return values[0]
+
+    n: int = typing.cast(int, first([3]))
+    return [n]
+
+
+@idiom
+def strings_choose() -> list[int]:
+    spec = "b=2,c=3"
+    table = dict(part.split("=") for part in spec.split(","))
+    return [int(v) for v in table.values()] + [spec.count("="), len(" ".join(table))]
+
+
+@idiom
+def assertions_pass() -> list[int]:
+    n = 4
+    assert n % 2 == 0, f"{n} is odd"
+    return [n]
+
+
+@idiom
+def mutual_recursion() -> list[int]:
+    def even(n: int) -> bool:
+        return n == 0 or odd(n - 1)
+
+    def odd(n: int) -> bool:
+        return n != 0 and even(n - 1)
+
+    return [even(6), odd(6)]
+
+
+@idiom
+def memo_in_a_default() -> list[int]:
+    def f(n: int, memo: dict[int, int] = {}) -> int:  # noqa: B006
+        memo[n] = memo.get(n, 0) + 1
+        return len(memo)
+
+    return [f(1), f(2), f(1)]
+
+
+@idiom
+def labels_of_nested_loops() -> list[int]:
+    class Done(Exception):
+        pass
+
+    seen = []
+    try:
+        for i in range(3):
+            for j in range(3):
+                if i * j == 2:
+                    raise Done
+                seen.append(i * j)
+    except Done:
+        pass
+    return seen
