@@ -36,6 +36,9 @@ WHOLE = {
     "register_load",  # registers have one partition
     "register_move",
     "register_store",
+    "scalar_arithmetic",
+    "scalar_load",
+    "scalar_store",
     "sequence_bounds",  # one partition
     "tensor_partition_reduce",
     "topk",  # groups of partitions rank together

@@ -213,7 +213,7 @@ def test_kernels_that_a_function_makes_are_compiled(check: Callable[..., Any]) -
 
 
 def test_errors_of_arguments_stand_at_the_call(check: Callable[..., Any]) -> None:
-    result = check("def main():\n    wide(np.arange(64).reshape(8, 8))\n    wide(np.zeros((0, 8)))\n")
+    result = check("def main():\n    wide(np.arange(64.0).reshape(8, 8))\n    wide(np.zeros((0, 8)))\n")
     assert [(each["line"], each["code"]) for each in result["findings"]] == [(18, "NKI-DT001"), (19, "NKI-FW002")]
 
 

@@ -294,6 +294,12 @@ class TileShapeError(NkiError, ValueError):
 # Run-time values
 
 
+def keep_report(error: Exception) -> None:
+    """Raise ``error`` again if it is a report already, as that of a register which Python takes for a number."""
+    if isinstance(error, NkiError):
+        raise error
+
+
 class RegisterUseError(NkiError, TypeError):
     """Python computes with a register, or branches on it: its value exists only while the kernel runs.
 

@@ -13,7 +13,7 @@ from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError, DTypeError
+from nki.base.errors import ArgumentError, DTypeError, keep_report
 from nki.base.source import Where, here
 from nki.frontend.builder import current
 from nki.frontend.captured_state import note_file
@@ -91,7 +91,8 @@ def shared_identity_matrix(n: int, dtype: Any = dt.uint8, dst: NkiTensor | None 
     kind = dt.of(dtype)
     try:
         size = operator.index(n)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise ArgumentError(f"nl.shared_identity_matrix: n={n!r} is no integer", fix="pass 128, for example") from None
     builder = current("nl.shared_identity_matrix")
     if dst is None:

@@ -11,7 +11,7 @@ from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError
+from nki.base.errors import ArgumentError, keep_report
 from nki.base.source import Where, here
 from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
@@ -29,7 +29,8 @@ def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
     try:
         sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
         return tuple(operator.index(n) for n in sizes)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise ArgumentError(
             f"{what}: shape {shape!r} is not a tuple of integers", fix="pass a shape such as (128, 512)"
         ) from None

@@ -16,6 +16,7 @@ from nki.base.errors import (
     IndexRangeError,
     NkiError,
     ViewError,
+    keep_report,
 )
 from nki.frontend.builder import current
 from nki.ir.indirection.gather_offsets import INDICES
@@ -205,7 +206,8 @@ def _count(t: Access, index: Access, num_elem: Any) -> int:
         )
     try:
         count = index.size if num_elem is None else operator.index(num_elem)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         count = 0
     if not 1 <= count <= most:
         raise ViewError(

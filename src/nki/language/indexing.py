@@ -8,7 +8,7 @@ from __future__ import annotations
 import operator
 from typing import Any, cast
 
-from nki.base.errors import DynamicIndexError, IndexRangeError
+from nki.base.errors import DynamicIndexError, IndexRangeError, keep_report
 from nki.ir.types import Access, Dynamic, access_of, is_element_indexed, is_row_indexed
 from nki.language.deferred_error import defer_error
 from nki.language.dynamic import keep_elements, one_index, second_index
@@ -152,7 +152,8 @@ def dimension(t: Access, dim: Any, what: str, count: int | None = None) -> int:
     limit = t.ndim if count is None else count
     try:
         at = operator.index(dim)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         at = limit
     if not -limit <= at < limit:
         raise IndexRangeError(
@@ -192,7 +193,8 @@ def _other(t: Access, dim: int, item: Any) -> Run:
         return 0, 0, 1, one_index(t, dim, source)
     try:
         at = None if isinstance(item, bool) else operator.index(item)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         at = None
     if at is None:
         raise IndexRangeError(
@@ -209,7 +211,8 @@ def _window(t: Access, dim: int, item: ds) -> Run:
     try:
         start = 0 if moving is not None else operator.index(cast(Any, start))
         count = operator.index(item.size)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise IndexRangeError(
             f"{item!r} of dimension {dim} of '{t.name}' {t.shape} has a bound that is no integer",
             fix="slice with integers known at compile time; only the start may be a register or a (1, 1) tile",
@@ -239,7 +242,8 @@ def _slice(t: Access, dim: int, item: slice) -> tuple[int, int, int]:
         step = 1 if item.step is None else operator.index(item.step)
         start = 0 if item.start is None else operator.index(item.start)
         stop = size if item.stop is None else operator.index(item.stop)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise IndexRangeError(
             f"slice {_shown(item)} of dimension {dim} of '{t.name}' {t.shape} has a bound that is no integer",
             fix="slice with integers known at compile time; nl.ds(start, size) takes a start known at run time",

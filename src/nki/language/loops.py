@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, overload
 
 from nki.base.assigned_name import assigned_name
-from nki.base.errors import DynamicLoopError
+from nki.base.errors import DynamicLoopError, keep_report
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, Observer, current
@@ -162,7 +162,8 @@ def _bound(name: str, value: Any) -> Bound:
         return value
     try:
         number = operator.index(value)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise DynamicLoopError(
             f"a run-time loop has {name}={_shown(value)}: bounds are integers, scalars or registers",
             fix="load the element of a tensor as a scalar: nisa.scalar_load(tile)",
@@ -178,7 +179,8 @@ def _bound(name: str, value: Any) -> Bound:
 def _step(value: Any) -> int:
     try:
         step = 0 if isinstance(value, VirtualRegister) else operator.index(value)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         step = 0
     if step < 1:
         raise DynamicLoopError(

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError
+from nki.base.errors import DynamicIndexError, IndexRangeError, NkiError, ViewError, keep_report
 from nki.base.source import here
 from nki.base.warning import warn_at
 from nki.ir.types import Access, Dynamic, IndexKind, access_of
@@ -120,7 +120,8 @@ def _pairs(t: Access, pattern: Any) -> list[tuple[int, int]]:
         try:
             step, count = entry
             pairs.append((operator.index(step), operator.index(count)))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError) as misfit:
+            keep_report(misfit)
             raise ViewError(
                 f"ap on '{t.name}' {t.shape}: {entry!r} in the pattern is not a pair of integers [step, count]",
                 fix=_EXAMPLE,
@@ -154,7 +155,8 @@ def _start(t: Access, offset: Any, kind: DType) -> int:
         return inherited
     try:
         start = operator.index(offset)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         access = access_of(offset)
         shown = f"tensor '{access.name}'" if isinstance(access, Access) else f"{offset!r:.40} ({type(offset).__name__})"
         raise ViewError(

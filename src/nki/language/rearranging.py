@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any, cast
 
-from nki.base.errors import ViewError
+from nki.base.errors import ViewError, keep_report
 from nki.ir.types import Access
 from nki.language.shaping import flatten_dims, permute, reshape_dim
 
@@ -74,7 +74,8 @@ def _fixed(t: Access, given: Any, names: list[str]) -> dict[str, int]:
     items = cast("dict[Any, Any]", given or {})
     try:
         sizes = {name: operator.index(size) for name, size in items.items()}
-    except (AttributeError, TypeError):
+    except (AttributeError, TypeError) as misfit:
+        keep_report(misfit)
         sizes = {"": 0}
     if any(name not in names or size < 1 for name, size in sizes.items()):
         raise ViewError(

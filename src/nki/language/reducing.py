@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from nki import isa
 from nki.base import dtype as dt
-from nki.base.errors import ArgumentError, ShapeError
+from nki.base.errors import ArgumentError, ShapeError, keep_report
 from nki.isa.tables.operators import OPS
 from nki.language.elementwise import apply, combine
 from nki.language.operands import aligned, lifted, result, scratch, spread, tile_of
@@ -135,7 +135,8 @@ def _arguments(what: str, x: Any, axis: Any) -> tuple[NkiTensor, tuple[int, ...]
     entries: tuple[Any, ...] = tuple(cast("list[Any]", axis)) if isinstance(axis, tuple | list) else (axis,)
     try:
         axes = tuple(sorted(a + tile.ndim if a < 0 else a for a in map(operator.index, entries)))
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise ArgumentError(f"{what}: axis={axis!r} is no integer, nor several", fix="pass 1, or (1, 2)") from None
     if not axes or len(set(axes)) < len(axes) or axes[0] < 1 or axes[-1] >= tile.ndim:
         raise ShapeError(

@@ -6,7 +6,7 @@ import math
 import operator
 from typing import Any, cast
 
-from nki.base.errors import DynamicIndexError, ViewError
+from nki.base.errors import DynamicIndexError, ViewError, keep_report
 from nki.ir.types import Access, is_row_indexed
 from nki.language.dynamic import keep_elements, keep_first
 from nki.language.indexing import dimension
@@ -164,7 +164,8 @@ def _sizes(t: Access, what: str, requested: Any, least: int = 1) -> tuple[int, .
     items = cast("tuple[Any, ...]", requested) if isinstance(requested, tuple | list) else (requested,)
     try:
         wanted = tuple(operator.index(n) for n in items)
-    except TypeError:
+    except TypeError as misfit:
+        keep_report(misfit)
         raise ViewError(f"{what} of '{t.name}' to {requested!r}", fix="pass integers: the new sizes") from None
     if any(n < least for n in wanted):
         raise ViewError(
