@@ -116,6 +116,18 @@ def test_a_value_that_holds_itself_can_change() -> None:
     assert not unchanged(before)
 
 
+def test_a_list_that_holds_itself_and_one_that_is_deep() -> None:
+    own: list[Any] = []
+    own.append(own)
+    deep: list[Any] = []
+    for _ in range(2000):
+        deep = [deep]
+    before = seen([lambda: own, lambda: deep])
+    assert unchanged(before)
+    own.append(1)
+    assert not unchanged(before)
+
+
 @pytest.mark.parametrize(
     ("one", "other"),
     [

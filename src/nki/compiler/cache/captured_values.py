@@ -107,10 +107,13 @@ class _Content:
         if isinstance(value, Enum):
             return kind, value.name
         if self.captured:
-            number, _ = self.met.setdefault(id(value), (len(self.met), value))  # kept alive: nothing else gets its id
-            if number != len(self.met) - 1:
-                return Same, number
-        elif depth > _DEEPEST:
+            before = self.met.get(id(value))
+            if before is not None:
+                return Same, before[0]
+            self.met[id(value)] = len(self.met), value  # kept alive: nothing else gets its id
+        if depth > _DEEPEST:
+            if self.captured:
+                return Same(value)
             raise _TooDeep
         return self.compound(value, kind, depth + 1)
 

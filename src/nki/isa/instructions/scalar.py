@@ -98,9 +98,7 @@ class ScalarLoad(Inst):
     @classmethod
     def sample(cls, draw: Draw) -> ScalarLoad:
         dtype = draw.choice(WIDTHS)
-        return cls(
-            NkiScalar(draw.register(dtype).tensor), draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1, 1), dtype)
-        )
+        return cls(_drawn(draw, dtype), draw.tile(1, 1, dtype) if draw.flag() else draw.hbm((1, 1), dtype))
 
 
 @instruction(engines=(enums.engine.sync,), effects=Effects(scalar_registers=("value",)))
