@@ -11,7 +11,7 @@ repetitions of the last one. So times of long loops are those of their steady st
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
@@ -23,7 +23,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, basic_blocks
 from nki.ir.program import CoreProgram, Program
-from nki.ir.types import Tensor
+from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.target.model import Target
 
@@ -118,6 +118,7 @@ class TimedCore:
                 distinct.append(inst)
             self.kinds.append(kind)
         self.distinct = distinct
+        self.held = self._held()
         self._graphs = GraphBuilder(annotate_effects(core, core.placement), _HORIZON)
         self._count = 0
         self.parts = self._parts(core.body)
@@ -143,7 +144,31 @@ class TimedCore:
         """The estimate of every instruction on its queue."""
         assignment = Assignment(target)
         of_kind = [assignment.candidate(inst).estimate for inst in self.distinct]
-        return [of_kind[kind] for kind in self.kinds]
+        result = [of_kind[kind] for kind in self.kinds]
+        shorter = [each if not each.load else replace(each, occupancy=each.occupancy - each.load) for each in of_kind]
+        for number in self.held:
+            result[number] = shorter[self.kinds[number]]
+        return result
+
+    def _held(self) -> list[int]:
+        """The instructions whose stationary operand the Tensor engine still holds.
+
+        Their operand is that of the Tensor instruction before, and nothing has written to its tensor since.
+        """
+        held: list[int] = []
+        numbered = self.core.numbered
+        last, since = None, 0
+        for number, inst in enumerate(numbered):
+            if not inst.on_tensor_engine:
+                continue
+            name = inst.effects.stationary
+            operand: Access | None = inst.__dict__[name] if name else None
+            if operand is not None and last is not None and operand.equals(last):
+                between = (access.tensor for other in numbered[since:number] for access in other.writes())
+                if operand.tensor not in between:
+                    held.append(number)
+            last, since = operand, number
+        return held
 
 
 class TimedProgram:
