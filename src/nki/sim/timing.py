@@ -10,14 +10,14 @@ repetitions of the last one. So times of long loops are those of their steady st
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
-from nki.cost.replay import Arrivals, Replay
+from nki.cost.replay import Arrivals, Dependences, Replay
 from nki.ir.effects import Barrier
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
@@ -171,6 +171,18 @@ class TimedCore:
         return held
 
 
+class Revision:
+    """A change of a kernel, told by what it does to the estimates; this class changes nothing."""
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
+        """The estimates of the changed kernel, by dense number."""
+        return estimates
+
+    def unbound(self, core: TimedCore) -> Collection[int]:  # noqa: ARG002
+        """The transfers that no longer wait until engines have used the memory that they write."""
+        return ()
+
+
 class TimedProgram:
     """A scheduled program, analysed for timing.
 
@@ -184,8 +196,8 @@ class TimedProgram:
         with gc_pause.paused():
             self.cores = [TimedCore(core, several) for core in program.cores]
 
-    def run(self, target: Target) -> Timeline:
-        """Replay all cores with the numbers of ``target``.
+    def run(self, target: Target, revision: Revision | None = None) -> Timeline:
+        """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``.
 
         Raises :class:`TripCountError` for a loop whose number of iterations nobody knows.
         """
@@ -193,9 +205,12 @@ class TimedProgram:
         walks: list[_Walk] = []
         for core in self.cores:
             estimates = core.estimates(target)
+            unbound: Collection[int] = ()
+            if revision is not None:
+                estimates, unbound = revision.estimates(core, estimates), revision.unbound(core)
             timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
             cores.append(timeline)
-            walks.append(_CoreRun(timeline, self.trips).walk(core.parts))
+            walks.append(_CoreRun(timeline, self.trips, unbound).walk(core.parts))
         with gc_pause.paused():
             _meet(walks, cores)
         return Timeline(target, cores)
@@ -204,8 +219,9 @@ class TimedProgram:
 class _CoreRun:
     """One replay of one core."""
 
-    def __init__(self, timeline: CoreTimeline, trips: Trips) -> None:
+    def __init__(self, timeline: CoreTimeline, trips: Trips, unbound: Collection[int] = ()) -> None:
         self.timeline = timeline
+        self.unbound = unbound
         self.replay = timeline.replay
         self.trips = trips
         self.entered: dict[int, int] = {}
@@ -223,9 +239,14 @@ class _CoreRun:
         timeline.numbers.extend(range(first, first + count))
         timeline.weights.extend([1] * count)
         estimates = timeline.estimates[first : first + count]
-        graph = block.graph
+        predecessors: Dependences = block.graph.predecessors
+        if self.unbound:
+            predecessors = [
+                tuple(p for p in waits if estimates[p].transfer) if first + number in self.unbound else waits
+                for number, waits in enumerate(predecessors)
+            ]
         arrivals: Arrivals = self.replay.block(
-            block.queues, estimates, graph.predecessors, graph.chained, block.meetings
+            block.queues, estimates, predecessors, block.graph.chained, block.meetings
         )
         if not block.meetings:
             for _ in arrivals:
