@@ -8,7 +8,7 @@ from validation.cases import CASES, Case
 from validation.microcases import MICROCASES, Microcase
 
 UNEXPLAINED = {"DMA, 4 MiB"}
-"""Cases beyond 5 %: the profile of the performance guide shows 247 GB/s, independent counters 273 GB/s at every size."""
+"""Cases beyond 5 %: the performance guide shows 247 GB/s, independent counters 273 GB/s at every size."""
 LONG = "tutorial"
 """Kernels of 40,000 instructions and more."""
 

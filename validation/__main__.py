@@ -17,8 +17,8 @@ PAGE = Path(__file__).parents[1] / "docs" / "validation.md"
 _HEAD = """# Validation of the timing model
 
 `make validate` writes this page. Every published time that the project holds stands beside the prediction of
-[`nki.profile`](profiling.md). An error is 0 where the prediction lies within what was measured; otherwise it counts from
-the nearer end. No number of the model is fitted to one kernel: each fact of the [targets](reference/targets.md) has a
+`nki.profile`. An error is 0 where the prediction lies within what was measured; otherwise it counts from the nearer
+end. No number of the model is fitted to one kernel: each fact of the [targets](reference/targets.md) has a
 source of its own, and where the cases below are the source of a fact, they test the model's form and not its reach.
 Latencies of other kernels are kept aside to judge the model, and are not shown here.
 """

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from nki import target as targets
 from nki.cost.dma import bandwidth
 from nki.profiling.profile import Profile, profile
 
@@ -34,11 +32,12 @@ class Case:
     source: str
     kernel: Callable[..., Any]
     arguments: tuple[Any, ...]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
     launch: bool = False
 
     def profile(self) -> Profile:
         """The profile of the kernel on the target."""
-        return profile(self.kernel, target=self.target)(*self.arguments)
+        return profile(self.kernel, target=self.target)(*self.arguments, **self.options)
 
     def times(self) -> Times:
         """Prediction and roofline."""
@@ -63,13 +62,3 @@ def roofline(predicted: Profile) -> float:
                 compute += runs * (estimate.occupancy - target.matmul_issue_cycles / target.tensor_clock_ghz) * 1e-9
     cores = len(predicted.cores)
     return max(compute / cores, predicted.hbm_bytes / (bandwidth(target) * 1e9 * cores))
-
-
-def geometric_error(errors: list[float]) -> float:
-    """The typical factor between prediction and measurement, as a relative error."""
-    return math.exp(sum(abs(math.log1p(error)) for error in errors) / len(errors)) - 1
-
-
-def target_of(name: str) -> Any:
-    """The target of that name."""
-    return targets.find(name)

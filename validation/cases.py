@@ -15,21 +15,18 @@ COUNTERS = "pantheonneuron: 8.0 GiB read in 31.463 ms, 273 GB/s at every size"
 
 
 def _product(
-    name: str, kernel: Callable[..., Any], sizes: tuple[int, int, int], dtype: str, microseconds: float, source: str
+    name: str,
+    kernel: Callable[..., Any],
+    sizes: tuple[int, int, int],
+    dtype: str,
+    microseconds: float,
+    source: str,
+    **options: Any,
 ) -> Case:
     m, k, n = sizes
     arguments = (ShapeDtype((k, m), dtype), ShapeDtype((k, n), dtype))
     seconds = microseconds * 1e-6
-    return Case("trn2 products", name, "trn2", (seconds, seconds), source, kernel, arguments)
-
-
-def _with(kernel: Any, **options: Any) -> Callable[..., Any]:
-    """``kernel`` with ``options`` for its keywords."""
-
-    def specialised(lhsT: Any, rhs: Any) -> Any:
-        return kernel.func(lhsT, rhs, **options)
-
-    return specialised
+    return Case("trn2 products", name, "trn2", (seconds, seconds), source, kernel, arguments, options)
 
 
 def _products() -> Iterator[Case]:
@@ -40,18 +37,17 @@ def _products() -> Iterator[Case]:
     yield _product("tutorial, rows blocked, fp32", matmul.blocked_rows, large, "float32", 28414.015, TUTORIAL)
     yield _product("tutorial, all blocked, fp32", matmul.blocked, large, "float32", 28301.971, TUTORIAL)
     yield _product("4096^3, tiled, bf16", matmul.tiled, square, "bfloat16", 8602, AGENTS)
-    blocked = _with(rows, row_tiles=8, column_tiles=2)
-    yield _product("4096^3, blocked, bf16", blocked, square, "bfloat16", 2451, AGENTS)
+    tiles = {"row_tiles": 8, "column_tiles": 2}
+    yield _product("4096^3, blocked, bf16", rows, square, "bfloat16", 2451, AGENTS, **tiles)
     long_rows = matmul.blocked_with_long_rows
     yield _product("4096^3, blocked, long rows, bf16", long_rows, square, "bfloat16", 1801, AGENTS)
     tile = (128, 128, 512)
     peak = 2048 * 2 * 128 * 128 * 512 / 77.2e6
-    yield _product("2048 products of one tile", _with(matmul.repeated, count=2048), tile, "bfloat16", peak, AGENTS)
+    yield _product("2048 products of one tile", matmul.repeated, tile, "bfloat16", peak, AGENTS, count=2048)
     shapes = ((128, 32, 512), (128, 128, 64), (32, 128, 512), (128, 128, 512))
     mixed = 512 * 2 * sum(k * m * n for k, m, n in shapes) / 30.8e6
-    yield _product(
-        "512 products of four shapes", _with(matmul.repeated, shapes=shapes), tile, "bfloat16", mixed, AGENTS
-    )
+    name = "512 products of four shapes"
+    yield _product(name, matmul.repeated, tile, "bfloat16", mixed, AGENTS, shapes=shapes)
 
 
 def _launches() -> Iterator[Case]:

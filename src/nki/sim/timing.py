@@ -21,7 +21,7 @@ from nki.cost.replay import Arrivals, Dependences, Replay
 from nki.ir.effects import Barrier
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Loop, Statement, basic_blocks
+from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import Assignment
@@ -216,6 +216,13 @@ class TimedProgram:
         return Timeline(target, cores)
 
 
+def loop_count(loop: Loop) -> int | None:
+    """The iterations of a loop whose bounds are known."""
+    if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
+        return len(range(loop.start, loop.stop, loop.step))
+    return None
+
+
 class _CoreRun:
     """One replay of one core."""
 
@@ -286,9 +293,15 @@ class _CoreRun:
             entry = self.entered.get(id(loop), 0)
             self.entered[id(loop)] = entry + 1
             return recorded[min(entry, len(recorded) - 1)]
-        if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
-            return len(range(loop.start, loop.stop, loop.step))
+        known = loop_count(loop)
+        if known is not None:
+            return known
         raise unknown_trips(loop, self.timeline.core)
+
+
+def once(program: Program) -> Trips:
+    """One iteration for each loop of ``program`` whose number of iterations only the run knows."""
+    return {id(loop): (1,) for core in program.cores for loop in loops(core.body) if loop_count(loop) is None}
 
 
 def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:
