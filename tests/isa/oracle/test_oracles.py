@@ -126,6 +126,12 @@ def test_integers_saturate_and_ties_go_to_even() -> None:
     assert numerics.write(np.array([2.0**32]), np.uint32).tolist() == [2**32 - 1]
 
 
+def test_powers_of_two_end_at_both_sides() -> None:
+    values = [0.0, -1.0, np.inf, np.nan, 2.0**-149, 2.0**-127 * 1.49, 2.0**-127 * 1.5, 2.0**127 * 1.49, 2.0**127 * 1.5]
+    codes = numerics.write(values, ml_dtypes.float8_e8m0fnu).view(np.uint8)
+    assert codes.tolist() == [255, 255, 255, 255, 0, 0, 1, 254, 255]
+
+
 def test_tfloat32_keeps_ten_bits() -> None:
     got = numerics.write(np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -np.inf]), "tfloat32")
     assert got.view(np.uint32).tolist() == [0x3F800000, 0x3F804000, 0xFF800000]
