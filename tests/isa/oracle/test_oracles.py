@@ -216,6 +216,9 @@ def test_activation_bounds_hold_float32_rounding_and_catch_bfloat16_rounding(op:
             ("power", *case)
             for case in ((-8.0, 3.0, -512.0), (0.0, 0.0, 1.0), (-8.0, 0.5, np.nan), (0.0, -1.0, np.inf))
         ),
+        *(("power", *case) for case in ((-np.inf, 0.5, np.inf), (-np.inf, 3.0, -np.inf), (-np.inf, -3.0, -0.0))),
+        *(("power", *case) for case in ((-0.0, -3.0, -np.inf), (-0.0, -2.0, np.inf), (-0.0, -np.inf, np.inf))),
+        *(("power", *case) for case in ((-2.0, 4097.0, -np.inf), (-2.0, 4096.0, np.inf), (np.nan, 0.0, 1.0))),
         *(("rsqrt", *case) for case in ((0.0, 0.0, np.inf), (-1.0, 0.0, np.nan), (np.inf, 0.0, 0.0))),
     ],
 )
