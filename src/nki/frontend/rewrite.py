@@ -15,6 +15,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_object
+from nki.frontend.python.float_loads import OPERATE, SETTLE, SIGNS, FloatLoads
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, dictionaries, resolve
 
 CALL = "__nki_call__"
@@ -31,7 +32,7 @@ _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
-def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
+def rewrite(captured: Captured, floats: FloatLoads | None = None) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
     that are no literals are looked at. Newer Python that may not be reached warns where it is; the managers of ``with``
@@ -39,14 +40,16 @@ def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
     instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.
+    ``floats`` are the reads of variables that may hold run-time floats (:mod:`nki.frontend.python.float_loads`).
     Positions are kept; nodes that do not change are shared with the file's tree.
     """
-    return _Rewriting(captured).changed(captured.node, frozenset())
+    return _Rewriting(captured, floats or FloatLoads()).changed(captured.node, frozenset())
 
 
 class _Rewriting:
-    def __init__(self, captured: Captured) -> None:
+    def __init__(self, captured: Captured, floats: FloatLoads) -> None:
         self.captured = captured
+        self.floats = floats
         self.dialect = captured.dialect
         self.dictionaries = dictionaries(captured.node)
 
@@ -60,6 +63,15 @@ class _Rewriting:
         return cast("_Node", _warning(new, warned)) if warned else new
 
     def _changed(self, node: _Node, outer: frozenset[str]) -> _Node:
+        if node in self.floats.settled:
+            return cast("_Node", _called(SETTLE, node, [cast("ast.expr", node)]))
+        new = self._rewritten(node, outer)
+        if isinstance(new, ast.BinOp) and node in self.floats.operated:
+            operator = ast.copy_location(ast.Constant(SIGNS[type(new.op)]), node)
+            return cast("_Node", _called(OPERATE, node, [operator, new.left, new.right]))
+        return new
+
+    def _rewritten(self, node: _Node, outer: frozenset[str]) -> _Node:
         if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
             outer = outer | bound_names(node)
         fields: dict[str, Any] = {}
@@ -170,6 +182,11 @@ def _warning(node: ast.AST, warned: Sequence[Warned]) -> ast.AST:
     if isinstance(node, ast.expr):
         return ast.copy_location(ast.IfExp(test, node, ast.copy_location(ast.Constant(None), node)), node)
     return node
+
+
+def _called(hook: str, node: ast.AST, arguments: list[ast.expr]) -> ast.Call:
+    """A call of ``hook`` in the place of ``node``."""
+    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(hook, ast.Load()), node), arguments, []), node)
 
 
 def _is_text(key: ast.expr) -> bool:

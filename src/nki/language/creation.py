@@ -92,6 +92,9 @@ def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, nam
     return _filled("full", shape, fill_value, dtype, buffer, name)
 
 
+full.takes_runtime_floats = True  # type: ignore[attr-defined]  # only nisa.memset looks at the number
+
+
 def zeros_like(x: Any, dtype: Any = None, buffer: Any = None, name: str = "") -> NkiTensor:
     """A new tensor of zeros with the shape of the tensor ``x``, and its dtype unless ``dtype`` is given.
 

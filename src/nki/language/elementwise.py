@@ -164,7 +164,7 @@ def _binary(name: str) -> None:
         return dst
 
     function.__doc__ = f"{_BINARY[name]}, element by element, as a new tile.\n\n{_BINARY_DOC}"
-    op.bind(function)
+    op.bind(function, takes_runtime_floats=True)
 
 
 _BINARY_DOC: Final = """\

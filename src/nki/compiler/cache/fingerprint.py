@@ -30,6 +30,7 @@ from nki.frontend.captured_state import ABSENT, Read, global_names, of_cell
 from nki.frontend.dialect import dialect_of
 from nki.frontend.host_calls import is_users
 from nki.ir.ordering import Pairs
+from nki.ir.scalars.runtime_float import RuntimeFloat
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
 
@@ -53,11 +54,21 @@ class Fingerprint:
     reads: tuple[Read, ...] = field(compare=False)
     codes: frozenset[types.CodeType] = field(compare=False)
 
+    def for_values(self, values: Mapping[str, float]) -> str:
+        """The digest for these values of some of the run-time floats; ``digest`` itself without any."""
+        if not values:
+            return self.digest
+        words = repr((self.digest, sorted((name, value.hex()) for name, value in values.items())))
+        return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()
+
 
 def fingerprint(
     fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs = ()
 ) -> Fingerprint | None:
-    """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name."""
+    """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name.
+
+    The values of run-time floats among the arguments are not in it.
+    """
     walk = _Walk()
     walk.put(
         dialect_of(unwrap(fn)).name, build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges,
@@ -66,7 +77,8 @@ def fingerprint(
     try:
         walk.put("kernel", walk.reference(unwrap(fn)))
         for name, value in arguments.items():
-            walk.put("argument", name, walk.reference(value))
+            at_run_time = type(value) is RuntimeFloat
+            walk.put("argument", name, "run-time float" if at_run_time else walk.reference(value))
         walk.everything()
     except Unportable:
         return None

@@ -12,6 +12,7 @@ DECLARE: Final = re.compile(
     rf"(input|output|tensor|constant) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
     r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
 )
+FLOAT: Final = re.compile(rf"float {NAME} = (-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan))$")
 SHARED: Final = re.compile(rf"shared {NAME}$")
 FOR: Final = re.compile(rf"for {NAME} = (?:(-?\d+)|{NAME}) to (?:(-?\d+)|{NAME}) step (\d+) \{{")
 WHILE: Final = re.compile(rf"while {NAME} \{{")
