@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
+from nki.ir.floats.runtime_float import FloatSpec, Formula, RuntimeFloat, Uses, dependent, evaluate, names, show
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement
 from nki.ir.program import Program
-from nki.ir.scalars.runtime_float import FloatSpec, Formula, RuntimeFloat, Uses, dependent, evaluate, names, show
 
 
 def as_arguments(arguments: Mapping[str, Any], uses: Uses, compiled_in: Iterable[str] = ()) -> dict[str, Any]:

@@ -32,9 +32,9 @@ from nki.frontend.python.hooks import Managed, warn_reached
 from nki.frontend.report import portable_text
 from nki.frontend.rewrite import CALL, KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
 from nki.frontend.syntax_rules import check, too_deep
+from nki.ir.floats.runtime_float import RuntimeFloat, settled
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import is_recording
-from nki.ir.scalars.runtime_float import RuntimeFloat, settled
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

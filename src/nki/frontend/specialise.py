@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from nki.base.errors import SharedTensorError
-from nki.base.source import user_frames_end
+from nki.base.source import Noted, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_at
 from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
@@ -20,9 +20,9 @@ from nki.frontend.python.float_loads import is_open
 from nki.frontend.python.stars import gathered
 from nki.frontend.report import portable_text
 from nki.frontend.returned import Returned
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.recorder import recording
-from nki.ir.scalars.runtime_float import RuntimeFloat, settled
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
 from nki.target.model import Target
 
@@ -82,7 +82,13 @@ def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapp
     kept = floats.intersection(arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs))
     if captured.unread is not None or is_open(captured.code):
         kept = set[str]()
-    return {n: settled(value) if n in floats - kept else value for n, value in arguments.items()}, frozenset(kept)
+    values = dict(arguments)
+    for name in floats - kept:
+        value: RuntimeFloat = arguments[name]
+        if value.uses is not None:
+            value.uses.setdefault(name, Noted(captured.span(_parameter(captured, name))))
+        values[name] = value.plain()
+    return values, frozenset(kept)
 
 
 def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:

@@ -22,8 +22,8 @@ from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
+from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.scalars.runtime_float import RuntimeFloat, show
 from nki.ir.types import Access, Buffer, Immediate, Role, is_element_indexed, is_row_indexed
 from nki.target.model import Target
 

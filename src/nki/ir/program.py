@@ -9,10 +9,11 @@ from operator import attrgetter
 from typing import Any, cast
 
 from nki.base.errors import SharedTensorError
+from nki.base.float_text import exact_text
 from nki.base.version import version
+from nki.ir.floats.runtime_float import FloatSpec
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While, instructions
-from nki.ir.scalars.runtime_float import FloatSpec
 from nki.ir.types import Buffer, Tensor, TensorSpec, TileAddress
 
 Placement = Mapping[Tensor, TileAddress]
@@ -185,5 +186,5 @@ class Program:
     def _content(self) -> tuple[Any, ...]:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
-        floats = [(spec.name, repr(spec.value)) for spec in s.floats]  # NaN is NaN
+        floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
         return (self.name, self.target, self.grid, self.version, s.sequence, s.shapes, floats, names, self.cores)

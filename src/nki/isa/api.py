@@ -11,10 +11,10 @@ import numpy as np
 
 from nki.base.errors import ArgumentError
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
-from nki.ir.scalars.runtime_float import RuntimeFloat
 from nki.ir.types import Access, access_of
 from nki.isa.deprecated import ABSENT, upgrade
 from nki.isa.tables.enums import matmul_perf_mode

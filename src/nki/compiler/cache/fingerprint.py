@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base import knobs
+from nki.base.float_text import exact_text
 from nki.base.toolchain import is_toolchain
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
@@ -29,8 +30,8 @@ from nki.frontend.capture import unwrap
 from nki.frontend.captured_state import ABSENT, Read, global_names, of_cell
 from nki.frontend.dialect import dialect_of
 from nki.frontend.host_calls import is_users
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs
-from nki.ir.scalars.runtime_float import RuntimeFloat
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
 
@@ -58,7 +59,7 @@ class Fingerprint:
         """The digest for these values of some of the run-time floats; ``digest`` itself without any."""
         if not values:
             return self.digest
-        words = repr((self.digest, sorted((name, value.hex()) for name, value in values.items())))
+        words = repr((self.digest, sorted((name, exact_text(value)) for name, value in values.items())))
         return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -103,6 +104,8 @@ class _Walk:
 
     def reference(self, value: Any) -> object:
         """The entry for ``value`` in a description: the value itself, or the number of its own description."""
+        if type(value) is float:
+            return "float", exact_text(value)
         if type(value) in _PLAIN:
             return type(value).__name__, value
         number = self.numbers.setdefault(id(value), len(self.met))

@@ -18,9 +18,9 @@ from nki.base.source import Noted, Span, Where
 from nki.base.warning import Warned
 from nki.compiler.cache import store
 from nki.compiler.cache.fingerprint import Fingerprint
+from nki.ir.floats.runtime_float import RuntimeFloat, Uses
 from nki.ir.instruction import NOWHERE
 from nki.ir.program import Program
-from nki.ir.scalars.runtime_float import RuntimeFloat, Uses
 from nki.ir.text import artifact
 from nki.target.model import Target
 

@@ -22,8 +22,8 @@ from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
 from nki.compiler import pipeline
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
-from nki.ir.scalars.runtime_float import RuntimeFloat
 from nki.ir.text import artifact
 from nki.ir.types import TensorSpec
 from nki.target.model import Target

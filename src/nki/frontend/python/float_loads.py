@@ -17,7 +17,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.objects import is_object
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
-from nki.ir.scalars.runtime_float import OPERATORS, RuntimeFloat, settled
+from nki.ir.floats.runtime_float import OPERATORS, RuntimeFloat, settled
 from nki.isa.tables.operators import Op
 
 SETTLE: Final = "__nki_settle__"
@@ -80,16 +80,27 @@ def _variables(captured: Captured, parameters: frozenset[str]) -> frozenset[str]
         return parameters  # an assignment may make an attribute
     elsewhere = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     elsewhere.update(captured.cells)
-    assignments = [node for node in nodes if isinstance(node, ast.Assign)]
+    assignments = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node)]
     names = set(parameters - elsewhere)
     while True:
         before = len(names)
-        for node in assignments:
-            targets = {target.id for target in node.targets if isinstance(target, ast.Name)}
-            if len(targets) == len(node.targets) and not targets & elsewhere and _may_be_float(node.value, names):
-                names |= targets
+        for target, value in assignments:
+            if isinstance(target, ast.Name) and target.id not in elsewhere and _may_be_float(value, names):
+                names.add(target.id)
         if len(names) == before:
             return frozenset(names) | parameters
+
+
+def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
+    """The targets of an assignment, each with its value; those of ``a, b = x, y`` one by one."""
+    for target in node.targets:
+        if len(node.targets) == 1 and isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+            names, values = target.elts, node.value.elts
+            starred = any(isinstance(part, ast.Starred) for part in (*names, *values))
+            if len(names) == len(values) and not starred:
+                yield from zip(names, values, strict=True)
+                return
+        yield target, node.value
 
 
 def _may_be_float(node: ast.expr, names: set[str]) -> bool:
@@ -141,9 +152,11 @@ class _Search:
                 self.visit(test, False, outer)
                 self.visit(body, goes_on, outer)
                 self.visit(orelse, goes_on, outer)
-            case ast.Assign(targets=targets, value=value):
-                own = all(isinstance(target, ast.Name) and target.id in self.names for target in targets)
-                self.visit(value, own, outer)
+            case ast.Assign(targets=targets):
+                pairs = list(_pairs(node))
+                for value in dict.fromkeys(value for _, value in pairs):
+                    own = [isinstance(t, ast.Name) and t.id in self.names for t, v in pairs if v is value]
+                    self.visit(value, all(own), outer)
                 for target in targets:
                     self.visit(target, False, outer)
             case _:

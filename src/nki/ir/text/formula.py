@@ -1,4 +1,4 @@
-"""Parser of the formulas of run-time floats, as :func:`nki.ir.scalars.runtime_float.show` writes them."""
+"""Parser of the formulas of run-time floats, as :func:`nki.ir.floats.runtime_float.show` writes them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import re
 from typing import Final
 
-from nki.ir.scalars.runtime_float import Formula
+from nki.ir.floats.runtime_float import Formula
 from nki.ir.text.grammar import NAME
 
 _CONSTANT: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf)(?![\w.])")

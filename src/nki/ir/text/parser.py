@@ -17,12 +17,13 @@ from typing import Any
 
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
+from nki.base.float_text import from_text
 from nki.base.source import Noted, Span, Where, note_file
 from nki.ir.constant import Constant, constant
+from nki.ir.floats.runtime_float import LARGEST, FloatSpec, RuntimeFloat, evaluate, operators
 from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Program, Signature
-from nki.ir.scalars.runtime_float import LARGEST, FloatSpec, RuntimeFloat, evaluate, operators
 from nki.ir.text import grammar, schedule_attributes
 from nki.ir.text.formula import parse_formula
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
@@ -141,7 +142,7 @@ class _Parser:
                 name = self.name(match[1])
                 if name in self.floats:
                     raise self.fail(f"float {name} is declared twice")
-                self.floats[name] = FloatSpec(name, float(match[2]))
+                self.floats[name] = FloatSpec(name, from_text(match[2]))
             elif common is not None and line.startswith("shared "):
                 self.share(line, common)
             elif match := grammar.FOR.match(line):
@@ -305,7 +306,7 @@ class _Parser:
             return self.string(match[0]), match.end()
         if match := grammar.NUMBER.match(line, at):
             text = match[0]
-            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), match.end()
+            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else from_text(text)), match.end()
         if match := grammar.WORD.match(line, at):
             return self.word(match[0], f), match.end()
         if line.startswith("@", at):

@@ -39,13 +39,14 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, cast
 
+from nki.base.float_text import exact_text
 from nki.base.source import Where
 from nki.ir.constant import Constant
+from nki.ir.floats.runtime_float import RuntimeFloat
+from nki.ir.floats.runtime_float import show as formula_text
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, declared
 from nki.ir.program import Placement, Program
-from nki.ir.scalars.runtime_float import RuntimeFloat
-from nki.ir.scalars.runtime_float import show as formula_text
 from nki.ir.text import schedule_attributes
 from nki.ir.types import Access, Tensor
 
@@ -59,7 +60,7 @@ def show(kernel: Program) -> str:
     first, *others = kernel.cores
     inner = set(declared(first.body))
     lines.extend("  " + _tensor(t, first.placement) for t in first.tensors if t not in inner)
-    lines.extend(f"  float {schedule_attributes.word(f.name)} = {f.value!r}" for f in kernel.signature.floats)
+    lines.extend(f"  float {schedule_attributes.word(f.name)} = {exact_text(f.value)}" for f in kernel.signature.floats)
     lines.extend(_statements(first.body, "  ", first.placement))
     names = ", ".join(
         _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
@@ -144,6 +145,8 @@ def _value(value: Any) -> str:
         return json.dumps(value)
     if type(value) is RuntimeFloat:
         return f"@{formula_text(value.formula)}"
-    if value is None or isinstance(value, bool | int | float):
+    if isinstance(value, float):
+        return exact_text(value)
+    if value is None or isinstance(value, bool | int):
         return repr(value)
     return str(value.name)  # an operator or an enum member

@@ -19,8 +19,8 @@ from nki.backend.cpu.loop_ir.nodes import (
     Top8,
     loads,
 )
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
-from nki.ir.scalars.runtime_float import RuntimeFloat
 from nki.ir.types import Access, Tensor
 
 

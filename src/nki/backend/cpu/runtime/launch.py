@@ -18,11 +18,11 @@ from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
+from nki.ir.floats.runtime_float import evaluate
 from nki.ir.indirection.runtime_index import out_of_bounds
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import note_loop
 from nki.ir.program import CoreProgram, Program
-from nki.ir.scalars.runtime_float import evaluate
 from nki.rendezvous.protocol import deadlock
 
 _word: Final = ctypes.c_int64.from_address

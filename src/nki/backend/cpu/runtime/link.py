@@ -22,6 +22,7 @@ from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_rou
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
 from nki.ir.effects import Barrier
+from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
 from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
@@ -29,7 +30,6 @@ from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import Loop, Statement, While, touched, with_numbers
 from nki.ir.program import CoreProgram, Program
 from nki.ir.rng_state import initial
-from nki.ir.scalars.runtime_float import Formula, RuntimeFloat, show
 from nki.ir.types import Access, Tensor
 
 
