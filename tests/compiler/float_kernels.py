@@ -378,4 +378,5 @@ def type_asked(x, lr):
 COMPILED_IN = (compared, tested, converted, through_math, through_a_list, formatted, as_a_key, of_numpy, named_numpy,
                powers, in_an_object, in_an_attribute, through_a_result, through_stars, with_a_default,
                through_a_lambda, through_partial, through_locals, through_a_comprehension, walrus, in_a_class, unpacked,
-               matched, as_a_shape, through_a_generator, asserted, many_operators, as_a_whole_number, type_asked)  # fmt: skip
+               matched, as_a_shape, through_a_generator, asserted, many_operators, as_a_whole_number,
+               type_asked)  # fmt: skip

@@ -16,7 +16,7 @@ from nki.base import knobs
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
-from nki.compiler.float_arguments import for_formulas
+from nki.compiler.float_arguments import for_formulas, for_values
 from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.stage import Stage
@@ -60,8 +60,11 @@ class Executable(native.Executable):
 
     @staticmethod
     def load(path: str | Path) -> Executable:
-        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
-        program = artifact.load(Path(path))
+        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source.
+
+        Its floats have the values of the call that it was compiled for.
+        """
+        program = for_values(artifact.load(Path(path)), {})
         with default_environment():
             return Executable(
                 pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)

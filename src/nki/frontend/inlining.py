@@ -21,6 +21,7 @@ from nki.frontend.errors import DictKeyError
 from nki.frontend.host_calls import calls_back, is_host, wraps_users
 from nki.frontend.objects import construct, is_object
 from nki.frontend.python.float_loads import (
+    CALL_WITH_FLOATS,
     OPERATE,
     SETTLE,
     float_loads,
@@ -61,6 +62,7 @@ class Inliner:
             WARN: warn_reached,
             WITH: functools.partial(Managed, self.invoke),
             UNCAUGHT: NkiError,
+            CALL_WITH_FLOATS: self._invoke_with_floats,
             SETTLE: settled,
             OPERATE: operate,
         }
@@ -130,8 +132,6 @@ class Inliner:
         Functions and methods of the user run rewritten, also inside jit objects, ``partial`` and objects with a
         ``__call__``. Classes and everything of the host are called as they are.
         """
-        if RuntimeFloat in map(type, args) or (kwargs and RuntimeFloat in map(type, kwargs.values())):
-            return self._invoke_with_floats(fn, args, kwargs)
         if isinstance(fn, types.FunctionType):
             if "registry" in fn.__dict__ and args:  # of functools.singledispatch
                 return self.invoke(fn.__dict__["dispatch"](type(args[0])), *args, **kwargs)
@@ -155,17 +155,19 @@ class Inliner:
             return self.prepare(call)(fn, *args, **kwargs)
         return fn(*args, **kwargs)
 
-    def _invoke_with_floats(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """:meth:`invoke` with run-time floats among the arguments: only parameters of user functions keep them."""
+    def _invoke_with_floats(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """:meth:`invoke` in functions that hold run-time floats: parameters of user functions keep those they get."""
+        if RuntimeFloat not in map(type, args) and RuntimeFloat not in map(type, kwargs.values()):
+            return self.invoke(fn, *args, **kwargs)
         if takes_runtime_floats(fn):
             return fn(*args, **kwargs)
         if isinstance(fn, types.MethodType):
-            return self._invoke_with_floats(fn.__func__, (fn.__self__, *args), kwargs)
+            return self._invoke_with_floats(fn.__func__, fn.__self__, *args, **kwargs)
         inner = unwrap(fn)
         if inner is not fn:
             if (check := getattr(fn, "check_inlining", None)) is not None:
                 check()
-            return self._invoke_with_floats(inner, args, kwargs)
+            return self._invoke_with_floats(inner, *args, **kwargs)
         floats = self._float_parameters(fn, args, kwargs)
         prepared = self.prepare(fn, floats) if floats else None
         if prepared is None or not self._prepared[id(fn.__code__), floats].takes_floats:

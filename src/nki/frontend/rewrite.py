@@ -15,7 +15,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_object
-from nki.frontend.python.float_loads import OPERATE, SETTLE, SIGNS, FloatLoads
+from nki.frontend.python.float_loads import CALL_WITH_FLOATS, OPERATE, SETTLE, SIGNS, FloatLoads
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, dictionaries, resolve
 
 CALL = "__nki_call__"
@@ -43,13 +43,14 @@ def rewrite(captured: Captured, floats: FloatLoads | None = None) -> ast.Functio
     ``floats`` are the reads of variables that may hold run-time floats (:mod:`nki.frontend.python.float_loads`).
     Positions are kept; nodes that do not change are shared with the file's tree.
     """
-    return _Rewriting(captured, floats or FloatLoads()).changed(captured.node, frozenset())
+    return _Rewriting(captured, floats).changed(captured.node, frozenset())
 
 
 class _Rewriting:
-    def __init__(self, captured: Captured, floats: FloatLoads) -> None:
+    def __init__(self, captured: Captured, floats: FloatLoads | None) -> None:
         self.captured = captured
         self.floats = floats
+        self.call_hook = CALL if floats is None else CALL_WITH_FLOATS
         self.dialect = captured.dialect
         self.dictionaries = dictionaries(captured.node)
 
@@ -59,19 +60,20 @@ class _Rewriting:
         if error is not None:
             return cast("_Node", _refusal(node, error))
         warned = self.captured.warned.get(node) if self.captured.warned else None
-        new = self._changed(node, outer)
+        new = self._changed(node, outer) if self.floats is None else self._with_floats(node, outer, self.floats)
         return cast("_Node", _warning(new, warned)) if warned else new
 
-    def _changed(self, node: _Node, outer: frozenset[str]) -> _Node:
-        if node in self.floats.settled:
+    def _with_floats(self, node: _Node, outer: frozenset[str], floats: FloatLoads) -> _Node:
+        """:meth:`_changed`, with what variables that may hold run-time floats need."""
+        if node in floats.settled:
             return cast("_Node", _called(SETTLE, node, [cast("ast.expr", node)]))
-        new = self._rewritten(node, outer)
-        if isinstance(new, ast.BinOp) and node in self.floats.operated:
+        new = self._changed(node, outer)
+        if isinstance(new, ast.BinOp) and node in floats.operated:
             operator = ast.copy_location(ast.Constant(SIGNS[type(new.op)]), node)
             return cast("_Node", _called(OPERATE, node, [operator, new.left, new.right]))
         return new
 
-    def _rewritten(self, node: _Node, outer: frozenset[str]) -> _Node:
+    def _changed(self, node: _Node, outer: frozenset[str]) -> _Node:
         if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
             outer = outer | bound_names(node)
         fields: dict[str, Any] = {}
@@ -92,7 +94,7 @@ class _Rewriting:
             keywords = [keyword for keyword in node.keywords if keyword is not ignored]
             return ast.copy_location(type(node)(func=node.func, args=node.args, keywords=keywords), node)
         if isinstance(node, ast.Call) and CALL in self.dialect.hooks:
-            hook = ast.copy_location(ast.Name(CALL, ast.Load()), node.func)
+            hook = ast.copy_location(ast.Name(self.call_hook, ast.Load()), node.func)
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))

@@ -39,7 +39,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "mode": mode,
         "Op": Op,
         "plain": plain,
-        "RuntimeFloat": RuntimeFloat,
+        "number": number,
         "tiles": tiles,
         "current": current,
     }
@@ -114,7 +114,7 @@ def _argument(f: Field) -> str:
         return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
     value = f.name if f.role is None else f"getattr({f.name}, 'access', {f.name})"  # access_of, without the call
     if f.immediate and float in f.types:
-        return f"{f.name} if {f.name} is None or type({f.name}) in (float, RuntimeFloat) else plain({value})"
+        return f"{f.name} if {f.name} is None or type({f.name}) is float else number({value})"
     if f.immediate or int in f.types:
         return f"{f.name} if {f.name} is None or type({f.name}) is float else plain({value})"
     return value
@@ -158,6 +158,11 @@ def member(kind: type[Enum], name: str, value: int) -> Any:
     message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{meaning.name}`"
     warn_here(message, NkiDeprecationWarning)
     return meaning
+
+
+def number(value: Any) -> Any:
+    """:func:`plain`, but run-time floats stay what they are: an immediate may be one."""
+    return value if type(value) is RuntimeFloat else plain(value)
 
 
 def plain(value: Any) -> Any:

@@ -20,6 +20,7 @@ from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names,
 from nki.ir.floats.runtime_float import OPERATORS, RuntimeFloat, settled
 from nki.isa.tables.operators import Op
 
+CALL_WITH_FLOATS: Final = "__nki_call_with_floats__"
 SETTLE: Final = "__nki_settle__"
 OPERATE: Final = "__nki_operate__"
 
@@ -174,4 +175,14 @@ class _Search:
             self.visit(keyword.value, goes_on and keyword.arg is not None, outer)
 
 
-__all__ = ["OPERATE", "SETTLE", "SIGNS", "FloatLoads", "float_loads", "is_open", "operate", "takes_runtime_floats"]
+__all__ = [
+    "CALL_WITH_FLOATS",
+    "OPERATE",
+    "SETTLE",
+    "SIGNS",
+    "FloatLoads",
+    "float_loads",
+    "is_open",
+    "operate",
+    "takes_runtime_floats",
+]

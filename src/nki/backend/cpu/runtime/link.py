@@ -242,12 +242,13 @@ class _Table:
                 args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
             self.sites.append(inst)
             args.append(len(self.sites))
-        args.extend(map(self.immediate, inst.immediates()))
+        args.extend(
+            _bits(float(number)) if type(number) is not RuntimeFloat else self.slot_of(number)
+            for number in inst.immediates()
+        )
 
-    def immediate(self, number: float) -> int:
-        """The argument of an immediate: its bits, or the slot of the frame in which the launch passes it."""
-        if type(number) is not RuntimeFloat:
-            return _bits(float(number))
+    def slot_of(self, number: RuntimeFloat) -> int:
+        """The slot of the frame in which launches pass an immediate."""
         self.floats.setdefault(show(number.formula), number.formula)
         return self.first_float + list(self.floats).index(show(number.formula))
 
