@@ -23,8 +23,8 @@ class Op:
     """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one.
 
     Instructions take it as ``op=``. The language gives most of them a function, too, which a call of the name runs:
-    ``nl.add(x, y)``. ``portability_note``: the reason why NKI's own
-    instructions do not take it, or None; a warning says so to callers that pass it.
+    ``nl.add(x, y)``. ``portability_note``: the reason why NKI's own instructions do not take it, or None; a warning
+    says so to callers that pass it. ``table`` names the table that the Scalar engine needs for it.
     """
 
     def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
@@ -35,6 +35,7 @@ class Op:
         self.portability_note = _PORTABILITY.get(name)
         self.takes_runtime_floats = False
         """``function`` passes run-time floats on to instructions, and looks at no value of theirs."""
+        self.table = act_row.table if act_row is not None else ""
 
     def bind(self, function: Callable[..., Any], *, takes_runtime_floats: bool = False) -> None:
         """Let calls of the operator run ``function``, and give it that function's signature and documentation."""
