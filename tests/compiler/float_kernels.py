@@ -375,7 +375,64 @@ def type_asked(x, lr):
     return returned(x, t)
 
 
-COMPILED_IN = (compared, tested, converted, through_math, through_a_list, formatted, as_a_key, of_numpy, named_numpy,
+@functools.wraps(nisa.tensor_scalar)
+def wrapping(*args: Any) -> None:
+    *rest, value = args
+    nisa.tensor_scalar(*rest, math.exp(value))
+
+
+def through_a_wrapper_of_an_instruction(x, lr):
+    t = nl.load(x)
+    wrapping(t, t, nl.multiply, lr)
+    return returned(x, t)
+
+
+def through_an_inner_parameter(x, lr):
+    t = nl.load(x)
+
+    def step(rate: Any) -> None:
+        nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate))
+
+    step(lr)
+    return returned(x, t)
+
+
+def through_a_dictionary(x, lr):
+    t = nl.load(x)
+    options = dict(rate=lr)  # noqa: C408
+    nisa.tensor_scalar(t, t, nl.multiply, math.exp(options["rate"]))
+    return returned(x, t)
+
+
+def through_setattr(x, lr):
+    t = nl.load(x)
+    config = Config(1.0)
+    setattr(config, "rate", lr)  # noqa: B010
+    nisa.tensor_scalar(t, t, nl.multiply, math.exp(config.rate))
+    return returned(x, t)
+
+
+def negated_in_a_list(x, lr):
+    t = nl.load(x)
+    rates = []
+    for n in range(2):
+        rates.append(-lr * n)  # noqa: PERF401
+    nisa.tensor_scalar(t, t, nl.multiply, math.fsum(rates))
+    return returned(x, t)
+
+
+def chained(x, lr):
+    t = nl.load(x)
+    rate = other = lr
+    values = {}
+    values["rate"] = first = lr
+    nisa.tensor_scalar(t, t, nl.multiply, math.exp(rate * other), op1=nl.add, operand1=math.exp(values["rate"] + first))
+    return returned(x, t)
+
+
+COMPILED_IN = (through_a_wrapper_of_an_instruction, through_an_inner_parameter,
+               through_a_dictionary, through_setattr, negated_in_a_list, chained,
+               compared, tested, converted, through_math, through_a_list, formatted, as_a_key, of_numpy, named_numpy,
                powers, in_an_object, in_an_attribute, through_a_result, through_stars, with_a_default,
                through_a_lambda, through_partial, through_locals, through_a_comprehension, walrus, in_a_class, unpacked,
                matched, as_a_shape, through_a_generator, asserted, many_operators, as_a_whole_number,

@@ -77,7 +77,8 @@ class KeptExecutables:
         values = ", ".join(str(value[1]) for value in next(iter(changing.values()))[-3:])
         place = next((self.uses[name].span for name in changing if name in self.uses), None)
         advice = (
-            "a Python number is compiled in unless it is a float that instructions alone use"
+            "a Python number is compiled in, unless it is a float that instructions alone use, in a call on arrays of "
+            "NumPy or PyTorch"
             if place is None
             else "this line needs the value while the kernel is compiled. Let only instructions use the number, or the "
             "result of + - * / of it"

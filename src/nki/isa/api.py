@@ -11,7 +11,7 @@ import numpy as np
 
 from nki.base.errors import ArgumentError
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
-from nki.ir.floats.runtime_float import RuntimeFloat
+from nki.ir.floats.runtime_float import RuntimeFloat, receives_floats
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
@@ -63,7 +63,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     if upgrade_text:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         public.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in fields])
-    public.takes_runtime_floats = True
+    receives_floats(public)
     public.deprecated_parameters = {form.parameter: form.replaces for form in cls.deprecated.parameters}
     _FUNCTIONS[cls.mnemonic] = public
     public.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)

@@ -17,7 +17,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.objects import is_object
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, resolve
-from nki.ir.floats.runtime_float import OPERATORS, RuntimeFloat, settled
+from nki.ir.floats.runtime_float import OPERATORS, RuntimeFloat, is_receiver, settled
 from nki.isa.tables.operators import Op
 
 CALL_WITH_FLOATS: Final = "__nki_call_with_floats__"
@@ -51,8 +51,7 @@ def float_loads(captured: Captured, parameters: frozenset[str], hooked: bool) ->
 
     ``hooked``: calls of functions that are not settled before the kernel runs go through a hook.
     """
-    names = _variables(captured, parameters)
-    search = _Search(captured, names, hooked)
+    search = _Search(captured, *_variables(captured, parameters), hooked)
     node = captured.node
     outer = bound_names(node)
     for part in node.body if isinstance(node.body, list) else [node.body]:
@@ -62,9 +61,7 @@ def float_loads(captured: Captured, parameters: frozenset[str], hooked: bool) ->
 
 def takes_runtime_floats(callee: object) -> bool:
     """True if ``callee``, a function of the toolchain, passes run-time floats on to instructions."""
-    if isinstance(callee, Op):
-        return callee.takes_runtime_floats
-    return isinstance(callee, types.FunctionType) and bool(callee.__dict__.get("takes_runtime_floats"))
+    return is_receiver(callee.function if isinstance(callee, Op) else callee)
 
 
 def operate(op: str, left: Any, right: Any) -> Any:
@@ -74,22 +71,23 @@ def operate(op: str, left: Any, right: Any) -> Any:
     return OPERATORS[op](left, right)
 
 
-def _variables(captured: Captured, parameters: frozenset[str]) -> frozenset[str]:
-    """``parameters`` and the local variables to which a float is assigned as it is."""
+def _variables(captured: Captured, parameters: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """The variables that may hold a float: ``parameters``, and those to which one is assigned; and the latter alone."""
     nodes = list(ast.walk(captured.node))
     if any(isinstance(node, ast.ClassDef) for node in nodes):
-        return parameters  # an assignment may make an attribute
+        return parameters, frozenset()  # an assignment may make an attribute
     elsewhere = {name for node in nodes if isinstance(node, ast.Global | ast.Nonlocal) for name in node.names}
     elsewhere.update(captured.cells)
     assignments = [pair for node in nodes if isinstance(node, ast.Assign) for pair in _pairs(node)]
-    names = set(parameters - elsewhere)
+    names, assigned = set(parameters), set[str]()
     while True:
-        before = len(names)
+        before = len(assigned)
         for target, value in assignments:
             if isinstance(target, ast.Name) and target.id not in elsewhere and _may_be_float(value, names):
                 names.add(target.id)
-        if len(names) == before:
-            return frozenset(names) | parameters
+                assigned.add(target.id)
+        if len(assigned) == before:
+            return frozenset(names), frozenset(assigned)
 
 
 def _pairs(node: ast.Assign) -> Iterator[tuple[ast.expr, ast.expr]]:
@@ -127,9 +125,10 @@ def _children(node: ast.AST) -> Iterator[ast.AST]:
 class _Search:
     """Walk over a function. ``goes_on``: the value of the node gets to a place where it may be a run-time float."""
 
-    def __init__(self, captured: Captured, names: frozenset[str], hooked: bool) -> None:
+    def __init__(self, captured: Captured, names: frozenset[str], assigned: frozenset[str], hooked: bool) -> None:
         self.captured = captured
         self.names = names
+        self.assigned = assigned
         self.hooked = hooked
         self.loads = FloatLoads()
 
@@ -156,7 +155,7 @@ class _Search:
             case ast.Assign(targets=targets):
                 pairs = list(_pairs(node))
                 for value in dict.fromkeys(value for _, value in pairs):
-                    own = [isinstance(t, ast.Name) and t.id in self.names for t, v in pairs if v is value]
+                    own = [isinstance(t, ast.Name) and t.id in self.assigned for t, v in pairs if v is value]
                     self.visit(value, all(own), outer)
                 for target in targets:
                     self.visit(target, False, outer)

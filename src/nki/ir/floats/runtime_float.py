@@ -10,7 +10,8 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from math import isnan
-from typing import Any, Final
+from types import FunctionType
+from typing import Any, Final, TypeVar
 
 from nki.base.errors import ArgumentError
 from nki.base.source import Where, here
@@ -19,6 +20,8 @@ Formula = str | float | tuple[Any, ...]
 """The name of a parameter, a constant, ``("-", x)``, or ``(op, x, y)`` with one of ``+ - * /`` as the operator."""
 Uses = MutableMapping[str, Where]
 """By parameter, the first place that took its value."""
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 LARGEST: Final = 16
 """Operators in a formula: a launch computes each of them in Python."""
@@ -187,6 +190,20 @@ def show(formula: Formula) -> str:
     return f"(-{shown[0]})" if len(shown) == 1 else f"({shown[0]}{op}{shown[1]})"
 
 
+_receivers: set[object] = set()
+
+
+def receives_floats(function: F) -> F:
+    """Decorator of a function of the toolchain that passes run-time floats on to instructions, and uses no value."""
+    _receivers.add(function)
+    return function
+
+
+def is_receiver(callee: object) -> bool:
+    """True if ``callee`` is such a function itself; a function that wraps one has its attributes, and is none."""
+    return type(callee) is FunctionType and callee in _receivers
+
+
 def settled(value: Any) -> Any:
     """The value of a :class:`RuntimeFloat`, for which the kernel is then compiled; anything else as it is."""
     return value.plain() if type(value) is RuntimeFloat else value
@@ -210,8 +227,10 @@ __all__ = [
     "Uses",
     "dependent",
     "evaluate",
+    "is_receiver",
     "names",
     "operators",
+    "receives_floats",
     "settled",
     "show",
 ]

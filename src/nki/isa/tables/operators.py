@@ -33,14 +33,11 @@ class Op:
         self.act = act_row
         self.function: Callable[..., Any] | None = None
         self.portability_note = _PORTABILITY.get(name)
-        self.takes_runtime_floats = False
-        """``function`` passes run-time floats on to instructions, and looks at no value of theirs."""
         self.table = act_row.table if act_row is not None else ""
 
-    def bind(self, function: Callable[..., Any], *, takes_runtime_floats: bool = False) -> None:
+    def bind(self, function: Callable[..., Any]) -> None:
         """Let calls of the operator run ``function``, and give it that function's signature and documentation."""
         self.function = function
-        self.takes_runtime_floats = takes_runtime_floats
         self.__name__ = self.name
         self.__doc__ = function.__doc__
         self.__module__ = function.__module__
