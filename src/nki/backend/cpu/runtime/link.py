@@ -242,10 +242,8 @@ class _Table:
                 args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
             self.sites.append(inst)
             args.append(len(self.sites))
-        args.extend(
-            _bits(float(number)) if type(number) is not RuntimeFloat else self.slot_of(number)
-            for number in inst.immediates()
-        )
+        for number in inst.immediates():
+            args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
 
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate."""
