@@ -61,7 +61,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     if upgrade_text:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         public.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in fields])
-    public.deprecated_parameters = {form.parameter: form.replaces for form in cls.deprecated.parameters}
+    public.deprecated_parameters = {form.parameter: form for form in cls.deprecated.parameters}
     _FUNCTIONS[cls.mnemonic] = public
     public.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
     public.__module__ = "nki.isa"

@@ -68,7 +68,7 @@ def accepting(form: DeprecatedParameter, written: str) -> Callable[[F], F]:
                 form.convert(kwargs, kwargs.pop(form.parameter))
             return function(*args, **kwargs)
 
-        wrapper.deprecated_parameters = {form.parameter: form.replaces}  # type: ignore[attr-defined]  # for the check of calls
+        wrapper.deprecated_parameters = {form.parameter: form}  # type: ignore[attr-defined]  # for the check of calls
         return cast("F", wrapper)
 
     return decorate

@@ -111,7 +111,8 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[NkiScalar], None],
     _check_free(builder, "nl.fori_loop")
     low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
     registers = any(isinstance(b, VirtualRegister) and not isinstance(b, NkiScalar) for b in (low, high))
-    kind = VirtualRegister if registers else NkiScalar
+    early = "nki.isa.NkiScalar" in builder.dialect.later.first  # before NKI 0.7 the counter was a register
+    kind = VirtualRegister if registers or early else NkiScalar
     register = builder.register(_parameter(body_fun), where, frozen=True, kind=kind)
     builder.open(For(register, low, high, pace, where=where))
     result = invoke(body_fun, register)
