@@ -5,8 +5,12 @@ The expectations are written from the release notes of NKI 0.3 to 0.7, apart fro
 
 from __future__ import annotations
 
+import copy
 import importlib
+import inspect
+import pickle
 import re
+import sys
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -17,7 +21,7 @@ import pytest
 import nki
 from nki.base.errors import NkiError
 from nki.cli import main
-from nki.frontend.dialect import default_dialect, release
+from nki.frontend.dialect import default_dialect, dialect_of, release
 from nki.frontend.errors import NewerApiError, ReleaseError, RemovedApiError
 from nki.language.releases.names import FIRST_RELEASE, FIRST_RELEASE_OF_PARAMETERS, INSTEAD, LAST_RELEASE, RELEASES, has
 from tests.frontend.test_releases import HEADER, A, module_of, told
@@ -136,7 +140,7 @@ def test_every_name_of_the_table_exists() -> None:
         for part in parts[2:-1]:
             value = getattr(value, part)
         if full in FIRST_RELEASE_OF_PARAMETERS:
-            importlib.import_module("inspect").signature(value).parameters[parts[-1]]
+            inspect.signature(value).parameters[parts[-1]]
         else:
             assert hasattr(value, parts[-1]), full
 
@@ -310,7 +314,7 @@ def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]
     monkeypatch.syspath_prepend(str(tmp_path))
     for name, text in (("old_library", OLD), ("new_library", NEW), ("between", BETWEEN)):
         (tmp_path / f"{name}.py").write_text(HEADER + text, encoding="utf-8")
-        monkeypatch.delitem(importlib.import_module("sys").modules, name, raising=False)
+        monkeypatch.delitem(sys.modules, name, raising=False)
     importlib.invalidate_caches()
     return {name: importlib.import_module(name) for name in ("old_library", "new_library", "between")}
 
@@ -344,3 +348,38 @@ def test_a_new_kernel_calls_an_old_one(eager: bool, libraries: dict[str, Any]) -
     result, caught = told(nki.simulate(kernel) if eager else kernel, A)
     np.testing.assert_array_equal(result, A + 3)
     assert not [one for one in caught if "NKI-FE" in str(one.message)]
+
+
+def test_a_pickle_keeps_the_release(libraries: dict[str, Any]) -> None:
+
+    plain = libraries["between"].through_the_new_one
+    assert pickle.loads(pickle.dumps(plain)) is plain
+    other = nki.jit(libraries["old_library"].rows, nki_version="0.7")
+    for again in (pickle.loads(pickle.dumps(other)), copy.copy(other)):
+        assert again.func.__code__ is other.func.__code__
+        assert dialect_of(again.func).releases == ("0.7",)
+    assert dialect_of(libraries["old_library"].rows).releases == RELEASES
+
+
+@pytest.mark.usefixtures("libraries")
+def test_the_matrix_shows_what_the_dialects_enforce() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "support.md").read_text(encoding="utf-8")
+    shown = {cells[0]: cells[1:7] for line in page.splitlines() if len(cells := line.strip("| ").split(" | ")) > 6}
+    for name, line in {
+        "nl.fori_loop": "- - - - yes yes",
+        "nl.dynamic_range": "yes yes yes yes yes -",
+        "nl.load": "- yes yes yes yes yes",
+        "nl.abs_max": "- - yes yes yes yes",
+        "nl.tile_size.psum_num_banks": "- - - yes yes yes",
+        "t.permute": "- - - yes yes yes",
+        "t.reshape": "yes yes yes yes yes yes",
+        "t.data": "- - - - - yes",
+        "nisa.dma_copy(dst_rmw_op=)": "yes - - - - -",
+        "nl.ndarray(address=)": "- yes yes yes yes yes",
+        "[nisa.topk](isa/topk.md)": "- - - - yes yes",
+        "nisa.scalar_load": "- - - - - yes",
+        "nccl.all_gather_v": "- - - - yes yes",
+        "NKI-FE010: ``yield``, or a generator function": "- - - - - yes",
+        "a loop `while register:`": "yes yes yes yes yes -",
+    }.items():
+        assert shown[name] == line.split(), name

@@ -146,17 +146,18 @@ def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineR
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``, for iterations that may depend on each other. Deprecated since NKI 0.6: use ``range``."""
+    """``range``, for iterations that may depend on each other. Deprecated since NKI 0.3: use ``range``."""
     return _unrolled("sequential_range", start, stop, step)
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: all loops over it are unrolled. Deprecated since NKI 0.6: use ``range``."""
+    """``range``: all loops over it are unrolled. Deprecated since NKI 0.4: use ``range``."""
     return _unrolled("static_range", start, stop, step)
 
 
 def _unrolled(name: str, start: int, stop: int | None, step: int) -> range:
-    _outdated(f"`nl.{name}` is deprecated since NKI 0.6: write `range(…)`, which is unrolled as well")
+    since = "0.4" if name == "static_range" else "0.3"
+    _outdated(f"`nl.{name}` is deprecated since NKI {since}: write `range(…)`, which is unrolled as well")
     return range(start) if stop is None else range(start, stop, step)
 
 
