@@ -138,7 +138,7 @@ def _outdated(message: str) -> None:
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineRange:
-    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.6: use ``range``.
+    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.3: use ``range``.
 
     The simulator warns where they do depend on each other.
     """
