@@ -19,8 +19,10 @@ import numpy as np
 import pytest
 
 import nki
+from nki import target as targets
 from nki.base.errors import NkiError
 from nki.cli import main
+from nki.compiler.cache.fingerprint import fingerprint
 from nki.frontend.dialect import default_dialect, dialect_of, release
 from nki.frontend.errors import NewerApiError, ReleaseError, RemovedApiError
 from nki.language.releases.names import FIRST_RELEASE, FIRST_RELEASE_OF_PARAMETERS, INSTEAD, LAST_RELEASE, RELEASES, has
@@ -383,3 +385,69 @@ def test_the_matrix_shows_what_the_dialects_enforce() -> None:
         "a loop `while register:`": "yes yes yes yes yes -",
     }.items():
         assert shown[name] == line.split(), name
+
+
+# Warnings about forms that later releases ended
+
+ENDED = {
+    "t[0:2] if t is x else t": "0.3",
+    "nl.ndarray((2, 2), nl.float32, buffer='sbuf')": "0.3",
+    "nisa.dma_copy(t, x, dge_mode=3)": "0.3",
+    "nisa.register_move(nisa.register_alloc(1), imm=2)": "0.3",
+    "nisa.memset(nl.ndarray((2, 2), nl.int32, buffer=nl.sbuf), 2.0)": "0.3",
+    "list(nl.sequential_range(2))": "0.3",
+    "list(nl.static_range(2))": "0.4",
+    "nl.tile_size.psum_fmax": "0.4",
+    "nl.tile_size.total_available_sbuf_size": "0.4",
+    "nisa.vector_engine": "0.6",
+    "[nisa.tensor_copy(t, t) for _ in nl.dynamic_range(2)]": "0.6",
+}
+
+
+@pytest.mark.parametrize("form", ENDED)
+@pytest.mark.parametrize("eager", [False, True], ids=["native", "eager"])
+def test_a_release_is_not_warned_of_what_ended_later(
+    form: str, eager: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, version in enumerate(["", *RELEASES]):
+        monkeypatch.setenv("NKI_VERSION", version)
+        kernel = kernel_of(f"u = {form}\n{END}", tmp_path / f"kernel_{number}.py")
+        try:
+            caught = told(nki.simulate(kernel) if eager else kernel, A)[1]
+        except RemovedApiError:
+            assert "imm=" in form or "dynamic_range" in form
+            continue
+        quiet = version != "" and RELEASES.index(version) < RELEASES.index(ENDED[form])
+        if " is " in form and version == "0.7":
+            quiet = True  # where it means what Python means
+        texts = [str(one.message) for one in caught if "NKI-FE" not in str(one.message)]
+        assert bool(texts) is not quiet, (version, texts)
+
+
+def test_libraries_of_their_own_release_are_silent(libraries: dict[str, Any]) -> None:
+    for kernel in (libraries["old_library"].double, libraries["new_library"].through_the_old_one):
+        assert told(kernel, A)[1] == []
+        assert told(nki.simulate(kernel), A)[1] == []
+
+
+def test_options_that_ended_later(libraries: dict[str, Any]) -> None:
+    rows = libraries["old_library"].rows
+    for version, count in (("0.2", 0), ("0.3", 2), (None, 2)):
+        options = {} if version is None else {"nki_version": version}
+        caught = told(lambda options=options: nki.jit(rows, mode="jax", platform_target="trn2", **options))[1]
+        assert len(caught) == count
+
+
+def test_the_cache_on_disk_knows_the_release(libraries: dict[str, Any]) -> None:
+    def digest(kernel: Any) -> str:
+        found = fingerprint(kernel.func, {}, targets.find("trn2"), ())
+        assert found is not None
+        return found.digest
+
+    old, new = libraries["old_library"], libraries["new_library"]
+    plain = old.double.func
+    versions = [nki.jit(plain, nki_version=version) for version in ("0.3", "0.6", "0.6")]
+    assert digest(old.double) == digest(versions[0]) != digest(versions[1]) == digest(versions[2])
+    before = digest(new.through_the_old_one)
+    old.add_one = nki.jit(old.add_one, nki_version="0.4")
+    assert digest(new.through_the_old_one) != before

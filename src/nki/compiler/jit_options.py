@@ -40,12 +40,15 @@ def checked(options: dict[str, Any]) -> JitOptions:
     """The options of a call of ``nki.jit``; raises :class:`KernelArgumentError` for others, :class:`ReleaseError` for
     an unknown release. Warns of deprecated ones.
     """
+    version = options.get("nki_version")
+    dialect = None if version is None else release(version)
+    warns = dialect is None or dialect.dropped("0.3")
     mode = options.get("mode", "auto")
     if mode not in _MODES:
         raise KernelArgumentError(
             f"nki.jit has no mode {mode!r}", fix="leave `mode` out: the arguments of a call tell the framework"
         )
-    if mode != "auto":
+    if mode != "auto" and warns:
         warnings.warn(
             stamped("nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, the arguments tell the framework"),
             NkiDeprecationWarning,
@@ -54,19 +57,18 @@ def checked(options: dict[str, Any]) -> JitOptions:
     if unknown := set(options) - _ACCEPTED:
         raise KernelArgumentError(f"nki.jit has no option {sorted(unknown)}", fix=f"use {', '.join(sorted(_ACCEPTED))}")
     target = options.get("platform_target")
-    if target is not None:
+    if target is not None and warns:
         warnings.warn(
             stamped("nki.jit(platform_target=…) is deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE instead"),
             NkiDeprecationWarning,
             stacklevel=_CALLER,
         )
     configs = options.get("compile_config"), options.get("specialization_config")
-    version = options.get("nki_version")
     return JitOptions(
         target=None if target is None else targets.find(target),
         check=bool(options.get("check", False)),
         configs=None if configs == (None, None) else compiler.config.checked(*configs),
-        dialect=None if version is None else release(version),
+        dialect=dialect,
     )
 
 

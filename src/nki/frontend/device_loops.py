@@ -27,7 +27,7 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
             where = here()
             if where.span is not None:
                 text = "`while register:` is deprecated since NKI 0.6: use nl.while_loop(register, body)"
-                warn_at(where.span, text, NkiDeprecationWarning)
+                warn_at(where.span, text, NkiDeprecationWarning, since="0.6")
             yield from one_round(current("while"), While(value, where=where), None)
             return
         access = access_of(value)

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from nki.base import knobs
 from nki.base.errors import NkiError
 from nki.base.toolchain import add_package, is_toolchain_module
+from nki.base.warning import number_of
 from nki.frontend.errors import NewerApiError, NotAFunctionError, ReleaseError
 from nki.ir.types import Access, TensorHandle
 
@@ -166,7 +167,12 @@ class Dialect:
 
     def dropped(self, since: str) -> bool:
         """True if forms that ended with release ``since`` are errors: the dialect is of one release, not older."""
-        return len(self.releases) == 1 and _number(self.releases[0]) >= _number(since)
+        return len(self.releases) == 1 and number_of(self.releases[0]) >= number_of(since)
+
+    @property
+    def release(self) -> str | None:
+        """The one release of the dialect; None if it is of several."""
+        return self.releases[0] if len(self.releases) == 1 else None
 
 
 _registered: Final[dict[str, Dialect]] = {}
@@ -222,10 +228,6 @@ def release(version: object) -> Dialect:
             f"nki.jit(nki_version={version!r}) names no release of NKI", fix=f"use one of {words}, as text"
         )
     return found
-
-
-def _number(release: str) -> tuple[int, ...]:
-    return tuple(map(int, release.split(".")))
 
 
 _FRONTENDS: Final = {"parser": "0.6", "custom": "0.6", "tracer": "0.7"}

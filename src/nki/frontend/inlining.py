@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nki.base.errors import NkiError
-from nki.base.warning import NkiPortabilityWarning, warn_here
+from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.captured_state import global_names, note, of_cell
@@ -219,7 +219,8 @@ def _under(dialect: Dialect, fn: Any, args: tuple[Any, ...], kwargs: dict[str, A
     builder = current("a kernel")
     before, builder.dialect = builder.dialect, dialect
     try:
-        return inliner(dialect).invoke(fn, *args, **kwargs)
+        with under_release(dialect.release):
+            return inliner(dialect).invoke(fn, *args, **kwargs)
     finally:
         builder.dialect = before
 

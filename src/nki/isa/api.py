@@ -151,7 +151,7 @@ def member(kind: type[Enum], name: str, value: int) -> Any:
     if meaning is None:
         return value
     message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{meaning.name}`"
-    warn_here(message, NkiDeprecationWarning)
+    warn_here(message, NkiDeprecationWarning, since="0.3")
     return meaning
 
 
@@ -184,7 +184,7 @@ def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
 
 def _warn(message: str | None) -> None:
     if message is not None:
-        warn_here(message, NkiDeprecationWarning)
+        warn_here(message, NkiDeprecationWarning, since="0.3")
 
 
 __all__ = ["freeze", "function", "member", "mode", "plain", "tiles", "visible"]

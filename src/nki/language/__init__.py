@@ -133,8 +133,8 @@ def _not_in_hbm(what: str, parameter: str, value: Any, instead: str = "nisa.tens
     return _BufferError(f"{what}: {parameter} {described}, not a tensor in HBM", fix=fix)
 
 
-def _outdated(message: str) -> None:
-    _warn_here(message, _NkiDeprecationWarning)
+def _outdated(message: str, since: str) -> None:
+    _warn_here(message, _NkiDeprecationWarning, since)
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineRange:
@@ -157,7 +157,7 @@ def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
 
 def _unrolled(name: str, start: int, stop: int | None, step: int) -> range:
     since = "0.4" if name == "static_range" else "0.3"
-    _outdated(f"`nl.{name}` is deprecated since NKI {since}: write `range(…)`, which is unrolled as well")
+    _outdated(f"`nl.{name}` is deprecated since NKI {since}: write `range(…)`, which is unrolled as well", since)
     return range(start) if stop is None else range(start, stop, step)
 
 
@@ -192,7 +192,7 @@ def num_programs(axes: int | None = 0) -> int:
     """The number of programs on an axis of the launch grid; 1 without a grid."""
     builder = _current("nl.num_programs")
     if axes is None:
-        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`")
+        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`", "0.3")
         return _math.prod(builder.programs or builder.grid)
     _check_axis("nl.num_programs", axes, len(builder.programs))
     return (builder.programs or builder.grid or (1,))[axes]
@@ -236,7 +236,7 @@ class _TileSize:
     @property
     def psum_fmax(self) -> int:
         """The same as ``psum_bank_fmax``, under its older name."""
-        _outdated("`psum_fmax` is deprecated since NKI 0.4: write `psum_bank_fmax`")
+        _outdated("`psum_fmax` is deprecated since NKI 0.4: write `psum_bank_fmax`", "0.4")
         return self.psum_bank_fmax
 
     @property
@@ -292,7 +292,7 @@ class _TileSize:
     @property
     def total_available_sbuf_size(self) -> int:
         """The same as ``sbuf_fmax_bytes``, under its older name."""
-        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`")
+        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`", "0.4")
         return self.sbuf_fmax_bytes
 
 

@@ -79,7 +79,7 @@ def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> Dyn
     _check_free(builder, "nl.dynamic_range")
     if where.span is not None:
         text = "`nl.dynamic_range` is deprecated since NKI 0.6: use nl.fori_loop(start, stop, body)"
-        warn_at(where.span, text, NkiDeprecationWarning)
+        warn_at(where.span, text, NkiDeprecationWarning, since="0.6")
     return DynamicRange(_bound("start", low), _bound("stop", high), _step(step), where)
 
 
