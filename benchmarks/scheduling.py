@@ -19,8 +19,9 @@ from nki import target as targets
 from nki.compiler import pipeline
 from nki.ir.program import Program
 from nki.jit import adapter_for
-from nki.passes.schedule import Schedule, predicted_ns
-from nki.passes.scheduling.list_scheduler import lower_bound_ns
+from nki.passes.schedule import Schedule
+from nki.sim.lower_bound import bound_of
+from nki.sim.timing import TimedProgram
 from nki.target.model import Target
 from tests.kernels import test_corpus  # enters the kernels into CASES
 from tests.kernels.case import CASES
@@ -80,8 +81,9 @@ def compared(name: str, program: Program, target: Target) -> tuple[Row, float]:
     bound = 0.0
     for reorder in (False, True):
         scheduled = Schedule(reorder).run(program, target)
-        ends[reorder] = max(predicted_ns(core, target) for core in scheduled.cores)
-        bound = max(predicted_ns(core, target, lower_bound_ns) for core in scheduled.cores)
+        timed = TimedProgram(scheduled)
+        ends[reorder] = timed.run(target).ns
+        bound = bound_of(timed, target).ns
     ratio = ends[False] / ends[True]
     row = Row(
         f"{target} {name}, {program.size} instructions",

@@ -25,6 +25,7 @@ __version__: str
 
 
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
+_PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes"}
 _MODULES: Final = ("framework", "runtime", "simulator")
 
 
@@ -34,6 +35,8 @@ def __getattr__(name: str) -> Any:
     # Entry points of harnesses (docs/harnesses.md), which the import of a kernel does not pay for.
     if name in _BETA1:
         return getattr(_imported("nki.harness.beta1"), name)
+    if name in _PROFILING:
+        return getattr(_imported(_PROFILING[name]), name)
     if name in _MODULES:
         return _imported(f"nki.{name}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")

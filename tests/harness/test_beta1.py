@@ -98,10 +98,14 @@ def test_profile_leaves_an_artifact_and_no_trace(arrays: Any, make: Any, tmp_pat
         nki.profile(kernels.add, working_directory=tmp_path / "profiles", save_neff_name="k.neff", overwrite=True)(a, b)
 
 
-@pytest.mark.parametrize("folder", [{}, {"working_directory": "profiles"}])
+@pytest.mark.parametrize("folder", [{"save_neff_name": "k.neff"}, {"working_directory": "profiles"}])
 def test_profile_needs_an_absolute_folder(arrays: Any, folder: dict[str, Any]) -> None:
     with pytest.raises(KernelArgumentError, match="no absolute path"):
         nki.profile(kernels.add, **folder)(*arrays)
+
+
+def test_profile_without_the_options_of_beta_1_predicts(arrays: Any) -> None:
+    assert nki.profile(kernels.add, target="trn2")(*arrays).latency > 0
 
 
 @pytest.mark.parametrize("function", [nki.baremetal, nki.benchmark, nki.profile])

@@ -162,7 +162,7 @@ def test_nir_describes_the_kernel(arrays: Any, frontend: Any) -> None:
     config = nir.build_config()
     assert BackendConfig.decode(config.backend_config_b64).func_name == "both"
     assert config.operand_output_aliases == {}
-    with pytest.warns(nki.NkiPortabilityWarning, match="a prediction of Open NKI's scheduler"):
+    with pytest.warns(nki.NkiPortabilityWarning, match="a prediction of Open NKI's timing model"):
         assert nir.total_time_ns > 0
     for statistic in ("mac_count", "estimated_utilization"):
         with pytest.raises(DeviceOnlyError, match=statistic):

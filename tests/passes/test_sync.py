@@ -219,7 +219,7 @@ def test_waits_that_never_come_are_a_deadlock():
     stuck = kernel.with_cores(
         [kernel.core.with_body([beyond if each is inst else each for each in kernel.instructions()])]
     )
-    with pytest.raises(QueueDeadlockError, match=f"waits for {queue}>={count + 1000}, which comes to"):
+    with pytest.raises(QueueDeadlockError, match=r"waits for [\w.]+>=\d+, which comes to"):
         onward(stuck)
     with pytest.raises(QueueDeadlockError, match="no queue can go on"):
         played(stuck, programs.INPUTS, 0)

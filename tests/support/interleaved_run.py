@@ -18,10 +18,11 @@ from nki.ir.loop import changed
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import Stage
 from nki.jit import adapter_for
-from nki.passes.schedule import Schedule, predicted_ns
+from nki.passes.schedule import Schedule
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.interleaving import QueueSimulator
+from nki.sim.timing import TimedProgram
 
 Array = np.ndarray[Any, Any]
 
@@ -94,9 +95,9 @@ def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
 
 
 def makespan(kernel: Program) -> float:
-    """Nanoseconds by the estimates of stage ``schedule``, when every instruction begins as soon as it may."""
+    """Nanoseconds by the timing model, when every instruction begins as soon as it may."""
     target = targets.find(kernel.target)
-    return max(predicted_ns(core, target) for core in kernel.cores)
+    return TimedProgram(kernel).run(target).ns
 
 
 def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:

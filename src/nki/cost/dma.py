@@ -1,9 +1,13 @@
 """Time of DMA transfers: the 16 DMA engines of a core are one resource, which all queues share.
 
-A transfer costs its queue the issue of its descriptors, then waits for the first packet, then shares the bandwidth of
-the DMA engines and of HBM with the transfers of the other queues, and ends with the semaphore that its reader waits
-for. A descriptor moves one contiguous run of bytes and costs a fixed time beside the bytes, so short rows are slow. One
-DMA engine serves eight partitions: a transfer of few partitions leaves the other engines to other transfers.
+A transfer costs its queue and a generator the issue of its descriptors, then waits for the first packet, then shares
+the bandwidth of the DMA engines and of HBM with the transfers of the other queues, and ends with the semaphore that its
+reader waits for. A descriptor moves one contiguous run of bytes and costs a fixed time beside the bytes, so short rows
+are slow. One DMA engine serves eight partitions: a transfer of few partitions leaves the other engines to others.
+
+Descriptors come from hardware that the Sync or the Scalar engine commands, from software on GpSimd, or lie in HBM
+before the kernel begins. Each generator works on one transfer at a time. Where the kernel leaves the choice open, Sync
+commands the hardware; before trn2, and for indices in SBUF, GpSimd writes them.
 """
 
 from __future__ import annotations
@@ -14,6 +18,8 @@ from nki.ir.estimate import Estimate
 from nki.ir.types import Access
 from nki.target.model import Kind, Target
 
+SOFTWARE = "gpsimd"
+"""The engine whose software generates descriptors."""
 _SOURCE = "rate of all DMA engines, shared by all queues, and the time of a packet beside its bytes"
 
 
@@ -22,24 +28,41 @@ def transfer(
     srcs: tuple[Access, ...],
     target: Target,
     *,
+    generator: str | None = None,
     efficiency: float = 1.0,
     kind: Kind = "measured",
     source: str = _SOURCE,
 ) -> Estimate:
-    """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy."""
+    """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy; ``generator`` as
+    :func:`generator` gives it (None: the choice of the compiler).
+    """
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
     moved = sum(max(_bytes(dst), _bytes(src)) for src in srcs)
     shared = max(engine_ns / target.dma_engines, moved / bandwidth(target)) / efficiency
     alone = max(shared, engine_ns / _engines_used(dst, srcs, target) / efficiency)
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, kind, source)
+    origin = _default(target) if generator is None else generator
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, origin, kind, source)
 
 
-def transposed(dst: Access, target: Target, efficiency: float) -> Estimate:
+def transposed(dst: Access, target: Target, efficiency: float, generator: str) -> Estimate:
     """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy."""
     shared = _bytes(dst) / (efficiency * bandwidth(target))
     alone = max(shared, shared * target.dma_engines / _engines_used(dst, (), target))
     source = "documented part of the rate that the DMA engines sustain"
-    return _estimate(shared, alone, _bytes(dst), target, "docs", source)
+    return _estimate(shared, alone, _bytes(dst), target, generator, "docs", source)
+
+
+def generator(mode: str, engine: str, target: Target, *, indirect: bool = False) -> str:
+    """The engine that generates the descriptors of a DMA with this ``dge_mode`` and ``engine``; empty: none does."""
+    if mode == "none":
+        return ""
+    if mode == "swdge" or indirect:
+        return SOFTWARE
+    return engine if mode == "hwdge" and engine == "scalar" else _default(target)
+
+
+def _default(target: Target) -> str:
+    return "sync" if target.dma_hardware_descriptors else SOFTWARE
 
 
 def bandwidth(target: Target) -> float:
@@ -59,10 +82,17 @@ def contiguous_bytes(access: Access) -> int:
     return run * access.dtype.itemsize
 
 
-def _estimate(shared: float, alone: float, moved: int, target: Target, kind: Kind, source: str) -> Estimate:
-    issue = target.dma_trigger_ns
-    latency = issue + target.dma_start_ns + alone + target.dma_completion_ns
-    return Estimate("dma", shared, latency, latency - shared, moved, kind, source, issue)
+def _estimate(
+    shared: float, alone: float, moved: int, target: Target, origin: str, kind: Kind, source: str
+) -> Estimate:
+    if not origin:
+        issue, start = target.sequencer_ns, target.dma_static_start_ns
+    elif origin == SOFTWARE:
+        issue, start = target.dma_software_trigger_ns, target.dma_software_start_ns
+    else:
+        issue, start = target.dma_trigger_ns, target.dma_start_ns
+    latency = issue + start + alone + target.dma_completion_ns
+    return Estimate("dma", shared, latency, latency - shared, moved, kind, source, issue, start, alone, origin)
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:

@@ -41,7 +41,8 @@ def streaming(
 
 def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Estimate:
     """At least MIN_II cycles, by a number that nobody has published."""
-    return pipelined(inst, target, max(target.min_interval_cycles, cycles), "guess", why)
+    cycles = max(target.min_interval_cycles, cycles * target.unpublished_cost)
+    return pipelined(inst, target, cycles, "guess", why)
 
 
 def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
@@ -66,7 +67,8 @@ def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str
         dependent = 0.0
     else:
         issue = fill = dependent = 0.0
-    return Estimate(engine, data + issue, data + fill + target.semaphore_ns, dependent, 0, kind, source)
+    latency = data + fill + target.semaphore_ns
+    return Estimate(engine, data + issue, latency, dependent, 0, kind, source, ports=_ports(inst, engine, target))
 
 
 def copying(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
@@ -74,13 +76,18 @@ def copying(inst: Inst, target: Target, elements: float, entry: str) -> Estimate
     return streaming(inst, target, elements, entry, _cycles_per_element(inst, target))
 
 
-def activation(target: Target, elements: float, kind: Kind, source: str, *, reduces: bool = False) -> Estimate:
-    """An activation function on Scalar; ``reduces``: a second instruction reads the accumulator register out."""
+def activation(
+    inst: Inst, target: Target, elements: float, table: str, kind: Kind, source: str, *, reduces: bool = False
+) -> Estimate:
+    """An activation function on Scalar that needs ``table`` (empty: any); ``reduces``: a second instruction reads the
+    accumulator register out.
+    """
     readout = target.scalar_read_accumulator_cycles if reduces else 0
     data = (max(target.min_interval_cycles, elements) + readout) / target.scalar_clock_ghz
     occupancy = data + target.activation_issue_cycles / target.scalar_clock_ghz
     latency = data + target.activation_latency_ns + target.semaphore_ns
-    return Estimate("scalar", occupancy, latency, target.scalar_dependent_ns, 0, kind, source)
+    dependent, ports = target.scalar_dependent_ns, _ports(inst, "scalar", target)
+    return Estimate("scalar", occupancy, latency, dependent, 0, kind, source, table=table, ports=ports)
 
 
 def _cycles_per_element(inst: Inst, target: Target) -> float:
@@ -105,25 +112,45 @@ def _cycles_per_element(inst: Inst, target: Target) -> float:
 
 
 def matmul(
-    target: Target, columns: float, stationary_columns: int, cycles_per_column: int, kind: Kind, source: str
+    target: Target,
+    shape: tuple[int, int, int],
+    columns: float,
+    cycles_per_column: int,
+    kind: Kind,
+    source: str,
+    *,
+    pack: int = 1,
+    moves: bool = False,
 ) -> Estimate:
-    """LoadStationary of ``stationary_columns`` and MultiplyMoving of ``columns``.
+    """LoadStationary and MultiplyMoving of ``shape``: rows of the array, columns that are loaded, columns that move.
 
     The load of one product overlaps the multiplication of another, so the slower of both sets the rate. Sums in PSUM
-    follow each other without delay.
+    follow each other without delay. ``columns`` counts those that move for the time that they take; each row has
+    ``pack`` elements of the contraction. ``moves``: a transpose.
     """
-    load = stationary_columns * cycles_per_column / target.stationary_load_speedup
+    rows, loaded, moving = shape
+    load = loaded * cycles_per_column / target.stationary_load_speedup
     multiply = max(columns, target.matmul_min_interval_cycles) * cycles_per_column
     interval = max(load, multiply) + target.matmul_issue_cycles + target.stationary_load_cycles
     occupancy = interval / target.tensor_clock_ghz
-    latency = multiply / target.tensor_clock_ghz + target.matmul_latency_ns
-    return Estimate("tensor", occupancy, max(latency, occupancy) + target.semaphore_ns, 0.0, 0, kind, source)
+    latency = max(multiply / target.tensor_clock_ghz + target.matmul_latency_ns, occupancy) + target.semaphore_ns
+    flops, activity = 2 * rows * pack * loaded * moving, rows / target.partitions
+    return Estimate("tensor", occupancy, latency, 0.0, 0, kind, source, activity=activity, flops=flops, moves=moves)
 
 
 def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Estimate:
     """An instruction whose time does not depend on its operands."""
     engine = engine_of(inst)
     return Estimate(engine, nanoseconds, nanoseconds + target.semaphore_ns, 0.0, 0, kind, source)
+
+
+def _ports(inst: Inst, engine: str, target: Target) -> tuple[str, ...]:
+    """The memories that ``inst`` on ``engine`` keeps from an engine that cannot share them with it."""
+    if target.vector_gpsimd_share_sbuf and target.vector_scalar_share_psum:
+        return ()
+    buffers = dict.fromkeys(access.buffer for access in inst.accesses() if access.buffer.on_chip)
+    others = ("vector", "scalar", "gpsimd")
+    return tuple(b.value for b in buffers if not all(share_memory(engine, other, b, target) for other in others))
 
 
 def share_memory(first: str, second: str, buffer: Buffer, target: Target) -> bool:

@@ -15,6 +15,7 @@ from nki.harness.artifacts import check_options, save, warn_of_trace
 from nki.harness.simulation import as_kernel
 from nki.harness.timing import BenchmarkResult, measure
 from nki.jit import Kernel, adapter_for, simulate
+from nki.profiling import profile as predicted
 
 _COMMON: Final = frozenset({"save_neff_name", "save_trace_name", "additional_compile_opt"})
 _BENCHMARK: Final = _COMMON | {"warmup", "iters", "device_lock", "benchmark_machine"}
@@ -123,7 +124,13 @@ def benchmark(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Run a kernel and keep its artifact; use as decorator with options, or as a call. See :class:`Profile`."""
+    """Predict the run of a kernel on the device: ``nki.profile(kernel, target="trn2")(*args)`` gives its profile.
+
+    With the options of Beta 1 (``working_directory=``, ``save_neff_name=``, …), as decorator or as a call, it runs the
+    kernel and keeps its artifact: :class:`Profile`.
+    """
+    if func is not None and options.keys() <= {"target"}:
+        return predicted.profile(func, **options)
     return _decorator(Profile, func, options)
 
 

@@ -24,7 +24,7 @@ from nki.harness.frontends import Frontend
 from nki.harness.simulation import as_kernel
 from nki.ir.types import TensorSpec
 from nki.jit import Kernel
-from nki.passes.schedule import predicted_ns
+from nki.sim.timing import TimedProgram
 
 
 @dataclass(frozen=True)
@@ -121,10 +121,10 @@ class Nir:
         target = targets.find(program.target)
         scheduled = pipeline.compile(None, {}, target, start=program)
         warn_here(
-            "total_time_ns is a prediction of Open NKI's scheduler, and no measurement on Trainium",
+            "total_time_ns is a prediction of Open NKI's timing model, and no measurement on Trainium",
             NkiPortabilityWarning,
         )
-        return max(predicted_ns(core, target) for core in scheduled.cores)
+        return TimedProgram(scheduled).run(target).ns
 
     @property
     def estimated_utilization(self) -> float:

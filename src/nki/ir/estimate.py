@@ -14,8 +14,18 @@ class Estimate:
     ``resource`` is an engine's name or ``dma``, the DMA engines of a core as one shared resource, of which
     ``occupancy`` is the time at full rate. The next instruction on the resource may begin ``occupancy`` ns after this
     one; an instruction on another queue that waits for the result, ``latency`` ns after it (semaphore included); one on
-    the same engine that reads the result, ``occupancy + dependent`` ns after it. ``issue`` is the time that a DMA keeps
-    its own queue, 0 for other instructions. ``bytes`` counts the bytes that a DMA moves.
+    the same engine that reads the result, ``occupancy + dependent`` ns after it.
+
+    A DMA has three parts, of which ``latency`` is the sum with the semaphore behind them: ``issue`` keeps its queue and
+    the ``generator`` of its descriptors (an engine's name; empty for static ones); ``start`` goes by before the first
+    data; ``transfer`` moves the data if no other DMA does. ``bytes`` counts the bytes that it moves.
+
+    ``activity`` is the part of the rows of the Tensor engine's array that a matmul uses; its clock is throttled by it.
+    ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
+    access meanwhile, of those that engines have in common.
+
+    ``flops`` counts two operations for each product of the Tensor engine; ``moves`` is true if those only move data, as
+    in a transpose.
 
     ``kind`` and ``source`` say where the occupancy comes from: a document, a published measurement, or a guess.
     """
@@ -28,3 +38,11 @@ class Estimate:
     kind: Kind
     source: str
     issue: float = 0.0
+    start: float = 0.0
+    transfer: float = 0.0
+    generator: str = ""
+    table: str = ""
+    ports: tuple[str, ...] = ()
+    activity: float = 1.0
+    flops: int = 0
+    moves: bool = False

@@ -10,22 +10,22 @@ Run-time loops are barriers; the basic blocks between them are scheduled one by 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nki.analysis.dependence import DependenceGraph, GraphBuilder
+from nki.analysis.dependence import GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Loop, Statement, basic_blocks
+from nki.ir.loop import Statement, basic_blocks
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.passes import reordering
-from nki.passes.scheduling.engine_assignment import Assignment, Candidate
-from nki.passes.scheduling.list_scheduler import WINDOW, in_order_ns, list_schedule
+from nki.passes.scheduling.engine_assignment import Assignment
+from nki.passes.scheduling.list_scheduler import WINDOW, list_schedule
 from nki.target.model import Target
 
 
@@ -101,35 +101,6 @@ class _Scheduler:
             return assigned
         numbers = self.queue_numbers
         queues = [numbers.setdefault(name, len(numbers)) for name in names]
-        order = list_schedule(queues, candidates, self.graphs.graph(assigned, queues))
+        estimates = [candidate.estimate for candidate in candidates]
+        order = list_schedule(queues, estimates, self.graphs.graph(assigned, queues), self.assignment.target)
         return assigned if order is None else [assigned[number] for number in order]
-
-
-Measure = Callable[[Sequence[int], Sequence[Candidate], DependenceGraph], float]
-
-
-def predicted_ns(core: CoreProgram, target: Target, measure: Measure = in_order_ns) -> float:
-    """Time of a scheduled core by the estimates: the sum over its basic blocks, or of another ``measure`` of them."""
-    graphs = GraphBuilder(annotate_effects(core, core.placement), 2 * WINDOW)
-    return _predicted_ns(core.body, Assignment(target), graphs, measure)
-
-
-def _predicted_ns(body: Iterable[Statement], assignment: Assignment, graphs: GraphBuilder, measure: Measure) -> float:
-    total = 0.0
-    for block in basic_blocks(body):
-        if isinstance(block, list):
-            numbers = {name: number for number, name in enumerate(dict.fromkeys(inst.queue for inst in block))}
-            queues = [numbers[inst.queue] for inst in block]
-            candidates = [assignment.candidate(inst) for inst in block]
-            total += measure(queues, candidates, graphs.graph(block, queues))
-        else:
-            once = _predicted_ns(block.body, assignment, graphs, measure)
-            total += _rounds(block) * once
-    return total
-
-
-def _rounds(loop: Loop) -> int:
-    """Number of rounds; 0 where only the run knows it."""
-    if not isinstance(loop, For) or not isinstance(loop.start, int) or not isinstance(loop.stop, int):
-        return 0
-    return len(range(loop.start, loop.stop, loop.step))

@@ -85,6 +85,16 @@ GEN2: Final = Target(
         "published profiles: best sustained 128x128x512 on trn1, 212 ns with new weights against 190",
         "measured",
     ),
+    tensor_throttle_fraction=Fact(
+        1.0,
+        "",
+        f"no throttle documented; {_TRACES} show a limit of 7/8 on inf2, reports from trn1 do not",
+        "guess",
+        (1.0, 0.875),
+    ),
+    tensor_throttle_window_cycles=Fact(8192, "cycles", _AS_TRN2, "guess"),
+    tensor_throttle_raise=Fact(0.75, "", _AS_TRN2, "guess"),
+    tensor_throttle_lower=Fact(0.32, "", _AS_TRN2, "guess"),
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -99,9 +109,9 @@ GEN2: Final = Target(
         "mamba tutorial, profile on trn1: 931 ns per tensor_tensor of 512, 914 by the cost model",
         "measured",
     ),
-    vector_column_operand_cycles=Fact(62, "cycles", _AS_TRN2, "guess"),
+    vector_column_operand_cycles=Fact(62, "cycles", _AS_TRN2, "guess", (0, 80)),
     vector_latency_ns=Fact(
-        150.0, "ns", f"{_AS_TRN2}; 350 measured at 8192 elements, of which 2 % are of the rate", "guess"
+        150.0, "ns", f"{_AS_TRN2}; 350 measured at 8192 elements, of which 2 % are of the rate", "guess", (100.0, 350.0)
     ),
     vector_dependent_cycles=Fact(
         100, "cycles", f"{_GUIDE}: Vector Engine, Cost Model; short or dependent instructions"
@@ -117,30 +127,68 @@ GEN2: Final = Target(
         "NKI performance guide, profile: 189 ns between dependent ACTIVATEs of one element, less 16",
         "measured",
     ),
-    activation_issue_cycles=Fact(21, "cycles", f"{_TRACES}: ACTIVATE as a copy; functions not measured", "guess"),
+    activation_issue_cycles=Fact(
+        21, "cycles", f"{_TRACES}: ACTIVATE as a copy; functions not measured", "guess", (21, 197)
+    ),
     activation_latency_ns=Fact(190.0, "ns", "NKI performance guide, profile: 6.04 us for 8192 elements", "measured"),
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE}: Scalar Engine, ActReadAccumulator"),
+    activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
+    activation_table_swap_ns=Fact(
+        368.0, "ns", "a load of another table; no document says which functions share one", "guess", (0.0, 368.0)
+    ),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
-    gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess"),
-    gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),
+    gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
+    gpsimd_partition_reduce_cycles=Fact(
+        8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
     register_load_ns=Fact(530.0, "ns", f"{_TRACES}: TENSOR_LOAD 389-671 ns, middle", "measured"),
     register_store_ns=Fact(95.0, "ns", f"{_TRACES}: TENSOR_STORE", "measured"),
     sequencer_ns=Fact(50.0, "ns", f"{_TRACES}: WRITE 37-64 ns, middle", "measured"),
     semaphore_ns=Fact(38.0, "ns", f"{_TRACES}: Tensor engine done to Scalar engine start, median", "measured"),
     semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the second generation; per core"),
+    launch_ns=Fact(
+        8000.0,
+        "ns",
+        "triton-viz, comments of its NKI cost model: about 8 us beyond the timeline on inf2",
+        "measured",
+        (5000.0, 10000.0),
+    ),
+    unpublished_cost=Fact(1.0, "", "factor on cycles that no document gives", "guess", (0.5, 2.0)),
+    dma_hardware_descriptors=Fact(False, "", "Trainium2 Architecture Guide for NKI: DGE is new with trn2"),
     dma_engines=Fact(16, "engines", f"{_GUIDE}: Data movement between HBM and SBUF using DMAs; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities; the architecture guide says 27 GiB/s"),
-    dma_engine_sustained_gbps=Fact(17.0, "GB/s", f"{_DMA}: Performance Considerations"),
+    dma_engine_sustained_gbps=Fact(
+        17.0,
+        "GB/s",
+        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0, writes 15.9",
+        "docs",
+        (17.0, 15.9),
+    ),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
-    dma_packet_overhead_ns=Fact(26.0, "ns", f"{_AS_TRN2}; 2-4 ns when nothing else is moved", "guess"),
-    dma_trigger_ns=Fact(648.0, "ns", f"{_TRACES}: descriptors written by GpSimd, between consecutive ones", "measured"),
+    dma_packet_overhead_ns=Fact(26.0, "ns", f"{_AS_TRN2}; 2-4 ns when nothing else is moved", "guess", (3.0, 40.0)),
+    dma_trigger_ns=Fact(
+        648.0,
+        "ns",
+        f"{_TRACES}: written by GpSimd, between consecutive ones; static ones less",
+        "measured",
+        (50.0, 650.0),
+    ),
     dma_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
+    dma_software_trigger_ns=Fact(
+        648.0, "ns", f"{_TRACES}: between consecutive ones; static ones take less", "measured", (50.0, 650.0)
+    ),
+    dma_software_start_ns=Fact(
+        214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
+    ),
+    dma_static_start_ns=Fact(956.0, "ns", _AS_TRN2, "guess", (500.0, 1500.0)),
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
-    dma_transpose_efficiency=Fact(0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess"),
+    dma_transpose_efficiency=Fact(
+        0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess", (0.9, 0.25)
+    ),
     dma_transpose_sbuf_efficiency=Fact(
         0.5, "", "Trainium2 Architecture Guide for NKI: DMA Transpose, SBUF to SBUF", "guess"
     ),

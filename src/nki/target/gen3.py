@@ -92,6 +92,14 @@ GEN3: Final = Target(
         "contained in matmul_issue_cycles: the published rate is that of matmuls with new weights",
         "measured",
     ),
+    tensor_throttle_fraction=Fact(
+        0.5, "", f"{_TRACES}: 4/8 or 8/8 of the clock, 4/8 at the start; Neuron Explorer: near half rate", "measured"
+    ),
+    tensor_throttle_window_cycles=Fact(
+        8192, "cycles", f"{_TRACES}: windows of 3413.3 ns; Neuron Explorer: about 3 us", "measured"
+    ),
+    tensor_throttle_raise=Fact(0.75, "", f"{_TRACES}: busy part of a slow window, 0.74 was too little", "measured"),
+    tensor_throttle_lower=Fact(0.32, "", f"{_TRACES}: busy part of a fast window, 0.41 was enough to stay", "measured"),
     vector_clock_ghz=Fact(0.96, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -114,42 +122,65 @@ GEN3: Final = Target(
     vector_exponentials_per_cycle=Fact(1, "elements/lane", "the instruction is new on trn3", "guess"),
     vector_random_per_cycle=Fact(1, "elements/lane", "trn3 makes 4; others are not told", "guess"),
     reciprocal_cycles=Fact(6, "cycles", f"{_TRACES}: 178 ns for 4 elements, 202 for 8; reference: 8", "measured"),
-    scalar_issue_cycles=Fact(55, "cycles", f"{_TRACES}: copies, 38-55 ns beyond N/1.2", "measured"),
+    scalar_issue_cycles=Fact(55, "cycles", f"{_TRACES}: copies, 38-55 ns beyond N/1.2", "measured", (46, 66)),
     scalar_latency_ns=Fact(158.0, "ns", f"{_TRACES}: copies, beyond N/1.2", "measured"),
     scalar_dependent_ns=Fact(
         147.0, "ns", f"{_TRACES}: latency of 158 ns and 35 to the next start, less the interval", "measured"
     ),
     activation_issue_cycles=Fact(
-        197, "cycles", f"{_TRACES}: exp with a bias tile, 143-185 ns beyond N/1.2", "measured"
+        197, "cycles", f"{_TRACES}: exp with a bias tile, 143-185 ns beyond N/1.2", "measured", (172, 222)
     ),
     activation_latency_ns=Fact(270.0, "ns", f"{_TRACES}: exp with a bias tile, 260-280 ns beyond N/1.2", "measured"),
-    scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE2}: ActReadAccumulator; assumed unchanged", "guess"),
+    scalar_read_accumulator_cycles=Fact(
+        64, "cycles", f"{_GUIDE2}: ActReadAccumulator; assumed unchanged", "guess", (0, 128)
+    ),
+    activation_table_load_ns=Fact(1283.0, "ns", f"{_TRACES}; 1325 in older profiles", "measured"),
+    activation_table_swap_ns=Fact(
+        1283.0, "ns", "a load of another table; no document says which functions share one", "guess", (0.0, 1283.0)
+    ),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
-    gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess"),
-    gpsimd_partition_reduce_cycles=Fact(8, "cycles", "two of the 16 partitions of a processor at a time", "guess"),
-    register_load_ns=Fact(530.0, "ns", _AS_TRN1, "guess"),
-    register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess"),
-    sequencer_ns=Fact(50.0, "ns", _AS_TRN1, "guess"),
+    gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
+    gpsimd_partition_reduce_cycles=Fact(
+        8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    register_load_ns=Fact(530.0, "ns", _AS_TRN1, "guess", (389.0, 671.0)),
+    register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess", (48.0, 190.0)),
+    sequencer_ns=Fact(50.0, "ns", _AS_TRN1, "guess", (37.0, 91.0)),
     semaphore_ns=Fact(35.0, "ns", f"{_TRACES}: engine done to waiting engine, 34-37 ns", "measured"),
     semaphores=Fact(256, "semaphores", f"{_DRIVER}, address map of the third generation; per core"),
+    launch_ns=Fact(
+        7720.0,
+        "ns",
+        "public counters of an attention kernel on trn2: mean of the benchmark 17.79 us, execution 10.07 us",
+        "measured",
+        (5000.0, 10000.0),
+    ),
+    unpublished_cost=Fact(1.0, "", "factor on cycles that no document gives", "guess", (0.5, 2.0)),
+    dma_hardware_descriptors=Fact(True, "", f"{_GUIDE}: DGE; the compiler's choice where a kernel leaves it open"),
     dma_engines=Fact(16, "engines", f"{_DMA}: introduction; per core"),
     dma_queues_per_engine=Fact(16, "queues", f"{_DMA}: DMA Queues"),
     dma_engine_peak_gbps=Fact(27.2, "GB/s", f"{_DMA}: Basic DMA Capabilities"),
     dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(
-        26.0, "ns", "published sustained rate of 1 KiB descriptors, 259 GB/s (4 KiB: 354)", "measured"
+        26.0, "ns", "published sustained rate of 1 KiB descriptors, 259 GB/s (4 KiB: 354)", "measured", (5.0, 40.0)
     ),
     dma_trigger_ns=Fact(
-        585.0, "ns", f"{_TRACES}: 576-590 ns between hardware DMAs of one queue; the guide says about 600", "measured"
+        565.0,
+        "ns",
+        f"{_TRACES}: a hardware DMA holds its queue 540-550 ns, the next one begins after 576-590; the guide says 600",
+        "measured",
+        (540.0, 600.0),
     ),
     dma_start_ns=Fact(
-        750.0,
-        "ns",
-        f"{_TRACES}: first packet 1326-1345 ns after the trigger, less 585; 630 with software descriptors",
-        "measured",
+        770.0, "ns", f"{_TRACES}: first packet 1326-1345 ns after the trigger, less 565", "measured", (440.0, 785.0)
     ),
-    dma_completion_ns=Fact(386.0, "ns", f"{_TRACES}: last data to waiting instruction, 374-398 ns", "measured"),
+    dma_software_trigger_ns=Fact(587.0, "ns", f"{_TRACES}: 576-598 ns between software DMAs", "measured"),
+    dma_software_start_ns=Fact(45.0, "ns", f"{_TRACES}: first packet 624-640 ns after the instruction", "measured"),
+    dma_static_start_ns=Fact(956.0, "ns", f"{_DMA}, profile: 1006 ns from a static trigger to data", "measured"),
+    dma_completion_ns=Fact(
+        386.0, "ns", f"{_TRACES}: last data to waiting instruction, 374-398 ns", "measured", (293.0, 450.0)
+    ),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(0.9, "", f"{_GUIDE}: DMA Transpose, HBM to SBUF"),
     dma_transpose_sbuf_efficiency=Fact(0.5, "", f"{_GUIDE}: DMA Transpose, SBUF to SBUF"),

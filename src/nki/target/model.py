@@ -8,8 +8,8 @@ belongs here: what follows from a number is decided by the code that uses it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, Generic, Literal, NoReturn, Self, TypeVar, dataclass_transform, overload
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, Literal, NoReturn, Self, TypeVar, cast, dataclass_transform, overload
 
 from nki.base.dtype import DType
 
@@ -28,13 +28,15 @@ class Fact(Generic[T]):
 
     ``kind`` is ``"docs"`` (a public document states it), ``"measured"`` (somebody published a measurement or a
     profiler trace of it) or ``"guess"`` (nobody published it; ``source`` says what the guess rests on). Where sources
-    disagree, ``source`` names the one that lost, too.
+    disagree, ``source`` names the one that lost, too. ``range``: the values that a guess may have, or between which
+    measurements scatter; the one that makes kernels faster first.
     """
 
     value: T
     unit: str
     source: str
     kind: Kind = "docs"
+    range: tuple[T, T] | None = None
 
 
 class FactField(Generic[T]):
@@ -143,6 +145,10 @@ class Target(_Row):
     matmul_latency_ns: FactField[float] = FactField()
     stationary_load_speedup: FactField[int] = FactField()
     stationary_load_cycles: FactField[int] = FactField()
+    tensor_throttle_fraction: FactField[float] = FactField()
+    tensor_throttle_window_cycles: FactField[int] = FactField()
+    tensor_throttle_raise: FactField[float] = FactField()
+    tensor_throttle_lower: FactField[float] = FactField()
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions.
     vector_clock_ghz: FactField[float] = FactField()
@@ -166,6 +172,8 @@ class Target(_Row):
     activation_issue_cycles: FactField[int] = FactField()
     activation_latency_ns: FactField[float] = FactField()
     scalar_read_accumulator_cycles: FactField[int] = FactField()
+    activation_table_load_ns: FactField[float] = FactField()
+    activation_table_swap_ns: FactField[float] = FactField()
     gpsimd_issue_cycles: FactField[int] = FactField()
     gpsimd_elements_per_start: FactField[int] = FactField()
     gpsimd_partition_reduce_cycles: FactField[int] = FactField()
@@ -174,9 +182,13 @@ class Target(_Row):
     sequencer_ns: FactField[float] = FactField()
     semaphore_ns: FactField[float] = FactField()
     semaphores: FactField[int] = FactField()
+    launch_ns: FactField[float] = FactField()
+    unpublished_cost: FactField[float] = FactField()
 
-    # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion; the trigger keeps its queue, the
-    # bytes keep the DMA engines, which all queues of a core share.
+    # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion. The trigger keeps the queue and the
+    # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
+    # have none. The bytes keep the DMA engines, which all queues of a core share.
+    dma_hardware_descriptors: FactField[bool] = FactField()
     dma_engines: FactField[int] = FactField()
     dma_queues_per_engine: FactField[int] = FactField()
     dma_engine_peak_gbps: FactField[float] = FactField()
@@ -185,6 +197,9 @@ class Target(_Row):
     dma_packet_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()
+    dma_software_trigger_ns: FactField[float] = FactField()
+    dma_software_start_ns: FactField[float] = FactField()
+    dma_static_start_ns: FactField[float] = FactField()
     dma_completion_ns: FactField[float] = FactField()
     dma_accumulate_efficiency: FactField[float] = FactField()
     dma_transpose_efficiency: FactField[float] = FactField()
@@ -207,6 +222,18 @@ class Target(_Row):
         """Kind and source of the fact in that field."""
         fact = self.fact(field)
         return fact.kind, fact.source
+
+    def with_facts(self, facts: Mapping[str, Fact[Any]]) -> Target:
+        """The same target with other ``facts``, by the names of their fields."""
+        values: dict[str, Any] = {**vars(self), **facts}
+        return Target(**values)
+
+    def bound(self, end: Literal[0, 1]) -> Target:
+        """The same target with every fact that has a range at the faster end (0) of it, or at the slower (1)."""
+        ranged = {name: fact for name, fact in self.facts().items() if fact.range is not None}
+        return self.with_facts(
+            {name: replace(fact, value=cast("Any", fact.range)[end]) for name, fact in ranged.items()}
+        )
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

@@ -146,7 +146,13 @@ class Activate2(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(64, N) + issue`` Scalar cycles for N elements per partition; a reduction adds a readout."""
         return cost.activation(
-            target, self.dst.free_elements, "guess", "like nisa.activation", reduces=self.reduce_res is not None
+            self,
+            target,
+            self.dst.free_elements,
+            self.op.table,
+            "guess",
+            "like nisa.activation",
+            reduces=self.reduce_res is not None,
         )
 
     @classmethod

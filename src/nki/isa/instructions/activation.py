@@ -175,7 +175,13 @@ class Activation(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(64, N) + issue`` Scalar cycles for N elements per partition; a reduction adds a readout."""
         return cost.activation(
-            target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation", reduces=self.reduce_res is not None
+            self,
+            target,
+            self.dst.free_elements,
+            self.op.table,
+            "docs",
+            f"{cost.REFERENCE}activation",
+            reduces=self.reduce_res is not None,
         )
 
     @classmethod
@@ -237,7 +243,13 @@ class ActivationReduce(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(64, N) + readout + issue`` Scalar cycles for N elements per partition."""
         return cost.activation(
-            target, self.dst.free_elements, "docs", f"{cost.REFERENCE}activation_reduce", reduces=True
+            self,
+            target,
+            self.dst.free_elements,
+            self.op.table,
+            "docs",
+            f"{cost.REFERENCE}activation_reduce",
+            reduces=True,
         )
 
     @classmethod

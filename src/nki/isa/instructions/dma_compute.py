@@ -176,7 +176,9 @@ class DmaCompute(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``bytes / (efficiency * bandwidth)`` for each source; the DMA engines of the core share the bandwidth."""
-        return dma.transfer(self.dst, self.srcs, target, efficiency=target.dma_accumulate_efficiency)
+        generator = dma.SOFTWARE if row_indexed(self) else None
+        efficiency = target.dma_accumulate_efficiency
+        return dma.transfer(self.dst, self.srcs, target, generator=generator, efficiency=efficiency)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCompute:

@@ -119,7 +119,8 @@ class DmaCopy(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
-        return dma.transfer(self.dst, (self.src,), target)
+        generator = dma.generator(self.dge_mode.name, self.engine.name, target, indirect=row_indexed(self))
+        return dma.transfer(self.dst, (self.src,), target, generator=generator)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaCopy:

@@ -288,11 +288,10 @@ class NcMatmul(Inst):
         p = 1, for float32 several passes.
         """
         double = self.perf_mode is _PERF.double_row
-        columns = _free(self.moving, double)
-        factor = target.matmul_fp32_factor if self.moving.dtype is float32 else 1
-        return cost.matmul(
-            target, columns, _free(self.stationary, double), factor, *target.origin("matmul_issue_cycles")
-        )
+        columns, factor = _free(self.moving, double), target.matmul_fp32_factor if self.moving.dtype is float32 else 1
+        shape = (self.moving.partitions, _free(self.stationary, double), columns)
+        origin = target.origin("matmul_issue_cycles")
+        return cost.matmul(target, shape, columns, factor, *origin, pack=2 if double else 1, moves=self.is_transpose)
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmul:

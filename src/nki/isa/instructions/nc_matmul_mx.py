@@ -179,7 +179,9 @@ class NcMatmulMx(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(M / 4, max(64, N)) + issue`` Tensor cycles: M and N columns of ``stationary`` and ``moving``."""
         why = "Trainium3 Architecture Guide for NKI: as fast as bfloat16 with a quarter of the rows; overhead as there"
-        return cost.matmul(target, self.moving.free_elements, self.stationary.free_elements, 1, "docs", why)
+        columns = self.moving.free_elements
+        shape = (self.moving.partitions, self.stationary.free_elements, columns)
+        return cost.matmul(target, shape, columns, 1, "docs", why, pack=4)
 
     @classmethod
     def sample(cls, draw: Draw) -> NcMatmulMx:

@@ -110,7 +110,9 @@ class NcTranspose(Inst):
         wide = self.data.dtype.itemsize == 4
         cycles = target.matmul_fp32_factor // (2 if target.matmul_transpose_mode else 1) if wide else 1
         columns = max(self.data.partitions, min(target.matmul_min_interval_cycles, self.data.free_elements))
-        return cost.matmul(target, columns, self.data.free_elements, cycles, "docs", f"{cost.REFERENCE}nc_transpose")
+        shape = (self.data.partitions, self.data.free_elements, self.data.partitions)
+        source = f"{cost.REFERENCE}nc_transpose"
+        return cost.matmul(target, shape, columns, cycles, "docs", source, moves=True)
 
     @classmethod
     def sample(cls, draw: Draw) -> NcTranspose:

@@ -62,6 +62,17 @@ class Activation:
     parameter: str = ""
     source: str = "names and ranges: NKI API reference, Supported Activation Functions for NKI ISA; the rest: ours"
 
+    @property
+    def table(self) -> str:
+        """Name of the table that the Scalar engine has to load for the function; empty if it needs none.
+
+        A guess: no document says which functions share a table. Piecewise linear functions and the square need none
+        here, and a function shares its table with its derivative and its approximations.
+        """
+        return "" if self.name in _WITHOUT_TABLE else self.name.partition("_")[0]
+
+
+_WITHOUT_TABLE = {"copy", "square", "relu", "prelu", "lrelu", "sign", "abs"}
 
 _SQRT_HALF = math.sqrt(0.5)
 _SQRT_TWO_PI = math.sqrt(2 * math.pi)

@@ -23,8 +23,8 @@ class Op:
     """A named operator; ``alu`` and ``act`` are its rows in the two tables, where it has one.
 
     Instructions take it as ``op=``. The language gives most of them a function, too, which a call of the name runs:
-    ``nl.add(x, y)``. ``portability_note``: the reason why NKI's own
-    instructions do not take it, or None; a warning says so to callers that pass it.
+    ``nl.add(x, y)``. ``portability_note``: the reason why NKI's own instructions do not take it, or None; a warning
+    says so to callers that pass it. ``table`` names the table that the Scalar engine needs for it.
     """
 
     def __init__(self, name: str, alu_row: alu.AluRow | None, act_row: activations.Activation | None) -> None:
@@ -33,6 +33,7 @@ class Op:
         self.act = act_row
         self.function: Callable[..., Any] | None = None
         self.portability_note = _PORTABILITY.get(name)
+        self.table = act_row.table if act_row is not None else ""
 
     def bind(self, function: Callable[..., Any]) -> None:
         """Let calls of the operator run ``function``, and give it that function's signature and documentation."""

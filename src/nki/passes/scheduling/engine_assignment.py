@@ -12,6 +12,7 @@ from typing import Any, cast
 
 from nki.base.errors import QueueError
 from nki.cost.engines import share_memory
+from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram
@@ -24,18 +25,14 @@ DMA = "dma"
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Candidate:
-    """A queue that can run an instruction, with the instruction's estimate there, in ns from its beginning.
+    """A queue that can run an instruction, with the instruction's estimate there.
 
-    The queue is free again after ``occupancy``. The result is visible to other queues after ``latency`` and to the
-    queue itself after ``chained``. ``transfer`` is the time on the shared DMA engines. Engines in ``blocked`` cannot
-    use their memory meanwhile.
+    The queue is free again after ``occupancy`` ns. Engines in ``blocked`` cannot use their memory meanwhile.
     """
 
     queue: str
     occupancy: float
-    latency: float
-    chained: float
-    transfer: float = 0.0
+    estimate: Estimate
     blocked: tuple[str, ...] = ()
 
 
@@ -43,7 +40,7 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
     """All candidates for ``inst``, the preferred one first."""
     if engine.dma in inst.engines:
         estimate = inst.cost(target)
-        return (Candidate(DMA, estimate.issue, estimate.latency, estimate.latency, estimate.occupancy),)
+        return (Candidate(DMA, estimate.issue, estimate),)
     requested = inst.engine_choice
     if requested is not engine.unknown:
         return (_candidate(inst, inst.engines[0] if requested is None else requested, target),)
@@ -53,12 +50,11 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
 
 def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
     estimate = inst.cost(target)
-    occupancy = estimate.occupancy
     buffers = {access.buffer for access in inst.accesses()}
     blocked = tuple(
         other.name for other in engine if not all(share_memory(on.name, other.name, b, target) for b in buffers)
     )
-    return Candidate(on.name, occupancy, estimate.latency, occupancy + estimate.dependent, 0.0, blocked)
+    return Candidate(on.name, estimate.occupancy, estimate, blocked)
 
 
 def _obeys(inst: Inst, target: Target) -> bool:
@@ -113,7 +109,7 @@ class Assignment:
                 least = min(rings)
                 ring = rings.index(least, ring) if least in rings[ring:] else rings.index(least)
                 queue = self.rings[ring]
-                rings[ring] += max(candidate.occupancy, candidate.transfer)
+                rings[ring] += max(candidate.occupancy, candidate.estimate.occupancy)
                 ring = (ring + 1) % len(rings)
             elif len(offer) > 1:
                 soonest = load.get(queue, 0.0) + candidate.occupancy

@@ -1,18 +1,20 @@
 """List scheduling of one basic block, by the estimates of its instructions.
 
 Times are nanoseconds from the beginning of the block; instructions are their dense numbers in it. Every queue issues
-in order. The DMA engines are one resource that serves the transfers of all rings one after the other: a ring is free
-again when its transfer is through. An instruction is ready when the results that it needs are visible to its queue.
+in order, each generator of DMA descriptors one transfer after the other, and the DMA engines are one resource that all
+rings share. An instruction is ready when the results that it needs are visible to its queue. The order that results is
+accepted if :mod:`nki.cost.replay`, which the timing model uses too, ends sooner with it than with program order.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
 from nki.analysis.dependence import DependenceGraph
-from nki.passes.scheduling.engine_assignment import Candidate
+from nki.cost.replay import in_order_ns
+from nki.ir.estimate import Estimate
+from nki.target.model import Target
 
 WINDOW = 256
 """Number of instructions, from the first unissued one on, among which queues choose."""
@@ -22,114 +24,75 @@ _NEVER = float("inf")
 _NO_EVENT: tuple[float, int, int] = (_NEVER, 0, 0)
 
 
-class Bandwidth:
-    """Busy intervals of the shared DMA engines; transfers that are reserved earlier have priority."""
-
-    def __init__(self) -> None:
-        self.starts: list[float] = []
-        self.ends: list[float] = []
-
-    def reserve(self, time: float, amount: float) -> float:
-        """Reserve ``amount`` ns of full rate from ``time`` on, in pieces where it has to be; the end of the last."""
-        starts, ends = self.starts, self.ends
-        if not ends or time > ends[-1]:
-            starts.append(time)
-            ends.append(time + amount)
-            return time + amount
-        first = bisect_right(ends, time)  # the first interval that ends later
-        if first == len(ends):
-            ends[-1] += amount
-            return ends[-1]
-        cursor, last = time, first
-        if starts[first] <= time:
-            begin, cursor, last = starts[first], ends[first], first + 1
-        else:
-            begin = time
-        while last < len(ends) and starts[last] - cursor < amount:
-            amount -= starts[last] - cursor
-            cursor = ends[last]
-            last += 1
-        end = cursor + amount
-        starts[first:last] = [begin]
-        ends[first:last] = [end]
-        return end
-
-
-def in_order_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> float:
-    """End of the block if every queue keeps the order of the instructions."""
-    free = [0.0] * (max(queues) + 1)
-    started: list[float] = []
-    visible: list[float] = []
-    reserve = Bandwidth().reserve
-    for number, producers in enumerate(graph.predecessors):
-        queue, candidate = queues[number], candidates[number]
-        time = free[queue]
-        for producer in producers:
-            if visible[producer] > time and queues[producer] != queue:
-                time = visible[producer]
-        for producer in graph.chained[number]:
-            result = started[producer] + candidates[producer].chained
-            if result > time:
-                time = result
-        end = time + candidate.occupancy
-        if candidate.transfer:
-            through = reserve(time, candidate.transfer)
-            time = through - candidate.transfer
-            if through > end:
-                end = through
-        free[queue] = end
-        started.append(time)
-        visible.append(time + candidate.latency)
-    return max(visible)
-
-
-def list_schedule(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> list[int] | None:
+def list_schedule(
+    queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph, target: Target
+) -> list[int] | None:
     """The order in which the instructions begin; None where program order ends as soon.
 
     Whenever a queue is free, it takes the ready instruction with the longest path to the end of the block, of the
     :data:`WINDOW` instructions from the first unissued one on.
     """
-    in_order = in_order_ns(queues, candidates, graph)
-    if in_order <= _resource_bound(queues, candidates) * _CLOSE:
+    in_order = in_order_ns(queues, estimates, graph.predecessors, graph.chained, target)
+    if in_order <= max(resource_bounds(queues, estimates).values()) * _CLOSE:
         return None
-    scheduler = _ListScheduler(queues, candidates, graph)
+    scheduler = _ListScheduler(queues, estimates, graph)
     if in_order <= max(scheduler.path) * _CLOSE:
         return None
     order = scheduler.run()
-    return order if max(scheduler.visible) < in_order else None
+    return order if _reordered_ns(order, queues, estimates, graph, target) < in_order else None
 
 
-def lower_bound_ns(queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> float:
-    """Time before which no order of the block ends: the longest path, or the load of one resource."""
-    return max(_resource_bound(queues, candidates), *_ListScheduler(queues, candidates, graph).path)
+def longest_path(queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph) -> float:
+    """Time before which no order of the block ends: that of the longest chain of dependences."""
+    return max(_ListScheduler(queues, estimates, graph).path)
 
 
-def _resource_bound(queues: Sequence[int], candidates: Sequence[Candidate]) -> float:
-    """Load of the busiest queue, or of the DMA engines, with the least time from the last start to the end."""
-    load = [0.0] * (max(queues) + 1)
-    tail = [_NEVER] * len(load)
-    bandwidth, bandwidth_tail = 0.0, _NEVER
-    for queue, candidate in zip(queues, candidates, strict=True):
-        occupancy, transfer, latency = candidate.occupancy, candidate.transfer, candidate.latency
-        load[queue] += occupancy
-        if latency - occupancy < tail[queue]:
-            tail[queue] = latency - occupancy
-        if transfer:
-            bandwidth += transfer
-            if latency - transfer < bandwidth_tail:
-                bandwidth_tail = latency - transfer
-    bounds = [busy + rest for busy, rest in zip(load, tail, strict=True) if busy]
-    return max([*bounds, bandwidth + bandwidth_tail if bandwidth else 0.0])
+def _reordered_ns(
+    order: Sequence[int],
+    queues: Sequence[int],
+    estimates: Sequence[Estimate],
+    graph: DependenceGraph,
+    target: Target,
+) -> float:
+    """End of the block in ``order``."""
+    position = [0] * len(order)
+    for place, number in enumerate(order):
+        position[number] = place
+    predecessors = [[position[p] for p in graph.predecessors[number]] for number in order]
+    chained = [[position[p] for p in graph.chained[number]] for number in order]
+    return in_order_ns([queues[n] for n in order], [estimates[n] for n in order], predecessors, chained, target)
+
+
+def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dict[int | str, float]:
+    """Time before which no order of the block ends, by resource: its load, and the least time from there to the end.
+
+    Resources are queues by number, generators of descriptors by name, and ``dma``, the DMA engines.
+    """
+    loads: dict[int | str, float] = {}
+    tails: dict[int | str, float] = {}
+
+    def add(resource: int | str, busy: float, tail: float) -> None:
+        loads[resource] = loads.get(resource, 0.0) + busy
+        if tail < tails.get(resource, _NEVER):
+            tails[resource] = tail
+
+    for queue, estimate in zip(queues, estimates, strict=True):
+        if estimate.transfer:
+            add("dma", estimate.occupancy, estimate.latency - estimate.occupancy)
+            add(estimate.generator or queue, estimate.issue, estimate.latency - estimate.issue)
+        else:
+            add(queue, estimate.occupancy, estimate.latency - estimate.occupancy)
+    return {resource: busy + tails[resource] for resource, busy in loads.items()}
 
 
 class _ListScheduler:
-    def __init__(self, queues: Sequence[int], candidates: Sequence[Candidate], graph: DependenceGraph) -> None:
+    def __init__(self, queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph) -> None:
         self.queues = queues
-        self.candidates = candidates
+        self.estimates = estimates
         count, queue_count = len(queues), max(queues) + 1
         self.successors: list[list[tuple[int, float]]] = [[] for _ in queues]
         """Of each instruction: those that depend on it, with the delay from its start to theirs."""
-        self.path = [candidate.latency for candidate in candidates]
+        self.path = [estimate.latency for estimate in estimates]
         """Longest path from the start of each instruction to the end of the block."""
         self._connect(graph)
         self.by_rank = sorted(range(count), key=self.path.__getitem__, reverse=True)
@@ -144,6 +107,7 @@ class _ListScheduler:
         """Time at which the result is visible to other queues; -1 before the issue."""
         self.free = [0.0] * queue_count
         self.bandwidth_free = 0.0
+        self.generator_free: dict[str, float] = {}
         self.pending: list[list[tuple[float, int]]] = [[] for _ in range(queue_count)]
         """Of each queue: instructions whose predecessors have been issued, by the time at which they become ready."""
         self.ready_list: list[list[int]] = [[] for _ in range(queue_count)]
@@ -153,16 +117,18 @@ class _ListScheduler:
         """By time, rank of the instruction that is the reason, and queue."""
 
     def _connect(self, graph: DependenceGraph) -> None:
-        queues, candidates, path, successors = self.queues, self.candidates, self.path, self.successors
+        queues, estimates, path, successors = self.queues, self.estimates, self.path, self.successors
         for number in range(len(queues) - 1, -1, -1):
             queue, length = queues[number], path[number]
             chained = graph.chained[number]
             for producer in graph.predecessors[number]:
-                candidate = candidates[producer]
+                estimate = estimates[producer]
                 if queues[producer] != queue:
-                    delay = candidate.latency
+                    delay = estimate.latency
+                elif estimate.transfer:
+                    delay = estimate.latency if producer in chained else estimate.issue
                 else:
-                    delay = candidate.chained if producer in chained else candidate.occupancy
+                    delay = estimate.occupancy + (estimate.dependent if producer in chained else 0.0)
                 successors[producer].append((number, delay))
                 if length + delay > path[producer]:
                     path[producer] = length + delay
@@ -200,13 +166,16 @@ class _ListScheduler:
 
     def _issue(self, number: int, time: float, queue: int, entered: int) -> None:
         """Start an instruction; those with numbers below ``entered`` are in the window."""
-        candidate = self.candidates[number]
-        self.free[queue] = time + candidate.occupancy
-        if candidate.transfer:
-            time = max(time, self.bandwidth_free)
-            self.bandwidth_free = end = time + candidate.transfer
-            self.free[queue] = max(self.free[queue], end)
-        self.visible[number] = time + candidate.latency
+        estimate = self.estimates[number]
+        if estimate.transfer:
+            time = max(time, self.generator_free.get(estimate.generator, 0.0) if estimate.generator else 0.0)
+            self.free[queue] = self.generator_free[estimate.generator] = time + estimate.issue
+            data = time + estimate.issue + estimate.start
+            self.bandwidth_free = max(self.bandwidth_free, data) + estimate.occupancy
+            time = max(time, self.bandwidth_free - (data - time) - estimate.transfer)
+        else:
+            self.free[queue] = time + estimate.occupancy
+        self.visible[number] = time + estimate.latency
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
             if time + delay > ready[successor]:

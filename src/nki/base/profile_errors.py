@@ -1,0 +1,17 @@
+"""Errors of ``nki.profile`` and of the timing model."""
+
+from __future__ import annotations
+
+from nki.base.errors import NkiError
+
+
+class TripCountError(NkiError):
+    """The time of a loop depends on a number of iterations that only the data says."""
+
+    code = "NKI-PR001"
+
+
+class WhatIfError(NkiError):
+    """A what-if names no number of the hardware, or gives it a value that it cannot have."""
+
+    code = "NKI-PR002"

@@ -1,0 +1,278 @@
+"""Measures of a predicted run: engines, bytes, lines, instructions, transfers, the critical path, memory over time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nki.base.source import Span
+from nki.cost.replay import Cause
+from nki.profiling.events import MEMORIES, CoreEvents
+
+ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync", "dma")
+STALLS = {
+    Cause.chain: "own pipeline",
+    Cause.generator: "descriptors",
+    Cause.port: "memory port",
+    Cause.table: "activation table",
+    Cause.meeting: "other core",
+    Cause.block: "barrier",
+    Cause.queue: "order",
+}
+"""Names of the causes of a stall, of those that are not a result of another engine (``waits for dma``)."""
+
+
+@dataclass(slots=True)
+class EngineUse:
+    """Use of one engine of one core, in ns. ``busy`` is the time in which it works at all; ``throttled`` the part of it
+    that a slower clock costs. ``stalls`` are the times between, by cause; ``idle`` is the rest: the time before its
+    first and after its last instruction. Of ``dma``, the DMA engines, ``busy`` is the time with data on the way.
+    """
+
+    core: int
+    engine: str
+    busy: float
+    idle: float
+    throttled: float
+    instructions: int
+    stalls: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(slots=True)
+class Cost:
+    """Cost of one source line, or of one kind of instruction.
+
+    ``busy`` sums the times of its executions on their engines (overlaps count twice); ``critical`` is its part of the
+    critical path. ns and bytes of HBM traffic.
+    """
+
+    busy: float = 0.0
+    critical: float = 0.0
+    executions: int = 0
+    hbm_bytes: int = 0
+    engines: dict[str, float] = field(default_factory=dict[str, float])
+
+
+@dataclass(frozen=True, slots=True)
+class TransferSize:
+    """The DMA transfers whose size is at most ``up_to`` bytes, and more than that of the row before it."""
+
+    up_to: int
+    count: int
+    bytes: int
+    busy: float
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A stretch of the critical path: from ``begin`` to ``end`` (ns) it consists of row ``row`` of core ``core``."""
+
+    core: int
+    row: int
+    begin: float
+    end: float
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryUse:
+    """Bytes per partition in use on one core, as steps: from ``times[i]`` (ns) on, ``used[i]`` bytes."""
+
+    core: int
+    memory: str
+    times: tuple[float, ...]
+    used: tuple[int, ...]
+
+    @property
+    def peak(self) -> int:
+        return max(self.used, default=0)
+
+
+def engine_of(queue: str) -> str:
+    """The engine of a queue: all rings are ``dma``."""
+    return queue.partition(".")[0]
+
+
+def covered(begins: Any, ends: Any) -> float:
+    """Length of the union of intervals."""
+    if not len(begins):
+        return 0.0
+    order = np.argsort(begins, kind="stable")
+    begins, ends = begins[order], ends[order]
+    reach = np.maximum.accumulate(ends)
+    fresh = np.maximum(begins[1:], reach[:-1])
+    return float(ends[0] - begins[0] + np.maximum(reach[1:] - fresh, 0.0).sum())
+
+
+def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
+    """The use of every engine that has instructions; loops that stand for many count by their weights."""
+    uses: list[EngineUse] = []
+    engines = np.array([ENGINES.index(engine_of(queue)) for queue in events.queues], np.int64)
+    of_row = engines[events.queue] if len(events) else np.zeros(0, np.int64)
+    for index, engine in enumerate(ENGINES):
+        rows = np.flatnonzero(of_row == index)
+        if not len(rows):
+            continue
+        count = int(events.weight[rows].sum())
+        if engine == "dma":
+            once = covered(events.data_start[rows], events.data_end[rows])
+            repeated = ((events.weight[rows] - 1) * events.busy[rows]).sum()
+            busy = min(total, once + float(repeated))
+            uses.append(EngineUse(events.rank, engine, busy, max(total - busy, 0.0), 0.0, count))
+            continue
+        busy = float((events.weight[rows] * events.busy[rows]).sum())
+        throttled = float((events.weight[rows] * events.throttled[rows]).sum())
+        stalls = _stalls(events, rows)
+        idle = max(total - busy - sum(stalls.values()), 0.0)
+        uses.append(EngineUse(events.rank, engine, busy, idle, throttled, count, stalls))
+    return uses
+
+
+def _stalls(events: CoreEvents, rows: Any) -> dict[str, float]:
+    """Times between the instructions of one queue, by cause."""
+    before = np.concatenate(([0.0], events.release[rows][:-1]))
+    gaps = np.maximum(events.start[rows] - before, 0.0) * events.weight[rows]
+    gaps[0] = 0.0  # before the first instruction the engine is idle
+    stalls: dict[str, float] = {}
+    for row, gap in zip(rows[gaps > 0].tolist(), gaps[gaps > 0].tolist(), strict=True):
+        cause = events.cause_of(row)
+        blocker = int(events.blocker[row])
+        if cause is Cause.dependence and blocker >= 0:
+            name = f"waits for {engine_of(events.queues[int(events.queue[blocker])])}"
+        else:
+            name = STALLS.get(cause, "order")
+        stalls[name] = stalls.get(name, 0.0) + gap
+    return stalls
+
+
+def memory_bytes(cores: Sequence[CoreEvents]) -> dict[str, int]:
+    """Bytes read and written by memory, over all cores, such as ``hbm_read`` and ``sbuf_write``."""
+    result: dict[str, int] = {}
+    for memory in MEMORIES:
+        result[f"{memory}_read"] = result[f"{memory}_write"] = 0
+    for core in cores:
+        for traffic, runs in zip(core.traffic, core.runs.tolist(), strict=True):
+            for memory, read, written in zip(MEMORIES, traffic.reads, traffic.writes, strict=True):
+                result[f"{memory}_read"] += read * runs
+                result[f"{memory}_write"] += written * runs
+    return result
+
+
+def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
+    """Operations of the Tensor engine; ``moves``: of transposes."""
+    each = [
+        (estimate.flops, runs)
+        for core in cores
+        for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True)
+        if estimate.moves is moves
+    ]
+    return sum(count * runs for count, runs in each)
+
+
+def transfer_sizes(cores: Sequence[CoreEvents]) -> list[TransferSize]:
+    """The DMA transfers by size, in powers of four from 1 KiB on."""
+    rows: dict[int, list[float]] = {}
+    for core in cores:
+        busy = np.bincount(core.number, core.weight * core.busy, len(core.estimates)).tolist()
+        for number, (estimate, runs) in enumerate(zip(core.estimates, core.runs.tolist(), strict=True)):
+            if estimate.transfer and runs:
+                up_to = 1024
+                while up_to < estimate.bytes:
+                    up_to *= 4
+                row = rows.setdefault(up_to, [0, 0, 0.0])
+                row[0] += runs
+                row[1] += estimate.bytes * runs
+                row[2] += busy[number]
+    return [TransferSize(up_to, int(r[0]), int(r[1]), r[2]) for up_to, r in sorted(rows.items())]
+
+
+def critical_path(events: CoreEvents) -> list[Step]:
+    """The chain of instructions that ends last, from the first to the last; stretches without a reason are left out."""
+    steps: list[Step] = []
+    if not len(events):
+        return steps
+    ends = np.maximum(events.end, events.data_end)
+    row, until = int(np.argmax(ends)), float(ends.max())
+    latest = _latest_before(ends)
+    while True:
+        start = float(events.start[row])
+        steps.append(Step(events.rank, row, min(start, until), until))
+        until = start
+        cause, blocker = events.cause_of(row), int(events.blocker[row])
+        if cause is Cause.block or (blocker < 0 and cause is not Cause.meeting):
+            blocker = int(latest[row])
+        if blocker < 0 or until <= 0:
+            break
+        row = blocker
+    steps.reverse()
+    return steps
+
+
+def _latest_before(ends: Any) -> Any:
+    """For each row, the row before it that ends last; -1 for the first."""
+    if not len(ends):
+        return ends
+    reach = np.maximum.accumulate(ends)
+    is_new = np.concatenate(([True], ends[1:] > reach[:-1]))
+    index = np.maximum.accumulate(np.where(is_new, np.arange(len(ends)), 0))
+    return np.concatenate(([-1], index[:-1]))
+
+
+def costs(
+    cores: Sequence[CoreEvents], path: Iterable[Step], key: Callable[[CoreEvents, int], Hashable]
+) -> dict[Any, Cost]:
+    """Costs summed by ``key(events, number)`` of each instruction, the greatest first."""
+    result: dict[Any, Cost] = {}
+    for core in cores:
+        busy = np.bincount(core.number, core.weight * core.busy, len(core.estimates)).tolist()
+        for number, (estimate, runs) in enumerate(zip(core.estimates, core.runs.tolist(), strict=True)):
+            cost = result.setdefault(key(core, number), Cost())
+            engine = engine_of(core.timeline.queues[core.timeline.queue_of[number]])
+            cost.busy += busy[number]
+            cost.executions += runs
+            cost.engines[engine] = cost.engines.get(engine, 0.0) + busy[number]
+            if estimate.transfer:
+                traffic = core.traffic[number]
+                cost.hbm_bytes += (traffic.reads[0] + traffic.writes[0]) * runs
+    by_rank = {core.rank: core for core in cores}
+    for step in path:
+        core = by_rank[step.core]
+        result[key(core, int(core.number[step.row]))].critical += step.end - step.begin
+    return dict(sorted(result.items(), key=lambda item: (-item[1].critical, -item[1].busy)))
+
+
+def by_line(events: CoreEvents, number: int) -> Span | None:
+    """The line of an instruction, without its columns."""
+    span = events.span(number)
+    return None if span is None else Span(span.file, span.line)
+
+
+def by_mnemonic(events: CoreEvents, number: int) -> str:
+    """The mnemonic of an instruction."""
+    return events.instructions[number].mnemonic
+
+
+def memory_uses(events: CoreEvents) -> list[MemoryUse]:
+    """SBUF and PSUM in use over time: a byte of a partition counts from the first write to its tile to the last use."""
+    uses: list[MemoryUse] = []
+    tiles = list(events.tiles())
+    for memory in ("sbuf", "psum"):
+        changes: list[tuple[float, int]] = []
+        for tensor, begin, end in tiles:
+            if tensor.buffer.value == memory:
+                changes += [(begin, tensor.bytes_per_partition), (end, -tensor.bytes_per_partition)]
+        changes.sort()
+        times: list[float] = []
+        used: list[int] = []
+        now = 0
+        for time, change in changes:
+            now += change
+            if times and times[-1] == time:
+                used[-1] = now
+            else:
+                times.append(time)
+                used.append(now)
+        uses.append(MemoryUse(events.rank, memory, tuple(times), tuple(used)))
+    return uses

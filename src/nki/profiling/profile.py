@@ -1,0 +1,223 @@
+"""``nki.profile``: predict the time of a kernel on the device, and say where it goes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from nki import target as targets
+from nki.base.source import Span
+from nki.cost.dma import bandwidth
+from nki.ir.program import Program
+from nki.profiling import measures, what_if
+from nki.profiling.compiling import compiled, trips_of
+from nki.profiling.events import CoreEvents
+from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
+from nki.sim.lower_bound import lower_bound
+from nki.sim.timing import TimedProgram, Timeline, Trips
+from nki.target.model import Target
+
+SOURCE = "open-nki model"
+"""The mark of predictions in files that tools read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A time in seconds that no schedule of the instructions can beat, and the ``resource`` that says so."""
+
+    seconds: float
+    resource: str
+
+
+class Profile:
+    """The predicted run of a kernel on one target. Times of properties are seconds, those of events ns.
+
+    ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it.
+    """
+
+    def __init__(self, program: Program, target: Target, timed: TimedProgram) -> None:
+        self.program = program
+        self.target = target
+        self.timed = timed
+        self.timeline: Timeline = timed.run(target)
+
+    @property
+    def name(self) -> str:
+        """Name of the kernel."""
+        return self.program.name
+
+    @property
+    def instructions(self) -> int:
+        """Executed instructions on all cores."""
+        return int(sum(int(core.runs.sum()) for core in self.cores))
+
+    @cached_property
+    def cores(self) -> list[CoreEvents]:
+        """The events of each core."""
+        return [CoreEvents.of(core) for core in self.timeline.cores]
+
+    @property
+    def device_time(self) -> float:
+        """From the first instruction to the last result, of the slowest core."""
+        return self.timeline.ns * 1e-9
+
+    @property
+    def launch_time(self) -> float:
+        """Time of a launch beside the kernel's own: what a benchmark on the device measures too."""
+        return self.target.launch_ns * 1e-9
+
+    @property
+    def latency(self) -> float:
+        """The time that a benchmark on the device would show: launch and kernel."""
+        return self.device_time + self.launch_time
+
+    @cached_property
+    def interval(self) -> tuple[float, float]:
+        """The latency if every guess about the hardware were at the fast, or at the slow, end of its range."""
+        ends = [self.target.bound(0), self.target.bound(1)]
+        times = [(self.timed.run(end).ns + end.launch_ns) * 1e-9 for end in ends]
+        return min(*times, self.latency), max(*times, self.latency)
+
+    @cached_property
+    def lower_bound(self) -> Bound:
+        """The time that no schedule of these instructions can beat, launch included, and the resource that says so."""
+        bound = lower_bound(self.timed, self.timeline)
+        return Bound(min(bound.ns * 1e-9 + self.launch_time, self.latency), bound.reason)
+
+    @cached_property
+    def engines(self) -> list[EngineUse]:
+        """The use of every engine of every core."""
+        return [use for core in self.cores for use in measures.engine_uses(core, self.timeline.ns)]
+
+    @cached_property
+    def bytes(self) -> dict[str, int]:
+        """Bytes by memory and direction (``hbm_read``, ``sbuf_write``, …), over all cores."""
+        return measures.memory_bytes(self.cores)
+
+    @property
+    def hbm_bytes(self) -> int:
+        """Bytes read from and written to HBM."""
+        return self.bytes["hbm_read"] + self.bytes["hbm_write"]
+
+    @cached_property
+    def flops(self) -> int:
+        """Operations of matrix products, transposes left out."""
+        return measures.flops(self.cores, moves=False)
+
+    @cached_property
+    def transpose_flops(self) -> int:
+        """Operations of the Tensor engine that only move data."""
+        return measures.flops(self.cores, moves=True)
+
+    @property
+    def peak_flops(self) -> float:
+        """Operations per second of the cores' Tensor engines, for 16-bit operands."""
+        target = self.target
+        array = target.partitions * target.matmul_stationary_free_max
+        return 2 * array * target.tensor_clock_ghz * 1e9 * len(self.cores)
+
+    @property
+    def peak_bandwidth(self) -> float:
+        """Bytes per second that the DMA engines of the cores sustain."""
+        return bandwidth(self.target) * 1e9 * len(self.cores)
+
+    @property
+    def mfu(self) -> float:
+        """Part of the peak of the Tensor engines that products use over the device time."""
+        return self.flops / (self.peak_flops * self.device_time) if self.device_time else 0.0
+
+    @property
+    def mbu(self) -> float:
+        """Part of the bandwidth that transfers with HBM use over the device time."""
+        return self.hbm_bytes / (self.peak_bandwidth * self.device_time) if self.device_time else 0.0
+
+    @property
+    def intensity(self) -> float:
+        """Operations of products per byte of HBM traffic."""
+        return self.flops / self.hbm_bytes if self.hbm_bytes else 0.0
+
+    @property
+    def ridge(self) -> float:
+        """The intensity from which on the Tensor engines, and not the transfers, are the limit."""
+        return self.peak_flops / self.peak_bandwidth
+
+    @cached_property
+    def transfers(self) -> list[TransferSize]:
+        """DMA transfers by size."""
+        return measures.transfer_sizes(self.cores)
+
+    @cached_property
+    def critical_path(self) -> list[Step]:
+        """The chain of instructions that makes the slowest core as slow as it is."""
+        return measures.critical_path(max(self.cores, key=lambda core: core.timeline.end))
+
+    @cached_property
+    def lines(self) -> dict[Span | None, Cost]:
+        """Cost by source line, the greatest part of the critical path first; ns."""
+        return measures.costs(self.cores, self.critical_path, measures.by_line)
+
+    @cached_property
+    def by_instruction(self) -> dict[str, Cost]:
+        """Cost by mnemonic, the greatest part of the critical path first; ns."""
+        return measures.costs(self.cores, self.critical_path, measures.by_mnemonic)
+
+    @cached_property
+    def memory(self) -> list[MemoryUse]:
+        """SBUF and PSUM in use over time."""
+        return [use for core in self.cores for use in measures.memory_uses(core)]
+
+    @property
+    def peak_memory(self) -> dict[str, int]:
+        """Most bytes per partition in use at one time on a core, by memory."""
+        return {memory: max(use.peak for use in self.memory if use.memory == memory) for memory in ("sbuf", "psum")}
+
+    def what_if(self, **changes: float) -> Profile:
+        """The profile if the hardware had other numbers: factors such as ``dma_bandwidth=2.0``, or values of facts such
+        as ``semaphore_ns=0``. The program and its order stay as they are.
+
+        Raises :class:`WhatIfError` for an unknown name.
+        """
+        return Profile(self.program, what_if.changed(self.target, changes), self.timed)
+
+    def compare(self, other: Profile) -> Comparison:
+        """The profile beside another one: another kernel, target or what-if."""
+        return Comparison(self, other)
+
+    def __repr__(self) -> str:
+        return f"<profile of {self.name} on {self.target}: {self.latency * 1e6:.2f} us>"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two profiles; ``speedup`` is how many times as fast the second one is."""
+
+    first: Profile
+    second: Profile
+
+    @property
+    def speedup(self) -> float:
+        return self.first.latency / self.second.latency
+
+
+def profile(kernel: Callable[..., Any], target: str | Target | None = None) -> Callable[..., Profile]:
+    """``nki.profile(kernel, target="trn2")(*args)``: the predicted run on the device, as a :class:`Profile`.
+
+    ``args`` are arrays, or objects with ``shape`` and ``dtype``: only loops whose number of iterations depends on data
+    need the data, and a run on the CPU then counts them. Nothing is run otherwise, and no cache changes.
+    """
+
+    @functools.wraps(getattr(kernel, "func", kernel))
+    def predict(*args: Any, **kwargs: Any) -> Profile:
+        chosen = targets.find(target) if isinstance(target, str) else target
+        program, arrays = compiled(kernel, args, kwargs, chosen)
+        return of_program(program, trips_of(program, arrays))
+
+    return predict
+
+
+def of_program(program: Program, trips: Trips | None = None) -> Profile:
+    """The profile of a program after the last stage of the compiler."""
+    return Profile(program, targets.find(program.target), TimedProgram(program, trips))

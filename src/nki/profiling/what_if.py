@@ -1,0 +1,73 @@
+"""A target with other numbers, named by resource or by fact: what a what-if asks about."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from nki.base.profile_errors import WhatIfError
+from nki.target.model import Fact, Target
+
+RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
+    "dma_bandwidth": ("dma_engine_peak_gbps", "dma_engine_sustained_gbps", "hbm_chip_gbps"),
+    "hbm_bandwidth": ("hbm_chip_gbps",),
+    "tensor_clock": ("tensor_clock_ghz",),
+    "vector_clock": ("vector_clock_ghz",),
+    "scalar_clock": ("scalar_clock_ghz",),
+    "gpsimd_clock": ("gpsimd_clock_ghz",),
+}
+"""Facts that grow with a resource: a factor multiplies them."""
+DELAYS: Final[Mapping[str, tuple[str, ...]]] = {
+    "dma_latency": ("dma_start_ns", "dma_software_start_ns", "dma_static_start_ns", "dma_completion_ns"),
+    "dma_issue": ("dma_trigger_ns", "dma_software_trigger_ns"),
+    "semaphore": ("semaphore_ns",),
+    "table_load": ("activation_table_load_ns", "activation_table_swap_ns"),
+    "launch": ("launch_ns",),
+}
+"""Facts that are times: a factor multiplies them."""
+
+
+def changed(target: Target, changes: Mapping[str, Any]) -> Target:
+    """``target`` with ``changes``: a factor for a resource or delay, a value for a fact (``semaphore_ns=20``).
+
+    Raises :class:`WhatIfError` for a name that is none of them, and for a value that is no positive number (facts that
+    are times may be 0).
+    """
+    facts = target.facts()
+    result: dict[str, Fact[Any]] = {}
+    for name, value in changes.items():
+        fields = RESOURCES.get(name) or DELAYS.get(name)
+        factor = fields is not None
+        if fields is None and name in facts and isinstance(facts[name].value, int | float):
+            fields = (name,)
+        if fields is None:
+            raise _unknown(name, target)
+        least_is_zero = name in DELAYS or name.endswith("_ns")
+        _check(name, value, least_is_zero)
+        for field in fields:
+            fact = result.get(field, facts[field])
+            fresh = fact.value * value if factor else value
+            fresh = max(1, round(fresh)) if isinstance(fact.value, int) and fact.value > 0 else float(fresh)
+            result[field] = replace(fact, value=fresh, source=f"what if: {name}={value:g}", range=None)
+    return target.with_facts(result)
+
+
+def _check(name: str, value: Any, least_is_zero: bool) -> None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not is_number or not value < float("inf") or value < 0 or (value == 0 and not least_is_zero):
+        raise WhatIfError(
+            f"what_if({name}={value!r}): this is no {'time or factor' if least_is_zero else 'positive number'}",
+            fix=f"pass a number such as {name}=2.0",
+        )
+
+
+def _unknown(name: str, target: Target) -> WhatIfError:
+    timing = [n for n, fact in target.facts().items() if isinstance(fact.value, int | float) and fact.unit]
+    near = difflib.get_close_matches(name, [*RESOURCES, *DELAYS, *timing], 3)
+    return WhatIfError(
+        f"what_if({name}=…): there is no such number of {target}",
+        fix=(f"did you mean {' or '.join(near)}? " if near else "")
+        + f"factors: {', '.join([*RESOURCES, *DELAYS])}; or a fact of docs/reference/targets.md",
+    )

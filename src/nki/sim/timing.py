@@ -1,0 +1,329 @@
+"""Timing simulation of a scheduled program: when every instruction of every core begins and ends on the device.
+
+A :class:`TimedProgram` holds what does not depend on the target's numbers: queues, dependences and the loops of each
+core. :meth:`TimedProgram.run` replays them (:mod:`nki.cost.replay`) with the estimates of a target, so that a what-if
+is another run with other facts. Cores run side by side and meet where their instructions do.
+
+The iterations of a run-time loop are replayed until two that follow each other take the same time; the others count as
+repetitions of the last one. So times of long loops are those of their steady state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from nki.analysis.dependence import DependenceGraph, GraphBuilder
+from nki.analysis.memory_effects import annotate_effects
+from nki.base import gc_pause
+from nki.base.profile_errors import TripCountError
+from nki.cost.replay import Arrivals, Replay
+from nki.ir.effects import Barrier
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.loop import For, Loop, Statement, basic_blocks
+from nki.ir.program import CoreProgram, Program
+from nki.ir.types import Tensor
+from nki.passes.scheduling.engine_assignment import Assignment
+from nki.target.model import Target
+
+Trips = Mapping[int, Sequence[int]]
+"""By ``id`` of a loop: its number of iterations, each time that it was entered; the last one holds from there on."""
+_STEADY = 1e-4
+"""Relative difference of two iterations that count as equal."""
+_SAMPLES = 64
+"""Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
+_HORIZON = 1 << 30
+"""Dependences are kept over any distance."""
+
+
+@dataclass(slots=True)
+class CoreTimeline:
+    """Record of one core. Lists are over records: instructions in the order of their replay, iterations one by one.
+
+    ``numbers`` are the dense numbers of the instructions in the core's program; ``weights`` say how many times a record
+    stands for. The other lists are those of :class:`nki.cost.replay.Replay`.
+    """
+
+    core: CoreProgram
+    queues: list[str]
+    """The queues that have instructions, in the order in which ``queue_of`` counts them."""
+    queue_of: list[int]
+    """Queue of every instruction, by its dense number."""
+    estimates: list[Estimate]
+    """Estimate of every instruction, by its dense number."""
+    replay: Replay
+    numbers: list[int] = field(default_factory=list[int])
+    weights: list[int] = field(default_factory=list[int])
+
+    @property
+    def end(self) -> float:
+        """Time at which all is complete, in ns from the first instruction."""
+        return self.replay.now
+
+
+@dataclass(slots=True)
+class Timeline:
+    """The timing of one launch. ``ns`` is the time of its slowest core, without the launch itself."""
+
+    target: Target
+    cores: list[CoreTimeline]
+
+    @property
+    def ns(self) -> float:
+        return max(core.end for core in self.cores)
+
+
+@dataclass(slots=True, eq=False)
+class Block:
+    """A basic block: the dense number of its first instruction, the queues and dependences of all, and the numbers in
+    it of those that meet other cores.
+    """
+
+    first: int
+    queues: list[int]
+    graph: DependenceGraph
+    meetings: frozenset[int]
+
+
+@dataclass(slots=True, eq=False)
+class Repeated:
+    """A loop: the parts of its body, and if they meet other cores."""
+
+    loop: Loop
+    parts: list[Block | Repeated]
+    meets: bool
+
+
+Part = Block | Repeated
+_Walk = Generator[tuple[int, float], float, None]
+
+
+class TimedCore:
+    """Blocks and loops of a core, ready to be replayed any number of times."""
+
+    def __init__(self, core: CoreProgram, meets: bool) -> None:
+        self.core = core
+        self.meets = meets
+        numbers: dict[str, int] = {}
+        self.queue_of = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
+        self.queues = list(numbers)
+        keys: dict[tuple[object, ...], int] = {}
+        distinct: list[Inst] = []
+        self.kinds: list[int] = []
+        """Of every instruction: the number of the first one with its signature and queue, in ``distinct``."""
+        for inst, key in zip(core.numbered, Inst.keys(core.numbered), strict=True):
+            kind = keys.setdefault((key, inst.queue.partition(".")[0]), len(distinct))
+            if kind == len(distinct):
+                distinct.append(inst)
+            self.kinds.append(kind)
+        self.distinct = distinct
+        self._graphs = GraphBuilder(annotate_effects(core, core.placement), _HORIZON)
+        self._count = 0
+        self.parts = self._parts(core.body)
+
+    def _parts(self, body: Iterable[Statement]) -> list[Part]:
+        parts: list[Part] = []
+        for block in basic_blocks(body):
+            if isinstance(block, list):
+                parts.append(self._block(block))
+            else:
+                inner = self._parts(block.body)
+                parts.append(Repeated(block, inner, any(_meets(part) for part in inner)))
+        return parts
+
+    def _block(self, instructions: list[Inst]) -> Block:
+        first = self._count
+        self._count += len(instructions)
+        queues = self.queue_of[first : self._count]
+        meetings = [n for n, i in enumerate(instructions) if self.meets and i.effects.external and meeting(i)]
+        return Block(first, queues, self._graphs.graph(instructions, queues), frozenset(meetings))
+
+    def estimates(self, target: Target) -> list[Estimate]:
+        """The estimate of every instruction on its queue."""
+        assignment = Assignment(target)
+        of_kind = [assignment.candidate(inst).estimate for inst in self.distinct]
+        return [of_kind[kind] for kind in self.kinds]
+
+
+class TimedProgram:
+    """A scheduled program, analysed for timing.
+
+    ``trips`` gives the iterations of loops whose bounds only the run knows.
+    """
+
+    def __init__(self, program: Program, trips: Trips | None = None) -> None:
+        self.program = program
+        self.trips = trips or {}
+        several = len(program.cores) > 1
+        with gc_pause.paused():
+            self.cores = [TimedCore(core, several) for core in program.cores]
+
+    def run(self, target: Target) -> Timeline:
+        """Replay all cores with the numbers of ``target``.
+
+        Raises :class:`TripCountError` for a loop whose number of iterations nobody knows.
+        """
+        cores: list[CoreTimeline] = []
+        walks: list[_Walk] = []
+        for core in self.cores:
+            estimates = core.estimates(target)
+            timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
+            cores.append(timeline)
+            walks.append(_CoreRun(timeline, self.trips).walk(core.parts))
+        with gc_pause.paused():
+            _meet(walks, cores)
+        return Timeline(target, cores)
+
+
+class _CoreRun:
+    """One replay of one core."""
+
+    def __init__(self, timeline: CoreTimeline, trips: Trips) -> None:
+        self.timeline = timeline
+        self.replay = timeline.replay
+        self.trips = trips
+        self.entered: dict[int, int] = {}
+
+    def walk(self, parts: Sequence[Part]) -> _Walk:
+        """Replay ``parts`` one after the other; yields what meets other cores, by its dense number."""
+        for part in parts:
+            if isinstance(part, Block):
+                yield from self._block(part)
+            else:
+                yield from self._loop(part)
+
+    def _block(self, block: Block) -> _Walk:
+        timeline, first, count = self.timeline, block.first, len(block.queues)
+        timeline.numbers.extend(range(first, first + count))
+        timeline.weights.extend([1] * count)
+        estimates = timeline.estimates[first : first + count]
+        graph = block.graph
+        arrivals: Arrivals = self.replay.block(
+            block.queues, estimates, graph.predecessors, graph.chained, block.meetings
+        )
+        if not block.meetings:
+            for _ in arrivals:
+                raise AssertionError("a block without meetings does not stop")
+            return
+        release: float | None = None
+        while True:
+            try:
+                number, arrival = next(arrivals) if release is None else arrivals.send(release)
+            except StopIteration:
+                return
+            release = yield first + number, arrival
+
+    def _loop(self, repeated: Repeated) -> _Walk:
+        replay, weights = self.replay, self.timeline.weights
+        count = self._count(repeated.loop)
+        times: list[float] = []
+        while len(times) < count:
+            begin, record = replay.now, len(weights)
+            replay.now += replay.target.sequencer_ns  # the branch
+            yield from self.walk(repeated.parts)
+            times.append(replay.now - begin)
+            rest = count - len(times)
+            if not rest or repeated.meets:
+                continue
+            steady = len(times) > 2 and abs(times[-1] - times[-2]) <= _STEADY * times[-1]
+            if steady or len(times) == _SAMPLES:
+                each = times[-1] if steady else sum(times[_SAMPLES // 2 :]) / (_SAMPLES - _SAMPLES // 2)
+                replay.skip(rest * each)
+                weights[record:] = [weight * (1 + rest) for weight in weights[record:]]
+                return
+
+    def _count(self, loop: Loop) -> int:
+        """The iterations of ``loop``, which is about to be entered."""
+        recorded = self.trips.get(id(loop))
+        if recorded:
+            entry = self.entered.get(id(loop), 0)
+            self.entered[id(loop)] = entry + 1
+            return recorded[min(entry, len(recorded) - 1)]
+        if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
+            return len(range(loop.start, loop.stop, loop.step))
+        raise unknown_trips(loop, self.timeline.core)
+
+
+def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:
+    """The error for a loop whose number of iterations nobody knows; it names the inputs that decide."""
+    wanted: set[Tensor] = {access.tensor for access in loop.reads()}
+    for _ in range(2):  # a value may come from the iteration before
+        for inst in reversed(core.numbered):
+            if not wanted.isdisjoint(access.tensor for access in inst.writes()):
+                wanted.update(access.tensor for access in [*inst.reads(), *inst.indexed_by()])
+    inputs = [f"'{tensor.name}'" for tensor in core.tensors if tensor.role == "input" and tensor in wanted]
+    named = " and ".join(inputs) or "data"
+    error = TripCountError(
+        f"the number of iterations of this loop depends on the contents of {named}",
+        fix=f"pass arrays instead of shapes, {named} with its data: a run on the CPU then counts the iterations",
+    )
+    error.at(loop.where.span, loop.where.stack)
+    return error
+
+
+def _meets(part: Part) -> bool:
+    return part.meets if isinstance(part, Repeated) else bool(part.meetings)
+
+
+def meeting(inst: Inst) -> bool:
+    """Test if ``inst`` waits for another core."""
+    return inst.as_barrier() is not None or inst.as_exchange() is not None
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    """A core at a meeting: what it sent or how often it has come, and the time of its arrival."""
+
+    inst: Inst
+    arrival: float
+    order: int
+
+
+def _meet(walks: list[_Walk], cores: list[CoreTimeline]) -> None:
+    """Run all cores to their end, and let those at a meeting go on when everyone has arrived."""
+    arrivals: dict[tuple[object, ...], list[float]] = {}
+    waiting: dict[int, _Waiting] = {}
+
+    def advance(rank: int, release: float | None) -> None:
+        try:
+            number, arrival = next(walks[rank]) if release is None else walks[rank].send(release)
+        except StopIteration:
+            waiting.pop(rank, None)
+            return
+        inst = cores[rank].core.numbered[number]
+        sent = arrivals.setdefault(_sender_key(inst, rank), [])
+        waiting[rank] = _Waiting(inst, arrival, len(sent))
+        sent.append(arrival)
+
+    for rank in range(len(walks)):
+        advance(rank, None)
+    while waiting:
+        ready = [(rank, time) for rank, one in waiting.items() if (time := _release(one, rank, arrivals)) is not None]
+        # Cores whose queues meet in other orders wait for each other here, and on the device do not.
+        for rank, time in ready or [(rank, one.arrival) for rank, one in waiting.items()]:
+            advance(rank, time)
+
+
+def _sender_key(inst: Inst, rank: int) -> tuple[object, ...]:
+    exchange = inst.as_exchange()
+    if exchange is not None:
+        return ("exchange", rank, exchange.to, exchange.pipe)
+    barrier = inst.as_barrier()
+    assert isinstance(barrier, Barrier)
+    return ("barrier", rank, barrier.data.name)
+
+
+def _release(one: _Waiting, rank: int, arrivals: Mapping[tuple[object, ...], list[float]]) -> float | None:
+    """The time at which everyone has come to the meeting of ``one``; None as long as somebody has not."""
+    exchange = one.inst.as_exchange()
+    if exchange is not None:
+        keys: list[tuple[object, ...]] = [("exchange", exchange.source, rank, exchange.pipe)]
+    else:
+        barrier = one.inst.as_barrier()
+        assert isinstance(barrier, Barrier)
+        keys = [("barrier", other, barrier.data.name) for other in barrier.cores]
+    times = [arrivals.get(key, []) for key in keys]
+    if any(len(each) <= one.order for each in times):
+        return None
+    return max([one.arrival, *(each[one.order] for each in times)])
