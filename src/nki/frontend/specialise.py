@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from nki.base.errors import SharedTensorError
-from nki.base.source import user_frames_end
+from nki.base.source import Noted, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, under_release, warn_at
 from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
@@ -16,9 +16,11 @@ from nki.frontend.diagnostics import explain
 from nki.frontend.errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
+from nki.frontend.python.float_loads import is_open
 from nki.frontend.python.stars import gathered
 from nki.frontend.report import portable_text
 from nki.frontend.returned import Returned
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.recorder import recording
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
@@ -40,7 +42,8 @@ def specialise(
 
     Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the
     program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own. On a grid
-    of ``programs``, the core runs one program after the other.
+    of ``programs``, the core runs one program after the other. A :class:`RuntimeFloat` of one of the kernel's own
+    parameters may become an immediate of instructions; otherwise its value is taken.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
     builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
@@ -53,7 +56,8 @@ def specialise(
             inputs[name] = builder.tensor(name, value.shape, value.dtype, place, role="input")
         elif isinstance(value, list) and core == 0:
             _warn_of_list(captured, name)
-    function = compile_function(captured)
+    arguments, floats = _with_floats(captured, arguments)
+    function = compile_function(captured, floats)
     result: Any = None
     views: list[Access] = []
     with under_release(captured.dialect.release):
@@ -73,6 +77,24 @@ def _warn_of_list(captured: Captured, name: str) -> None:
     if captured.dialect.release not in ("0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
         message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
         warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
+
+
+def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """The arguments, and the names of those that are run-time floats; without these where none can be kept."""
+    floats = {name for name, value in arguments.items() if type(value) is RuntimeFloat}
+    if not floats:
+        return arguments, frozenset()
+    args = captured.node.args
+    kept = floats.intersection(arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+    if captured.unread is not None or is_open(captured.code):
+        kept = set[str]()
+    values = dict(arguments)
+    for name in floats - kept:
+        value: RuntimeFloat = arguments[name]
+        if value.uses is not None:
+            value.uses.setdefault(name, Noted(captured.span(_parameter(captured, name))))
+        values[name] = value.plain()
+    return values, frozenset(kept)
 
 
 def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:
