@@ -53,12 +53,12 @@ def _activate(op: str, data: Array, scale: Any, bias: Any) -> tuple[Array, Array
     x, slack, either = _argument(data, scale, bias)
     y = functions.evaluate(op, x)
     reach = functions.error(op, x, y)
+    loose = slack > 0
     with np.errstate(all="ignore"):
         for side in (x - slack, x + slack):
-            moved = np.abs(functions.evaluate(op, side) - y)
-            reach = np.where(
-                slack > 0, np.maximum(reach, moved + functions.error(op, side, y) + numerics.spacing32(y)), reach
-            )
+            at, value = side[loose], y[loose]
+            moved = np.abs(functions.evaluate(op, at) - value)
+            reach[loose] = np.maximum(reach[loose], moved + functions.error(op, at, value) + numerics.spacing32(value))
     return y, np.where(np.isnan(reach), np.inf, reach), functions.open_inputs(op, x) | either
 
 

@@ -103,22 +103,48 @@ def exact(array: Any) -> Array:
     """The value of every element as float64, whatever the storage type; exact."""
     array = np.asarray(array)
     name = array.dtype.name
-    if name in INTEGERS or name in ("bool", "int64", "float64"):
-        return array.astype(np.float64)
+    if name in INTEGERS or name in ("bool", "int64", "float64", "float32"):
+        with np.errstate(invalid="ignore"):  # a signalling NaN
+            return array.astype(np.float64)
     if name == "float8_e8m0fnu":  # its codes are powers of two, the last one NaN
         code = bits(array).astype(np.int64)
         return np.where(code == 255, np.nan, np.ldexp(1.0, code - 127))
     return decode(bits(array), FORMATS[name])
 
 
+_SIZE: Final = (1 << 63) - 1
+_DROPPED: Final = 52 - 23
+_BELOW_HALF: Final = (1 << (_DROPPED - 1)) - 1
+_NORMAL: Final = (1023 - 126) << 52  # the word of the smallest normal number of float32
+_NORMALS: Final = np.uint64((127 + 126) << 52)  # so many words of float64 from there to 2.0 ** 127
+
+
 def round32(values: Any) -> Array:
-    """The nearest float32 number of each float64, still as float64."""
-    return decode(encode(values, FORMATS["float32"]), FORMATS["float32"])
+    """The nearest float32 number of each float64, still as float64.
+
+    Between the smallest normal and the largest number, rounding adds half a unit of float32 to the bits of the float64,
+    one bit less at an even number, and clears what lies below the unit: a carry does the rest. The others go through
+    their codes, as :func:`write` would.
+    """
+    word = np.array(values, dtype=np.float64, order="C").view(np.int64)
+    size = word & _SIZE
+    rounded = ((word + ((word >> _DROPPED) & 1) + _BELOW_HALF) & -(1 << _DROPPED)).view(np.float64)
+    others = (size - _NORMAL).view(np.uint64) >= _NORMALS  # zero is among them, and below the range wraps above it
+    if others.any():
+        numbers, form = word[others].view(np.float64), FORMATS["float32"]
+        if rounded.ndim == 0:
+            return decode(encode(numbers[0], form), form)
+        rounded[others] = decode(encode(numbers, form), form)
+    return rounded
+
+
+_EXACT_IN_FLOAT32: Final = {*FORMATS, "bool", "int8", "int16", "uint8", "uint16"}
 
 
 def read(array: Any) -> Array:
     """What an engine sees of an operand: every element converted to float32 (integers beyond 2**24 round)."""
-    return round32(exact(array))
+    value = exact(array)
+    return value if np.asarray(array).dtype.name in _EXACT_IN_FLOAT32 else round32(value)
 
 
 def to_integer(values: Any, name: str) -> Array:

@@ -55,6 +55,22 @@ def test_a_wrong_result_is_refused(module: ModuleType, arguments: dict[str, Any]
         assert verdict.disagreement(module, altered if len(altered) > 1 else wrong, **arguments) is not None
 
 
+def test_rounding_to_float32_is_the_way_through_its_codes() -> None:
+    rng = np.random.default_rng(0)
+    edges = np.array([0, 1, 896, 897, 898, 1023, 1149, 1150, 1151, 1152, 2046, 2047], np.int64) << 52
+    near = edges[:, None] + np.concatenate([(np.arange(-8, 9) << 28), np.arange(-3, 4), (1 << 28) + np.arange(-2, 3)])
+    words = np.concatenate([near.ravel(), rng.integers(0, 1 << 63, 4000), rng.integers(896 << 52, 1152 << 52, 4000)])
+    for sign in (0, -(1 << 63)):
+        values = (words | sign).view(np.float64)
+        codes = numerics.encode(values, numerics.FORMATS["float32"])
+        with np.errstate(invalid="ignore"):
+            assert np.array_equal(numerics.encode(numerics.round32(values), numerics.FORMATS["float32"]), codes)
+            exact = numerics.decode(codes, numerics.FORMATS["float32"])
+            assert np.array_equal(numerics.round32(values), exact, equal_nan=True)
+    for value in (0.1, -0.0, np.inf, 1e-42, 1e39):
+        assert numerics.round32(value).tobytes() == numerics.round32(np.array([value])).tobytes()
+
+
 @pytest.mark.parametrize("name", NARROW)
 def test_every_code_decodes_to_its_value(name: str) -> None:
     kind = np.dtype(STORED[name])

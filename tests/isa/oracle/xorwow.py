@@ -1,4 +1,4 @@
-"""Marsaglia's XORWOW generator (Xorshift RNGs, 2003) on Python's integers, and how the engines use it here.
+"""Marsaglia's XORWOW generator (Xorshift RNGs, 2003) on 64-bit integers cut to 32, and how the engines use it here.
 
 Chosen where the reference is silent, which names the generator and the number of its words for GpSimd and for the
 Vector Engine of gen4, and nothing else: the words are the paper's x, y, z, w, v, d in this order; a lane with several
@@ -14,8 +14,8 @@ from .numerics import Array
 WORD = 2**32
 
 
-def step(state: list[int]) -> tuple[int, list[int]]:
-    """The next number, and the words after it."""
+def step(state: list[Array]) -> tuple[Array, list[Array]]:
+    """The next numbers, and the words after them. No shift leaves 64 bits."""
     x, y, z, w, v, d = state
     t = x ^ (x >> 2)
     new = (v ^ (v << 4) ^ t ^ (t << 1)) % WORD
@@ -25,17 +25,15 @@ def step(state: list[int]) -> tuple[int, list[int]]:
 
 def draw(states: Array, count: int) -> tuple[Array, Array]:
     """``count`` uint32 numbers for each lane, (lanes, count), and the states after."""
-    after = np.array(states)
-    numbers = np.zeros((len(states), count), np.uint32)
-    for lane in range(len(states)):
-        generators = [[int(word) for word in states[lane, g : g + 6]] for g in range(0, states.shape[1], 6)]
-        for first in range(0, count, len(generators)):
-            for g, generator in enumerate(generators):
-                number, generators[g] = step(generator)
-                if first + g < count:
-                    numbers[lane, first + g] = number
-        after[lane] = [word for generator in generators for word in generator]
-    return numbers, after
+    lanes, words = states.shape
+    generators = states.astype(np.int64).reshape(lanes, words // 6, 6)
+    state = [generators[:, :, word] for word in range(6)]
+    numbers: list[Array] = []
+    for _ in range(0, count, words // 6):
+        number, state = step(state)
+        numbers.append(number)
+    after = np.stack(state, axis=-1).reshape(states.shape).astype(np.uint32)
+    return np.concatenate(numbers, axis=1)[:, :count].astype(np.uint32), after
 
 
 # The seeds of Marsaglia's paper, and the numbers that follow from them.
