@@ -31,7 +31,7 @@ nightly: $(STAMP) ## many random samples and changed kernels, with a seed that f
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
 	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py
 
-million: $(STAMP) ## a million random instructions, native = simulated = oracle; stopped, it goes on where it was
+million: $(STAMP) ## a million random instances of instructions, native = simulated = oracle; stopped, it goes on where it was
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-0} $(BIN)/python -m tests.isa.million $(MILLION)
 
 lint: $(STAMP) ## rules and format of the source, by ruff
