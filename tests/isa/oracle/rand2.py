@@ -22,8 +22,9 @@ def oracle(dst: Array, *, states: Array, **ends: Any) -> tuple[Array, Array]:
     part = (numbers >> np.uint32(8)).astype(np.float64) / 2**24
     low, high = (broadcast(ends[name], part) for name in ("min", "max"))
     value = numerics.round32(low + numerics.round32(part * numerics.round32(high - low)))
-    # Rounding may carry a number past the end of the range.
-    value = np.where(value > high, high, np.where(np.isnan(high), np.nan, value))
+    # Rounding may carry a number past the end of the range, which +0 is if the range ends at -0.
+    past = (value > high) | ((value == 0) & (high == 0) & np.signbit(high))
+    value = np.where(past, high, np.where(np.isnan(high), np.nan, value))
     return numerics.write(value, dst.dtype).reshape(dst.shape), after
 
 
@@ -42,5 +43,15 @@ VECTORS = [
             "states": xorwow.starts(4),
         },
         (np.array([[-89, -100, -100, -100, 72]], np.int16), xorwow.ends(4, 2)),
+    ),
+    # Less than half of the smallest number is 0, more is all of it: the last is -2**-149 + 2**-149 = +0, past -0.
+    (
+        {
+            "dst": np.zeros((1, 5), np.float32),
+            "min": np.array([[-(2.0**-149)]], np.float32),
+            "max": np.array([[-0.0]], np.float32),
+            "states": xorwow.starts(4),
+        },
+        (np.array([[-(2.0**-149)] * 4 + [-0.0]], np.float32), xorwow.ends(4, 2)),
     ),
 ]
