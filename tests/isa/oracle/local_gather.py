@@ -35,14 +35,14 @@ def oracle(
     Reference: nki.isa.local_gather.
     """
     source, numbers = rows(src_buffer), rows(index)
-    result: list[list[Any]] = []
-    for p in range(source.shape[0]):
-        group = numbers[p // 16 * 16 : p // 16 * 16 + 16]
-        listed = [int(group[q, c]) for c in range(group.shape[1]) for q in range(16)][:num_valid_indices]
-        wanted = [first + n for first in listed for n in range(num_elem_per_idx)]
-        missing = nothing(dst.dtype)[0]
-        result.append([source[p, n] if n < source.shape[1] else missing for n in wanted])
-    return np.array(result, dst.dtype).reshape(dst.shape)
+    result = np.repeat(nothing(dst.dtype), dst.size).reshape(source.shape[0], -1)
+    for first in range(0, source.shape[0], 16):
+        group = slice(first, first + 16)
+        listed = numbers[group].T.ravel()[:num_valid_indices].astype(np.int64)
+        wanted = (listed[:, None] + np.arange(num_elem_per_idx)).ravel()
+        inside = wanted < source.shape[1]
+        result[group, inside] = source[group][:, wanted[inside]]
+    return result.reshape(dst.shape)
 
 
 _source = np.arange(32 * 8, dtype=np.int32).reshape(32, 8)

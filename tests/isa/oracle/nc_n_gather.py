@@ -35,9 +35,8 @@ def oracle(dst: Array, *, data: Array, indices: Array, **_: Any) -> Array:
     source, numbers = rows(data), rows(indices)
     result = np.repeat(nothing(dst.dtype), dst.size).reshape(numbers.shape)
     for p in range(numbers.shape[0]):
-        for i in range(numbers.shape[1]):
-            if numbers[p, i] < source.shape[1]:
-                result[p, i] = source[p, int(numbers[p, i])]
+        inside = numbers[p] < source.shape[1]
+        result[p, inside] = source[p, numbers[p, inside].astype(np.int64)]
     return result.reshape(dst.shape)
 
 
