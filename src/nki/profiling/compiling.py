@@ -52,7 +52,7 @@ def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
 
     Empty if there are no such loops, or no arrays.
     """
-    unknown = [loop for core in program.cores for loop in loops(core.body) if not _is_known(loop)]
+    unknown = unknown_loops(program)
     if not unknown or arrays is None:
         return {}
     counters: list[_TripCounter] = []
@@ -67,6 +67,11 @@ def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
     for counter in counters:
         counts.update(counter.finished())
     return {id(loop): counts.get(id(loop), [0]) for loop in unknown}
+
+
+def unknown_loops(program: Program) -> list[Loop]:
+    """The loops of ``program`` whose numbers of iterations only a run knows."""
+    return [loop for core in program.cores for loop in loops(core.body) if not _is_known(loop)]
 
 
 def _is_known(loop: Loop) -> bool:
