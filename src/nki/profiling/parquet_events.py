@@ -19,7 +19,7 @@ from nki.ir.types import Access
 from nki.isa.tables.opcodes import transposes
 from nki.profiling.engine_rows import TITLES, EngineRows
 from nki.profiling.events import MEMORIES, CoreEvents
-from nki.profiling.summary import GENERATORS, adjusted_flops
+from nki.profiling.summary import GENERATORS, adjusted_flops, operands_in_sbuf
 
 if TYPE_CHECKING:
     from nki.profiling.profile import Profile
@@ -172,10 +172,11 @@ def _bytes(core: CoreEvents) -> Columns:
 def operands(inst: Inst, estimate: Estimate, partitions: int) -> str:
     """The operands as text. Products end in ``K*M``, and ``src`` counts N first, as readers of profiles expect."""
     writes = [f"dst={_window(access)}" for access in inst.writes()]
-    if not estimate.flops or not inst.writes():
+    if not estimate.flops:
         return " ".join([*(f"src={_window(access)}" for access in inst.reads()), *writes])
     rows, dst = round(estimate.activity * partitions), inst.writes()[0]
-    moving = inst.reads()[-1]
+    streamed = operands_in_sbuf(inst)
+    moving = streamed[min(1, len(streamed) - 1)]
     source = f"src={moving.dtype}:{moving.name}[1,1,1][{dst.free_elements},1,1]"
     return " ".join([source, *writes, f"{rows}*{dst.partitions}"])
 
@@ -342,7 +343,8 @@ def barriers(rows: Rows) -> Columns:
 def _barriers(rows: Rows, index: int) -> Columns:
     engine_rows = rows.cores[index]
     core = engine_rows.events
-    is_barrier = np.array([inst.as_barrier() is not None for inst in core.instructions], bool)
+    meetings = [inst.as_barrier() for inst in core.instructions]
+    is_barrier = np.array([barrier is not None for barrier in meetings], bool)
     chosen = np.flatnonzero(is_barrier[core.number]) if len(core) else np.zeros(0, np.int64)
     numbers: list[int] = core.number[chosen].tolist()
     engines = engine_rows.engines
@@ -352,7 +354,7 @@ def _barriers(rows: Rows, index: int) -> Columns:
         "engine_name": [TITLES[engines[number]] for number in numbers],
         "compiler_pc": core.number[chosen],
         "compiler_opcode": [core.instructions[number].mnemonic for number in numbers],
-        "compiler_operands": [core.instructions[number].writes()[0].name for number in numbers],
+        "compiler_operands": [barrier.data.name for number in numbers if (barrier := meetings[number])],
         "pcore_idx": np.full(len(chosen), core.rank, np.int64),
     }
 

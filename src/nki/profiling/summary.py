@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from nki.base.version import version
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer
 from nki.isa.tables.opcodes import activates
 from nki.profiling.engine_rows import EngineRows
 from nki.profiling.events import CoreEvents
@@ -65,6 +67,11 @@ def _total_active(rows: Sequence[EngineRows]) -> float:
     return max(each.events.timeline.end - each.idle_ns() for each in rows) * 1e-9
 
 
+def operands_in_sbuf(inst: Inst) -> list[Access]:
+    """The operands that a product streams; the sums that it adds to are in PSUM."""
+    return [access for access in inst.reads() if access.buffer is Buffer.sbuf]
+
+
 def adjusted_flops(core: CoreEvents, profile: Profile) -> list[int]:
     """Operations of each instruction by dense number, as those of 16-bit operands that take the same cycles."""
     target = profile.target
@@ -74,7 +81,8 @@ def adjusted_flops(core: CoreEvents, profile: Profile) -> list[int]:
             result.append(0)
             continue
         rows = round(estimate.activity * target.partitions)
-        passes = target.matmul_fp32_factor if any(a.dtype.name == "float32" for a in inst.reads()) else 1
+        wide = any(access.dtype.name == "float32" for access in operands_in_sbuf(inst))
+        passes = target.matmul_fp32_factor if wide else 1
         result.append(2 * rows * sum(access.size for access in inst.writes() if access.buffer.on_chip) * passes)
     return result
 
