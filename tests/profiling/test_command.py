@@ -230,7 +230,17 @@ np.testing.assert_array_equal(twice(x, 2.0), before)
     script.write_text(program)
     done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    listing = [sys.executable, "-m", "nki", "profile", f"{tmp_path}/many.py:halves", "--cores", "2", "--arg", "256x64:float32"]
+    listing = [
+        sys.executable,
+        "-m",
+        "nki",
+        "profile",
+        f"{tmp_path}/many.py:halves",
+        "--cores",
+        "2",
+        "--arg",
+        "256x64:float32",
+    ]
     count = len(list((tmp_path / "cache").rglob("*.klir")))
     assert subprocess.run(listing, env=environment, capture_output=True, check=False).returncode == 0
     assert len(list((tmp_path / "cache").rglob("*.klir"))) == count

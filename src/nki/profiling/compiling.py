@@ -18,7 +18,7 @@ from nki.ir.types import Access
 from nki.jit import Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.shapes import is_shape_only, placeholder
-from nki.sim.timing import Trips
+from nki.sim.timing import Trips, loop_count
 from nki.target.model import Target
 
 Array = NDArray[Any]
@@ -71,11 +71,7 @@ def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
 
 def unknown_loops(program: Program) -> list[Loop]:
     """The loops of ``program`` whose numbers of iterations only a run knows."""
-    return [loop for core in program.cores for loop in loops(core.body) if not _is_known(loop)]
-
-
-def _is_known(loop: Loop) -> bool:
-    return isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int)
+    return [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
 
 
 class _TripCounter(ExecutionObserver):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from nki.base.source import Span, source_line
 from nki.profiling.measures import Cost, EngineUse
@@ -129,9 +129,8 @@ def _memory(profile: Profile) -> str:
 
 
 def _advice(profile: Profile) -> str:
-    advice: Sequence[Any] = getattr(profile, "advice", ())
     rows: list[str] = []
-    for each in advice:
+    for each in profile.advice:
         where = ", ".join(place(span) for span in each.lines)
         rows.append(f"  {duration(each.seconds)} less: {each.title}" + (f" ({where})" if where else ""))
         rows.extend(f"    {text}" for text in (each.evidence, each.remedy) if text)
