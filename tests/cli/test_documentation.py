@@ -15,7 +15,7 @@ EXAMPLES = [example for page in PAGES for example in re.findall(r"```console\n\$
 
 CHANGING = (
     (r" *[+-]?[\d.]+ (s|ms|µs|ns)\b", " TIME"),
-    (r" *[+-]?[\d.]+ %", " PERCENT"),
+    (r" *[+-]?[\d.]+ ?%", " PERCENT"),
     (r" *[\d.]+ (GB/s|x\b)", r" RATE"),
     (r"[█▒·]{24} ", "BAR "),
     (r"sha256 \w+  sum \S+", "CHECKSUM"),

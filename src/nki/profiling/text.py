@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -131,10 +132,22 @@ def _memory(profile: Profile) -> str:
 def _advice(profile: Profile) -> str:
     rows: list[str] = []
     for each in profile.advice:
-        where = ", ".join(place(span) for span in each.lines)
-        rows.append(f"  {duration(each.seconds)} less: {each.title}" + (f" ({where})" if where else ""))
-        rows.extend(f"    {text}" for text in (each.evidence, each.remedy) if text)
+        rows.extend(_wrapped(f"{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  "))
+        for text in filter(None, (each.evidence, each.remedy)):
+            rows.extend(_wrapped(text, "    "))
     return "\n".join(["  advice, by what it saves", *rows]) if rows else ""
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
+
+
+def _places(spans: Sequence[Span]) -> str:
+    """Up to three source lines in brackets, and the number of the others."""
+    names = [place(span) for span in spans[:3]]
+    if len(spans) > 3:
+        names.append(count(len(spans) - 3, "other"))
+    return f" ({', '.join(names)})" if names else ""
 
 
 def side_by_side(profiles: Sequence[tuple[str, Profile]]) -> str:

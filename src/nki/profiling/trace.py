@@ -146,6 +146,7 @@ class _Core:
         by_number = [estimate.generator for estimate in self.events.estimates]
         self.numbers: list[int] = self.events.number.tolist()
         self.generators = [by_number[number] for number in self.numbers]
+        self.places = {span: place(span) for span in {inst.where.span for inst in self.events.instructions}}
         self.flows = self._flows()
 
     def write(self) -> None:
@@ -214,7 +215,7 @@ class _Core:
         events, number = self.events, self.numbers[row]
         inst, estimate = events.instructions[number], events.estimates[number]
         arguments: dict[str, Any] = {
-            "line": place(events.span(number)),
+            "line": self.places[events.span(number)],
             "cause": events.cause_of(row).name,
             "waited_ns": float(self.engine_rows.gaps[row]),
             "operands": operands(inst, estimate, self.profile.target.partitions),
