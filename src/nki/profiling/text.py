@@ -38,19 +38,23 @@ def _head(profile: Profile) -> str:
             f"  {duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch",
             f"  at least {duration(bound.seconds)} in any order of these instructions: {bound.resource}",
             f"  {count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
-            f"{number(profile.flops)}FLOP",
+            f"{number(profile.flops)}FLOP in products",
             f"  MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
         )
     )
 
 
 def _intensity(profile: Profile) -> str:
+    if not profile.flops:
+        return "no products"
     intensity, ridge = profile.intensity, profile.ridge
     limit = "transfers" if intensity < ridge else "the Tensor engine"
     return f"{_short(intensity)} FLOP per byte, ridge at {_short(ridge)}: {limit} would be the limit"
 
 
 def _engines(profile: Profile) -> str:
+    if not profile.engines:
+        return ""
     several = len(profile.cores) > 1
     total = profile.timeline.ns
     rows = [f"  engine      {'busy █  stalled ▒':<{BAR}}     busy  stalled  waiting for"]
