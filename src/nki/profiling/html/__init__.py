@@ -11,9 +11,8 @@ import base64
 import hashlib
 from importlib import resources
 
-from nki.profiling.html import charts, sections
+from nki.profiling.html import charts, payload, sections
 from nki.profiling.html.markup import Markup, joined, tag
-from nki.profiling.html.payload import payload
 from nki.profiling.html.source import Listing
 from nki.profiling.profile import SOURCE, Profile
 
@@ -54,7 +53,7 @@ def render(profile: Profile) -> str:
     script = '(() => {\n"use strict";\n' + "".join(map(_asset, SCRIPTS)) + "})();\n"
     style = "".join(map(_asset, STYLES))
     policy = f"default-src 'none'; script-src '{_digest(script)}'; style-src '{_digest(style)}'; img-src data:"
-    description, columns = payload(profile, listing)
+    description, columns = payload.encoded(profile, listing)
     head = tag(
         "head",
         tag("meta", charset="utf-8"),

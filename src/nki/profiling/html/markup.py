@@ -19,9 +19,9 @@ Attribute = str | int | float | bool | None
 
 
 def tag(name: str, /, *children: Child | Iterable[Child], **attributes: Attribute) -> Markup:
-    """An element. Attributes that are None or False are left out; ``class_`` is ``class``, and ``_`` stands for ``-``."""
+    """An element. Attributes that are None or False are left out; ``class_`` is ``class``, other ``_`` are ``-``."""
     written = "".join(
-        f" {_attribute(key)}" if value is True else f' {_attribute(key)}="{escape(_plain(value))}"'
+        f' {_attribute(key)}="{"" if value is True else escape(_plain(value))}"'
         for key, value in attributes.items()
         if value is not None and value is not False
     )
@@ -47,5 +47,5 @@ def _attribute(key: str) -> str:
     return key.rstrip("_").replace("_", "-") if key != "viewBox" else key
 
 
-def _plain(value: str | int | float) -> str:
+def _plain(value: str | float) -> str:
     return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)

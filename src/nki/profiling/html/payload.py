@@ -64,7 +64,7 @@ class Names:
         return iter(self.numbers)
 
 
-def payload(profile: Profile, listing: Listing) -> tuple[str, str]:
+def encoded(profile: Profile, listing: Listing) -> tuple[str, str]:
     """The description, as JSON that may stand in a script element, and the columns in base64."""
     mnemonics, operands, sources = Names(), Names(), Names()
     stream: list[bytes] = []
@@ -280,7 +280,7 @@ def differences(values: NDArray[Any]) -> Integers:
 
 
 def zigzag(values: Integers) -> Integers:
-    """Signed integers as natural numbers: 0, -1, 1, -2, … are 0, 1, 2, 3, …"""
+    """Signed integers as natural numbers: 0, -1, 1, -2 are 0, 1, 2, 3."""
     return (values << 1) ^ (values >> 63)
 
 

@@ -132,9 +132,7 @@ def short_names(files: Iterable[str]) -> dict[str, str]:
     distinct = list(dict.fromkeys(files))
     names = {file: Path(file).name or file for file in distinct}
     taken = list(names.values())
-    return {
-        file: "/".join(Path(file).parts[-2:]) if taken.count(name) > 1 else name for file, name in names.items()
-    }
+    return {file: "/".join(Path(file).parts[-2:]) if taken.count(name) > 1 else name for file, name in names.items()}
 
 
 def _lines(file: str) -> list[str]:
