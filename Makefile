@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick nightly lint format types bench docs dump clean
+.PHONY: help demo test quick nightly lint format types bench validate docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,9 @@ types: $(STAMP) ## pyright, strict, on src/
 
 bench: $(STAMP) ## measure against PyTorch, NumPy and BLAS: one table, ratios within the run
 	$(BIN)/python -m benchmarks
+
+validate: $(STAMP) ## the timing model against every published time that we hold: docs/validation.md
+	$(BIN)/python -m validation
 
 docs: $(STAMP) ## write docs/reference/ and docs/errors.md from the declarations and the tests
 	$(BIN)/python -m tools.reference

@@ -21,7 +21,7 @@ from nki.ir.program import Program
 from nki.jit import adapter_for
 from nki.passes.schedule import Schedule
 from nki.sim.lower_bound import bound_of
-from nki.sim.timing import TimedProgram
+from nki.sim.timing import TimedProgram, once
 from nki.target.model import Target
 from tests.kernels import test_corpus  # enters the kernels into CASES
 from tests.kernels.case import CASES
@@ -81,7 +81,7 @@ def compared(name: str, program: Program, target: Target) -> tuple[Row, float]:
     bound = 0.0
     for reorder in (False, True):
         scheduled = Schedule(reorder).run(program, target)
-        timed = TimedProgram(scheduled)
+        timed = TimedProgram(scheduled, once(scheduled))
         ends[reorder] = timed.run(target).ns
         bound = bound_of(timed, target).ns
     ratio = ends[False] / ends[True]

@@ -81,13 +81,14 @@ def test_scalar_copies_on_trn2(columns: int, single: float, low: float, high: fl
 
 def test_activation_functions() -> None:
     exp = {"dst": tile(512), "op": EXP, "data": psum(512)}
-    assert duration(GEN3, "activation", **exp) == pytest.approx(686, rel=0.03)  # 686 from PSUM, 707 from SBUF
+    assert 686 <= duration(GEN3, "activation", **exp) <= 707.1  # 686 from PSUM, 707 from SBUF
     assert 570 <= estimate(GEN3, "activation", **exp).occupancy <= 612
     wide = {"dst": tile(8192), "op": EXP, "data": tile(8192)}
     assert duration(GEN2, "activation", **wide) == pytest.approx(6040, rel=0.01)
     # trn1, one element: 189 ns between dependent ones.
     one = estimate(GEN2, "tensor_copy", dst=tile(1), src=tile(1), engine=nisa.engine.scalar)
-    assert one.occupancy + one.dependent == pytest.approx(189, rel=0.25)
+    assert one.occupancy + one.dependent == pytest.approx(189, rel=0.01)
+    assert one.latency - GEN2.semaphore_ns == pytest.approx(159, rel=0.02)
 
 
 def test_vector_on_trn2() -> None:
@@ -133,7 +134,7 @@ def test_time_is_linear_in_the_elements(target: Target, engine: Any) -> None:
     for field in ("occupancy", "latency"):
         step = getattr(two, field) - getattr(one, field)
         assert step > 0 and getattr(three, field) - getattr(two, field) == pytest.approx(step)
-    assert one.dependent == three.dependent
+    assert one.dependent == pytest.approx(three.dependent)
     assert one.resource == engine.name
 
 

@@ -22,7 +22,7 @@ from nki.passes.schedule import Schedule
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 from nki.sim.interleaving import QueueSimulator
-from nki.sim.timing import TimedProgram
+from nki.sim.timing import TimedProgram, once
 
 Array = np.ndarray[Any, Any]
 
@@ -97,7 +97,7 @@ def _outputs(kernel: Program, memory: PlacedMemory) -> list[bytes]:
 def makespan(kernel: Program) -> float:
     """Nanoseconds by the timing model, when every instruction begins as soon as it may."""
     target = targets.find(kernel.target)
-    return TimedProgram(kernel).run(target).ns
+    return TimedProgram(kernel, once(kernel)).run(target).ns
 
 
 def waits(kernel: Program) -> Iterator[tuple[Inst, tuple[str, int]]]:

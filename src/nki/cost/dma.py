@@ -37,9 +37,10 @@ def transfer(
     :func:`generator` gives it (None: the choice of the compiler).
     """
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
-    moved = sum(max(_bytes(dst), _bytes(src)) for src in srcs)
+    moved = sum(_hbm_bytes(dst, src) for src in srcs)
     shared = max(engine_ns / target.dma_engines, moved / bandwidth(target)) / efficiency
-    alone = max(shared, engine_ns / _engines_used(dst, srcs, target) / efficiency)
+    used = _engines_used(dst, srcs, target)
+    alone = max(shared, engine_ns / used / efficiency, target.dma_spread_ns * used / target.dma_engines)
     origin = _default(target) if generator is None else generator
     return _estimate(shared, alone, len(srcs) * _bytes(dst), target, origin, kind, source)
 
@@ -111,6 +112,13 @@ def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> int:
     rows = [access.partitions for access in (dst, *srcs) if access.buffer.on_chip]
     per_engine = target.partitions // target.dma_engines
     return min(target.dma_engines, math.ceil(max(rows) / per_engine)) if rows else target.dma_engines
+
+
+def _hbm_bytes(dst: Access, src: Access) -> int:
+    """Bytes that HBM reads or writes, which a conversion changes; of a copy within one memory the larger side."""
+    if dst.buffer.is_hbm is not src.buffer.is_hbm:
+        return _bytes(dst if dst.buffer.is_hbm else src)
+    return max(_bytes(dst), _bytes(src))
 
 
 def _bytes(access: Access) -> int:

@@ -34,15 +34,13 @@ def clock_ghz(engine: str, target: Target) -> float:
 def streaming(
     inst: Inst, target: Target, elements: float, entry: str, cycles_per_element: float = 1.0, extra: float = 0.0
 ) -> Estimate:
-    """``max(MIN_II, cycles_per_element * elements) + extra`` cycles, by the reference's cost entry ``entry``."""
-    cycles = max(target.min_interval_cycles, cycles_per_element * elements) + extra
-    return pipelined(inst, target, cycles, "docs", REFERENCE + entry)
+    """``max(MIN_II, cycles_per_element * elements + extra)`` cycles, by the reference's cost entry ``entry``."""
+    return pipelined(inst, target, cycles_per_element * elements + extra, "docs", REFERENCE + entry)
 
 
 def guessed(inst: Inst, target: Target, cycles: float, why: str) -> Estimate:
     """At least MIN_II cycles, by a number that nobody has published."""
-    cycles = max(target.min_interval_cycles, cycles * target.unpublished_cost)
-    return pipelined(inst, target, cycles, "guess", why)
+    return pipelined(inst, target, cycles * target.unpublished_cost, "guess", why)
 
 
 def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
@@ -51,24 +49,31 @@ def generated(inst: Inst, target: Target, elements: float, entry: str) -> Estima
 
 
 def pipelined(inst: Inst, target: Target, cycles: float, kind: Kind, source: str) -> Estimate:
-    """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine."""
+    """An instruction whose data takes ``cycles`` of its engine, with the issue overhead and latency of the engine.
+
+    Vector and Scalar begin instructions at least MIN_II cycles apart; a short one is complete before that.
+    """
     engine = engine_of(inst)
-    data = cycles / clock_ghz(engine, target)
+    least = target.min_interval_cycles
     if engine == "vector":
         column = target.vector_column_operand_cycles if _has_column(inst) else 0
-        issue = (target.vector_issue_cycles + column) / target.vector_clock_ghz
-        fill = target.vector_latency_ns + column / target.vector_clock_ghz
-        dependent = target.vector_dependent_cycles / target.vector_clock_ghz
+        issue, dependent = target.vector_issue_cycles + column, target.vector_dependent_cycles
+        clock = target.vector_clock_ghz
+        fill = target.vector_latency_ns + column / clock
     elif engine == "scalar":
-        issue, fill = target.scalar_issue_cycles / target.scalar_clock_ghz, target.scalar_latency_ns
-        dependent = target.scalar_dependent_ns
+        clock, fill = target.scalar_clock_ghz, target.scalar_latency_ns
+        issue, dependent = target.scalar_issue_cycles, target.scalar_dependent_ns * clock
     elif engine == "gpsimd":
-        issue = fill = target.gpsimd_issue_cycles / target.gpsimd_clock_ghz
-        dependent = 0.0
+        least, clock = 0, target.gpsimd_clock_ghz
+        issue, dependent = target.gpsimd_issue_cycles, 0
+        fill = issue / clock
     else:
-        issue = fill = dependent = 0.0
-    latency = data + fill + target.semaphore_ns
-    return Estimate(engine, data + issue, latency, dependent, 0, kind, source, ports=_ports(inst, engine, target))
+        clock, fill = clock_ghz(engine, target), 0.0
+        least = issue = dependent = 0
+    latency = cycles / clock + fill + target.semaphore_ns
+    interval = (max(least, cycles) + issue) / clock
+    chained = (cycles + issue + dependent) / clock - interval
+    return Estimate(engine, interval, latency, chained, 0, kind, source, ports=_ports(inst, engine, target))
 
 
 def copying(inst: Inst, target: Target, elements: float, entry: str) -> Estimate:
@@ -82,12 +87,12 @@ def activation(
     """An activation function on Scalar that needs ``table`` (empty: any); ``reduces``: a second instruction reads the
     accumulator register out.
     """
-    readout = target.scalar_read_accumulator_cycles if reduces else 0
-    data = (max(target.min_interval_cycles, elements) + readout) / target.scalar_clock_ghz
-    occupancy = data + target.activation_issue_cycles / target.scalar_clock_ghz
-    latency = data + target.activation_latency_ns + target.semaphore_ns
-    dependent, ports = target.scalar_dependent_ns, _ports(inst, "scalar", target)
-    return Estimate("scalar", occupancy, latency, dependent, 0, kind, source, table=table, ports=ports)
+    clock = target.scalar_clock_ghz
+    cycles = elements + (target.scalar_read_accumulator_cycles if reduces else 0)
+    interval = (max(target.min_interval_cycles, cycles) + target.activation_issue_cycles) / clock
+    latency = cycles / clock + target.activation_latency_ns + target.semaphore_ns
+    ports = _ports(inst, "scalar", target)
+    return Estimate("scalar", interval, latency, latency - interval, 0, kind, source, table=table, ports=ports)
 
 
 def _cycles_per_element(inst: Inst, target: Target) -> float:
@@ -132,10 +137,17 @@ def matmul(
     load = loaded * cycles_per_column / target.stationary_load_speedup
     multiply = max(columns, target.matmul_min_interval_cycles) * cycles_per_column
     interval = max(load, multiply) + target.matmul_issue_cycles + target.stationary_load_cycles
-    occupancy = interval / target.tensor_clock_ghz
-    latency = max(multiply / target.tensor_clock_ghz + target.matmul_latency_ns, occupancy) + target.semaphore_ns
-    flops, activity = 2 * rows * pack * loaded * moving, rows / target.partitions
-    return Estimate("tensor", occupancy, latency, 0.0, 0, kind, source, activity=activity, flops=flops, moves=moves)
+    clock = target.tensor_clock_ghz
+    occupancy = interval / clock
+    latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
+    flops, activity, held = (
+        2 * rows * pack * loaded * moving,
+        rows / target.partitions,
+        target.stationary_load_cycles / clock,
+    )
+    return Estimate(
+        "tensor", occupancy, latency, 0.0, 0, kind, source, activity=activity, flops=flops, moves=moves, load=held
+    )
 
 
 def fixed(inst: Inst, target: Target, nanoseconds: float, kind: Kind, source: str) -> Estimate:

@@ -129,6 +129,8 @@ class Effects:
     layout: Callable[[Any], bool] | None = None
     """True: the semantics can address the operands as they are laid out. A transform that gives an operand other
     strides, or another memory, asks. None: the semantics take any strides."""
+    stationary: str = ""
+    """The operand that stays in the array of the Tensor engine until another one is loaded."""
     scalar_registers: tuple[str, ...] = ()
     """The operands that are scalar registers."""
     row_indexed: bool = False

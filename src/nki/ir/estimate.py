@@ -24,6 +24,7 @@ class Estimate:
     ``table`` names the table that an activation function needs. ``ports`` are the memories that no other engine can
     access meanwhile, of those that engines have in common.
 
+    ``load`` is the part of ``occupancy`` that a matmul saves if the one before it has loaded the same columns.
     ``flops`` counts two operations for each product of the Tensor engine; ``moves`` is true if those only move data, as
     in a transpose.
 
@@ -46,3 +47,4 @@ class Estimate:
     activity: float = 1.0
     flops: int = 0
     moves: bool = False
+    load: float = 0.0

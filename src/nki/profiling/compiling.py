@@ -18,7 +18,7 @@ from nki.ir.types import Access
 from nki.jit import Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.shapes import is_shape_only, placeholder
-from nki.sim.timing import Trips
+from nki.sim.timing import Trips, loop_count
 from nki.target.model import Target
 
 Array = NDArray[Any]
@@ -52,7 +52,7 @@ def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
 
     Empty if there are no such loops, or no arrays.
     """
-    unknown = [loop for core in program.cores for loop in loops(core.body) if not _is_known(loop)]
+    unknown = [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
     if not unknown or arrays is None:
         return {}
     counters: list[_TripCounter] = []
@@ -67,10 +67,6 @@ def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
     for counter in counters:
         counts.update(counter.finished())
     return {id(loop): counts.get(id(loop), [0]) for loop in unknown}
-
-
-def _is_known(loop: Loop) -> bool:
-    return isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int)
 
 
 class _TripCounter(ExecutionObserver):

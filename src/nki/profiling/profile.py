@@ -16,6 +16,7 @@ from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
 from nki.profiling import measures, what_if
+from nki.profiling.advice import Advice, advise
 from nki.profiling.compiling import compiled, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
@@ -176,6 +177,11 @@ class Profile:
     def peak_memory(self) -> dict[str, int]:
         """Most bytes per partition in use at one time on a core, by memory."""
         return {memory: max(use.peak for use in self.memory if use.memory == memory) for memory in ("sbuf", "psum")}
+
+    @cached_property
+    def advice(self) -> list[Advice]:
+        """Changes of the kernel that the model expects to be worth it, the greatest worth first."""
+        return advise(self)
 
     def what_if(self, **changes: float) -> Profile:
         """The profile if the hardware had other numbers: factors such as ``dma_bandwidth=2.0``, or values of facts such

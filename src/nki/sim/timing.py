@@ -10,20 +10,20 @@ repetitions of the last one. So times of long loops are those of their steady st
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
-from nki.cost.replay import Arrivals, Replay
+from nki.cost.replay import Arrivals, Dependences, Replay
 from nki.ir.effects import Barrier
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.loop import For, Loop, Statement, basic_blocks
+from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
-from nki.ir.types import Tensor
+from nki.ir.types import Access, Tensor
 from nki.passes.scheduling.engine_assignment import Assignment
 from nki.target.model import Target
 
@@ -118,6 +118,7 @@ class TimedCore:
                 distinct.append(inst)
             self.kinds.append(kind)
         self.distinct = distinct
+        self.held = self._held()
         self._graphs = GraphBuilder(annotate_effects(core, core.placement), _HORIZON)
         self._count = 0
         self.parts = self._parts(core.body)
@@ -143,7 +144,43 @@ class TimedCore:
         """The estimate of every instruction on its queue."""
         assignment = Assignment(target)
         of_kind = [assignment.candidate(inst).estimate for inst in self.distinct]
-        return [of_kind[kind] for kind in self.kinds]
+        result = [of_kind[kind] for kind in self.kinds]
+        shorter = [each if not each.load else replace(each, occupancy=each.occupancy - each.load) for each in of_kind]
+        for number in self.held:
+            result[number] = shorter[self.kinds[number]]
+        return result
+
+    def _held(self) -> list[int]:
+        """The instructions whose stationary operand the Tensor engine still holds.
+
+        Their operand is that of the Tensor instruction before, and nothing has written to its tensor since.
+        """
+        held: list[int] = []
+        numbered = self.core.numbered
+        last, since = None, 0
+        for number, inst in enumerate(numbered):
+            if not inst.on_tensor_engine:
+                continue
+            name = inst.effects.stationary
+            operand: Access | None = inst.__dict__[name] if name else None
+            if operand is not None and last is not None and operand.equals(last):
+                between = (access.tensor for other in numbered[since:number] for access in other.writes())
+                if operand.tensor not in between:
+                    held.append(number)
+            last, since = operand, number
+        return held
+
+
+class Revision:
+    """A change of a kernel, told by what it does to the estimates; this class changes nothing."""
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
+        """The estimates of the changed kernel, by dense number."""
+        return estimates
+
+    def unbound(self, core: TimedCore) -> Collection[int]:  # noqa: ARG002
+        """The transfers that no longer wait until engines have used the memory that they write."""
+        return ()
 
 
 class TimedProgram:
@@ -159,8 +196,8 @@ class TimedProgram:
         with gc_pause.paused():
             self.cores = [TimedCore(core, several) for core in program.cores]
 
-    def run(self, target: Target) -> Timeline:
-        """Replay all cores with the numbers of ``target``.
+    def run(self, target: Target, revision: Revision | None = None) -> Timeline:
+        """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``.
 
         Raises :class:`TripCountError` for a loop whose number of iterations nobody knows.
         """
@@ -168,19 +205,30 @@ class TimedProgram:
         walks: list[_Walk] = []
         for core in self.cores:
             estimates = core.estimates(target)
+            unbound: Collection[int] = ()
+            if revision is not None:
+                estimates, unbound = revision.estimates(core, estimates), revision.unbound(core)
             timeline = CoreTimeline(core.core, core.queues, core.queue_of, estimates, Replay(target))
             cores.append(timeline)
-            walks.append(_CoreRun(timeline, self.trips).walk(core.parts))
+            walks.append(_CoreRun(timeline, self.trips, unbound).walk(core.parts))
         with gc_pause.paused():
             _meet(walks, cores)
         return Timeline(target, cores)
 
 
+def loop_count(loop: Loop) -> int | None:
+    """The iterations of a loop whose bounds are known."""
+    if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
+        return len(range(loop.start, loop.stop, loop.step))
+    return None
+
+
 class _CoreRun:
     """One replay of one core."""
 
-    def __init__(self, timeline: CoreTimeline, trips: Trips) -> None:
+    def __init__(self, timeline: CoreTimeline, trips: Trips, unbound: Collection[int] = ()) -> None:
         self.timeline = timeline
+        self.unbound = unbound
         self.replay = timeline.replay
         self.trips = trips
         self.entered: dict[int, int] = {}
@@ -198,9 +246,14 @@ class _CoreRun:
         timeline.numbers.extend(range(first, first + count))
         timeline.weights.extend([1] * count)
         estimates = timeline.estimates[first : first + count]
-        graph = block.graph
+        predecessors: Dependences = block.graph.predecessors
+        if self.unbound:
+            predecessors = [
+                tuple(p for p in waits if estimates[p].transfer) if first + number in self.unbound else waits
+                for number, waits in enumerate(predecessors)
+            ]
         arrivals: Arrivals = self.replay.block(
-            block.queues, estimates, graph.predecessors, graph.chained, block.meetings
+            block.queues, estimates, predecessors, block.graph.chained, block.meetings
         )
         if not block.meetings:
             for _ in arrivals:
@@ -240,9 +293,15 @@ class _CoreRun:
             entry = self.entered.get(id(loop), 0)
             self.entered[id(loop)] = entry + 1
             return recorded[min(entry, len(recorded) - 1)]
-        if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
-            return len(range(loop.start, loop.stop, loop.step))
+        known = loop_count(loop)
+        if known is not None:
+            return known
         raise unknown_trips(loop, self.timeline.core)
+
+
+def once(program: Program) -> Trips:
+    """One iteration for each loop of ``program`` whose number of iterations only the run knows."""
+    return {id(loop): (1,) for core in program.cores for loop in loops(core.body) if loop_count(loop) is None}
 
 
 def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:

@@ -130,7 +130,9 @@ GEN2: Final = Target(
     activation_issue_cycles=Fact(
         21, "cycles", f"{_TRACES}: ACTIVATE as a copy; functions not measured", "guess", (21, 197)
     ),
-    activation_latency_ns=Fact(190.0, "ns", "NKI performance guide, profile: 6.04 us for 8192 elements", "measured"),
+    activation_latency_ns=Fact(
+        165.0, "ns", "NKI performance guide, profiles: 159 ns for one element, 6.04 us for 8192", "measured"
+    ),
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE}: Scalar Engine, ActReadAccumulator"),
     activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
     activation_table_swap_ns=Fact(
@@ -166,7 +168,9 @@ GEN2: Final = Target(
         (17.0, 15.9),
     ),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
-    dma_packet_overhead_ns=Fact(26.0, "ns", f"{_AS_TRN2}; 2-4 ns when nothing else is moved", "guess", (3.0, 40.0)),
+    dma_packet_overhead_ns=Fact(
+        3.0, "ns", f"{_TRACES}: packets of 2 to 5 KiB, 2-4 ns beyond their bytes; 26 on trn2", "measured", (2.0, 26.0)
+    ),
     dma_trigger_ns=Fact(
         648.0,
         "ns",
@@ -184,6 +188,7 @@ GEN2: Final = Target(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
     dma_static_start_ns=Fact(956.0, "ns", _AS_TRN2, "guess", (500.0, 1500.0)),
+    dma_spread_ns=Fact(430.0, "ns", _AS_TRN2, "guess", (0.0, 648.0)),
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(

@@ -130,7 +130,9 @@ GEN3: Final = Target(
     activation_issue_cycles=Fact(
         197, "cycles", f"{_TRACES}: exp with a bias tile, 143-185 ns beyond N/1.2", "measured", (172, 222)
     ),
-    activation_latency_ns=Fact(270.0, "ns", f"{_TRACES}: exp with a bias tile, 260-280 ns beyond N/1.2", "measured"),
+    activation_latency_ns=Fact(
+        280.0, "ns", f"{_TRACES}: exp with a bias tile, 260-280 ns beyond N/1.2; older profiles 293", "measured"
+    ),
     scalar_read_accumulator_cycles=Fact(
         64, "cycles", f"{_GUIDE2}: ActReadAccumulator; assumed unchanged", "guess", (0, 128)
     ),
@@ -178,6 +180,13 @@ GEN3: Final = Target(
     dma_software_trigger_ns=Fact(587.0, "ns", f"{_TRACES}: 576-598 ns between software DMAs", "measured"),
     dma_software_start_ns=Fact(45.0, "ns", f"{_TRACES}: first packet 624-640 ns after the instruction", "measured"),
     dma_static_start_ns=Fact(956.0, "ns", f"{_DMA}, profile: 1006 ns from a static trigger to data", "measured"),
+    dma_spread_ns=Fact(
+        430.0,
+        "ns",
+        f"{_TRACES}: rows of 512 bytes, 417-641 ns from the first data to the last",
+        "measured",
+        (417.0, 641.0),
+    ),
     dma_completion_ns=Fact(
         386.0, "ns", f"{_TRACES}: last data to waiting instruction, 374-398 ns", "measured", (293.0, 450.0)
     ),

@@ -139,6 +139,7 @@ GEN4: Final = Target(
     dma_software_trigger_ns=Fact(587.0, "ns", _AS_TRN2, "guess", (294.0, 880.0)),
     dma_software_start_ns=Fact(45.0, "ns", _AS_TRN2, "guess", (22.0, 214.0)),
     dma_static_start_ns=Fact(956.0, "ns", _AS_TRN2, "guess", (478.0, 1434.0)),
+    dma_spread_ns=Fact(430.0, "ns", _AS_TRN2, "guess", (215.0, 645.0)),
     dma_completion_ns=Fact(386.0, "ns", _AS_TRN2, "guess", (193.0, 579.0)),
     dma_accumulate_efficiency=Fact(1.0, "", f"{_GUIDE}: SBUF Read-Add-Write"),
     dma_transpose_efficiency=Fact(0.9, "", f"{_GUIDE3}: DMA Transpose; unchanged"),

@@ -122,7 +122,7 @@ class Exponential(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, N / r) + issue`` Vector cycles for N elements per partition, r elements per cycle."""
-        cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_exponentials_per_cycle)
+        cycles = self.dst.free_elements / target.vector_exponentials_per_cycle
         source = target.source("vector_exponentials_per_cycle")
         return cost.pipelined(self, target, cycles, "docs", source)
 

@@ -79,6 +79,7 @@ def _rows(m: Algebra[Any], tile: Access) -> Any:
     engines=(enums.engine.tensor,),
     effects=Effects(
         accumulation=Accumulation("accumulate", moves=lambda i: i.is_transpose),
+        stationary="stationary",
         element_indexed=("dst", "stationary", "moving"),
     ),
     deprecated=DeprecatedForms(

@@ -227,7 +227,7 @@ class Rand2(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(64, N / r) + issue`` Vector cycles for N elements per partition, r numbers per cycle."""
-        cycles = max(target.min_interval_cycles, self.dst.free_elements / target.vector_random_per_cycle)
+        cycles = self.dst.free_elements / target.vector_random_per_cycle
         return cost.pipelined(self, target, cycles, *target.origin("vector_random_per_cycle"))
 
     @classmethod

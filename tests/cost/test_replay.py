@@ -1,0 +1,155 @@
+"""Replays of a few instructions whose times can be counted by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from nki.cost.replay import Cause, Replay, TensorClock
+from nki.ir.estimate import Estimate
+from nki.target import GEN2, GEN3, Target
+from nki.target.model import Fact
+
+
+def plain(resource: str, occupancy: float, latency: float, **more: Any) -> Estimate:
+    return Estimate(resource, occupancy, latency, 0.0, 0, "guess", "a test", **more)
+
+
+def moved(shared: float, transfer: float, generator: str = "sync", issue: float = 100.0) -> Estimate:
+    return Estimate(
+        "dma", shared, issue + 50 + transfer + 7, 0.0, 1, "guess", "a test", issue, 50.0, transfer, generator
+    )
+
+
+def replayed(
+    queues: list[int],
+    estimates: list[Estimate],
+    predecessors: dict[int, tuple[int, ...]] | None = None,
+    chained: dict[int, tuple[int, ...]] | None = None,
+    target: Target = GEN3,
+) -> Replay:
+    numbers = range(len(queues))
+    replay = Replay(target)
+    waits = [(predecessors or {}).get(number, ()) for number in numbers]
+    chains = [(chained or {}).get(number, ()) for number in numbers]
+    assert list(replay.block(queues, estimates, waits, chains)) == []
+    return replay
+
+
+def test_queues_run_beside_each_other_and_each_in_order() -> None:
+    replay = replayed([0, 1, 0], [plain("vector", 10, 30), plain("scalar", 5, 6), plain("vector", 10, 30)])
+    assert replay.starts == [0, 0, 10]
+    assert replay.now == 40
+    assert [Cause(cause) for cause in replay.causes] == [Cause.block, Cause.block, Cause.queue]
+
+
+def test_results_of_other_queues_come_with_their_latency() -> None:
+    estimates = [plain("vector", 10, 30), plain("scalar", 5, 6)]
+    replay = replayed([0, 1], estimates, {1: (0,)})
+    assert replay.starts == [0, 30] and replay.now == 36
+    assert replay.causes[1] == Cause.dependence and replay.blockers[1] == 0
+
+
+def test_a_chain_on_one_engine_leaves_its_pipeline_first() -> None:
+    first = replace(plain("vector", 10, 30), dependent=12.0)
+    replay = replayed([0, 0], [first, first], {1: (0,)}, {1: (0,)})
+    assert replay.starts == [0, 22] and replay.causes[1] == Cause.chain
+
+
+def test_transfers_share_the_engines_and_their_generator() -> None:
+    """Issue 100, start 50; 80 ns of all engines, or 90 alone; 7 ns to the reader."""
+    replay = replayed([0, 1, 2], [moved(80, 90)] * 3)
+    assert replay.starts == [0, 100, 200]
+    assert replay.data == [(150, 240), (250, 340), (350, 440)]
+    assert replay.now == 447
+    assert replay.causes[1:] == [Cause.generator] * 2 and replay.blockers[1:] == [0, 1]
+    together = replayed([0, 1, 2], [moved(80, 90, f"generator {n}") for n in range(3)])
+    assert together.starts == [0, 0, 0]
+    assert together.data == [(150, 240), (150, 310), (150, 390)]  # one after the other at the full rate
+
+
+def test_a_transfer_that_waits_holds_up_those_behind_it() -> None:
+    estimates = [plain("vector", 500, 500), moved(10, 10), moved(10, 10)]
+    assert replayed([0, 1, 2], estimates, {1: (0,)}).starts == [0, 500, 600]
+    static = [estimates[0], replace(moved(10, 10), generator=""), replace(moved(10, 10), generator="")]
+    assert replayed([0, 1, 2], static, {1: (0,)}).starts == [0, 500, 0]
+
+
+def test_ports_exclude_each_other_on_trn1() -> None:
+    vector, gpsimd = plain("vector", 100, 100, ports=("sbuf",)), plain("gpsimd", 60, 60, ports=("sbuf",))
+    replay = replayed([0, 1], [vector, gpsimd], target=GEN2)
+    assert replay.starts == [0, 100] and replay.causes[1] == Cause.port
+
+
+def test_tables_are_loaded_while_operands_are_awaited() -> None:
+    load = GEN3.activation_table_load_ns
+    act = plain("scalar", 10, 20, table="exp")
+    producer = plain("vector", 3000, 3000)
+    replay = replayed([0, 1, 1], [producer, act, act], {1: (0,)})
+    assert replay.starts[1] == 3000 and replay.table_loads == [(0, load)]
+    early = replayed([1], [act])
+    assert early.starts == [load] and early.causes == [Cause.table]
+    swapped = replayed([1, 1], [act, plain("scalar", 10, 20, table="tanh")])
+    assert swapped.starts[1] == load + 10 + GEN3.activation_table_swap_ns
+    assert len(replayed([1, 1], [act, plain("scalar", 10, 20)]).table_loads) == 1  # a copy needs no table
+
+
+WINDOW = 8192 / 2.4
+"""ns of a window of the throttle on trn2."""
+
+
+def test_the_clock_rises_after_a_busy_window_and_falls_after_an_idle_one() -> None:
+    clock = TensorClock(GEN3)
+    assert clock.length == pytest.approx(WINDOW)
+    assert clock.run(0.0, 100.0, 1.0) == 200.0  # half the rate at the start
+    end = clock.run(200.0, (WINDOW - 200) / 2 + 50, 1.0)  # the rest of the window, and 50 ns of the next one
+    assert end == pytest.approx(WINDOW + 50)
+    assert clock.windows == [0.5, 1.0]
+    # The second window is idle from here on; the third is throttled, and the fourth too.
+    assert clock.run(3 * WINDOW + 10, 30.0, 1.0) == pytest.approx(3 * WINDOW + 70)
+    assert clock.windows == [0.5, 1.0, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("share", "rate"), [(0.74, 0.5), (0.76, 1.0)])
+def test_a_window_has_to_be_busy_enough(share: float, rate: float) -> None:
+    clock = TensorClock(GEN3)
+    clock.run(0.0, share * WINDOW / 2, 1.0)
+    clock.run(WINDOW, 1.0, 1.0)
+    assert clock.windows == [0.5, rate]
+
+
+@pytest.mark.parametrize(("share", "rate"), [(0.31, 0.5), (0.41, 1.0)])
+def test_a_window_stays_fast_while_it_is_busy_enough(share: float, rate: float) -> None:
+    clock = TensorClock(GEN3)
+    clock.run(0.0, WINDOW / 2, 1.0)
+    clock.run(WINDOW, share * WINDOW, 1.0)
+    clock.run(2 * WINDOW, 1.0, 1.0)
+    assert clock.windows == [0.5, 1.0, rate]
+
+
+def test_a_part_of_the_array_counts_as_a_part_of_the_window() -> None:
+    clock = TensorClock(GEN3)
+    clock.run(0.0, WINDOW / 2, 0.5)
+    clock.run(WINDOW, 1.0, 1.0)
+    assert clock.windows == [0.5, 0.5]
+
+
+def test_long_work_takes_the_rates_of_its_windows() -> None:
+    """8 windows of work at full rate: the first window does half of one, the others one each."""
+    clock = TensorClock(GEN3)
+    assert clock.run(0.0, 8 * WINDOW, 1.0) == pytest.approx(8.5 * WINDOW)
+
+
+def test_trn1_has_no_throttle_unless_the_range_of_the_guess_says_so() -> None:
+    assert Replay(GEN2).clock is None
+    slow = Replay(GEN2.bound(1)).clock
+    assert slow is not None and slow.fraction == 0.875
+
+
+def test_bounds_of_a_target() -> None:
+    fact: Fact[Any] = GEN2.fact("dma_trigger_ns")
+    assert fact.range == (50.0, 650.0)
+    assert GEN2.bound(0).dma_trigger_ns == 50.0 and GEN2.bound(1).dma_trigger_ns == 650.0
+    assert GEN2.dma_trigger_ns == 648.0

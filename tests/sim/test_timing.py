@@ -1,0 +1,192 @@
+"""Timing of whole programs: loops, cores that meet, waits, and what stays the same under changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.base.profile_errors import TripCountError
+from nki.compiler import pipeline
+from nki.cost.replay import Cause
+from nki.passes.schedule import Schedule
+from nki.profiling.profile import Profile, of_program
+from nki.sim.timing import TimedProgram
+from nki.target import GEN3
+
+X = nki.ShapeDtype((128, 512), "float32")
+
+
+def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
+    return nki.profile(kernel, target=target)(*arguments)
+
+
+@nki.jit
+def doubled(x, times=1):
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for _ in range(times):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.engine.vector)
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+@nki.jit
+def doubled_in_a_loop(x, times=1):
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+
+    def body(_):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.engine.vector)
+
+    nl.fori_loop(0, times, body)
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+@nki.jit
+def doubled_as_data_says(x, counts):
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    number = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=number, src=counts)
+    register = nisa.register_alloc()
+    nisa.register_load(register, number)
+
+    def body(_):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.engine.vector)
+
+    nl.fori_loop(0, register, body)
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+def test_a_chain_takes_the_latencies_of_its_instructions() -> None:
+    """Load, one instruction, store: issue, start, data and completion of both transfers, and the instruction."""
+    profile = profiled(doubled, X)
+    load, scaled, store = profile.cores[0].estimates
+    assert profile.device_time * 1e9 == pytest.approx(load.latency + scaled.latency + store.latency)
+    assert profile.latency == pytest.approx(profile.device_time + GEN3.launch_ns * 1e-9)
+    more = profiled(doubled, X, 5)
+    again = scaled.occupancy + scaled.dependent
+    assert (more.device_time - profile.device_time) * 1e9 == pytest.approx(4 * again)
+
+
+def test_iterations_that_repeat_are_not_replayed_one_by_one() -> None:
+    times = [profiled(doubled_in_a_loop, X, count).device_time for count in (10, 1000, 1_000_000)]
+    assert (times[1] - times[0]) / 990 == pytest.approx((times[2] - times[1]) / 999_000, rel=1e-6)
+    long = profiled(doubled_in_a_loop, X, 1_000_000)
+    assert len(long.cores[0]) < 100 and long.instructions == 1_000_002
+    vector = next(use for use in long.engines if use.engine == "vector")
+    assert vector.busy == pytest.approx(1e6 * long.cores[0].estimates[1].occupancy)
+
+
+def test_the_data_says_how_often_a_loop_runs() -> None:
+    with pytest.raises(TripCountError, match="contents of 'counts'") as raised:
+        profiled(doubled_as_data_says, X, nki.ShapeDtype((1, 1), "int32"))
+    assert raised.value.span is not None and raised.value.code == "NKI-PR001"
+    x = np.zeros((128, 512), np.float32)
+    times = [profiled(doubled_as_data_says, x, np.array([[n]], np.int32)).device_time for n in (0, 100, 200)]
+    assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=0.05) and times[1] > times[0]
+
+
+@nki.jit
+def exchanged(x, work=1):
+    """Core 1 works ``work`` times as long as core 0 before both meet."""
+    result = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    between = nl.ndarray((2, 128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    rank = nl.program_id(0)
+    tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x)
+    for _ in range(work if rank else 1):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=nisa.engine.vector)
+    nisa.dma_copy(dst=between[rank], src=tile)
+    nisa.core_barrier(between, (0, 1))
+    if rank == 0:
+        other = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=other, src=between[1])
+        nisa.dma_copy(dst=result, src=other)
+    return result
+
+
+def test_cores_wait_for_each_other_where_they_meet() -> None:
+    short, long = (profiled(exchanged[2], X, work) for work in (1, 101))
+    assert [len(p.cores) for p in (short, long)] == [2, 2]
+    scaled = short.cores[1].estimates[1]
+    added = 100 * (scaled.occupancy + scaled.dependent)
+    assert (long.device_time - short.device_time) * 1e9 == pytest.approx(added, rel=1e-6)
+    first, second = long.cores
+    assert Cause.meeting in first.cause and Cause.meeting not in second.cause
+
+
+@nki.jit
+def summed(a, b):
+    result = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    total = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.psum)
+    for k in range(0, a.shape[0], 128):
+        left = nl.ndarray((128, 128), dtype=a.dtype, buffer=nl.sbuf)
+        right = nl.ndarray((128, 512), dtype=b.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=left, src=a[k : k + 128, :])
+        nisa.dma_copy(dst=right, src=b[k : k + 128, :])
+        nisa.nc_matmul(dst=total, stationary=left, moving=right)
+    tile = nl.ndarray((128, 512), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=tile, src=total)
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+A, B = nki.ShapeDtype((4096, 128), "bfloat16"), nki.ShapeDtype((4096, 512), "bfloat16")
+
+
+def program(reorder: bool) -> Any:
+    specs = summed.specs(summed.bind(tuple(np.zeros(s.shape, nl.bfloat16.dtype) for s in (A, B)), {}), _numpy())
+    return pipeline.compile(summed.func, specs, GEN3, stages=pipeline.replaced(Schedule(reorder)))
+
+
+def _numpy() -> Any:
+    from nki.frameworks.numpy import ADAPTER
+
+    return ADAPTER
+
+
+def test_the_schedule_that_the_compiler_chooses_is_no_slower_in_the_model() -> None:
+    in_order, reordered = (TimedProgram(program(reorder)).run(GEN3).ns for reorder in (False, True))
+    assert reordered <= in_order
+
+
+def test_no_schedule_beats_the_lower_bound() -> None:
+    for profile in (profiled(summed, A, B), profiled(doubled, X, 7), of_program(program(False))):
+        assert 0 < profile.lower_bound.seconds <= profile.latency
+    assert profiled(summed, A, B).lower_bound.resource == "descriptors (sync)"
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2", "trn3"])
+def test_the_interval_holds_the_latency(target: str) -> None:
+    low, high = (profile := profiled(summed, A, B, target=target)).interval
+    assert 0 < low <= profile.latency <= high
+    assert low < high  # the launch alone is not known exactly
+
+
+def test_a_profile_is_the_same_every_time() -> None:
+    one, two = profiled(summed, A, B), profiled(summed, A, B)
+    for name in ("start", "release", "end", "cause", "blocker"):
+        assert np.array_equal(getattr(one.cores[0], name), getattr(two.cores[0], name))
+
+
+def test_events_keep_the_dependences_and_the_order_of_queues() -> None:
+    core = profiled(summed, A, B).cores[0]
+    for queue in range(len(core.queues)):
+        rows = np.flatnonzero(core.queue == queue)
+        assert np.all(core.start[rows][1:] >= core.release[rows][:-1] - 1e-6)
+    graph = TimedProgram(program(True)).cores[0].parts[0]
+    for row, producers in enumerate(graph.graph.predecessors):  # type: ignore[union-attr]
+        for producer in producers:
+            if core.queue[producer] != core.queue[row]:
+                assert core.start[row] >= core.end[producer] - 1e-6

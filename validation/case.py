@@ -1,0 +1,64 @@
+"""A published time, and the prediction of the model for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from nki.cost.dma import bandwidth
+from nki.profiling.profile import Profile, profile
+
+
+@dataclass(frozen=True)
+class Times:
+    """Predicted seconds of a case, and those of a naive roofline: operations at the peak, or bytes at the bandwidth."""
+
+    predicted: float
+    roofline: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """``measured`` is the published time in seconds: the least and the greatest, where several were published.
+
+    ``launch``: the time includes the launch, as a benchmark on the device does; a profiler's does not.
+    """
+
+    family: str
+    name: str
+    target: str
+    measured: tuple[float, float]
+    source: str
+    kernel: Callable[..., Any]
+    arguments: tuple[Any, ...]
+    options: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    launch: bool = False
+
+    def profile(self) -> Profile:
+        """The profile of the kernel on the target."""
+        return profile(self.kernel, target=self.target)(*self.arguments, **self.options)
+
+    def times(self) -> Times:
+        """Prediction and roofline."""
+        predicted = self.profile()
+        seconds = predicted.latency if self.launch else predicted.device_time
+        return Times(seconds, roofline(predicted))
+
+    def error(self, seconds: float) -> float:
+        """Relative error of ``seconds``: 0 within what was measured, else against the nearer end."""
+        low, high = self.measured
+        nearest = min(max(seconds, low), high)
+        return seconds / nearest - 1
+
+
+def roofline(predicted: Profile) -> float:
+    """The longer of two times: all operations at the rate of their dtype, all bytes of HBM traffic at the bandwidth."""
+    target = predicted.target
+    compute = 0.0
+    for core in predicted.cores:
+        for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True):
+            if estimate.flops:
+                compute += runs * (estimate.occupancy - target.matmul_issue_cycles / target.tensor_clock_ghz) * 1e-9
+    cores = len(predicted.cores)
+    return max(compute / cores, predicted.hbm_bytes / (bandwidth(target) * 1e9 * cores))
