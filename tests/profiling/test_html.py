@@ -19,6 +19,7 @@ import pytest
 from nki.base.source import Span
 from nki.cost.replay import Cause
 from nki.profiling import html
+from nki.profiling.advice import Advice
 from nki.profiling.html import charts, payload, quantities, sections
 from nki.profiling.html.markup import Markup, joined, tag
 from nki.profiling.html.source import Listing, short_names
@@ -295,8 +296,8 @@ def test_source_that_is_no_python_is_shown_plainly(layer: Profile, tmp_path: Pat
 def test_advice_is_shown_with_its_worth(layer: Profile) -> None:
     line = next(span for span in layer.lines if span)
     entries = [
-        SimpleNamespace(title="small <transfers>", evidence="12 of 13", remedy="batch", seconds=1e-6, lines=()),
-        SimpleNamespace(title="float32", evidence="e", remedy="r", seconds=2.5e-6, lines=(line, Span("x.py", 1))),
+        Advice(title="small <transfers>", evidence="12 of 13", remedy="batch", seconds=1e-6, lines=()),
+        Advice(title="float32", evidence="e", remedy="r", seconds=2.5e-6, lines=(line, Span("x.py", 1))),
     ]
     text = sections.advice(entries, Listing(layer))
     assert text.index("float32") < text.index("small &lt;transfers&gt;")
@@ -307,7 +308,7 @@ def test_advice_is_shown_with_its_worth(layer: Profile) -> None:
 
 def test_the_report_shows_the_advice_of_its_profile() -> None:
     profile = kernels.of_layer(2)
-    vars(profile)["advice"] = [SimpleNamespace(title="Do this", evidence="e", remedy="r", seconds=1e-6, lines=())]
+    vars(profile)["advice"] = [Advice(title="Do this", evidence="e", remedy="r", seconds=1e-6, lines=())]
     assert "Do this" in html.render(profile)
 
 

@@ -150,6 +150,25 @@ def test_dragging_moves_and_shift_chooses_a_range(page: Page) -> None:
     assert page.range() == pytest.approx((2000.0, 4000.0), abs=40)
 
 
+def test_two_fingers_zoom(page: Page) -> None:
+    whole = page.range()
+    top = page.run("return document.getElementById('timeline').getBoundingClientRect().top") + 80
+    page.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": True, "maxTouchPoints": 2})
+
+    def touch(kind: str, *xs: int) -> None:
+        points = [{"x": x, "y": top, "id": number} for number, x in enumerate(xs)]
+        page.driver.execute_cdp_cmd("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    touch("touchStart", 600)
+    touch("touchStart", 600, 700)
+    for step in range(1, 6):
+        touch("touchMove", 600 - 20 * step, 700 + 20 * step)
+    touch("touchEnd")
+    closer = page.range()
+    page.driver.execute_cdp_cmd("Emulation.setTouchEmulationEnabled", {"enabled": False})
+    assert closer[1] - closer[0] == pytest.approx((whole[1] - whole[0]) / 3, rel=0.05)
+
+
 def test_search_finds_and_goes_on(page: Page, layer: Profile) -> None:
     core = layer.cores[0]
     page.press("/")
@@ -274,6 +293,18 @@ def test_the_keys_are_listed(page: Page) -> None:
     assert not page.find("#help").is_displayed()
     page.find("#keys").click()
     assert "instruction that the selected one waited for" in page.text("#help")
+
+
+def test_every_instruction_can_be_explained(page: Page, layer: Profile) -> None:
+    page.press("/", ":", Keys.ENTER)
+    row = page.selected()
+    page.find("#timeline").click()
+    assert row is not None
+    for _ in layer.cores[0].number:
+        page.find("#search").send_keys(Keys.ENTER)
+        text = page.text("#details")
+        assert text.startswith(("dma_copy", "nc_matmul", "activation", "tensor_scalar")), text
+        assert not any(word in text for word in ("null", "undefined", "NaN", "[object")), text
 
 
 def test_a_long_step_is_one_click_away(page: Page) -> None:

@@ -117,5 +117,5 @@ def repeated(base: Profile, times: int) -> Profile:
     )
     longer = Profile(base.program, base.target, base.timed)
     longer.timeline = Timeline(base.target, [timeline])
-    vars(longer).update(interval=(longer.latency, longer.latency), lower_bound=base.lower_bound)
+    vars(longer).update(interval=(longer.latency, longer.latency), lower_bound=base.lower_bound, advice=[])
     return longer

@@ -31,6 +31,8 @@ SCRIPTS = (
 )
 """The scripts, in the order in which they are joined; each sees what those before it define."""
 STYLES = ("page.css", "timeline.css")
+COLUMNS = ("Critical path", "Busy", "HBM", "Runs", "Line")
+"""Columns of the source."""
 KEYS = (
     ("W S, + −, wheel", "zoom"),
     ("A D, ← →, drag", "move"),
@@ -78,12 +80,13 @@ def render(profile: Profile) -> str:
 def _body(profile: Profile, listing: Listing) -> Markup:
     source = tag(
         "section",
-        tag("h2", "Source", tag("span", "critical path · time on engines · HBM bytes · executions", class_="note")),
+        tag("h2", "Source", tag("span", "A click on a line highlights its instructions.", class_="note")),
+        tag("div", [tag("span", name) for name in COLUMNS], class_="columns", aria_hidden="true"),
         tag("div", listing.markup(), class_="listing", tabindex=0, role="region", aria_label="Source lines"),
         class_="card source",
         aria_label="Source",
     )
-    advice = sections.advice(sections.advice_of(profile), listing)
+    advice = sections.advice(profile.advice, listing)
     side = tag("div", _details(), advice, sections.steps(profile, listing), class_="side")
     main = tag(
         "main",

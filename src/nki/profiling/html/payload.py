@@ -198,7 +198,8 @@ def skips(core: CoreEvents) -> list[tuple[float, float, int]]:
         if weight > 1:
             begin = float(ends[after - 1])
             until = float(core.start[after]) if after < len(core) else core.timeline.end
-            result.append((begin, max(until, begin), weight - 1))
+            if until > begin:
+                result.append((begin, until, weight - 1))
     return result
 
 

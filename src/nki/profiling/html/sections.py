@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Protocol
 
 from nki.base.source import Span
+from nki.profiling.advice import Advice
 from nki.profiling.html.markup import Child, Markup, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, size, time
 from nki.profiling.html.source import Listing
@@ -14,21 +14,6 @@ from nki.profiling.profile import Profile
 
 STEPS = 12
 """Rows of the table of the longest steps of the critical path."""
-
-
-class Advice(Protocol):
-    """Advice as the report shows it: ``seconds`` is what the change is worth."""
-
-    @property
-    def title(self) -> str: ...
-    @property
-    def evidence(self) -> str: ...
-    @property
-    def remedy(self) -> str: ...
-    @property
-    def seconds(self) -> float: ...
-    @property
-    def lines(self) -> Sequence[Span]: ...
 
 
 def head(profile: Profile) -> Markup:
@@ -48,7 +33,7 @@ def head(profile: Profile) -> Markup:
     sbuf, psum = profile.target.sbuf_usable_partition_bytes, profile.target.psum_partition_bytes
     figures = [
         _figure("Latency", time(latency), f"{time(profile.launch_time * 1e9)} of it launch", "main"),
-        _figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "as guesses about the hardware may lie"),
+        _figure("Range", f"{_plain(fast, latency)} – {time(slow)}", "from guesses about the hardware"),
         _figure("Lower bound", time(bound.seconds * 1e9), f"{bound.resource}; the kernel takes {digits(over)}×"),
         _figure("MFU", percent(profile.mfu), f"of {rate(profile.peak_flops, 'FLOP/s')}"),
         _figure("MBU", percent(profile.mbu), f"of {rate(profile.peak_bandwidth, 'B/s')}"),
@@ -231,8 +216,3 @@ def _number(value: str, note: str | None = None) -> Markup:
 def _share(part: float, class_: str) -> Markup:
     rect = tag("rect", width=part * 100, height=10, class_=class_)
     return tag("svg", rect, viewBox="0 0 100 10", preserveAspectRatio="none", aria_hidden="true")
-
-
-def advice_of(profile: Profile) -> Sequence[Any]:
-    """The advice of the profile."""
-    return getattr(profile, "advice", None) or ()

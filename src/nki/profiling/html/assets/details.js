@@ -8,7 +8,7 @@ function element(name, options = {}, ...children) {
     if (typeof value === "function") node.addEventListener(key, value);
     else node.setAttribute(key, value);
   }
-  node.append(...children.filter((child) => child !== null));
+  node.append(...children);
   return node;
 }
 
@@ -29,7 +29,7 @@ class Details {
     const lane = model.laneOfRow(core, row);
     const place = model.cores.length > 1 ? `core ${core.rank} · ${lane.name}` : lane.name;
     const head = element("h3", {}, model.nameOf(core, row), element("span", { class: "chip", text: place }));
-    return [head, this.wait(core, row), this.facts(core, row), this.followers(core, row)];
+    return [head, this.wait(core, row), this.facts(core, row), ...this.followers(core, row)];
   }
 
   wait(core, row) {
@@ -86,12 +86,12 @@ class Details {
     for (let other = row + 1; other < core.rows && waiting.length <= FOLLOWERS; other++) {
       if (core.blocker[other] === row) waiting.push(other);
     }
-    if (!waiting.length) return null;
+    if (!waiting.length) return [];
     const buttons = waiting
       .slice(0, FOLLOWERS)
       .map((other) => this.jump(core, other, `${this.model.nameOf(core, other)} on ${this.model.laneOfRow(core, other).name}`));
     const more = waiting.length > FOLLOWERS ? " and others" : "";
-    return element("p", { class: "followers" }, "Waited for it: ", ...buttons, more);
+    return [element("p", { class: "followers" }, "Waited for it: ", ...buttons, more)];
   }
 
   // The words that a screen reader hears, and the lines of the tip under the pointer.

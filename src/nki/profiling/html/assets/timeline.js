@@ -3,7 +3,7 @@
 const GUTTER = 84;
 const AXIS = 22;
 const ENGINE = 25;
-const RING = 11;
+const RING = 10;
 const CURVE = 34;
 const HEADING = 20;
 const GAP = 3;
@@ -91,8 +91,8 @@ class Timeline {
     context.textBaseline = "middle";
     this.drawGrid();
     for (const band of this.bands) this.drawBand(band, width);
-    if (this.showCritical) this.drawCritical();
     this.drawSkips();
+    if (this.showCritical) this.drawCritical();
     this.drawSelected();
     this.drawCursor();
     this.drawOverview(width);
