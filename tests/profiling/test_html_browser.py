@@ -323,7 +323,7 @@ def test_the_page_does_not_overflow(page: Page) -> None:
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
 
 
-@pytest.mark.parametrize("name", ["looped", "halves", "hostile"])
+@pytest.mark.parametrize("name", ["looped", "halves", "one_works", "hostile"])
 def test_other_kernels(browser: Page, tmp_path: Path, name: str) -> None:
     file = getattr(kernels, f"of_{name}")().to_html(tmp_path / "report.html")
     browser.open(file)

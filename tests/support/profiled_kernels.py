@@ -72,6 +72,17 @@ def halves(x):
     return y
 
 
+@nki.jit
+def one_works(x):
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    if nl.program_id(0) == 1:
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+        nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
 def of_layer(blocks: int = 6) -> Profile:
     shapes = ShapeDtype((128, 512 * blocks), "bfloat16"), ShapeDtype((128, 128), "bfloat16")
     return profile(layer, target="trn2")(*shapes)
@@ -89,6 +100,11 @@ def of_looped() -> Profile:
 
 def of_halves() -> Profile:
     return profile(halves[2], target="trn2")(ShapeDtype((256, 512), "float32"))
+
+
+def of_one_works() -> Profile:
+    """The profile of two cores of which the first has nothing to do."""
+    return profile(one_works[2], target="trn2")(ShapeDtype((128, 512), "float32"))
 
 
 def repeated(base: Profile, times: int) -> Profile:
