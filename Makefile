@@ -12,7 +12,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick nightly lint format types bench validate docs dump clean
+.PHONY: help demo test quick nightly million lint format types bench validate docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -30,6 +30,9 @@ quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loo
 nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
 	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py
+
+million: $(STAMP) ## a million random instructions, native = simulated = oracle; stopped, it goes on where it was
+	NKI_TEST_SEED=$${NKI_TEST_SEED:-0} $(BIN)/python -m tests.isa.million $(MILLION)
 
 lint: $(STAMP) ## rules and format of the source, by ruff
 	$(BIN)/ruff check .

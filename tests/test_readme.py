@@ -48,6 +48,14 @@ for run in (scale_in_place, nki.simulate(scale_in_place)):
     assert run(x, 3.0).ctypes.data == x.ctypes.data
     np.testing.assert_array_equal(x, 3 * np.arange(40).reshape(10, 4))
 """,
+    "step": """
+w, g = np.linspace(-1, 1, 40, dtype=np.float32).reshape(10, 4), np.ones((10, 4), np.float32)
+for rate in (1.0 / (n + 1) for n in range(40)):
+    new = step(w, g, rate, 0.5)
+    np.testing.assert_array_equal(new, nki.simulate(step)(w, g, rate, 0.5))
+    np.testing.assert_allclose(new, w * (1 - rate * 0.01) - rate * 0.5, rtol=1e-5, atol=1e-6)
+assert len(step._executables) == 1
+""",
     "square_chosen": """
 import os
 

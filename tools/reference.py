@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FunctionType
 from typing import NamedTuple
 
+import nki
 from examples import instructions as instruction_kernels
 from nki import target
 from nki.base.errors import NkiError
@@ -297,6 +298,13 @@ def examples() -> dict[str, Golden]:
     return found
 
 
+def _import_all() -> None:
+    """Import every module of the package, so that all errors are in the registry."""
+    for module in pkgutil.walk_packages(nki.__path__, "nki."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
 def errors(shortest: dict[str, Golden]) -> str:
     """The page of all errors."""
     parts = [
@@ -304,6 +312,7 @@ def errors(shortest: dict[str, Golden]) -> str:
         "Every report of a mistake begins with its code; `nki explain CODE` shows what stands here.\n"
         "The examples are the shortest golden reports of the tests; `nl` and `nisa` are imported there.\n"
     ]
+    _import_all()
     for code, cls in sorted(NkiError.registry.items()):
         if cls.__module__.startswith("nki."):
             parts.append(f"## {code}: {cls.__name__}\n\n{inspect.getdoc(cls)}\n")

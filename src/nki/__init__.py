@@ -9,11 +9,11 @@ from nki.base.errors import NkiError
 from nki.base.locks import imported as _imported
 from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
+from nki.compiler.bridges import register_bridges as _register_bridges
 from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks.kernel import FrameworkKernel
 from nki.frontend.dialect import register as _register
 from nki.jit import Kernel, jit, simulate
-from nki.jit import register_bridges as _register_bridges
 from nki.language.dialect import NKI as _NKI
 from nki.language.dialect import NKI_0_6 as _NKI_0_6
 from nki.language.dialect import NKI_0_7 as _NKI_0_7

@@ -7,9 +7,8 @@ import inspect
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import numpy as np
@@ -17,15 +16,17 @@ import numpy as np
 from nki import compiler
 from nki import target as targets
 from nki.base import knobs
-from nki.base.dtype import DType
 from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.locks import Lock, imported
-from nki.base.source import Span
+from nki.base.source import Where
 from nki.base.warning import NkiDeprecationWarning, collecting, stamped, warn_at
-from nki.compiler import launch_grid, pipeline
-from nki.compiler.cache import store as compiled
+from nki.compiler import bridges, launch_grid, pipeline
+from nki.compiler.bridges import TensorMap
+from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
 from nki.compiler.cache.fingerprint import fingerprint
+from nki.compiler.float_arguments import as_arguments, for_values
+from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
 from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
@@ -44,14 +45,6 @@ if TYPE_CHECKING:
     from nki.compiler.executable import Executable
 
 
-class TensorMap(Protocol):
-    """Mapping of a framework's tensors to kernel arguments; see ``nki.frameworks.kernel.TensorMap``."""
-
-    def is_framework_tensor(self, t: Any) -> bool: ...
-    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]: ...
-    def translate_to_neuron_dtype(self, _dtype: Any) -> DType: ...
-
-
 class Adapter(TensorMap, Protocol):
     """Interface of a framework's bridge; see ``nki.frameworks.kernel.Adapter``."""
 
@@ -59,34 +52,6 @@ class Adapter(TensorMap, Protocol):
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
     def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Bridge:
-    """A module with an ``ADAPTER``, imported when a tensor of its framework is met first.
-
-    ``roots`` are the root modules of the framework's tensor types; none: the bridge for everything else. Of several
-    frameworks in one call, the bridge with the highest ``rank`` takes it.
-    """
-
-    module: str
-    roots: tuple[str, ...]
-    rank: int
-
-
-_by_root: dict[str, Bridge] = {}
-
-
-def register_bridges(bridges: Iterable[Bridge]) -> None:
-    """Make bridges known; ``nki`` does so for those of ``nki.frameworks``."""
-    for bridge in bridges:
-        _by_root.update(dict.fromkeys(bridge.roots or ("",), bridge))
-
-
-_MOST_KEPT: Final = 256
-"""Limit on the executables that a kernel keeps in memory; the least recently used one is dropped."""
-_VALUES: Final = 8
-"""Compilations for other values of numbers alone before a kernel warns."""
 
 
 class Kernel(PickledByName):
@@ -116,11 +81,8 @@ class Kernel(PickledByName):
         self._signature = inspect.signature(func)
         self._names = tuple(self._signature.parameters)
         self._by_position = by_position(self._signature)
-        self._executables: dict[Any, Executable] = {}
-        self._clock = 0
-        """Advances with each compilation; executables have the time of their last use."""
-        self._values: dict[Any, int] = {}
-        """The number of compilations by their key without numbers."""
+        self._kept = KeptExecutables()
+        self._executables = self._kept.by_key
         self._lock = Lock()
 
     def __getitem__(self, grid: int | tuple[int, ...]) -> Kernel:
@@ -187,8 +149,17 @@ class Kernel(PickledByName):
         bound.apply_defaults()
         return spread(self._signature, bound.arguments) if self._by_position == STARS else bound.arguments
 
-    def key(self, arguments: Mapping[str, Any], adapter: TensorMap) -> tuple[Any, list[Any]]:
-        """The cache key of a compilation, and the tensors among the arguments, in order."""
+    def key(
+        self,
+        arguments: Mapping[str, Any],
+        adapter: TensorMap,
+        passed: Container[str] = NO_FLOAT,
+        values: list[float] | None = None,
+    ) -> tuple[Any, list[Any]]:
+        """The cache key of a compilation, and the tensors among the arguments, in order.
+
+        The values of floats named in ``passed`` go to ``values`` instead.
+        """
         tensors: list[Any] = []
         key: list[Any] = [
             self.target or os.environ.get(targets.ENVIRONMENT),
@@ -203,6 +174,9 @@ class Kernel(PickledByName):
                 if adapter.is_framework_tensor(value):
                     tensors.append(value)
                     key.append(adapter.map_framework_tensor(value))
+                elif values is not None and type(value) is float and name in passed:
+                    key.append(float)
+                    values.append(value)
                 else:
                     key.append(constant_key(name, value))
         except NkiError as error:
@@ -238,7 +212,7 @@ class Kernel(PickledByName):
         key, tensors = self.key(arguments, adapter)
         executable = self._executables.get(key)
         if executable is not None and (not executable.outside or unchanged(executable.outside)):
-            executable.last_used = self._clock
+            executable.last_used = self._kept.clock
             return executable, tensors
         with self._lock:
             executable = self._executables.get(key)
@@ -247,32 +221,49 @@ class Kernel(PickledByName):
                 self._keep(key, executable, arguments)
         return executable, tensors
 
-    def _keep(self, key: tuple[Any, ...], executable: Executable, arguments: Mapping[str, Any]) -> None:
-        """Keep ``executable`` under ``key``, drop the least recently used one, and warn of too many values."""
-        if len(self._executables) >= _MOST_KEPT and key not in self._executables:
-            del self._executables[min(self._executables, key=lambda kept: self._executables[kept].last_used)]
-        self._executables[key] = executable
-        self._clock += 2
-        executable.last_used = self._clock - 1  # older than any that was used since
-        pattern = _without_numbers(key)
-        count = self._values[pattern] = self._values.get(pattern, 0) + 1
-        if pattern != key and count == _VALUES + 1:
-            self._warn_of_values([kept for kept in self._executables if _without_numbers(kept) == pattern], arguments)
+    def launchable(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap
+    ) -> tuple[Executable, list[Any], Sequence[float]]:
+        """Like :meth:`specialise`, for one launch: native code that takes floats where it can, and those of the launch.
 
-    def _warn_of_values(self, keys: Sequence[tuple[Any, ...]], arguments: Mapping[str, Any]) -> None:
-        columns = zip(arguments, zip(*[key[-len(arguments) :] for key in keys], strict=True), strict=True)
-        changing = {name: values for name, values in columns if len(set(values)) > 1}
-        if not changing:
-            return
-        name = ", ".join(changing)
-        values = ", ".join(str(value[1]) for value in next(iter(changing.values()))[-3:])
-        code = self.func.__code__
-        warn_at(
-            Span(code.co_filename, code.co_firstlineno),
-            f"kernel '{self.func.__name__}' was compiled {len(keys)} times for other values of '{name}' alone "
-            f"(…, {values}): a Python number is compiled in. Pass a number that changes from call to call as a tensor, "
-            "such as one of shape (128, 1), whose tile is an operand of tensor_scalar",
-        )
+        One executable serves all values of the floats that only instructions use.
+        """
+        arguments = self.bind(args, kwargs)
+        try:
+            ready = self._launchable(arguments, adapter)
+            if ready is None:
+                with self._lock:
+                    ready = self._launchable(arguments, adapter) or self._compile_launchable(arguments, adapter)
+        except ArithmeticError:  # compiled for its values, the kernel raises it at its line
+            return *self.specialise(args, kwargs, adapter), ()
+        return ready
+
+    def _launchable(
+        self, arguments: Mapping[str, Any], adapter: TensorMap
+    ) -> tuple[Executable, list[Any], Sequence[float]] | None:
+        for pattern in self._kept.patterns:
+            values: list[float] = []
+            key, tensors = self.key(arguments, adapter, pattern, values)
+            executable = self._executables.get(key)
+            if executable is not None and (not executable.outside or unchanged(executable.outside)):
+                executable.last_used = self._kept.clock
+                return executable, tensors, executable.floats_of(values) if values else values
+        return None
+
+    def _compile_launchable(
+        self, arguments: Mapping[str, Any], adapter: TensorMap
+    ) -> tuple[Executable, list[Any], Sequence[float]]:
+        uses: dict[str, Where] = {}
+        executable = self._compile(arguments, adapter, pipeline.ignore, uses=uses)
+        self._kept.uses |= uses
+        pattern = self._kept.pattern_of(executable, [n for n, value in arguments.items() if type(value) is float])
+        values: list[float] = []
+        key, tensors = self.key(arguments, adapter, pattern, values)
+        self._keep(key, executable, arguments)
+        return executable, tensors, executable.floats_of(values)
+
+    def _keep(self, key: tuple[Any, ...], executable: Executable, arguments: Mapping[str, Any]) -> None:
+        self._kept.keep(key, executable, arguments, self.func.__name__, self.func.__code__)
 
     def _compile(
         self,
@@ -280,13 +271,18 @@ class Kernel(PickledByName):
         adapter: TensorMap,
         observe: pipeline.Observe,
         progress: Callable[[int, int], None] | None = None,
+        uses: dict[str, Where] | None = None,
     ) -> Executable:
+        """Native code for ``arguments``; with ``uses``, which gets the others, launches pass the floats if possible."""
         with default_environment():
             specs = self.specs(arguments, adapter)
+            specs = specs if uses is None else as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
             checks = self.check or knobs.check()
             kind = compiler.executable.CheckedExecutable if checks else compiler.executable.Executable
             executable = kind(program, progress)
+            if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
+                executable = kind(for_values(program, {}), progress)
             executable.outside = seen(reads)
             return executable
 
@@ -298,7 +294,7 @@ class Kernel(PickledByName):
         grid = self.launch_grid()
         inputs = (self.func, specs, self.chosen_target(), grid, self.schedule)
         key = None if knobs.cache_disabled() or observe is not pipeline.ignore else fingerprint(*inputs)
-        if key is not None and (kept := compiled.load(key.digest, specs, self.chosen_target())):
+        if key is not None and (kept := float_entries.load(key, specs, self.chosen_target())):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
@@ -315,7 +311,7 @@ class Kernel(PickledByName):
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
         if key is not None and complete and fingerprint(*inputs) == key:
-            compiled.store(key.digest, program, self.func.__code__, specs, warnings)
+            float_entries.keep(key, program, self.func.__code__, specs, warnings)
         return program, watched.reads
 
     def compile_anew(self, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: TensorMap) -> Executable:
@@ -347,11 +343,6 @@ class Kernel(PickledByName):
 
 def _configured(configs: Configs | None) -> AbstractContextManager[None]:
     return nullcontext() if configs is None else compiler.config.configured(configs)
-
-
-def _without_numbers(key: tuple[Any, ...]) -> tuple[Any, ...]:
-    """``key`` with the numbers among the arguments replaced by their type."""
-    return tuple([part[0] if type(part) is tuple and part[0] in (float, int) else part for part in key])
 
 
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
@@ -386,9 +377,7 @@ def _bridge_of(*kinds: type[Any]) -> str:
     """The bridge for arguments of these types, imported."""
     module = _bridges.get(kinds)
     if module is None:
-        roots = (base.__module__.partition(".")[0] for kind in kinds for base in kind.__mro__)
-        candidates = [_by_root[root] for root in roots if root in _by_root]
-        module = max(candidates, key=lambda bridge: bridge.rank, default=_by_root[""]).module
+        module = bridges.module_for(kinds)
         _adapters[module] = imported(module).ADAPTER
         _bridges[kinds] = module
     return module

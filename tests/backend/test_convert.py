@@ -272,6 +272,21 @@ def test_powers_of_two(lanes: int) -> None:
         assert twin.from_float32(np.array([value], np.float32), kind).view(np.uint8) == code
 
 
+@pytest.mark.parametrize("lanes", LANES)
+def test_the_least_powers_of_two_are_the_nearest_ones(lanes: int) -> None:
+    """Around 2**-127, which is subnormal in float32: against distances in float64, where they are exact."""
+    words = np.append(
+        np.arange(1, 1 << 24, 4099), [0x3FFFFF, 0x400001, 0x5FFFFF, 0x600000, 0x600001, 0xBFFFFF, 0xC00000]
+    )
+    values = words.astype(np.uint32).view(np.float32)
+    powers = np.ldexp(1.0, np.arange(4) - 127)
+    far = np.abs(values.astype(np.float64)[:, None] - powers)
+    want = 3 - np.argmin(far[:, ::-1], axis=1)  # the larger of two
+    kind = dt.float8_e8m0fnu
+    assert twin.from_float32(values, kind).view(np.uint8).tolist() == want.tolist()
+    assert run_native("encode", values, kind, lanes).view(np.uint8).tolist() == want.tolist()
+
+
 @pytest.mark.parametrize("direction", ["decode", "encode"])
 @pytest.mark.parametrize("dtype", COMPUTES, ids=str)
 def test_native_code_calls_nothing(direction: str, dtype: DType) -> None:

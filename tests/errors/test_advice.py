@@ -118,6 +118,11 @@ CASES = [
     simple("in a call", "c = nl.exp(a - b)", OPERATOR + "- on tensor 'a'", lambda x, y: np.exp(x - y)),
     simple("column", "c = a * b", OPERATOR + r"\* on tensor 'a'", lambda x, y: x * y, X, COLUMN),
     simple("smaller", "c = min(a, b)", OPERATOR + ".* on tensor", lambda x, y: np.minimum(x, y)),
+    Case("scale without a zero", load("""
+        c = nl.ndarray((8, 8), dtype=nl.float8_e8m0fnu, buffer=nl.sbuf)
+        nisa.memset(c, 0)  # wrong
+        """), r"\[NKI-AR001/MS02\] memset: value=0 cannot be stored in 'c'.*never 0",
+         lambda x, y: np.full((8, 8), 127, np.uint8).view(ml_dtypes.float8_e8m0fnu)),
     # In place
     Case("add in place", load("c = a\nc += b  # wrong"), OPERATOR + r"\+ on", lambda x, y: x + y),
     Case("multiply in place", load("c = a\nc *= 2.0  # wrong"), OPERATOR + r"\* on", lambda x, y: x * 2),

@@ -20,9 +20,9 @@ def launches(monkeypatch):
     recorded = []
     launch = Executable.launch
 
-    def record(self, pointers):
+    def record(self, pointers, floats=()):
         recorded.append(tuple(pointers))
-        launch(self, pointers)
+        launch(self, pointers, floats)
 
     monkeypatch.setattr(Executable, "launch", record)
     return recorded
@@ -32,7 +32,7 @@ def launches(monkeypatch):
 def broken_launch(monkeypatch):
     """Every launch fails."""
 
-    def fail(self, pointers):
+    def fail(self, pointers, floats=()):
         raise RuntimeError("broken on purpose")
 
     monkeypatch.setattr(Executable, "launch", fail)

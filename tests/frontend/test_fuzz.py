@@ -132,6 +132,7 @@ def test_mutants_compile_or_are_refused_at_a_line_of_theirs(
         capsys.readouterr()
         assert " " not in told, f"mutant {number} of seed {SEED}, kernel {name}: {told}\n\n{text}"
         found[told] = found.get(told, 0) + 1
-    assert found.get("compiled", 0) > sum(found.values()) / 20
+    # A quarter compiles. Fewer than a tenth: the compiler refuses what it should not, or the mutants are noise.
+    assert found.get("compiled", 0) > sum(found.values()) / 10
     assert len(found) >= 6
     assert found.get("endless", 0) <= sum(found.values()) / 20

@@ -387,6 +387,9 @@ OWN = [
     ),
     Case("memset", "MS02", {"value": 1}, {"dst": tile(4, 8, dtype="float8_e5m2_x4"), "value": 0}),
     Case("memset", "MS02", {"value": 3.0}, {"dst": tile(4, 8, dtype="float8_e8m0fnu"), "value": 0.25}),
+    Case(
+        "memset", "MS02", {"value": 0}, {"dst": tile(4, 8, dtype="float8_e8m0fnu"), "value": 2.0**-127}, says="never 0"
+    ),
     Case("memset", "MS01", {"value": 256}, {"dst": ints(4, 8, dtype="uint8"), "value": 255}),
     Case("tensor_copy_predicated", "BU02", {"src": psum(4, 8)}, {"predicate": psum(4, 8, dtype="uint8")}),
     Case("tensor_copy_predicated", "CP01", {"predicate": ints(4, 8, dtype="int8")}),

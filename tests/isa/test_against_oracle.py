@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from enum import Enum
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,123 +12,24 @@ import pytest
 import nki.isa  # noqa: F401  # declares the instructions
 from nki import target
 from nki.base import dtype as dt
-from nki.base.dtype import DType
 from nki.base.errors import NkiError
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.sample import Draw
-from nki.ir.text.printer import show_inst
-from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Role, Tensor
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 from nki.isa.api import freeze
-from nki.isa.tables.operators import Op, named
+from nki.isa.tables.operators import named
 from nki.target import Target
 from tests.support import instruction_bench
-from tests.support.instruction_bench import Array, Bench
+from tests.support.instruction_bench import Array
 
-from .oracle import numerics, verdict
+from .oracle_bench import ORACLES, disagreement, outputs, tame
 
-ORACLES = {name: importlib.import_module(f"{__package__}.oracle.{name}") for name in instruction_bench.WRITING}
 Runner = Callable[..., list[Array]]
 COUNT = max(1, instruction_bench.EXAMPLES // 10)
 """Samples per instruction and generation."""
 
 
-# From an instruction to what its oracle is asked
-
-
-def outputs(inst: Inst) -> list[Access]:
-    found = [a for f, a in inst.operands() if f.role is not Role.IN and f.name != "registers"]
-    return [a if a.dynamic is None else Access.whole(a.tensor) for a in found]
-
-
-def arguments(inst: Inst, made: Bench, inputs: list[Array], generation: Target) -> dict[str, Any]:
-    """The oracle's arguments: tiles as arrays with the contents before, everything named by its name."""
-    asked: dict[str, Any] = {"target": f"gen{generation.generation}"}
-    for f in inst.fields:
-        value = getattr(inst, f.name)
-        if f.name == "registers":
-            asked["reduce_regs"] = None if value is None else made.at(inputs, value)
-        elif isinstance(value, Access) and value.dynamic is not None:
-            asked[f.name] = made.at(inputs, Access.whole(value.tensor))
-            asked[f"{f.name}_rows"] = made.at(inputs, value.dynamic.source)
-        elif f.several:
-            asked[f.name] = [made.at(inputs, a if a.dynamic is None else Access.whole(a.tensor)) for a in value]
-            indices = [made.at(inputs, a.dynamic.source) for a in value if a.dynamic is not None]
-            asked.update({f"{f.name}_rows": index for index in indices})
-        elif isinstance(value, Access):
-            asked[f.name] = made.at(inputs, value)
-            if value.dtype.is_packed:
-                asked[f"{f.name}_dtype"] = value.dtype.name
-        else:
-            asked[f.name] = value.name if isinstance(value, Op | Enum) else value
-    asked.setdefault("dst", made.at(inputs, outputs(inst)[0]))
-    asked["in_psum"] = any(a.buffer is Buffer.psum for _, a in inst.operands())
-    return asked
-
-
-def judge(name: str, outs: list[Access]) -> Any:
-    """The oracle, whose float32 results become tfloat32 where that is what the instruction writes."""
-    oracle: ModuleType = ORACLES[name]
-    kinds = [a.dtype for a in outs]
-    if dt.tfloat32 not in kinds:
-        return oracle
-
-    def rounded(results: Any) -> Any:
-        if not isinstance(results, tuple):
-            return _round(results, kinds[0])
-        return tuple(_round(r, kind) for r, kind in zip(results, kinds, strict=True))
-
-    return SimpleNamespace(
-        TOLERANCE=oracle.TOLERANCE,
-        oracle=lambda dst, **more: rounded(oracle.oracle(dst, **more)),
-        bounds=lambda dst, **more: rounded(oracle.bounds(dst, **more)),
-    )
-
-
-def _round(result: Any, kind: DType) -> Any:
-    if kind is not dt.tfloat32 or result is None:
-        return result
-    if isinstance(result, verdict.Bounds):
-        low, high = (numerics.exact(numerics.write(end, "tfloat32")) for end in (result.low, result.high))
-        return verdict.Bounds(low, high, result.free)
-    return numerics.write(numerics.exact(result), "tfloat32")
-
-
-def disagreement(
-    inst: Inst, made: Bench, before: list[Array], after: list[Array], generation: Target, written: bool = True
-) -> str | None:
-    """What the oracle says against a run; ``written``: the output had been written before."""
-    outs = outputs(inst)
-    got = tuple(made.at(after, a) for a in outs)
-    asked = arguments(inst, made, before, generation)
-    why = verdict.disagreement(judge(inst.mnemonic, outs), got if len(got) > 1 else got[0], written=written, **asked)
-    return None if why is None else f"seed {instruction_bench.SEED}: {why}: {show_inst(inst)}"
-
-
 # Random samples
-
-
-def tame(inst: Inst, made: Bench, inputs: list[Array], rng: np.random.Generator) -> None:
-    """Give statistics the inputs that their oracles are written for (finite numbers, counts that can be counts), and
-    scales of an everyday size.
-    """
-    for f, scale in inst.operands():
-        if inst.mnemonic == "nc_matmul_mx" and f.name.endswith("_scale"):
-            codes = inputs[made.tensors.index(scale.tensor)].view(np.uint8)
-            codes[...] = rng.integers(110, 140, codes.shape)
-    if inst.mnemonic not in ("bn_stats", "bn_aggr"):
-        return
-    index = made.tensors.index(inst.data.tensor)  # type: ignore[attr-defined]
-    tensor = made.tensors[index]
-    values = rng.standard_normal(tensor.shape) * rng.choice((0.01, 1.0, 100.0)) + rng.choice((0.0, 5.0))
-    inputs[index] = values.astype(np.float32).astype(tensor.dtype.plain)
-    if inst.mnemonic == "bn_aggr":
-        data = inst.data  # type: ignore[attr-defined]
-        triples = np.empty((data.partitions, data.free_elements // 3, 3), np.float32)
-        triples[..., 0] = rng.integers(0, 257, triples.shape[:2])
-        triples[..., 1] = rng.standard_normal(triples.shape[:2])
-        triples[..., 2] = triples[..., 0] * rng.random(triples.shape[:2])
-        triples[..., 1:][triples[..., 0] == 0] = 0
-        instruction_bench.window(inputs[index], data)[...] = triples.reshape(data.shape).view(np.uint32)
 
 
 @pytest.mark.parametrize(

@@ -156,10 +156,11 @@ class Bench:
                     yield f"seed {SEED}: {where}: {values}: {show_inst(inst)}"
 
 
-def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = ()) -> Bench:
+def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = (), *, by_bytes: bool = False) -> Bench:
     """A kernel that runs each instruction on tiles of its own, of which ``fresh`` ones are not filled before.
 
-    All tensors need different names.
+    All tensors need different names. ``by_bytes``: tiles are filled and read back as bytes. Few routines then do it for
+    all dtypes, which is much less to compile, but no copy is eliminated any more.
     """
     tensors = tuple(dict.fromkeys(a.tensor for inst in trials for a in touched(inst)))
     inputs = {t: Tensor(f"in_{t.name}", t.shape, t.dtype, Buffer.hbm, role="input") for t in tensors}
@@ -167,36 +168,52 @@ def program(trials: Sequence[Inst], target: Target, fresh: Collection[Tensor] = 
     # What a DMA cannot reach is copied by an engine from and to SBUF.
     if any(t.buffer is Buffer.register and t.dtype is uint32 for t in tensors):
         target = GEN4  # which alone can set and read all generators; what an instruction does is the same everywhere
-    stages = {t: _stage(t) for t in tensors if not (t.buffer.is_hbm or t.buffer is Buffer.sbuf)}
+    stages = {t: _stage(t, by_bytes) for t in tensors if not (t.buffer.is_hbm or t.buffer is Buffer.sbuf)}
     body: list[Inst] = []
     for inst in trials:
         own = {a.tensor: Access.whole(a.tensor) for a in touched(inst)}
         for tensor, tile in own.items():
             if tensor not in fresh:
-                body.append(DmaCopy(stages.get(tensor, tile), Access.whole(inputs[tensor])))
+                body.append(_transfer(stages.get(tensor, tile), Access.whole(inputs[tensor]), by_bytes))
                 if tensor in stages:
-                    body.append(_moving(tile, stages[tensor]))
+                    body.append(_moving(tile, stages[tensor], by_bytes))
         body.append(inst)
         for tensor, tile in own.items():
             if tensor in stages:
-                body.append(_moving(stages[tensor], tile))
-            body.append(DmaCopy(Access.whole(outputs[tensor]), stages.get(tensor, tile)))
+                body.append(_moving(stages[tensor], tile, by_bytes))
+            body.append(_transfer(Access.whole(outputs[tensor]), stages.get(tensor, tile), by_bytes))
     every = (*inputs.values(), *outputs.values(), *tensors, *(a.tensor for a in stages.values()))
     signature = Signature(tuple(inputs.values()), tuple(outputs.values()), True)
     kernel = Program("trial", target.name, (), signature, (CoreProgram(0, tuple(body), every),))
     return Bench(pipeline.compile(None, {}, target, start=kernel), tuple(trials), tensors)
 
 
-def _stage(tensor: Tensor) -> Access:
+def _transfer(dst: Access, src: Access, by_bytes: bool) -> Inst:
+    """A DMA of a whole tensor: of its elements or, if both sides are dense, of its bytes."""
+    sides = (dst, src)
+    if not by_bytes or any(side.strides != row_major(side.shape) for side in sides):
+        return DmaCopy(dst, src)
+    return DmaCopy(*(_as_bytes(side) for side in sides))
+
+
+def _as_bytes(whole: Access) -> Access:
+    """The bytes of a whole tensor, as rows of its partitions."""
+    width = whole.free_elements * whole.dtype.itemsize
+    return Access(whole.tensor, 0, (whole.partitions, width), (width, 1), uint8)
+
+
+def _stage(tensor: Tensor, by_bytes: bool) -> Access:
     """A tile for the contents of ``tensor``: every second column of one, as what moves registers needs a spare tile."""
+    if by_bytes and tensor.buffer is Buffer.psum:
+        return Access.whole(Tensor(f"via_{tensor.name}", tensor.shape, tensor.dtype, Buffer.sbuf))
     storage = Tensor(f"via_{tensor.name}", (*tensor.shape, 2), tensor.dtype, Buffer.sbuf)
     return Access(storage, 0, tensor.shape, row_major(storage.shape)[:-1], tensor.dtype)
 
 
-def _moving(dst: Access, src: Access) -> Inst:
+def _moving(dst: Access, src: Access, by_bytes: bool) -> Inst:
     """An instruction that copies between PSUM or registers and the stage: registers by a sum with 0."""
     if Buffer.register not in (dst.buffer, src.buffer):
-        return TensorCopy(dst, src)
+        return TensorCopy(_as_bytes(dst), _as_bytes(src)) if by_bytes else TensorCopy(dst, src)
     if is_register(dst):
         return RegisterLoad(dst, src)
     if is_register(src):
@@ -218,9 +235,15 @@ def _moving(dst: Access, src: Access) -> Inst:
 
 def run_native(kernel: Program, inputs: Sequence[Array]) -> list[Array]:
     """The kernel's outputs from compiled code. They start out as garbage that no instruction writes."""
+    return launch(Executable(kernel), inputs)
+
+
+def launch(executable: Executable, inputs: Sequence[Array]) -> list[Array]:
+    """The outputs of a compiled kernel."""
+    kernel = executable.kernel
     outputs = [np.frombuffer(b"\xa5" * t.nbytes, t.dtype.plain).reshape(t.shape).copy() for t in kernel.outputs]
     given = [np.ascontiguousarray(a) for a in inputs]
-    Executable(kernel).launch([a.ctypes.data for a in (*given, *outputs)])
+    executable.launch([a.ctypes.data for a in (*given, *outputs)])
     return outputs
 
 

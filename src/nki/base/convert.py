@@ -5,9 +5,8 @@ The native code (``backend.cpu.codegen.convert``) keeps the same contract bit fo
 bool is ``x != 0`` (so NaN is true); floats overflow as their format does (float16, bfloat16, float8_e4m3 and
 float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN
 with its sign; it becomes the format's canonical quiet NaN except in float16 and float32, whose payloads are
-unspecified. float8_e8m0fnu holds powers of two only: the nearest, the larger of two (and of the two smallest); what is
-not positive, or too large, becomes NaN. Packed dtypes hold four numbers in an element and are not converted but taken
-apart.
+unspecified. float8_e8m0fnu holds powers of two only: the nearest, the larger of two; what is not positive, or too
+large, becomes NaN. Packed dtypes hold four numbers in an element and are not converted but taken apart.
 """
 
 from __future__ import annotations
@@ -26,6 +25,10 @@ Float32Array = NDArray[np.float32]
 # tfloat32 drops 13 of float32's 23 mantissa bits.
 _TF32_DROPPED: Final = np.uint32(0x1FFF)
 _TF32_HALF_BELOW: Final = np.uint32(0x0FFF)
+
+_LEAST_NORMAL: Final = np.uint32(1 << 23)  # bits of 2**-126
+_POWER_HALF: Final = np.uint32(1 << 22)  # half of the distance between powers of two
+_INFINITY: Final = np.uint32(0x7F800000)
 
 
 def to_float32(array: NDArray[Any], dtype: DType) -> Float32Array:
@@ -52,6 +55,8 @@ def from_float32(array: Float32Array, dtype: DType) -> NDArray[Any]:
             return _saturate(array, dtype)
         if dtype is dt.tfloat32:
             return _round_tf32(array)
+        if dtype is dt.float8_e8m0fnu:
+            return _nearest_power(array)
         return array.astype(dtype.dtype, copy=False)
 
 
@@ -74,3 +79,12 @@ def _round_tf32(array: Float32Array) -> Float32Array:
     # Rounding could carry a NaN's payload into its sign.
     quiet = (bits & np.uint32(0x80000000)) | np.uint32(0x7FC00000)
     return np.where(np.isnan(array), quiet, rounded).view(np.float32)
+
+
+def _nearest_power(array: Float32Array) -> NDArray[Any]:
+    """The exponent field of each number after rounding to it. ml_dtypes rounds (2**-127, 1.5 * 2**-127) up."""
+    bits = np.ascontiguousarray(array).view(np.uint32).reshape(array.shape)
+    # The least power, 2**-127, is subnormal: half of its distance to the next is a quarter of the mantissa's range.
+    half = np.where(bits < _LEAST_NORMAL, _POWER_HALF >> np.uint32(1), _POWER_HALF)
+    is_power = (bits > 0) & (bits <= _INFINITY)
+    return np.where(is_power, (bits + half) >> np.uint32(23), 0xFF).astype(np.uint8).view(dt.float8_e8m0fnu.dtype)

@@ -15,6 +15,7 @@ from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
 from nki.compiler import eager, launch_grid, pipeline, simulated_run
+from nki.compiler.float_arguments import for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.types import TensorSpec
@@ -86,7 +87,8 @@ def prepared(source: str, texts: Sequence[str], target: str | None, cores: int |
                 raise UsageError(f"{source} was compiled for {own.name}", f"leave out --target {target}")
             if cores not in (None, len(kernel.cores)):
                 raise UsageError(f"{source} was compiled for {len(kernel.cores)} cores", f"leave out --cores {cores}")
-            yield Work(kernel, own, _given(kernel, arguments))
+            tensors, floats = _given(kernel, arguments)
+            yield Work(_for_values(kernel, floats), own, tensors)
         else:
             if cores is not None:
                 kernel = _launched(kernel, chosen, cores)
@@ -117,8 +119,25 @@ def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
         raise UsageError(error.message, "pass one --arg for each parameter, in order or as --arg NAME=…") from None
 
 
-def _given(program: Program, arguments: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Inputs of a compiled kernel; missing ones are random."""
+def _for_values(program: Program, floats: dict[str, float]) -> Program:
+    """``program`` for these values of its floats; for others, those of the call that it was compiled for."""
+    try:
+        return for_values(program, floats)
+    except ArithmeticError as error:
+        shown = ", ".join(f"{name}={value}" for name, value in floats.items())
+        raise UsageError(f"{program.name} computes with {shown}: {error}", "pass other numbers") from None
+
+
+def _given(program: Program, arguments: list[tuple[str, Any]]) -> tuple[dict[str, Any], dict[str, float]]:
+    """Inputs and floats of a compiled kernel; missing inputs are random."""
+    names = {spec.name for spec in program.signature.floats}
+    floats: dict[str, float] = {}
+    for name, value in arguments:
+        if name in names:
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise UsageError(f"{name} is a float, not {value!r}", f"pass {name}=0.5")
+            floats[name] = float(value)
+    arguments = [(name, value) for name, value in arguments if name not in names]
     specs = {spec.name: spec for spec in program.signature.input_specs()}
     result: dict[str, Any] = {name: argument.filled(spec.shape, spec.dtype) for name, spec in specs.items()}
     order = iter(specs)
@@ -127,11 +146,11 @@ def _given(program: Program, arguments: list[tuple[str, Any]]) -> dict[str, Any]
         if name not in specs:
             raise UsageError(
                 f"{program.name} has no input {name!r}" if name else f"{program.name} has {len(specs)} inputs",
-                nearest(name, specs, "inputs"),
+                nearest(name, [*specs, *names], "inputs"),
             )
         _check(specs[name], value)
         result[name] = value
-    return result
+    return result, floats
 
 
 def _check(spec: TensorSpec, value: Any) -> None:

@@ -16,6 +16,7 @@ from nki.base import knobs
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
+from nki.compiler.float_arguments import for_formulas, for_values
 from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.stage import Stage
@@ -59,8 +60,11 @@ class Executable(native.Executable):
 
     @staticmethod
     def load(path: str | Path) -> Executable:
-        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source."""
-        program = artifact.load(Path(path))
+        """Compile the kernel in a ``.klir`` file. Its rules are checked like those of a kernel from source.
+
+        Its floats have the values of the call that it was compiled for.
+        """
+        program = for_values(artifact.load(Path(path)), {})
         with default_environment():
             return Executable(
                 pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
@@ -77,15 +81,16 @@ class CheckedExecutable(Executable):
     suffix = ".checked"  # graphs name a kernel by its artifact; one without checks may have the same content
     is_checked = False
 
-    def launch(self, pointers: Sequence[int]) -> None:
+    def launch(self, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         if self.is_checked or not self.precise:
-            super().launch(pointers)
+            super().launch(pointers, floats)
             return
         sizes = [tensor.nbytes for tensor in (*self.kernel.inputs, *self.kernel.outputs)]
         memory = [_bytes(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
         count = len(self.inputs)
-        expected = simulated_run.run(self.kernel, [array.copy() for array in memory[:count]])
-        super().launch(pointers)
+        program = for_formulas(self.kernel, self.linked.floats, floats)
+        expected = simulated_run.run(program, [array.copy() for array in memory[:count]])
+        super().launch(pointers, floats)
         simulated_run.compare(self.kernel, memory[count:], expected)
         self.is_checked = True
 

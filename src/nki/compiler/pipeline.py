@@ -8,6 +8,7 @@ from typing import Any
 
 from nki.base import gc_pause
 from nki.base.errors import StageError
+from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -89,7 +90,7 @@ def _specialised(
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
-    return Program.of(parts)
+    return with_float_arguments(Program.of(parts), arguments)
 
 
 def replaced(stage: Stage) -> tuple[Stage, ...]:

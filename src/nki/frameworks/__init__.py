@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from nki.jit import Bridge
+from nki.compiler.bridges import Bridge
 
 BRIDGES: Final = (
     Bridge(f"{__name__}.numpy", (), 0),

@@ -54,7 +54,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
     """
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        executable, tensors = kernel.specialise(args, kwargs, self)
+        executable, tensors, floats = kernel.launchable(args, kwargs, self)
         arrays = [a if type(a) is np.ndarray else _base(a) for a in tensors]
         inputs = [a if a.flags.c_contiguous and a.flags.aligned and a.dtype.kind != "V" else _dense(a) for a in arrays]
         changes = executable.changes
@@ -64,7 +64,7 @@ class NumPyAdapter(NumPyTensors, Adapter):
             np.empty(spec.shape, spec.dtype.dtype) if number not in changes else inputs[changes[number]]
             for number, spec in enumerate(executable.outputs)
         ]
-        executable.launch([_address(array) for array in inputs + outputs])
+        executable.launch([_address(array) for array in inputs + outputs], floats)
         for output, number in changes.items():
             changed = arrays[number]
             if changed is not inputs[number]:

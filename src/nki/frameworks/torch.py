@@ -118,7 +118,7 @@ class TorchAdapter(TorchTensors, Adapter):
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.compiler.is_dynamo_compiling():
             return _call_in_graph(kernel, args, kwargs)
-        executable, tensors = kernel.specialise(args, kwargs, self)
+        executable, tensors, floats = kernel.launchable(args, kwargs, self)
         grad = torch.is_grad_enabled()
         plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0
         for t in tensors:
@@ -128,8 +128,10 @@ class TorchAdapter(TorchTensors, Adapter):
             elif type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():
                 plain = False
         if plain and not executable.changes:
-            return pack(executable, _launch(executable, tensors))
-        outputs = _launch(executable, tensors) if plain else _op(tensors, remember(executable))
+            return pack(executable, _launch(executable, tensors, floats))
+        if not plain and executable.float_names:  # graphs name kernels without float arguments
+            executable, tensors = kernel.specialise(args, kwargs, self)
+        outputs = _launch(executable, tensors, floats) if plain else _op(tensors, remember(executable))
         return pack(executable, _updated(outputs, tensors, executable.changes))
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
@@ -179,14 +181,16 @@ def _not_differentiable(what: str) -> NotDifferentiableError:
     )
 
 
-def _launch(executable: Executable, tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+def _launch(
+    executable: Executable, tensors: Sequence[torch.Tensor], floats: Sequence[float] = ()
+) -> list[torch.Tensor]:
     # What is not dense, or starts between two elements, is copied.
     inputs = [
         t if t.is_contiguous() and not t.data_ptr() % t.itemsize else t.clone(memory_format=torch.contiguous_format)
         for t in tensors
     ]
     outputs = [torch.empty(spec.shape, dtype=_torch_dtype(spec.dtype), device="cpu") for spec in executable.outputs]
-    executable.launch([t.data_ptr() for t in inputs + outputs])
+    executable.launch([t.data_ptr() for t in inputs + outputs], floats)
     return outputs
 
 

@@ -20,10 +20,20 @@ from nki.frontend.dialect import Dialect, default_dialect
 from nki.frontend.errors import DictKeyError
 from nki.frontend.host_calls import calls_back, is_host, wraps_users
 from nki.frontend.objects import construct, is_object
+from nki.frontend.python.float_loads import (
+    CALL_WITH_FLOATS,
+    OPERATE,
+    SETTLE,
+    float_loads,
+    is_open,
+    operate,
+    takes_runtime_floats,
+)
 from nki.frontend.python.hooks import Managed, warn_reached
 from nki.frontend.report import portable_text
-from nki.frontend.rewrite import KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
+from nki.frontend.rewrite import CALL, KEY, REFUSE, UNCAUGHT, WARN, WITH, rewrite
 from nki.frontend.syntax_rules import check, too_deep
+from nki.ir.floats.runtime_float import RuntimeFloat, settled
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import is_recording
 
@@ -35,6 +45,7 @@ class _Prepared:
     rewritten: types.CodeType | None  # None: a function of the host
     node: ast.AST = field(default_factory=ast.Pass)  # as the user wrote it
     closure: tuple[int | str, ...] = ()  # each closure variable of `rewritten`: its place in the original, or a hook
+    takes_floats: bool = True  # False: `rewritten` is the code as it was, which reads floats as it likes
 
 
 class Inliner:
@@ -42,7 +53,8 @@ class Inliner:
 
     def __init__(self, dialect: Dialect) -> None:
         self.dialect = dialect
-        self._prepared: dict[int, _Prepared] = {}
+        self._prepared: dict[object, _Prepared] = {}
+        """By the id of a function's code, or by that and the parameters that get run-time floats."""
         hooks: dict[str, Any] = {name: factory(self) for name, factory in dialect.hooks.items()}
         hooks |= {
             REFUSE: _refuse,
@@ -50,17 +62,20 @@ class Inliner:
             WARN: warn_reached,
             WITH: functools.partial(Managed, self.invoke),
             UNCAUGHT: NkiError,
+            CALL_WITH_FLOATS: self._invoke_with_floats,
+            SETTLE: settled,
+            OPERATE: operate,
         }
         self._hooks = {name: types.CellType(hook) for name, hook in hooks.items()}
 
-    def compile_function(self, captured: Captured) -> types.FunctionType:
-        """``captured`` as a function that runs its rewritten code.
+    def compile_function(self, captured: Captured, floats: frozenset[str] = frozenset()) -> types.FunctionType:
+        """``captured`` as a function that runs its rewritten code; its parameters ``floats`` get run-time floats.
 
         It has the file name, lines and columns of the user's source, and the very closure cells and globals of the
         original, so it always sees their present values. The hooks come in as closure variables: that way the user's
         module gets no name of ours, and looking up a global keeps Python's fast path.
         """
-        code = self._code(captured)
+        code = self._code(captured, floats)
         note(captured.node, captured.code, captured.globals, tuple(captured.cells.values()))
         hooks = self._hooks
         closure = tuple(captured.cells[name] if name in captured.cells else hooks[name] for name in code.co_freevars)
@@ -70,18 +85,21 @@ class Inliner:
         function.__kwdefaults__ = captured.kwdefaults
         return function
 
-    def prepare(self, fn: types.FunctionType) -> types.FunctionType:
+    def prepare(self, fn: types.FunctionType, floats: frozenset[str] = frozenset()) -> types.FunctionType:
         """The rewritten version of a user function; rewritten functions and those of the host come back as they are.
+
+        ``floats`` are the parameters that get run-time floats.
 
         The code is made once for each code object and module, the function around it anew each time, because closures
         share their code. Raises what ``capture`` and ``check`` raise.
         """
         code = fn.__code__
-        entry = self._prepared.get(id(code))
+        key = (id(code), floats) if floats else id(code)
+        entry = self._prepared.get(key)
         if entry is None or entry.module != id(fn.__globals__):
             if origin(code) is not None:
                 return fn
-            entry = self._prepared[id(code)] = self._prepare_code(fn)
+            entry = self._prepared[key] = self._prepare_code(fn, key, floats)
         if entry.rewritten is None:
             return self._wrapper(fn) if fn.__closure__ and wraps_users(fn) else fn
         cells = fn.__closure__ or ()
@@ -137,6 +155,41 @@ class Inliner:
             return self.prepare(call)(fn, *args, **kwargs)
         return fn(*args, **kwargs)
 
+    def _invoke_with_floats(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """:meth:`invoke` in functions that hold run-time floats: parameters of user functions keep those they get."""
+        if RuntimeFloat not in map(type, args) and RuntimeFloat not in map(type, kwargs.values()):
+            return self.invoke(fn, *args, **kwargs)
+        if takes_runtime_floats(fn):
+            return fn(*args, **kwargs)
+        if isinstance(fn, types.MethodType):
+            return self._invoke_with_floats(fn.__func__, fn.__self__, *args, **kwargs)
+        inner = unwrap(fn)
+        if inner is not fn:
+            if (check := getattr(fn, "check_inlining", None)) is not None:
+                check()
+            return self._invoke_with_floats(inner, *args, **kwargs)
+        floats = self._float_parameters(fn, args, kwargs)
+        prepared = self.prepare(fn, floats) if floats else None
+        if prepared is None or not self._prepared[id(fn.__code__), floats].takes_floats:
+            floats, prepared = frozenset[str](), None
+        # Of the arguments, those that land in *args or **kwargs are no variables of their own.
+        count = fn.__code__.co_argcount if prepared is not None else 0
+        args = (*args[:count], *map(settled, args[count:]))
+        kwargs = {name: value if name in floats else settled(value) for name, value in kwargs.items()}
+        return self.invoke(fn, *args, **kwargs) if prepared is None else prepared(*args, **kwargs)
+
+    def _float_parameters(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> frozenset[str]:
+        """The parameters of ``fn`` that may keep the run-time floats among the arguments."""
+        if not isinstance(fn, types.FunctionType) or is_host(fn) or fn.__dict__:
+            return frozenset()
+        code = fn.__code__
+        if origin(code) is not None or is_open(code):
+            return frozenset()
+        named = code.co_varnames[code.co_posonlyargcount : code.co_argcount + code.co_kwonlyargcount]
+        by_position = zip(code.co_varnames[: code.co_argcount], args, strict=False)
+        by_name = [(name, value) for name, value in kwargs.items() if name in named]
+        return frozenset(name for name, value in (*by_position, *by_name) if type(value) is RuntimeFloat)
+
     def _call_native(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Call a class or built-in; the user functions that it will call back for us run rewritten, too."""
         if calls_back(fn):
@@ -150,25 +203,25 @@ class Inliner:
     def _callback(self, value: Any) -> Any:
         return self.prepare(value) if isinstance(value, types.FunctionType) else value
 
-    def _prepare_code(self, fn: types.FunctionType) -> _Prepared:
+    def _prepare_code(self, fn: types.FunctionType, key: object, floats: frozenset[str]) -> _Prepared:
         original = fn.__code__
-        key = id(original)
         prepared = self._prepared
         source = weakref.ref(original, lambda _: prepared.pop(key, None))
         if is_host(fn):
             return _Prepared(source, id(fn.__globals__), None)
         captured = capture(fn, self.dialect)
         captured = check(captured, kernel=False)
-        code = self._code(captured)
+        code = self._code(captured, floats)
         places = {name: index for index, name in enumerate(original.co_freevars)}
         closure = tuple(places.get(name, name) for name in code.co_freevars)
-        return _Prepared(source, id(fn.__globals__), code, captured.node, closure)
+        return _Prepared(source, id(fn.__globals__), code, captured.node, closure, captured.unread is None)
 
-    def _code(self, captured: Captured) -> types.CodeType:
+    def _code(self, captured: Captured, floats: frozenset[str]) -> types.CodeType:
         if captured.unread is not None:
             return marked(captured.code, captured.qualname, self.dialect)
         try:
-            code = compiled(rewrite(captured), captured.class_name, captured.code, tuple(self._hooks))
+            loads = float_loads(captured, floats, CALL in self.dialect.hooks) if floats else None
+            code = compiled(rewrite(captured, loads), captured.class_name, captured.code, tuple(self._hooks))
         except RecursionError:
             raise too_deep(captured) from None
         return marked(code, captured.qualname, self.dialect)
@@ -194,9 +247,9 @@ def inliner(dialect: Dialect) -> Inliner:
     return Inliner(dialect)
 
 
-def compile_function(captured: Captured) -> types.FunctionType:
+def compile_function(captured: Captured, floats: frozenset[str] = frozenset()) -> types.FunctionType:
     """``captured`` as a function that runs its rewritten code; see :meth:`Inliner.compile_function`."""
-    return inliner(captured.dialect).compile_function(captured)
+    return inliner(captured.dialect).compile_function(captured, floats)
 
 
 def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:

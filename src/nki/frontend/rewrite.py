@@ -15,6 +15,7 @@ from nki.frontend.capture import Captured
 from nki.frontend.host_calls import is_host
 from nki.frontend.name_checks import leftover
 from nki.frontend.objects import is_object
+from nki.frontend.python.float_loads import CALL_WITH_FLOATS, OPERATE, SETTLE, SIGNS, FloatLoads
 from nki.frontend.scopes import COMPREHENSIONS, FUNCTIONS, UNKNOWN, bound_names, dictionaries, resolve
 
 CALL = "__nki_call__"
@@ -31,7 +32,7 @@ _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 _Node = TypeVar("_Node", bound=ast.AST)
 
 
-def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
+def rewrite(captured: Captured, floats: FloatLoads | None = None) -> ast.FunctionDef | ast.Lambda:
     """The syntax tree of ``captured`` with ``f(x)`` turned into ``__nki_call__(f, x)``, and ``while x:`` into
     ``for __nki_round__ in __nki_while__(lambda: x):``. Code with a deferred error raises it instead; dictionary keys
     that are no literals are looked at. Newer Python that may not be reached warns where it is; the managers of ``with``
@@ -39,14 +40,17 @@ def rewrite(captured: Captured) -> ast.FunctionDef | ast.Lambda:
 
     A call stays as it is where its callee is settled as NKI's own, a built-in or another host function, except that an
     instruction loses a ``dtype`` that it no longer takes; a loop stays where its condition cannot be a register.
+    ``floats`` are the reads of variables that may hold run-time floats (:mod:`nki.frontend.python.float_loads`).
     Positions are kept; nodes that do not change are shared with the file's tree.
     """
-    return _Rewriting(captured).changed(captured.node, frozenset())
+    return _Rewriting(captured, floats).changed(captured.node, frozenset())
 
 
 class _Rewriting:
-    def __init__(self, captured: Captured) -> None:
+    def __init__(self, captured: Captured, floats: FloatLoads | None) -> None:
         self.captured = captured
+        self.floats = floats
+        self.call_hook = CALL if floats is None else CALL_WITH_FLOATS
         self.dialect = captured.dialect
         self.dictionaries = dictionaries(captured.node)
 
@@ -56,8 +60,18 @@ class _Rewriting:
         if error is not None:
             return cast("_Node", _refusal(node, error))
         warned = self.captured.warned.get(node) if self.captured.warned else None
-        new = self._changed(node, outer)
+        new = self._changed(node, outer) if self.floats is None else self._with_floats(node, outer, self.floats)
         return cast("_Node", _warning(new, warned)) if warned else new
+
+    def _with_floats(self, node: _Node, outer: frozenset[str], floats: FloatLoads) -> _Node:
+        """:meth:`_changed`, with what variables that may hold run-time floats need."""
+        if node in floats.settled:
+            return cast("_Node", _called(SETTLE, node, [cast("ast.expr", node)]))
+        new = self._changed(node, outer)
+        if isinstance(new, ast.BinOp) and node in floats.operated:
+            operator = ast.copy_location(ast.Constant(SIGNS[type(new.op)]), node)
+            return cast("_Node", _called(OPERATE, node, [operator, new.left, new.right]))
+        return new
 
     def _changed(self, node: _Node, outer: frozenset[str]) -> _Node:
         if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
@@ -80,7 +94,7 @@ class _Rewriting:
             keywords = [keyword for keyword in node.keywords if keyword is not ignored]
             return ast.copy_location(type(node)(func=node.func, args=node.args, keywords=keywords), node)
         if isinstance(node, ast.Call) and CALL in self.dialect.hooks:
-            hook = ast.copy_location(ast.Name(CALL, ast.Load()), node.func)
+            hook = ast.copy_location(ast.Name(self.call_hook, ast.Load()), node.func)
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))
@@ -170,6 +184,11 @@ def _warning(node: ast.AST, warned: Sequence[Warned]) -> ast.AST:
     if isinstance(node, ast.expr):
         return ast.copy_location(ast.IfExp(test, node, ast.copy_location(ast.Constant(None), node)), node)
     return node
+
+
+def _called(hook: str, node: ast.AST, arguments: list[ast.expr]) -> ast.Call:
+    """A call of ``hook`` in the place of ``node``."""
+    return ast.copy_location(ast.Call(ast.copy_location(ast.Name(hook, ast.Load()), node), arguments, []), node)
 
 
 def _is_text(key: ast.expr) -> bool:

@@ -8,7 +8,7 @@ from itertools import product
 from typing import Any
 
 from nki.base.errors import SharedTensorError
-from nki.base.source import user_frames_end
+from nki.base.source import Noted, user_frames_end
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_at
 from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
@@ -16,9 +16,11 @@ from nki.frontend.diagnostics import explain
 from nki.frontend.errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
+from nki.frontend.python.float_loads import is_open
 from nki.frontend.python.stars import gathered
 from nki.frontend.report import portable_text
 from nki.frontend.returned import Returned
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.recorder import recording
 from nki.ir.types import Access, Buffer, Tensor, TensorSpec
@@ -40,7 +42,8 @@ def specialise(
 
     Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the
     program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own. On a grid
-    of ``programs``, the core runs one program after the other.
+    of ``programs``, the core runs one program after the other. A :class:`RuntimeFloat` of one of the kernel's own
+    parameters may become an immediate of instructions; otherwise its value is taken.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
     builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
@@ -54,7 +57,8 @@ def specialise(
         elif isinstance(value, list) and core == 0:
             message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
             warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
-    function = compile_function(captured)
+    arguments, floats = _with_floats(captured, arguments)
+    function = compile_function(captured, floats)
     result: Any = None
     views: list[Access] = []
     for index in product(*map(range, programs)):
@@ -67,6 +71,24 @@ def specialise(
     return builder.finish(
         [*inputs.values()], outputs, isinstance(result, tuple | list), tuple(view.shape for view in views)
     )
+
+
+def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:
+    """The arguments, and the names of those that are run-time floats; without these where none can be kept."""
+    floats = {name for name, value in arguments.items() if type(value) is RuntimeFloat}
+    if not floats:
+        return arguments, frozenset()
+    args = captured.node.args
+    kept = floats.intersection(arg.arg for arg in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+    if captured.unread is not None or is_open(captured.code):
+        kept = set[str]()
+    values = dict(arguments)
+    for name in floats - kept:
+        value: RuntimeFloat = arguments[name]
+        if value.uses is not None:
+            value.uses.setdefault(name, Noted(captured.span(_parameter(captured, name))))
+        values[name] = value.plain()
+    return values, frozenset(kept)
 
 
 def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:

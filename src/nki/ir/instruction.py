@@ -22,6 +22,7 @@ from nki.ir.algebra import Algebra
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
+from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.types import Access, Buffer, Immediate, Role, is_element_indexed, is_row_indexed
 from nki.target.model import Target
@@ -317,6 +318,8 @@ def _same(left: Any, right: Any) -> bool:
     kind: Any = left.__class__
     if isinstance(left, Access):
         return isinstance(right, Access) and left.equals(right)
+    if kind is RuntimeFloat:
+        return type(right) is RuntimeFloat and show(left.formula) == show(right.formula)  # -0.0 is not 0.0
     if kind is not right.__class__:
         return False
     if kind is tuple:

@@ -9,7 +9,9 @@ from operator import attrgetter
 from typing import Any, cast
 
 from nki.base.errors import SharedTensorError
+from nki.base.float_text import exact_text
 from nki.base.version import version
+from nki.ir.floats.runtime_float import FloatSpec
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While, instructions
 from nki.ir.types import Buffer, Tensor, TensorSpec, TileAddress
@@ -25,13 +27,14 @@ class Signature:
 
     ``inputs`` and ``outputs`` are HBM tensors in the caller's order; ``sequence``: the kernel returned a tuple or list.
     An output that is also an input is an input that the kernel changes. ``shapes`` are the shapes in which outputs are
-    returned; empty where each is the shape of its tensor.
+    returned; empty where each is the shape of its tensor. ``floats`` are the parameters whose values launches pass.
     """
 
     inputs: tuple[Tensor, ...]
     outputs: tuple[Tensor, ...]
     sequence: bool
     shapes: tuple[tuple[int, ...], ...] = ()
+    floats: tuple[FloatSpec, ...] = ()
 
     def input_specs(self) -> tuple[TensorSpec, ...]:
         """Name, shape and dtype of each input."""
@@ -183,4 +186,5 @@ class Program:
     def _content(self) -> tuple[Any, ...]:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
-        return (self.name, self.target, self.grid, self.version, s.sequence, s.shapes, names, self.cores)
+        floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
+        return (self.name, self.target, self.grid, self.version, s.sequence, s.shapes, floats, names, self.cores)

@@ -652,7 +652,7 @@ def memset(
 ) -> NkiInstruction:
     """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
 
-    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
+    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu, which has no 0, with powers of two.
     """
 
 def tensor_copy_predicated(

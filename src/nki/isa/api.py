@@ -11,6 +11,7 @@ import numpy as np
 
 from nki.base.errors import ArgumentError
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
+from nki.ir.floats.runtime_float import RuntimeFloat, receives_floats
 from nki.ir.instruction import Field, Inst
 from nki.ir.instruction_handle import NkiInstruction
 from nki.ir.recorder import current
@@ -38,6 +39,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "mode": mode,
         "Op": Op,
         "plain": plain,
+        "number": number,
         "tiles": tiles,
         "current": current,
     }
@@ -61,6 +63,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
     if upgrade_text:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         public.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in fields])
+    receives_floats(public)
     public.deprecated_parameters = {form.parameter: form.replaces for form in cls.deprecated.parameters}
     _FUNCTIONS[cls.mnemonic] = public
     public.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
@@ -110,6 +113,8 @@ def _argument(f: Field) -> str:
     if f.symbol is not None and issubclass(f.symbol, Enum):
         return f"member(kind_{f.name}, {f.name!r}, {f.name}) if type({f.name}) is int else {f.name}"
     value = f.name if f.role is None else f"getattr({f.name}, 'access', {f.name})"  # access_of, without the call
+    if f.immediate and float in f.types:
+        return f"{f.name} if {f.name} is None or type({f.name}) is float else number({value})"
     if f.immediate or int in f.types:
         return f"{f.name} if {f.name} is None or type({f.name}) is float else plain({value})"
     return value
@@ -155,8 +160,18 @@ def member(kind: type[Enum], name: str, value: int) -> Any:
     return meaning
 
 
+def number(value: Any) -> Any:
+    """:func:`plain`, but run-time floats stay what they are: an immediate may be one."""
+    return value if type(value) is RuntimeFloat else plain(value)
+
+
 def plain(value: Any) -> Any:
-    """NumPy scalars as Python numbers. Raises :class:`ArgumentError` for a whole number that no register holds."""
+    """NumPy scalars and run-time floats as Python numbers.
+
+    Raises :class:`ArgumentError` for a whole number that no register holds.
+    """
+    if type(value) is RuntimeFloat:
+        return value.plain()
     if isinstance(value, np.generic):
         return cast(Any, value).item()
     if type(value) is int and not -(1 << 63) <= value < 1 << 64:

@@ -16,6 +16,7 @@ from nki.base.source import Where, here
 from nki.base.toolchain import is_toolchain
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import current
+from nki.ir.floats.runtime_float import receives_floats
 from nki.ir.types import Buffer
 from nki.language.buffers import buffer_of
 from nki.language.tensor import NkiTensor
@@ -84,6 +85,7 @@ def ones(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> N
     return _filled("ones", shape, 1, dtype, buffer, name)
 
 
+@receives_floats  # only nisa.memset looks at the number
 def full(shape: Any, fill_value: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:
     """A new tensor filled with the number ``fill_value``: as :func:`zeros`.
 

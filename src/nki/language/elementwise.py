@@ -13,6 +13,7 @@ from nki import isa
 from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import ArgumentError, DTypeError
+from nki.ir.floats.runtime_float import receives_floats
 from nki.ir.types import Buffer
 from nki.isa.tables.operators import OPS, Op
 from nki.language.operands import (
@@ -164,7 +165,7 @@ def _binary(name: str) -> None:
         return dst
 
     function.__doc__ = f"{_BINARY[name]}, element by element, as a new tile.\n\n{_BINARY_DOC}"
-    op.bind(function)
+    op.bind(receives_floats(function))
 
 
 _BINARY_DOC: Final = """\

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import sys
 import types
 import warnings
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.compiler import pipeline
+from nki.compiler import kept_executables, pipeline
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
 
 X = np.ones((2, 4), np.float32)
@@ -191,12 +190,10 @@ def test_a_number_that_changes_often_is_warned_of_once() -> None:
     with warnings.catch_warnings(record=True) as given:
         warnings.simplefilter("always")
         for number in range(12):
-            assert kernel(X, float(number))[0, 0] == number
+            assert kernel(X, number)[0, 0] == number
     (warning,) = given
     assert warning.category is nki.NkiWarning and warning.lineno == scaled.__code__.co_firstlineno
-    assert "kernel 'scaled' was compiled 9 times for other values of 'by' alone (…, 6.0, 7.0, 8.0)" in str(
-        warning.message
-    )
+    assert "kernel 'scaled' was compiled 9 times for other values of 'by' alone (…, 6, 7, 8)" in str(warning.message)
 
 
 @pytest.mark.usefixtures("without_disk")
@@ -211,10 +208,10 @@ def test_other_shapes_are_no_reason_to_warn() -> None:
 @pytest.mark.usefixtures("without_disk")
 def test_the_least_recently_used_executable_is_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = nki.jit(scaled)
-    monkeypatch.setattr(sys.modules[nki.Kernel.__module__], "_MOST_KEPT", 2)
-    for by in (1.0, 2.0, 1.0, 3.0):
+    monkeypatch.setattr(kept_executables, "MOST", 2)
+    for by in (1, 2, 1, 3):
         kernel(X, by)
-    assert [key[-1][1] for key in kernel._executables] == ["1.0", "3.0"]
+    assert [key[-1][1] for key in kernel._executables] == [1, 3]
 
 
 def test_a_kernel_sees_the_attribute_of_an_arguments_class() -> None:

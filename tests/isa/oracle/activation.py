@@ -26,8 +26,12 @@ TOLERANCE = (
 _COMMANDS = ("idle", "reset", "reduce", "reset_reduce")
 
 
-def _argument(data: Array, scale: Any, bias: Any) -> tuple[Array, Array]:
-    """The real argument of the function and how far the float32 one may lie from it."""
+def _argument(data: Array, scale: Any, bias: Any) -> tuple[Array, Array, Array]:
+    """The real argument of the function, how far the float32 one may lie from it, and where anything goes.
+
+    That is where the product alone overflows float32 and ``bias`` would bring it back, or is the opposite infinity: one
+    rounding then gives another number than two.
+    """
     values = numerics.read(rows(data))
     scales = broadcast(scale, values)
     offsets = broadcast(0.0 if bias is None else bias, values)
@@ -38,13 +42,15 @@ def _argument(data: Array, scale: Any, bias: Any) -> tuple[Array, Array]:
         plain = numerics.round32(numerics.round32(product) + offsets) if bias is not None else numerics.round32(product)
         fuzzy = (off_product > 0) if bias is not None else np.zeros(values.shape, bool)
         slack = np.where(fuzzy, 2.0**-24 * (np.abs(product) + np.abs(argument)), 0.0)
+        once = numerics.round32(argument)
+        either = fuzzy & ~np.isfinite(plain) & (once != plain) & ~(np.isnan(once) & np.isnan(plain))
     # Without a rounding in the middle there is only one right argument: the rounded one.
-    return np.where(fuzzy, argument, plain), np.where(np.isfinite(slack), slack, 0.0)
+    return np.where(fuzzy, argument, plain), np.where(np.isfinite(slack), slack, 0.0), either
 
 
 def _activate(op: str, data: Array, scale: Any, bias: Any) -> tuple[Array, Array, Array]:
     """Real results, how far float32 results may lie from them, and where anything goes."""
-    x, slack = _argument(data, scale, bias)
+    x, slack, either = _argument(data, scale, bias)
     y = functions.evaluate(op, x)
     reach = functions.error(op, x, y)
     with np.errstate(all="ignore"):
@@ -53,7 +59,7 @@ def _activate(op: str, data: Array, scale: Any, bias: Any) -> tuple[Array, Array
             reach = np.where(
                 slack > 0, np.maximum(reach, moved + functions.error(op, side, y) + numerics.spacing32(y)), reach
             )
-    return y, np.where(np.isnan(reach), np.inf, reach), functions.open_inputs(op, x)
+    return y, np.where(np.isnan(reach), np.inf, reach), functions.open_inputs(op, x) | either
 
 
 def _sum(values: Array, registers: Array) -> Array:

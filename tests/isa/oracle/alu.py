@@ -45,8 +45,15 @@ def mod(x: float, y: float) -> float:
 
 
 def power(x: float, y: float) -> float:
-    with np.errstate(all="ignore"):
-        return float(np.power(np.float64(x), np.float64(y)))
+    """C's pow. NumPy's own takes the square root for y = 0.5, which is NaN for -inf where C has inf."""
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
+    except ValueError:  # of a negative number, or 1 / 0
+        if x != 0.0:
+            return math.nan
+        return math.copysign(math.inf, x) if y % 2 == 1 else math.inf
 
 
 def rsqrt(x: float) -> float:

@@ -16,7 +16,7 @@ from . import numerics, verdict
 from .numerics import Array
 from .tile import rows
 
-TOLERANCE = "(K + 2) * 2**-24 * sum |s||m| in any order of addition, then one cast; transpose mode (gen3 on) exact"
+TOLERANCE = "(K + 2) * (2**-24 * sum |s||m| + 2**-150) in any order, then one cast; transpose mode (gen3 on) exact"
 
 
 def _flat(tile: Array, perf_mode: str) -> Array:
@@ -29,7 +29,12 @@ def _flat(tile: Array, perf_mode: str) -> Array:
 
 
 def _product(dst: Array, stationary: Array, moving: Array, perf_mode: str, adds: bool) -> tuple[Array, Array, Array]:
-    """Real sums, the error of a float32 evaluation in any order, and where it may overflow."""
+    """Real sums, the error of a float32 evaluation in any order, and where it may overflow.
+
+    A product goes through K + 1 roundings at most: its own, the additions of others, that to PSUM. Each adds 2**-24 of
+    its result. K of them, the products or what they are fused with, may also add half of the spacing of subnormal
+    numbers, 2**-149; additions alone are exact there. The rest of K + 2 is for errors of errors: (K + 2)**2 < 2**24.
+    """
     left, right = _flat(stationary, perf_mode), _flat(moving, perf_mode)
     with np.errstate(all="ignore"):
         total = np.zeros((left.shape[1], right.shape[1]))
@@ -42,7 +47,7 @@ def _product(dst: Array, stationary: Array, moving: Array, perf_mode: str, adds:
             before = numerics.read(rows(dst))
             total, size = total + before, size + np.abs(before)
             finite = finite + np.where(np.isfinite(before), np.abs(before), 0.0)
-        error = (left.shape[0] + 2) * 2.0**-24 * size
+        error = (left.shape[0] + 2) * (2.0**-24 * size + 2.0**-150)
     return total, np.where(np.isnan(error), np.inf, error), verdict.overflows(finite)
 
 

@@ -145,7 +145,8 @@ def write(values: Any, dtype: Any) -> Array:
         # Open in the reference: the nearest power of two, the larger of two, none below 2 ** -127; else NaN.
         fraction, power = np.frexp(np.where(value > 0, value, 1.0))
         code = np.maximum(power + 126 + (fraction >= 0.75), 0)
-        return np.where((value > 0) & (code < 255), code, 255).astype(np.uint8).view(dtype)
+        is_power = (value > 0) & (code < 255) & np.isfinite(value)  # the exponent of infinity is not its size
+        return np.where(is_power, code, 255).astype(np.uint8).view(dtype)
     return encode(value, FORMATS[dtype.name]).astype(f"u{dtype.itemsize}").view(dtype)
 
 

@@ -126,6 +126,12 @@ def test_integers_saturate_and_ties_go_to_even() -> None:
     assert numerics.write(np.array([2.0**32]), np.uint32).tolist() == [2**32 - 1]
 
 
+def test_powers_of_two_end_at_both_sides() -> None:
+    values = [0.0, -1.0, np.inf, np.nan, 2.0**-149, 2.0**-127 * 1.49, 2.0**-127 * 1.5, 2.0**127 * 1.49, 2.0**127 * 1.5]
+    codes = numerics.write(values, ml_dtypes.float8_e8m0fnu).view(np.uint8)
+    assert codes.tolist() == [255, 255, 255, 255, 0, 0, 1, 254, 255]
+
+
 def test_tfloat32_keeps_ten_bits() -> None:
     got = numerics.write(np.array([1 + 2.0**-11, 1 + 3 * 2.0**-11, -np.inf]), "tfloat32")
     assert got.view(np.uint32).tolist() == [0x3F800000, 0x3F804000, 0xFF800000]
@@ -176,6 +182,15 @@ def test_the_matmul_bound_holds_float32_and_catches_bfloat16_accumulation(kind: 
     assert verdict.disagreement(nc_matmul, coarse, **arguments) is not None
 
 
+def test_the_matmul_bound_holds_products_that_are_rounded_to_subnormal_numbers() -> None:
+    """128 products of 3 * 2**-151, each of which float32 rounds up to 2**-149; their sum is then exact."""
+    left, right = (np.full((128, 1), x, np.float32) for x in (1.5 * 2.0**-75, 2.0**-75))
+    arguments = {"dst": np.zeros((1, 1), np.float32), "stationary": left, "moving": right}
+    rounded, lost = (np.array([[x]], np.float32) for x in (128 * 2.0**-149, 0.0))
+    assert verdict.disagreement(nc_matmul, rounded, **arguments) is None
+    assert verdict.disagreement(nc_matmul, lost, **arguments) is not None
+
+
 @pytest.mark.parametrize("op", sorted(functions.FUNCTIONS))
 def test_activation_bounds_hold_float32_rounding_and_catch_bfloat16_rounding(op: str) -> None:
     x = np.linspace(0.0625, 1.5, 64, dtype=np.float32)[None]
@@ -201,6 +216,9 @@ def test_activation_bounds_hold_float32_rounding_and_catch_bfloat16_rounding(op:
             ("power", *case)
             for case in ((-8.0, 3.0, -512.0), (0.0, 0.0, 1.0), (-8.0, 0.5, np.nan), (0.0, -1.0, np.inf))
         ),
+        *(("power", *case) for case in ((-np.inf, 0.5, np.inf), (-np.inf, 3.0, -np.inf), (-np.inf, -3.0, -0.0))),
+        *(("power", *case) for case in ((-0.0, -3.0, -np.inf), (-0.0, -2.0, np.inf), (-0.0, -np.inf, np.inf))),
+        *(("power", *case) for case in ((-2.0, 4097.0, -np.inf), (-2.0, 4096.0, np.inf), (np.nan, 0.0, 1.0))),
         *(("rsqrt", *case) for case in ((0.0, 0.0, np.inf), (-1.0, 0.0, np.nan), (np.inf, 0.0, 0.0))),
     ],
 )

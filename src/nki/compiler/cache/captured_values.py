@@ -13,6 +13,7 @@ import numpy as np
 
 from nki.base.dtype import DType
 from nki.base.errors import KernelArgumentError
+from nki.base.float_text import exact_text
 from nki.base.toolchain import is_toolchain
 from nki.frontend.captured_state import ABSENT, Read
 from nki.frontend.host_calls import is_users
@@ -40,7 +41,7 @@ def constant_key(name: str, value: Any) -> Any:
     if kind in _SCALARS:
         return kind, value
     if kind is float:
-        return kind, repr(value)
+        return kind, exact_text(value)
     try:
         return _Content().of(value, 0)
     except _TooDeep:
@@ -101,7 +102,7 @@ class _Content:
         if kind in _SCALARS:
             return kind, value
         if kind is float:
-            return kind, repr(value)
+            return kind, exact_text(value)
         if isinstance(value, np.generic):
             return kind, cast("np.generic", value).dtype.str, cast("np.generic", value).tobytes()
         if isinstance(value, Enum):

@@ -22,6 +22,7 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki.base import knobs
+from nki.base.float_text import exact_text
 from nki.base.toolchain import is_toolchain
 from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
@@ -29,6 +30,7 @@ from nki.frontend.capture import unwrap
 from nki.frontend.captured_state import ABSENT, Read, global_names, of_cell
 from nki.frontend.dialect import dialect_of
 from nki.frontend.host_calls import is_users
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs
 from nki.ir.types import TensorSpec
 from nki.target.model import Target
@@ -53,11 +55,21 @@ class Fingerprint:
     reads: tuple[Read, ...] = field(compare=False)
     codes: frozenset[types.CodeType] = field(compare=False)
 
+    def for_values(self, values: Mapping[str, float]) -> str:
+        """The digest for these values of some of the run-time floats; ``digest`` itself without any."""
+        if not values:
+            return self.digest
+        words = repr((self.digest, sorted((name, exact_text(value)) for name, value in values.items())))
+        return hashlib.sha256(words.encode(errors="surrogatepass")).hexdigest()
+
 
 def fingerprint(
     fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs = ()
 ) -> Fingerprint | None:
-    """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name."""
+    """The fingerprint of ``fn`` for ``arguments`` (a TensorSpec for each tensor); None if something has no name.
+
+    The values of run-time floats among the arguments are not in it.
+    """
     walk = _Walk()
     walk.put(
         dialect_of(unwrap(fn)).name, build(), sys.implementation.cache_tag, np.__version__, target.name, grid, edges,
@@ -66,7 +78,8 @@ def fingerprint(
     try:
         walk.put("kernel", walk.reference(unwrap(fn)))
         for name, value in arguments.items():
-            walk.put("argument", name, walk.reference(value))
+            at_run_time = type(value) is RuntimeFloat
+            walk.put("argument", name, "run-time float" if at_run_time else walk.reference(value))
         walk.everything()
     except Unportable:
         return None
@@ -91,6 +104,8 @@ class _Walk:
 
     def reference(self, value: Any) -> object:
         """The entry for ``value`` in a description: the value itself, or the number of its own description."""
+        if type(value) is float:
+            return "float", exact_text(value)
         if type(value) in _PLAIN:
             return type(value).__name__, value
         number = self.numbers.setdefault(id(value), len(self.met))

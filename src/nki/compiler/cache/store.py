@@ -11,7 +11,7 @@ import contextlib
 import hashlib
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, cast
@@ -22,6 +22,7 @@ from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
 from nki.compiler import pipeline
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.types import TensorSpec
@@ -67,10 +68,13 @@ def artifacts_folder() -> Path:
     return knobs.cache_folder() / "klir"
 
 
-def load(digest: str, specs: Mapping[str, Any], target: Target) -> tuple[Program, list[Warned]] | None:
+def load(
+    digest: str, specs: Mapping[str, Any], target: Target, floats: Sequence[str] = ()
+) -> tuple[Program, list[Warned]] | None:
     """The kernel under ``digest``, verified, and the warnings of its compilation; None if there is no entry.
 
-    An entry is removed unless it was written for ``digest`` and its inputs are the tensors among ``specs``.
+    An entry is removed unless it was written for ``digest``, its inputs are the tensors among ``specs``, and each
+    launch passes it ``floats``.
     """
     path = _path(digest)
     data = files.read(path)
@@ -81,7 +85,7 @@ def load(digest: str, specs: Mapping[str, Any], target: Target) -> tuple[Program
             program = artifact.loads(data, str(path))
             about = artifact.about(data)
             warned = [_warning(item) for item in about["warnings"]]
-            if about["digest"] != digest or not _fits(program, specs, target):
+            if about["digest"] != digest or not _fits(program, specs, target, floats):
                 raise ValueError(f"{path} holds another kernel")
             program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
     except (NkiError, KeyError, TypeError, ValueError):
@@ -159,6 +163,11 @@ def clear(kernel: str | None = None) -> int:
     return len(paths)
 
 
+def note_path(digest: str) -> Path:
+    """The file that tells for which floats kernels under ``digest`` were compiled; see ``float_entries``."""
+    return folder() / f"{digest[:40]}-floats{SUFFIX}"
+
+
 def _path(digest: str) -> Path:
     return folder() / f"{digest[:40]}{SUFFIX}"
 
@@ -168,8 +177,12 @@ def _warning(item: Any) -> Warned:
     return Warned(Span(str(file), int(line)), str(message), _CATEGORIES[category])
 
 
-def _fits(program: Program, specs: Mapping[str, Any], target: Target) -> bool:
-    """True if ``program`` is for ``target`` and takes the tensors among ``specs``: native code trusts the pointers."""
+def _fits(program: Program, specs: Mapping[str, Any], target: Target, floats: Sequence[str]) -> bool:
+    """True if ``program`` is for ``target`` and takes the tensors among ``specs``, which native code trusts, and
+    ``floats``.
+    """
+    if [spec.name for spec in program.signature.floats] != list(floats):
+        return False
     expected = [(spec.shape, spec.dtype) for spec in specs.values() if isinstance(spec, TensorSpec)]
     return program.target == target.name and expected == [(t.shape, t.dtype) for t in program.signature.inputs]
 
@@ -177,6 +190,8 @@ def _fits(program: Program, specs: Mapping[str, Any], target: Target) -> bool:
 def _shown(name: str, value: Any) -> str:
     if isinstance(value, TensorSpec):
         return f"{name}={'x'.join(map(str, value.shape))}:{value.dtype}"
+    if type(value) is RuntimeFloat:
+        return f"{name}: float"
     text = repr(value) if value is None or isinstance(value, bool | int | float | str | tuple | list) else "…"  # pyright: ignore[reportUnknownArgumentType]
     return f"{name}={text if len(text) <= 40 else '…'}"
 

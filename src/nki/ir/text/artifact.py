@@ -54,6 +54,11 @@ def dumps(kernel: Program, about: Mapping[str, Any] | None = None) -> bytes:
     return msgpack.packb(content)
 
 
+def note(about: Mapping[str, Any]) -> bytes:
+    """A file of this format that holds ``about``, of JSON values, and no kernel."""
+    return msgpack.packb({"format": FORMAT, "version": VERSION, "compiler": version(), "about": dict(about)})
+
+
 def loads(data: bytes, origin: str = "artifact") -> Program:
     """The kernel in ``data``. Raises :class:`ArtifactError` for damaged, foreign or newer files."""
     fields = _fields(data, origin)

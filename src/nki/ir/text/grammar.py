@@ -12,6 +12,7 @@ DECLARE: Final = re.compile(
     rf"(input|output|tensor|constant) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
     r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
 )
+FLOAT: Final = re.compile(rf"float {NAME} = (-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)|nan\(0x[0-9a-f]{{16}}\))$")
 SHARED: Final = re.compile(rf"shared {NAME}$")
 FOR: Final = re.compile(rf"for {NAME} = (?:(-?\d+)|{NAME}) to (?:(-?\d+)|{NAME}) step (\d+) \{{")
 WHILE: Final = re.compile(rf"while {NAME} \{{")
@@ -20,7 +21,7 @@ INDEX: Final = re.compile(r" (at|rows|elements) (\d+)\*")
 STEP: Final = re.compile(r"(-?\d+)x(\d+)")
 RETURNED: Final = rf"{NAME}(?:\[([\d,]+)\])?"
 OUTPUTS: Final = re.compile(rf"return (?:\(((?:{RETURNED}, )*{RETURNED})?\)|({RETURNED}))$")
-NUMBER: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan)(?![\w.])")
+NUMBER: Final = re.compile(r"-?(?:\d++(?:\.\d*+)?(?:e[+-]?\d++)?|inf|nan)(?![\w.(])|nan\(0x[0-9a-f]{16}\)")
 STRING: Final = re.compile(QUOTED)
 SOURCE: Final = re.compile(rf"# ({QUOTED}):(\d{{1,9}})")
 WORD: Final = re.compile(r"[A-Za-z_][\w.]*")

@@ -17,12 +17,15 @@ from typing import Any
 
 from nki.base.dtype import BY_NAME, DType
 from nki.base.errors import TextError
+from nki.base.float_text import from_text
 from nki.base.source import Noted, Span, Where, note_file
 from nki.ir.constant import Constant, constant
+from nki.ir.floats.runtime_float import LARGEST, FloatSpec, RuntimeFloat, evaluate, operators
 from nki.ir.instruction import NOWHERE, REGISTRY, Field, Inst
 from nki.ir.loop import For, Loop, Statement, While, declared
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.text import grammar, schedule_attributes
+from nki.ir.text.formula import parse_formula
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind, Tensor
 
 _DIGITS = 20
@@ -60,6 +63,7 @@ class _Parser:
         self.values: dict[str, Any] = {}
         self.places: dict[str, Noted] = {}
         self.data_bytes = 0
+        self.floats: dict[str, FloatSpec] = {}
         if origin:
             note_file(origin)
 
@@ -99,7 +103,7 @@ class _Parser:
             self.string(head[1]),
             head[2],
             tuple(self.whole(n) for n in re.findall(r"\d+", head[3])),
-            Signature(inputs, tuple(outputs), sequence, shapes),
+            Signature(inputs, tuple(outputs), sequence, shapes, tuple(self.floats.values())),
             (self.core(0, body), *self.others()),
             self.string(head[4]),
         )
@@ -134,6 +138,11 @@ class _Parser:
         while not (line := self.next()).startswith(end):
             if line.startswith(("input ", "output ", "tensor ", "constant ")):
                 self.declare(line)
+            elif (match := grammar.FLOAT.match(line)) and common is None and not depth:
+                name = self.name(match[1])
+                if name in self.floats:
+                    raise self.fail(f"float {name} is declared twice")
+                self.floats[name] = FloatSpec(name, from_text(match[2]))
             elif common is not None and line.startswith("shared "):
                 self.share(line, common)
             elif match := grammar.FOR.match(line):
@@ -297,10 +306,27 @@ class _Parser:
             return self.string(match[0]), match.end()
         if match := grammar.NUMBER.match(line, at):
             text = match[0]
-            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else float(text)), match.end()
+            return (self.whole(text) if re.fullmatch(r"-?\d+", text) else from_text(text)), match.end()
         if match := grammar.WORD.match(line, at):
             return self.word(match[0], f), match.end()
+        if line.startswith("@", at):
+            return self.runtime_float(line, at + 1, f)
         raise self.fail(f"cannot read the value at column {at + 1}")
+
+    def runtime_float(self, line: str, at: int, f: Field) -> tuple[RuntimeFloat, int]:
+        """The run-time float whose formula starts at ``at``. Only immediates that are floats may be one."""
+        if not f.immediate or float not in f.types:
+            raise self.fail(f"{f.name} is no number that a launch may pass")
+        try:
+            formula, end = parse_formula(line, at)
+            value = evaluate(formula, {spec.name: spec.value for spec in self.floats.values()})
+        except KeyError as name:
+            raise self.fail(f"unknown float {name}") from None
+        except (ValueError, ArithmeticError) as error:
+            raise self.fail(str(error)) from None
+        if operators(formula) > LARGEST:
+            raise self.fail(f"a formula has more than {LARGEST} operators")
+        return RuntimeFloat.of(value, formula, None), end
 
     def sequence(self, line: str, at: int, f: Field, depth: int) -> tuple[tuple[Any, ...], int]:
         items: list[Any] = []

@@ -2,10 +2,12 @@
 
     kernel "add" target=trn2 grid=() version="1.0" {
       input a : hbm float32[256,512]
+      float rate = 0.01
       constant e : shared_hbm float32[2,2] sha256=18d… data=eJx…
       tensor c : shared_hbm float32[256,512]
       tensor a_tile : sbuf float32[128,512] at=(0, 2048) place=(0, 2048)
       dma_copy dst=a_tile[0 | 512x128, 1x512] src=a[0 | 512x128, 1x512] engine=unknown  # "add.py":14
+      tensor_scalar dst=a_tile[…] data=a_tile[…] op0=multiply operand0=@(1.0-rate)  # "add.py":15
       for i = 0 to n step 2 {  # "add.py":15
         tensor b_tile : sbuf float32[128,512]
         dma_copy dst=b_tile[0 | 512x128, 1x512] src=b[0 | 512x128, 1x512 at 512*i[0 | 1x1, 1x1]]
@@ -20,12 +22,13 @@ has in common with core 0 in lines like ``shared c``. ``return c[256,4,128]`` re
 
 An operand is ``tensor[offset | step x count, …]``, counted in elements; ``as dtype`` follows where the window reads the
 bytes as another type, then ``at step*operand`` where a run-time index moves it, or ``rows step*operand`` where each row
-has an index of its own. The data of a constant are its bytes, compressed (zlib) and in base64, behind the digest of the
-uncompressed ones. ``at`` is the address that the user gave, ``place`` the one that the tensor has after stage
-``allocate``, both as (first partition, byte in the partition). A tensor whose name is no plain word has it in quotes.
-Bounds of loops are numbers or registers. The declarations of a loop are local to the loop. Behind an instruction's
-arguments stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait queue>=count, …``, as
-far as it has them. ``parse(show(kernel)) == kernel``.
+has an index of its own. ``float`` declares a number that each launch passes, with the value for which the kernel was
+compiled; ``@`` stands before a formula of such numbers. The data of a constant are its bytes, compressed (zlib) and in
+base64, behind the digest of the uncompressed ones. ``at`` is the address that the user gave, ``place`` the one that the
+tensor has after stage ``allocate``, both as (first partition, byte in the partition). A tensor whose name is no plain
+word has it in quotes. Bounds of loops are numbers or registers. The declarations of a loop are local to the loop.
+Behind an instruction's arguments stand ``label name``, which edges call it, ``after name, …``, ``on queue`` and ``wait
+queue>=count, …``, as far as it has them. ``parse(show(kernel)) == kernel``.
 """
 
 from __future__ import annotations
@@ -36,8 +39,11 @@ import zlib
 from collections.abc import Iterator
 from typing import Any, cast
 
+from nki.base.float_text import exact_text
 from nki.base.source import Where
 from nki.ir.constant import Constant
+from nki.ir.floats.runtime_float import RuntimeFloat
+from nki.ir.floats.runtime_float import show as formula_text
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, declared
 from nki.ir.program import Placement, Program
@@ -54,6 +60,7 @@ def show(kernel: Program) -> str:
     first, *others = kernel.cores
     inner = set(declared(first.body))
     lines.extend("  " + _tensor(t, first.placement) for t in first.tensors if t not in inner)
+    lines.extend(f"  float {schedule_attributes.word(f.name)} = {exact_text(f.value)}" for f in kernel.signature.floats)
     lines.extend(_statements(first.body, "  ", first.placement))
     names = ", ".join(
         _name(t) + (f"[{','.join(map(str, spec.shape))}]" if spec.shape != t.shape else "")
@@ -136,6 +143,10 @@ def _value(value: Any) -> str:
         return "(" + ", ".join(map(_value, items)) + ("," if len(items) == 1 else "") + ")"
     if isinstance(value, str):
         return json.dumps(value)
-    if value is None or isinstance(value, bool | int | float):
+    if type(value) is RuntimeFloat:
+        return f"@{formula_text(value.formula)}"
+    if isinstance(value, float):
+        return exact_text(value)
+    if value is None or isinstance(value, bool | int):
         return repr(value)
     return str(value.name)  # an operator or an enum member

@@ -6,7 +6,7 @@ from typing import Any
 
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
-from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError, MemoryRegionError, ShapeError
+from nki.base.errors import ArgumentError, DTypeError, FrozenRegisterError
 from nki.base.source import here
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra, reinterpreted
@@ -18,9 +18,9 @@ from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_register
 from nki.ir.sample import INTEGERS, Draw
 from nki.ir.scalars import NkiScalar
-from nki.ir.types import Access, Buffer, In, Index, Out, Tile, access_of
+from nki.ir.types import Access, In, Index, Out, Tile, access_of
 from nki.isa.deprecated import renamed
-from nki.isa.rules.operands import rule
+from nki.isa.rules.operands import one_element, rule
 from nki.isa.tables import enums
 from nki.target.model import Target
 
@@ -66,23 +66,13 @@ _WRITABLE = (
 )
 
 
-def _one_element(name: str) -> tuple[Rule, ...]:
+def _exchanged(name: str) -> tuple[Rule, ...]:
     return (
-        rule(
-            "RG03",
-            f"{name} is {{o[{name}]}}; a register holds one element",
-            lambda i, t: getattr(i, name).size == 1,
+        *one_element(
+            name,
+            ("RG03", "a register holds one element"),
+            ("RG04", "registers exchange data with sbuf and HBM"),
             _SOURCE,
-            error=ShapeError,
-            fix="slice one element, such as tile[0:1, 0:1]",
-        ),
-        rule(
-            "RG04",
-            f"{name} is {{o[{name}]}} in {{i.{name}.buffer.value}}; registers exchange data with sbuf and HBM",
-            lambda i, t: getattr(i, name).buffer not in (Buffer.psum, Buffer.register),
-            _SOURCE,
-            error=MemoryRegionError,
-            fix="copy it to SBUF first",
         ),
         rule(
             "RG05",
@@ -154,7 +144,7 @@ class RegisterLoad(Inst):
     dst: Out[Tile]
     src: In[Tile]
 
-    rules = (_is_register("dst"), *_WRITABLE, *_one_element("src"))
+    rules = (_is_register("dst"), *_WRITABLE, *_exchanged("src"))
 
     def semantics(self, m: Algebra[Any]) -> None:
         if self.src.dtype is dt.float32:
@@ -179,7 +169,7 @@ class RegisterStore(Inst):
     dst: Out[Tile]
     src: In[Tile]
 
-    rules = (_is_register("src"), *_one_element("dst"))
+    rules = (_is_register("src"), *_exchanged("dst"))
 
     def semantics(self, m: Algebra[Any]) -> None:
         kind = dt.int32 if self.dst.dtype is dt.float32 else self.dst.dtype

@@ -7,7 +7,7 @@ from typing import Any
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
 from nki.base.dtype import DType
-from nki.base.errors import ArgumentError, DTypeError, MemoryRegionError, ShapeError
+from nki.base.errors import ArgumentError, DTypeError
 from nki.base.source import here
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -18,8 +18,8 @@ from nki.ir.recorder import current
 from nki.ir.register import VirtualRegister, is_scalar_register
 from nki.ir.sample import Draw
 from nki.ir.scalars import EXACT, WIDTHS, NkiScalar
-from nki.ir.types import Access, Buffer, In, Index, Out, Tile, access_of
-from nki.isa.rules.operands import rule
+from nki.ir.types import Access, In, Index, Out, Tile, access_of
+from nki.isa.rules.operands import one_element, rule
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, Op
 from nki.target.model import Target
@@ -46,23 +46,13 @@ def _holds_scalar(value: Any) -> bool:
     return is_scalar_register(value) and (not isinstance(value, VirtualRegister) or isinstance(value, NkiScalar))
 
 
-def _one_element(name: str, scalar: str) -> tuple[Rule, ...]:
+def _exchanged(name: str, scalar: str) -> tuple[Rule, ...]:
     return (
-        rule(
-            "NS02",
-            f"{name} is {{o[{name}]}}; a scalar is one element",
-            lambda i, t: getattr(i, name).size == 1,
+        *one_element(
+            name,
+            ("NS02", "a scalar is one element"),
+            ("NS03", "scalars are exchanged with sbuf and HBM"),
             _SOURCE,
-            error=ShapeError,
-            fix="slice one element, such as tile[0:1, 0:1]",
-        ),
-        rule(
-            "NS03",
-            f"{name} is {{o[{name}]}} in {{i.{name}.buffer.value}}; scalars are exchanged with sbuf and HBM",
-            lambda i, t: getattr(i, name).buffer not in (Buffer.psum, Buffer.register),
-            _SOURCE,
-            error=MemoryRegionError,
-            fix="copy it to SBUF first",
         ),
         rule(
             "NS04",
@@ -86,7 +76,7 @@ class ScalarLoad(Inst):
     dst: Out[Tile]
     src: In[Tile]
 
-    rules = (_is_scalar("dst"), *_one_element("src", "dst"))
+    rules = (_is_scalar("dst"), *_exchanged("src", "dst"))
 
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.flat(self.src))
@@ -111,7 +101,7 @@ class ScalarStore(Inst):
     dst: Out[Tile]
     value: In[Tile]
 
-    rules = (_is_scalar("value"), *_one_element("dst", "value"))
+    rules = (_is_scalar("value"), *_exchanged("dst", "value"))
 
     def semantics(self, m: Algebra[Any]) -> None:
         m.store(self.dst, m.flat(self.value))

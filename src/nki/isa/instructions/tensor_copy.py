@@ -75,12 +75,8 @@ class TensorCopy(Inst):
         return cls(draw.tile(partitions, free, dtype), draw.tile(partitions, free, other, where))
 
 
-def _fills(i: Any) -> bool:
-    """Packed tiles are filled with 0 only, scales with powers of two."""
-    value, dtype = i.value, i.dst.dtype
-    if dtype is float8_e8m0fnu:
-        return 2.0**-127 <= value <= 2.0**127 and math.frexp(value)[0] == 0.5
-    return not dtype.is_packed or value == 0
+def _is_scale(value: float) -> bool:
+    return 2.0**-127 <= value <= 2.0**127 and math.frexp(value)[0] == 0.5
 
 
 def _whole_float(i: Any) -> str | None:
@@ -98,7 +94,7 @@ def _whole_float(i: Any) -> str | None:
 class Memset(Inst):
     """Fill every element of ``dst`` with the compile-time constant ``value``, rounded once to its dtype.
 
-    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu with powers of two.
+    Packed tiles (``float8_e5m2_x4``, …) are filled with 0 only, float8_e8m0fnu, which has no 0, with powers of two.
     """
 
     dst: Out[Tile]
@@ -120,12 +116,22 @@ class Memset(Inst):
         ),
         rule(
             "MS02",
-            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}: packed tiles take 0, scales a "
-            "power of two from 2**-127 to 2**127",
-            lambda i, t: _fills(i),
-            "NKI reference, nki.isa.memset (x4 types); float8_e8m0fnu has no other values",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}: packed tiles take 0 alone",
+            lambda i, t: not i.dst.dtype.is_packed or i.value == 0,
+            "NKI reference, nki.isa.memset (x4 types)",
             error=ArgumentError,
             fix="fill a view of the tile as an integer dtype with the code",
+            by_value=True,
+        ),
+        rule(
+            "MS02",
+            "value={i.value} cannot be stored in '{i.dst.name}' of dtype {i.dst.dtype}: a scale is a power of two from "
+            "2**-127 to 2**127, never 0",
+            lambda i, t: i.dst.dtype is not float8_e8m0fnu or _is_scale(i.value),
+            "OCP Microscaling Formats Specification (E8M0); the NKI reference says nothing about it",
+            error=ArgumentError,
+            fix="pass a power of two, or write codes: `nisa.memset({i.dst.name}.view(nl.uint8), value=127)` makes 1.0, "
+            "value=0 makes 2.0**-127",
             by_value=True,
         ),
     )

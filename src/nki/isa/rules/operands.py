@@ -7,7 +7,15 @@ from functools import cache
 from typing import Any
 
 from nki.base.dtype import DType
-from nki.base.errors import DTypeError, EngineError, GenerationError, MemoryRegionError, OperatorError, PartitionError
+from nki.base.errors import (
+    DTypeError,
+    EngineError,
+    GenerationError,
+    MemoryRegionError,
+    OperatorError,
+    PartitionError,
+    ShapeError,
+)
 from nki.ir.instruction import Inst, Rule
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.enums import engine
@@ -385,6 +393,31 @@ def dimensions(name: str, least: int, most: int, source: str) -> Rule:
         ok,
         source,
         fix="reshape it: how a partition's elements are arranged means nothing here",
+    )
+
+
+def one_element(name: str, size: tuple[str, str], place: tuple[str, str], source: str) -> tuple[Rule, ...]:
+    """The operand ``name``, with which a register or scalar exchanges its value, is one element in SBUF or HBM.
+
+    ``size`` and ``place``: the code of each rule, and what its message says about registers or scalars.
+    """
+    return (
+        Rule(
+            size[0],
+            f"{name} is {{o[{name}]}}; {size[1]}",
+            lambda i, t: getattr(i, name).size == 1,
+            source,
+            ShapeError,
+            fix="slice one element, such as tile[0:1, 0:1]",
+        ),
+        Rule(
+            place[0],
+            f"{name} is {{o[{name}]}} in {{i.{name}.buffer.value}}; {place[1]}",
+            lambda i, t: getattr(i, name).buffer not in (Buffer.psum, Buffer.register),
+            source,
+            MemoryRegionError,
+            fix="copy it to SBUF first",
+        ),
     )
 
 

@@ -19,7 +19,7 @@ from nki.ir.access_bounds import byte_window
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
 from nki.sim.hazards.messages import ExecutionLog, ReadErrors, early_read_error, first_box
-from nki.sim.hazards.shadow import AccessTimes
+from nki.sim.hazards.shadow import AccessTimes, Times
 from nki.target.model import Target
 
 
@@ -118,7 +118,7 @@ class PsumGroups:
         written = shadow.times_of(access)
         if (written <= 0).any() or (shadow.reads.times_of(access) > written).any():
             return
-        times: list[int] = np.unique(written).tolist()
+        times = _distinct(written)
         if all(map(self._log.by_matmul, times)):
             writer = self._log.describe(times[-1], inst.where.span)
             self._warn(
@@ -156,7 +156,14 @@ class PsumGroups:
 def _times_written(access: Access, shadow: PsumShadow) -> list[int]:
     """The times at which elements of ``access`` were written last, in order."""
     single = shadow.single_time(access)
-    return [single] if single else np.unique(shadow.times_of(access)).tolist()
+    return [single] if single else _distinct(shadow.times_of(access))
+
+
+def _distinct(times: Times) -> list[int]:
+    """The different ``times``, in order. Neighbours are mostly equal, so few are left to be sorted."""
+    flat = times.reshape(-1)
+    starts = np.flatnonzero(flat[1:] != flat[:-1]) + 1
+    return sorted({int(flat[0]), *flat[starts].tolist()})
 
 
 def _where(access: Access, shadow: PsumShadow, elements: NDArray[np.bool_]) -> str:

@@ -248,10 +248,10 @@ def _decode_power(b: Builder, raw: Value) -> Value:
 def _encode_power(b: Builder, value: Value) -> Value:
     bits = b.bitcast(value, like(value, I32))
     kind = bits.type
-    half = 1 << (_MANTISSA - 1)
-    code = b.lshr(b.add(bits, constant(kind, half)), constant(kind, _MANTISSA))
-    # Subnormal: 2**-127, code 0, or, already just above it (as ml_dtypes has it), 2**-126, code 1; there is no zero.
-    small = b.zext(b.icmp_unsigned(">", bits, constant(kind, half)), kind)
-    code = b.select(b.icmp_unsigned("<", bits, constant(kind, 1 << _MANTISSA)), small, code)
+    # The least power, 2**-127 of code 0, is subnormal: half of its distance to the next is a quarter of the mantissa's
+    # range. There is no zero.
+    is_subnormal = b.icmp_unsigned("<", bits, constant(kind, 1 << _MANTISSA))
+    half = b.select(is_subnormal, constant(kind, 1 << (_MANTISSA - 2)), constant(kind, 1 << (_MANTISSA - 1)))
+    code = b.lshr(b.add(bits, half), constant(kind, _MANTISSA))
     outside = b.or_(b.icmp_signed("<=", bits, constant(kind, 0)), b.icmp_unsigned(">", bits, constant(kind, _INFINITY)))
     return b.trunc(b.select(outside, constant(kind, 0xFF), code), like(value, I8))

@@ -4,8 +4,9 @@ A routine is ``void f(i8** frame, i64* args, i64 first, i64 last)``. It runs par
 rounded up to a multiple of :data:`GRANULE` and at most the number of partitions; a routine that must run whole ignores
 them. ``args`` holds a pair (slot of the frame, byte offset) for each operand; for each operand with a run-time index
 the pair of that index and the largest legal value, then the number of the instruction for the error; then the
-instruction's run-time numbers as bits of doubles. Element addresses were proved to lie inside their tensors when the
-access was made, so the code checks nothing but run-time indices.
+instruction's run-time numbers as bits of doubles, or, for a number that the launch passes, its slot of the frame.
+Element addresses were proved to lie inside their tensors when the access was made, so the code checks nothing but
+run-time indices.
 """
 
 from __future__ import annotations
@@ -175,8 +176,12 @@ class FunctionBuilder:
 
     def base(self, index: Value) -> Value:
         """The pointer in slot ``index`` of the frame."""
+        return self.slot(index, POINTER)
+
+    def slot(self, index: Value, kind: ir.Type = I64) -> Value:
+        """The word in slot ``index`` of the frame."""
         address = self.b.gep(self.frame, [self.b.mul(index, ir.Constant(I64, 8))], source_etype=I8)
-        return self.b.load(address, typ=POINTER)
+        return self.b.load(address, typ=kind)
 
     def pointer(self, slot: int) -> Value:
         """The address of operand ``slot``, without its run-time index."""
@@ -189,7 +194,8 @@ class FunctionBuilder:
     def number(self, value: Any) -> Value:
         """A run-time or compile-time number as a double."""
         if isinstance(value, Param):
-            return self.argument(self.arguments.immediates + value.index, F64)
+            number = self.arguments.immediates + value.index
+            return self.slot(self.argument(number), F64) if value.in_frame else self.argument(number, F64)
         return ir.Constant(F64, float(value))
 
     def integer(self, value: Any) -> Value:

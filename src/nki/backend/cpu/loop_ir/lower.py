@@ -19,6 +19,7 @@ from nki.backend.cpu.loop_ir.nodes import (
     Top8,
     loads,
 )
+from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Tensor
 
@@ -32,7 +33,7 @@ def template(inst: Inst) -> Inst:
     generic = inst.with_operands(numbered)
     values = generic.__dict__
     names = [f.name for f in inst.fields if f.immediate and isinstance(values[f.name], int | float)]
-    values.update({name: Param(index) for index, name in enumerate(names)})
+    values.update({name: Param(i, type(values[name]) is RuntimeFloat) for i, name in enumerate(names)})
     return generic
 
 

@@ -49,9 +49,13 @@ class MemRef:
 
 @dataclass(frozen=True, slots=True)
 class Param:
-    """An instruction's run-time number: entry ``index`` of its immediates."""
+    """An instruction's run-time number: entry ``index`` of its immediates.
+
+    ``in_frame``: the launch passes it, in the slot of the frame that the entry tells; else the entry is the number.
+    """
 
     index: int
+    in_frame: bool = False
 
 
 @dataclass(eq=False, slots=True)

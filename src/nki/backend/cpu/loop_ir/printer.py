@@ -67,8 +67,7 @@ def show_expr(expr: Expr) -> str:
         case "load":
             return show_memref(expr.memref)
         case "value":
-            number = f"immediate {expr.value.index}" if isinstance(expr.value, Param) else str(expr.value)
-            return f"{number}:{expr.dtype}"
+            return f"{_number(expr.value)}:{expr.dtype}"
         case "iota":
             dims, offset, multiplier = expr.value
             return f"iota({_dims(dims)}, {_number(offset)}, {_number(multiplier)})"
@@ -98,4 +97,6 @@ def _dims(dims: tuple[tuple[int, int], ...]) -> str:
 
 
 def _number(value: object) -> str:
-    return f"immediate {value.index}" if isinstance(value, Param) else str(value)
+    if not isinstance(value, Param):
+        return str(value)
+    return f"{'float' if value.in_frame else 'immediate'} {value.index}"

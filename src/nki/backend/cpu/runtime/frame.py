@@ -2,7 +2,7 @@
 
 A block of memory holds the frame itself, the status, the arena and the scratch memory, in this order; so nothing that
 belongs to a launch is global. The first slots are the same in every frame; the slots of inputs, outputs, constants and
-of memory that cores share follow.
+of memory that cores share follow, then those of the floats that the launch passes.
 """
 
 from __future__ import annotations
@@ -61,10 +61,12 @@ class Frame:
 
 
 class FrameLayout:
-    """Byte offsets in the frames of one core, whose routines get ``pointers`` pointers behind the fixed slots."""
+    """Byte offsets in the frames of one core, whose routines get ``pointers`` pointers behind the fixed slots, then
+    ``floats`` doubles.
+    """
 
-    def __init__(self, table: int, args: int, pointers: int, arena: int, scratch: int) -> None:
-        words = WORD * (FIRST_IO + pointers)
+    def __init__(self, table: int, args: int, pointers: int, arena: int, scratch: int, floats: int = 0) -> None:
+        words = WORD * (FIRST_IO + pointers + floats)
         self.table = table
         """The address of the core's table; ``args`` is that of the arguments of its rows."""
         self.args = args
@@ -72,10 +74,12 @@ class FrameLayout:
         self.arena = aligned(words + STATUS_BYTES)
         self.scratch = self.arena + aligned(arena)
         self.nbytes = self.scratch + aligned(scratch)
-        self._pack = Struct(f"={FIRST_IO + pointers}q{STATUS_BYTES}x").pack_into
+        self._pack = Struct(f"={FIRST_IO + pointers}q{floats}d{STATUS_BYTES}x").pack_into
 
-    def write(self, frame: Frame, worker: int, pointers: Sequence[int], control: int = 0) -> None:
+    def write(self, frame: Frame, worker: int, pointers: Sequence[float], control: int = 0) -> None:
         """Write all slots of ``frame``, which has at least ``nbytes``, and clear its status.
+
+        ``pointers``: the addresses, then the floats.
 
         ``control`` is the address of words that the launch's workers share; without, the frame has its own.
         """

@@ -18,6 +18,7 @@ from nki.backend.cpu.runtime.routines import Progress
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
+from nki.ir.floats.runtime_float import evaluate
 from nki.ir.indirection.runtime_index import out_of_bounds
 from nki.ir.layout import DENSE, Layout
 from nki.ir.loop import note_loop
@@ -34,13 +35,13 @@ Status = tuple[int, int, int, int]
 class _Core:
     """One core of an executable as plain numbers: its table, its constants, and the layout of its frame."""
 
-    def __init__(self, core: CoreProgram, linked: LinkedCore, pointers: int) -> None:
+    def __init__(self, core: CoreProgram, linked: LinkedCore, pointers: int, floats: int) -> None:
         self.linked = linked
         self.table = linked.table.ctypes.data
         self.args = linked.args.ctypes.data
         self.constants = tuple(_address(t.data) for t in core.constants() if t.data is not None)
         count = pointers + len(self.constants)
-        self.frame = FrameLayout(self.table, self.args, count, linked.arena, linked.scratch)
+        self.frame = FrameLayout(self.table, self.args, count, linked.arena, linked.scratch, floats)
 
     def status(self, frame: Frame) -> Status:
         """The status in ``frame``; its first word is 0 if the launch succeeded."""
@@ -89,13 +90,26 @@ class Executable:
         self._several = len(program.cores) > 1
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 2 if self._several else 0)
         cores = zip(program.cores, self.linked.cores, strict=True)
-        self._cores = [_Core(core, linked, count) for core, linked in cores]
+        self._cores = [_Core(core, linked, count, len(self.linked.floats)) for core, linked in cores]
         self._core = self._cores[0]
+        self.float_names = [spec.name for spec in program.signature.floats]
+        formulas = self.linked.floats
+        self._formulas = None if formulas == tuple(self.float_names) else formulas
+        """None: the launch passes the floats of the signature as they are."""
         self._run = enter.run()
         self.compile_seconds = time.perf_counter() - started
 
-    def launch(self, pointers: Sequence[int]) -> None:
+    def floats_of(self, values: Sequence[float]) -> Sequence[float]:
+        """The floats of a launch with these ``values`` of the signature's floats. Raises what Python's floats raise."""
+        if self._formulas is None:
+            return values
+        named = dict(zip(self.float_names, values, strict=True))
+        return [evaluate(formula, named) for formula in self._formulas]
+
+    def launch(self, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of the size of its spec.
+
+        ``floats`` are those of :meth:`floats_of`.
 
         An input that is also an output is changed in place if both are at one address; else it stays as it is.
 
@@ -108,11 +122,11 @@ class Executable:
         if self.changes:
             pointers = self._copy_changed_inputs(pointers)
         if self._several:
-            self._launch_cores(pointers)
+            self._launch_cores(pointers, floats)
             return
         core = self._core
         linked = core.linked
-        frame = self._runtime.frame(core.frame, (*pointers, *core.constants))
+        frame = self._runtime.frame(core.frame, (*pointers, *core.constants, *floats))
         try:
             self._run(core.table, linked.rows, core.args, frame.address)
         except BaseException as error:
@@ -132,7 +146,7 @@ class Executable:
                 changed[number] = target
         return changed
 
-    def _launch_cores(self, pointers: Sequence[int]) -> None:
+    def _launch_cores(self, pointers: Sequence[int], floats: Sequence[float]) -> None:
         """Run on several cores, on one worker and thread each.
 
         Memory that the cores share lies behind the frame of the first one: the lines of barriers, then the tensors.
@@ -143,7 +157,7 @@ class Executable:
         lines = frames[0].address + first.frame.nbytes
         control = lines + barrier.control(count)
         ctypes.memset(lines, 0, barrier.lines_bytes(count))
-        shared = [*(lines + offset for offset in self.linked.shared), lines, barrier.yield_address()]
+        shared = [*(lines + offset for offset in self.linked.shared), lines, barrier.yield_address(), *floats]
         first.frame.write(frames[0], 0, (*pointers, *first.constants, *shared), control)
         for rank, core in enumerate(cores[1:], 1):
             frames.append(runtime.frame(core.frame, (*pointers, *core.constants, *shared), rank, control))

@@ -22,6 +22,7 @@ from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_rou
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
 from nki.ir.effects import Barrier
+from nki.ir.floats.runtime_float import Formula, RuntimeFloat, show
 from nki.ir.indirection.gather_compute_scatter import GatherComputeScatter
 from nki.ir.indirection.runtime_index import largest_index
 from nki.ir.instruction import Inst
@@ -67,6 +68,8 @@ class LinkedProgram:
     shared_bytes: int
     code: list[Routine]
     """The compiled routines that the tables call, which stay in memory as long as these are held."""
+    floats: tuple[Formula, ...]
+    """The floats of a launch, which every frame has behind all other slots."""
 
 
 def link(program: Program, progress: Progress | None = None, layout: Layout = DENSE) -> LinkedProgram:
@@ -81,10 +84,11 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     common = {*program.outputs, *shared} if several else set[Tensor]()
     whole = common.intersection(*fills)
     cores: list[LinkedCore] = []
+    floats: dict[str, Formula] = {}
     for rank, core in enumerate(program.cores):
         storage = Storage(core, program.signature, shared, layout, fills[rank])
         peers = _Peers(rank, len(program.cores), storage.free_slot)
-        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers)
+        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats)
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
         table.add_core(core, program.outputs)
         cores.append(table.finish(core, max(scratch, table.scratch), len(unique)))
@@ -93,7 +97,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     for tensor in shared:
         offsets.append(size)
         size += aligned(tensor.nbytes)
-    return LinkedProgram(cores, offsets, size, compiled)
+    return LinkedProgram(cores, offsets, size, compiled, tuple(floats.values()))
 
 
 def _routine_numbers(inst: Inst, layout: Layout, unique: dict[Key, tuple[int, Inst]]) -> list[int]:
@@ -119,7 +123,7 @@ def _parts(core: CoreProgram) -> list[Inst]:
 
 @dataclass(frozen=True, slots=True)
 class _Peers:
-    """The core whose table is built, the number of cores, and the slot of the lines of barriers."""
+    """The core whose table is built, the number of cores, and the slot of the lines of barriers, the first free one."""
 
     rank: int
     cores: int
@@ -136,8 +140,12 @@ class _Table:
         numbers: Sequence[Sequence[int]],
         fills: set[Tensor],
         peers: _Peers,
+        floats: dict[str, Formula],
     ) -> None:
         self.storage = storage
+        self.floats = floats
+        """The floats of a launch by their text, in the order of their slots; it grows."""
+        self.first_float = peers.lines + (2 if peers.cores > 1 else 0)
         self.routines = routines
         self.numbers = numbers
         """By dense number of an instruction, the number of the routine of each part."""
@@ -234,7 +242,13 @@ class _Table:
                 args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
             self.sites.append(inst)
             args.append(len(self.sites))
-        args.extend(_bits(float(number)) for number in inst.immediates())
+        for number in inst.immediates():
+            args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
+
+    def slot_of(self, number: RuntimeFloat) -> int:
+        """The slot of the frame in which launches pass an immediate."""
+        self.floats.setdefault(show(number.formula), number.formula)
+        return self.first_float + list(self.floats).index(show(number.formula))
 
     def add_steps(self, steps: GatherComputeScatter, part_routines: Sequence[Routine]) -> None:
         """Add the rows of an instruction on indirect views."""

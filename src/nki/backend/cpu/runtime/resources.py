@@ -62,7 +62,7 @@ class Runtime:
             return Frame(nbytes)
         return frame if frame.nbytes >= nbytes else Frame(nbytes)
 
-    def frame(self, layout: FrameLayout, pointers: Sequence[int], worker: int = 0, control: int = 0) -> Frame:
+    def frame(self, layout: FrameLayout, pointers: Sequence[float], worker: int = 0, control: int = 0) -> Frame:
         """The frame of one worker for one launch, written; see :meth:`FrameLayout.write`."""
         frame = self.acquire(layout.nbytes)
         layout.write(frame, worker, pointers, control)

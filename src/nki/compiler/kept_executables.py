@@ -1,0 +1,99 @@
+"""The executables of one kernel in memory, by what they were compiled for."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING, Any, Final
+
+from nki.base.source import Span, Where
+from nki.base.warning import warn_at
+
+if TYPE_CHECKING:
+    from nki.compiler.executable import Executable
+
+Key = tuple[Any, ...]
+MOST: Final = 256
+"""Limit on the executables that a kernel keeps; the least recently used one is dropped."""
+VALUES: Final = 8
+"""Compilations for other values of numbers alone before a kernel warns."""
+
+
+class _Everything:
+    """A container of all names."""
+
+    def __contains__(self, name: object) -> bool:
+        return True
+
+
+EVERY_FLOAT: Final[Container[str]] = _Everything()
+NO_FLOAT: Final[Container[str]] = frozenset[str]()
+
+
+class KeptExecutables:
+    """The executables of a kernel by key.
+
+    A key has the values of the floats that its executable was compiled for; of the others, which launches pass, it has
+    the type. ``patterns`` are the sets of floats that the executables get from launches, the latest first.
+    """
+
+    def __init__(self) -> None:
+        self.by_key: dict[Key, Executable] = {}
+        self.patterns: tuple[Container[str], ...] = (EVERY_FLOAT,)
+        self.clock = 0
+        """Advances with each compilation; executables have the time of their last use."""
+        self.uses: dict[str, Where] = {}
+        """The first place at which a float was compiled in, by parameter."""
+        self._compilations: dict[Key, int] = {}
+        """By key without numbers."""
+
+    def pattern_of(self, executable: Executable, floats: Sequence[str]) -> Container[str]:
+        """The pattern of ``executable``, whose call has ``floats``; it is looked for from now on."""
+        passed = executable.float_names
+        pattern = EVERY_FLOAT if passed == list(floats) else frozenset(passed)
+        if pattern not in self.patterns:
+            self.patterns = (pattern, *self.patterns)
+        return pattern
+
+    def keep(self, key: Key, executable: Executable, arguments: Mapping[str, Any], name: str, code: CodeType) -> None:
+        """Keep ``executable`` of the kernel ``name``, drop the least recently used one, and warn of too many values."""
+        kept = self.by_key
+        if len(kept) >= MOST and key not in kept:
+            del kept[min(kept, key=lambda key: kept[key].last_used)]
+        kept[key] = executable
+        self.clock += 2
+        executable.last_used = self.clock - 1  # older than any that was used since
+        pattern = _without_numbers(key)
+        count = self._compilations[pattern] = self._compilations.get(pattern, 0) + 1
+        if pattern != key and count == VALUES + 1:
+            self._warn([key for key in kept if _without_numbers(key) == pattern], arguments, name, code)
+
+    def _warn(self, keys: Sequence[Key], arguments: Mapping[str, Any], kernel: str, code: CodeType) -> None:
+        columns = zip(arguments, zip(*[key[-len(arguments) :] for key in keys], strict=True), strict=True)
+        changing = {name: values for name, values in columns if len(set(values)) > 1}
+        if not changing:
+            return
+        name = ", ".join(changing)
+        values = ", ".join(str(value[1]) for value in next(iter(changing.values()))[-3:])
+        place = next((self.uses[name].span for name in changing if name in self.uses), None)
+        advice = (
+            "a Python number is compiled in, unless it is a float that instructions alone use, in a call on arrays of "
+            "NumPy or PyTorch"
+            if place is None
+            else "this line needs the value while the kernel is compiled. Let only instructions use the number, or the "
+            "result of + - * / of it"
+        )
+        warn_at(
+            place or Span(code.co_filename, code.co_firstlineno),
+            f"kernel '{kernel}' was compiled {len(keys)} times for other values of '{name}' alone (…, {values}): "
+            f"{advice}; or pass a number that changes from call to call as a tensor, such as one of shape (128, 1), "
+            "whose tile is an operand of tensor_scalar",
+        )
+
+
+def _without_numbers(key: Key) -> Key:
+    """``key`` with the numbers among the arguments replaced by their type."""
+    return tuple([part[0] if type(part) is tuple and part[0] in (float, int) else part for part in key])
+
+
+__all__ = ["EVERY_FLOAT", "NO_FLOAT", "KeptExecutables", "Key"]

@@ -1,0 +1,1 @@
+"""Floats that launches pass to kernels."""
