@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nki import target as targets
+from nki.base.locks import imported
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
@@ -214,6 +216,15 @@ class Profile:
 
     def _repr_html_(self) -> str:
         return notebook.table(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report to ``path``: one HTML file that needs no network (:mod:`nki.profiling.html`). The path.
+
+        Raises :class:`OSError` if the file cannot be written.
+        """
+        file = Path(path)
+        file.write_text(imported("nki.profiling.html").render(self), encoding="utf-8")
+        return file
 
     def __repr__(self) -> str:
         return f"<profile of {self.name} on {self.target}: {self.latency * 1e6:.2f} us>"
