@@ -279,9 +279,10 @@ def test_the_server_has_one_page():
 
 def test_open_serves_until_interrupted(tmp_path):
     program = """
-import sys, webbrowser
+import signal, sys, webbrowser
 from nki.cli import main
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in background jobs
 webbrowser.open = lambda address: print("opened", address, file=sys.stderr, flush=True)
 sys.exit(main(sys.argv[1:]))
 """
@@ -290,9 +291,8 @@ sys.exit(main(sys.argv[1:]))
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
     command = [sys.executable, str(tmp_path / "script.py"), "profile", f"{tmp_path}/many.py:twice", *SCALED, "--open"]
     with subprocess.Popen(
-        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
-    ) as process:  # fmt: skip
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         try:
             assert process.stderr is not None
             lines = iter(process.stderr.readline, "")
