@@ -47,7 +47,13 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "__main__": ("cli",),
 }
 
-ENTRY_POINTS = {("nki", "compiler", name) for name in ("driver", "frontend", "ncc_driver")}
+ENTRY_POINTS = {
+    ("nki", "_internal"),
+    *(
+        ("nki", "compiler", name)
+        for name in ("_internal", "driver", "frontend", "kernel_builder", "ncc_driver", "target")
+    ),
+}
 """Modules of the layer ``harness`` that lie in another folder, for public code imports them by these names."""
 
 # What a function may import when it runs: packages that a user may not have.

@@ -24,7 +24,8 @@ from nki import target
 from nki.base.errors import NkiError
 from nki.cli.arguments import parse
 from nki.compiler import pipeline
-from nki.describe import instructions
+from nki.compiler.errors import VendorModuleError
+from nki.describe import instructions, releases
 from nki.describe.example_kernels import COSTS, ExampleKernel
 from nki.describe.example_kernels import MARK as EXAMPLE
 from nki.describe.explain import MARK, runs
@@ -36,6 +37,7 @@ from nki.isa.tables.activations import ACTIVATIONS
 from nki.isa.tables.alu import TABLE, AluRow
 from nki.isa.tables.operators import OPS
 from nki.jit import Kernel
+from nki.language.releases.names import RELEASES
 from tests.support.golden_reports import MARK as REPORT
 from tests.support.golden_reports import Golden, golden
 
@@ -134,11 +136,16 @@ def support() -> str:
         native = "calls Python" if instructions.calls_python(cls) else "native"
         oracle = _yes((ORACLES / f"{name}.py").exists()) if cls.write_names else "writes nothing"
         rules = len({r.rule.code for r in grouped([cls])})
-        rows.append((shown, *_on(generations(cls)), _yes(simulated), native, rules, oracle))
+        released = _released(releases.releases_of(f"nki.isa.{name}")) if cls.public else [""] * len(RELEASES)
+        rows.append((shown, *released, *_on(generations(cls)), _yes(simulated), native, rules, oracle))
     names = [t.name for t in target.GENERATIONS]
-    alu = [(f"nl.{r.name}", *_on([t for t in target.GENERATIONS if t.generation >= r.since])) for r in TABLE.values()]
+    alu = [
+        (f"nl.{r.name}", *_named(r.name), *_on([t for t in target.GENERATIONS if t.generation >= r.since]))
+        for r in TABLE.values()
+    ]
     functions = [
-        (f"nl.{a.name}", *_on([t for t in target.GENERATIONS if t.generation in a.cores])) for a in ACTIVATIONS.values()
+        (f"nl.{a.name}", *_named(a.name), *_on([t for t in target.GENERATIONS if t.generation in a.cores]))
+        for a in ACTIVATIONS.values()
     ]
     return "\n".join([
         f"# Support\n\n{NOTE}",
@@ -146,10 +153,31 @@ def support() -> str:
         "and native code, which enters Python only where the table says so. Each rule has a test that breaks it. The\n"
         "oracle is a second formula, written from the documents, that judges what both executors write. Internal\n"
         "instructions come from the compiler or from a function of `nki.language`.\n",
-        table(("instruction", *names, "NumPy", "native code", "rules", "oracle"), rows),
-        f"## ALU operators\n\n{table(('operator', *names), alu)}",
-        f"## Activation functions\n\n{table(('function', *names), functions)}",
+        "Columns 0.2 to 0.7 are releases of NKI: `yes` where the documents of the release have the name.\n"
+        "`NKI_VERSION` and `nki.jit(nki_version=…)` refuse the others; by default all of them can be used.\n"
+        "[The language](../language.md#what-changed-when) has the changes that no name shows.\n",
+        table(("instruction", *RELEASES, *names, "NumPy", "native code", "rules", "oracle"), rows),
+        f"## ALU operators\n\n{table(('operator', *RELEASES, *names), alu)}",
+        f"## Activation functions\n\n{table(('function', *RELEASES, *names), functions)}",
+        f"## Functions, types and constants\n\n{_matrix('name', releases.functions())}",
+        f"## Members of tensors\n\n{_matrix('member', releases.tensor_members())}",
+        "## Parameters\n\nThose that came after their function, and those that are gone (by default they run with a\n"
+        f"warning).\n\n{_matrix('parameter', releases.parameters())}",
+        "## Python\n\nPython that some release refuses, by the code of its error; by default it runs.\n\n"
+        f"{_matrix('Python', releases.python())}",
     ])  # fmt: skip
+
+
+def _matrix(head: str, rows: list[releases.Row]) -> str:
+    return table((head, *RELEASES), [(row.name, *_released(row.there)) for row in rows])
+
+
+def _named(operator: str) -> list[str]:
+    return _released(releases.releases_of(f"nki.language.{operator}"))
+
+
+def _released(there: Iterable[bool]) -> list[str]:
+    return [_yes(value) for value in there]
 
 
 def _on(having: list[target.Target]) -> list[str]:
@@ -302,7 +330,8 @@ def _import_all() -> None:
     """Import every module of the package, so that all errors are in the registry."""
     for module in pkgutil.walk_packages(nki.__path__, "nki."):
         if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
+            with contextlib.suppress(VendorModuleError):  # there for its report
+                importlib.import_module(module.name)
 
 
 def errors(shortest: dict[str, Golden]) -> str:

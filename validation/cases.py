@@ -8,7 +8,7 @@ from typing import Any
 from nki.profiling.shapes import ShapeDtype
 from validation import kernels, matmul
 from validation.case import Case
-from validation.microcases import INF2, TUTORIAL
+from validation.microcases import DMA, INF2, TUTORIAL
 
 AGENTS = "neuron-agentic-development, documents on querying profiles, trn2"
 COUNTERS = "pantheonneuron: 8.0 GiB read in 31.463 ms, 273 GB/s at every size"
@@ -59,6 +59,16 @@ def _launches() -> Iterator[Case]:
         yield Case("inf2 launches", name, "trn1", seconds, INF2, kernels.transposed_product, arguments)
 
 
+def _exponentials() -> Iterator[Case]:
+    """From the trigger of the load to the semaphore of the store, as the profiles show the parts."""
+    parts = ((4, 4096, (1006, 1416, 317, 3709, 31, 899, 1222, 328)), (128, 128, (1501, 400, 882, 615, 290, 328)))
+    for rows, columns, nanoseconds in parts:
+        seconds = sum(nanoseconds) * 1e-9
+        arguments = (ShapeDtype((rows, columns), "bfloat16"),)
+        name = f"exp of {rows} x {columns}, bf16"
+        yield Case("trn2 launches", name, "trn2", (seconds, seconds), DMA, kernels.exponential, arguments)
+
+
 def _streams() -> Iterator[Case]:
     size = 64 << 20
     seconds = size / 273e9
@@ -66,5 +76,5 @@ def _streams() -> Iterator[Case]:
     yield Case("trn1 streams", "64 MiB read", "trn1", (seconds, seconds), COUNTERS, kernels.read_all, arguments)
 
 
-CASES: tuple[Case, ...] = (*_products(), *_launches(), *_streams())
+CASES: tuple[Case, ...] = (*_products(), *_launches(), *_exponentials(), *_streams())
 """All cases."""

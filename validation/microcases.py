@@ -186,8 +186,8 @@ _SCALED: tuple[tuple[int, Buffer, Quantity, float], ...] = (
 
 
 def _trn2_transfers() -> Iterator[Microcase]:
-    yield Microcase("hardware DMA, 128 rows", "trn2", "interval", (540, 600), TRN2, load(128, 2048))
-    yield Microcase("hardware DMA", "trn2", "first data", (1326, 1345), TRN2, load(128, 2048))
+    yield Microcase("hardware DMA, 128 rows", "trn2", "interval", (540, 600), TRN2, load(128, 2048, "hwdge"))
+    yield Microcase("hardware DMA", "trn2", "first data", (1326, 1345), TRN2, load(128, 2048, "hwdge"))
     yield Microcase("software DMA, 128 rows", "trn2", "interval", (576, 598), TRN2, load(128, 2048, "swdge"))
     yield Microcase("software DMA", "trn2", "first data", (624, 640), TRN2, load(128, 2048, "swdge"))
     yield Microcase("static DMA", "trn2", "first data", (1006, 1006), DMA, load(4, 8192, "none"))

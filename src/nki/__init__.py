@@ -15,10 +15,9 @@ from nki.frameworks.kernel import FrameworkKernel
 from nki.frontend.dialect import register as _register
 from nki.jit import Kernel, jit, simulate
 from nki.language.dialect import NKI as _NKI
-from nki.language.dialect import NKI_0_6 as _NKI_0_6
-from nki.language.dialect import NKI_0_7 as _NKI_0_7
+from nki.language.dialect import RELEASED as _RELEASED
 
-for _dialect in (_NKI, _NKI_0_6, _NKI_0_7):
+for _dialect in (_NKI, *_RELEASED):
     _register(_dialect)
 _register_bridges(_BRIDGES)
 

@@ -6,21 +6,20 @@ import functools
 import inspect
 import os
 import re
-import warnings
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from nki import compiler
 from nki import target as targets
 from nki.base import knobs
-from nki.base.errors import KernelArgumentError, NkiError
+from nki.base.errors import NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
-from nki.base.warning import NkiDeprecationWarning, collecting, stamped, warn_at
-from nki.compiler import bridges, launch_grid, pipeline
+from nki.base.warning import collecting, warn_at
+from nki.compiler import bridges, jit_options, launch_grid, pipeline
 from nki.compiler.bridges import TensorMap
 from nki.compiler.cache import float_entries
 from nki.compiler.cache.captured_values import constant_key, seen, unchanged
@@ -30,6 +29,7 @@ from nki.compiler.kept_executables import NO_FLOAT, KeptExecutables
 from nki.compiler.pickled_kernel import PickledByName
 from nki.frontend.captured_state import Read, watching
 from nki.frontend.diagnostics import misfit
+from nki.frontend.dialect import under_dialect
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
 from nki.frontend.python.stars import STARS, by_position, spread
@@ -113,7 +113,7 @@ class Kernel(PickledByName):
             return adapter_for(args, kwargs).call(self, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
-            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
 
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
@@ -337,7 +337,7 @@ class Kernel(PickledByName):
                 self._keep(self.key(arguments, adapter)[0], executable, arguments)
         except NkiError as error:
             __tracebackhide__ = True
-            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
         return executable
 
 
@@ -353,7 +353,7 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
         setattr(kernel, name, launched)
 
 
-def _strip_frames(error: NkiError) -> NkiError:
+def strip_frames(error: NkiError) -> NkiError:
     """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
     it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
     """
@@ -395,47 +395,22 @@ def jit(fn: Callable[..., Any] | None = None, **options: Any) -> Any:
     ``check=True``: the simulator runs the first call of each compiled kernel too, with the same data; it raises the
     errors of hazards (``docs/hazards.md``), and its bits are compared with those of native code.
     ``compile_config`` and ``specialization_config`` are those of NKI 0.7; see :mod:`nki.compiler.config`.
+    ``nki_version``: the release of NKI, such as "0.3", under whose rules this kernel and the functions that it calls
+    are read, whatever ``NKI_VERSION`` says (``docs/language.md``).
     ``platform_target``: trn1, trn2 or trn3 (deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE). ``mode`` (deprecated),
     ``debug_kernel``, ``show_compiler_tb`` and ``experimental_flags`` are accepted for old kernels and do nothing.
     ``func`` is the name of ``fn`` in NKI 0.2.
     """
-    accepted = {"check", "platform_target", "mode", "debug_kernel", "show_compiler_tb", "experimental_flags"}
     fn = options.pop("func", fn)
-    given = options.pop("compile_config", None), options.pop("specialization_config", None)
-    configs = None if given == (None, None) else compiler.config.checked(*given)
-    mode = options.get("mode", "auto")
-    if mode not in _MODES:
-        raise KernelArgumentError(
-            f"nki.jit has no mode {mode!r}", fix="leave `mode` out: the arguments of a call tell the framework"
-        )
-    if mode != "auto":
-        warnings.warn(
-            stamped("nki.jit(mode=…) is deprecated since NKI 0.3: leave it out, the arguments tell the framework"),
-            NkiDeprecationWarning,
-            stacklevel=2,
-        )
-    if unknown := set(options) - accepted:
-        raise KernelArgumentError(f"nki.jit has no option {sorted(unknown)}", fix=f"use {', '.join(sorted(accepted))}")
-    target = options.get("platform_target")
-    if target is not None:
-        warnings.warn(
-            stamped("nki.jit(platform_target=…) is deprecated; set NEURON_PLATFORM_TARGET_OVERRIDE instead"),
-            NkiDeprecationWarning,
-            stacklevel=2,
-        )
-    target = targets.find(target) if target is not None else None
-    check = bool(options.get("check", False))
-    if fn is None:
-        return functools.partial(_decorate, target, check, configs)
-    return _decorate(target, check, configs, fn)
+    chosen = jit_options.checked(options)
+    return functools.partial(_decorate, chosen) if fn is None else _decorate(chosen, fn)
 
 
-_MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
-"""Values of ``mode`` in the releases that had it (NKI reference, nki.jit)."""
-
-
-def _decorate(target: Target | None, check: bool, configs: Configs | None, func: Callable[..., Any]) -> Kernel:
-    return Kernel(_plain(func), target=target, check=check, configs=configs)
+def _decorate(chosen: jit_options.JitOptions, func: Callable[..., Any]) -> Kernel:
+    plain = _plain(func)
+    if chosen.dialect is not None:
+        plain = under_dialect(plain, chosen.dialect)
+    return Kernel(plain, target=chosen.target, check=chosen.check, configs=chosen.configs)
 
 
 def _plain(func: Any) -> Callable[..., Any]:
@@ -463,7 +438,7 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
             return _simulate(launched, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True
-            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
 
     return run
 

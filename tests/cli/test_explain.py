@@ -16,7 +16,7 @@ from nki.describe.explain import about
 from nki.describe.rules import grouped
 from nki.ir.instruction import REGISTRY
 from nki.isa.tables.operators import OPS
-from nki.language.removed_names import REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, REMOVED_PARAMETERS
+from nki.language.releases.removed_names import REMOVED, REMOVED_ATTRIBUTES, REMOVED_KEYWORDS, REMOVED_PARAMETERS
 from nki.language.tensor import NkiTensor
 from tests.support.command_line import complaint
 

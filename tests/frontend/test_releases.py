@@ -187,7 +187,7 @@ def test_what_is_not_reached_is_not_warned_of(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("version", "frontend", "name"),
     [
-        ("", "", "nki"), ("0.6", "", "nki 0.6"), ("0.2", "", "nki 0.6"), ("0.7", "", "nki 0.7"),
+        ("", "", "nki"), ("0.6", "", "nki 0.6"), ("0.2", "", "nki 0.2"), ("0.7", "", "nki 0.7"),
         ("0.7.0", "", "nki 0.7"),
         ("", "parser", "nki 0.6"), ("", "custom", "nki 0.6"), ("", "tracer", "nki 0.7"), ("0.7", "parser", "nki 0.7"),
     ],

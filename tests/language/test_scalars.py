@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.base.errors import DTypeError
 from nki.ir.text import parser, printer
 from tests.support.both_executors import both, numbers, refused
 
@@ -381,3 +382,47 @@ def test_what_is_refused(mistake: Callable[[Any], Any], code: str, text: str) ->
     report = refused(kernel, whole(3, np.int64), mistake)
     assert text in report, report
     assert report.startswith(f"[{code}"), report
+
+
+# Tiles of 64 bits: the reference of scalar_load says that compute instructions do not take them
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("eager", [False, True], ids=["native", "eager"])
+@pytest.mark.parametrize("form", ["tensor_copy", "assignment", "copy"])
+def test_no_engine_copies_tiles_of_64_bits(form: str, eager: bool, dtype: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x)
+        other = nl.ndarray(tile.shape, tile.dtype)
+        if form == "tensor_copy":
+            nisa.tensor_copy(other, tile)
+        elif form == "assignment":
+            other[...] = tile
+        else:
+            other = nl.copy(tile)
+        return x
+
+    with pytest.raises(DTypeError, match="64, which no compute instruction takes") as caught:
+        (nki.simulate(kernel) if eager else kernel)(np.ones((2, 2), dtype))
+    assert "nisa.dma_copy" in caught.value.fix and "t.view(nl.int32)" in caught.value.fix
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+@pytest.mark.parametrize("eager", [False, True], ids=["native", "eager"])
+@pytest.mark.parametrize("form", ["dma", "words"])
+def test_both_ways_out_move_every_bit(form: str, eager: bool, dtype: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x)
+        other = nl.ndarray(tile.shape, tile.dtype)
+        if form == "dma":
+            nisa.dma_copy(other, tile)
+        else:
+            nisa.tensor_copy(other.view(nl.int32), tile.view(nl.int32))
+        out = nl.ndarray(x.shape, x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, other)
+        return out
+
+    x = np.array([[2**63 - 1, 2**40 + 3], [5, 2**53 + 1]], dtype)
+    np.testing.assert_array_equal((nki.simulate(kernel) if eager else kernel)(x), x)

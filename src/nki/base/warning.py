@@ -45,13 +45,38 @@ _given: dict[str, dict[Any, Any]] = {}
 """Warnings given about each file, as Python notes it in a module's ``__warningregistry__``."""
 
 
+_release: ContextVar[tuple[int, ...] | None] = ContextVar("release", default=None)
+"""The release of NKI under whose rules a kernel is read, None for all of them."""
+
+
+@contextmanager
+def under_release(release: str | None) -> Generator[None]:
+    """Context manager: forms that ended after ``release`` are not warned of; None: all older forms are."""
+    token = _release.set(number_of(release) if release is not None else None)
+    try:
+        yield
+    finally:
+        _release.reset(token)
+
+
+def number_of(release: str) -> tuple[int, ...]:
+    """A release such as "0.6" as numbers, which compare in the order of releases."""
+    return tuple(map(int, release.split(".")))
+
+
 _first: dict[tuple[str, int, str], str] = {}
 """By file, line and text without the numbers of tensors' names: the first text that was given."""
 _NUMBER: Final = re.compile(r"(?<=\w)\.\d+(?=')")
 
 
-def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning) -> None:
-    """Warn at a line of the user's file; Python's own filters and once-per-line rule apply to that line."""
+def warn_at(span: Span, message: str, category: type[NkiWarning] = NkiWarning, since: str = "") -> None:
+    """Warn at a line of the user's file; Python's own filters and once-per-line rule apply to that line.
+
+    ``since``: the release that ended or deprecated the form; under an older one nothing is said.
+    """
+    release = _release.get()
+    if since and release is not None and release < number_of(since):
+        return
     # Python's rule goes by the text, and each iteration of an unrolled loop has tensors of its own: `t`, `t.1`, `t.2`.
     message = _first.setdefault((span.file, span.line, _NUMBER.sub("", message)), message)
     aside = False
@@ -69,11 +94,11 @@ def stamped(message: str) -> str:
     return f"{message} (open-nki {version()})"
 
 
-def warn_here(message: str, category: type[NkiWarning] = NkiWarning) -> None:
-    """Warn at the line of the kernel that is being recorded; outside of one there is nobody to tell."""
+def warn_here(message: str, category: type[NkiWarning] = NkiWarning, since: str = "") -> None:
+    """:func:`warn_at` the line of the kernel that is being recorded; outside of one there is nobody to tell."""
     span = here().span
     if span is not None:
-        warn_at(span, message, category)
+        warn_at(span, message, category, since)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Errors of launches and of their options."""
+"""Errors of launches, of their options, and of imports of what a compiler has inside."""
 
 from __future__ import annotations
 
@@ -15,3 +15,12 @@ class NestedConfigError(NkiError):
     """A kernel that another one calls has a ``compile_config`` of its own, and it is not that of the caller."""
 
     code = "NKI-KN021"
+
+
+class VendorModuleError(NkiError, ImportError):
+    """A module inside the vendor's compiler, which has no counterpart in Open NKI.
+
+    An ``ImportError`` as well, so that programs that can do without the module go on.
+    """
+
+    code = "NKI-HN002"

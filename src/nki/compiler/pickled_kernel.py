@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from nki import target as targets
+from nki.frontend.dialect import original, release, under_dialect
 from nki.ir.ordering import Pairs
 from nki.target.model import Target
 
@@ -35,9 +36,10 @@ class PickledByName:
         named = _named(self.func)
         if named is self:
             return self.func.__qualname__
-        base = named if isinstance(named, PickledByName) and named.func is self.func else self.func
+        func, version = original(self.func)
+        base = named if isinstance(named, PickledByName) and original(named.func)[0] is func else func
         target = self.target and self.target.name
-        return _restored, (type(self), base, self.grid, target, self.schedule, self.check, self.configs)
+        return _restored, (type(self), base, version, self.grid, target, self.schedule, self.check, self.configs)
 
 
 def _named(func: Callable[..., Any]) -> Any:
@@ -48,6 +50,10 @@ def _named(func: Callable[..., Any]) -> Any:
     return found
 
 
-def _restored(kind: Callable[..., Any], base: Any, grid: tuple[int, ...], target: str | None, *rest: Any) -> Any:
-    func = base.func if isinstance(base, PickledByName) else base
+def _restored(
+    kind: Callable[..., Any], base: Any, version: str | None, grid: tuple[int, ...], target: str | None, *rest: Any
+) -> Any:
+    func, own = original(base.func if isinstance(base, PickledByName) else base)
+    if version is not None:
+        func = base.func if version == own else under_dialect(func, release(version))
     return kind(func, grid, targets.find(target) if target else None, *rest)

@@ -20,6 +20,8 @@ from nki.target.model import Kind, Target
 
 SOFTWARE = "gpsimd"
 """The engine whose software generates descriptors."""
+OPEN = "open"
+"""The kernel names no generator."""
 _SOURCE = "rate of all DMA engines, shared by all queues, and the time of a packet beside its bytes"
 
 
@@ -28,21 +30,20 @@ def transfer(
     srcs: tuple[Access, ...],
     target: Target,
     *,
-    generator: str | None = None,
+    generator: str = OPEN,
     efficiency: float = 1.0,
     kind: Kind = "measured",
     source: str = _SOURCE,
 ) -> Estimate:
     """Moving each of ``srcs`` to ``dst``, at ``efficiency`` of the rate of a plain copy; ``generator`` as
-    :func:`generator` gives it (None: the choice of the compiler).
+    :func:`generator` gives it.
     """
     engine_ns = sum(_packets_ns(dst, src, target) for src in srcs)
     moved = sum(_hbm_bytes(dst, src) for src in srcs)
     shared = max(engine_ns / target.dma_engines, moved / bandwidth(target)) / efficiency
     used = _engines_used(dst, srcs, target)
     alone = max(shared, engine_ns / used / efficiency, target.dma_spread_ns * used / target.dma_engines)
-    origin = _default(target) if generator is None else generator
-    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, origin, kind, source)
+    return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source)
 
 
 def transposed(dst: Access, target: Target, efficiency: float, generator: str) -> Estimate:
@@ -54,12 +55,17 @@ def transposed(dst: Access, target: Target, efficiency: float, generator: str) -
 
 
 def generator(mode: str, engine: str, target: Target, *, indirect: bool = False) -> str:
-    """The engine that generates the descriptors of a DMA with this ``dge_mode`` and ``engine``; empty: none does."""
+    """The engine that generates the descriptors of a DMA with this ``dge_mode`` and ``engine``.
+
+    Empty: none does; :data:`OPEN`: the compiler chooses.
+    """
     if mode == "none":
         return ""
     if mode == "swdge" or indirect:
         return SOFTWARE
-    return engine if mode == "hwdge" and engine == "scalar" else _default(target)
+    if mode == "hwdge" and target.dma_hardware_descriptors:
+        return "scalar" if engine == "scalar" else "sync"
+    return OPEN
 
 
 def _default(target: Target) -> str:
@@ -90,8 +96,10 @@ def _estimate(
         issue, start = target.sequencer_ns, target.dma_static_start_ns
     elif origin == SOFTWARE:
         issue, start = target.dma_software_trigger_ns, target.dma_software_start_ns
+    elif origin == OPEN:
+        origin, issue, start = _default(target), target.dma_trigger_ns, target.dma_start_ns
     else:
-        issue, start = target.dma_trigger_ns, target.dma_start_ns
+        issue, start = target.dma_trigger_ns, target.dma_hardware_start_ns
     latency = issue + start + alone + target.dma_completion_ns
     return Estimate("dma", shared, latency, latency - shared, moved, kind, source, issue, start, alone, origin)
 

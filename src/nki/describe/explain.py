@@ -61,11 +61,11 @@ def about(topic: str) -> str:
     space, _, word = name.rpartition(".")
     cls = REGISTRY.get(word.lower())
     if space in ("", "nisa", "nki.isa") and cls is not None and cls.public:
-        return instruction(cls)
+        return instruction(cls) + names.since(f"nki.isa.{word.lower()}")
     if space in ("", "nl", "nki.language") and word in OPS:
-        return operator(OPS[word])
+        return operator(OPS[word]) + names.since(f"nki.language.{word}")
     if space in ("", "nl", "nki.language") and word in _functions():
-        return function(word, _functions()[word])
+        return function(word, _functions()[word]) + names.since(f"nki.language.{word}")
     if (explanation := names.explain(name)) is not None:
         return explanation
     raise UsageError(f"nothing is known about {topic!r}", _nearest(code, name, word))

@@ -23,6 +23,7 @@ from nki.base.dtype import DType
 from nki.base.toolchain import is_toolchain
 from nki.frontend.dialect import default_dialect
 from nki.ir.types import Buffer
+from nki.language.releases.names import FIRST_RELEASE, LAST_RELEASE
 from nki.language.tensor import NkiTensor
 from nki.target.model import Target
 
@@ -88,14 +89,22 @@ def explain(topic: str) -> str | None:
     names = index()
     full = _full(topic)
     if full in names:
-        return names[full]()
+        return names[full]() + since(full)
     ending = [name for name in names if name.endswith(f".{full}")]
     if not ending:
         ending = [name for name in names if name.lower() == full.lower() or name.lower().endswith(f".{full.lower()}")]
     if not ending:
         return None
     first, *others = sorted(ending, key=lambda name: name.count("."))
-    return names[first]() + (f"\n\nsee also: {', '.join(map(short, others))}" if others else "")
+    return names[first]() + since(first) + (f"\n\nsee also: {', '.join(map(short, others))}" if others else "")
+
+
+def since(full: str) -> str:
+    """The releases of NKI that have the name, as a paragraph; "" if all have it."""
+    name = f"nki.language.NkiTensor.{full.removeprefix('tensor.')}" if full.startswith("tensor.") else full
+    first, last = FIRST_RELEASE.get(name), LAST_RELEASE.get(name)
+    words = [*([f"since NKI {first}"] if first else []), *([f"not after NKI {last}"] if last else [])]
+    return f"\n\n{', '.join(words)}" if words else ""
 
 
 def _full(topic: str) -> str:
@@ -373,4 +382,4 @@ def _wrapped(text: str, indent: str = "  ") -> str:
     return textwrap.fill(text, 100, initial_indent=indent, subsequent_indent=indent + "    ", break_on_hyphens=False)
 
 
-__all__ = ["called", "explain", "index", "short", "variables"]
+__all__ = ["called", "explain", "index", "short", "since", "variables"]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
 from typing import Any
 
 from nki.base.errors import DynamicLoopError, TensorOperatorError
@@ -25,7 +27,7 @@ def while_rounds(condition: Callable[[], Any]) -> Iterator[None]:
             where = here()
             if where.span is not None:
                 text = "`while register:` is deprecated since NKI 0.6: use nl.while_loop(register, body)"
-                warn_at(where.span, text, NkiDeprecationWarning)
+                warn_at(where.span, text, NkiDeprecationWarning, since="0.6")
             yield from one_round(current("while"), While(value, where=where), None)
             return
         access = access_of(value)
@@ -59,6 +61,43 @@ def one_round(builder: Builder, loop: Loop, value: Any) -> Iterator[Any]:
             builder.failed = _left_early(sys._getframe(1), loop)  # pyright: ignore[reportPrivateUsage]
         raise
     builder.close(loop)
+
+
+@contextmanager
+def body_of(builder: Builder, loop: Loop) -> Generator[None]:
+    """Context manager: what the kernel records inside is the body of ``loop``, which no exception may leave."""
+    builder.open(loop)
+    try:
+        yield
+    except Exception as raised:
+        if builder.failed is None:  # reported if the kernel catches the exception
+            builder.failed = _left_by(raised, loop)
+        raise
+    builder.close()
+
+
+def _left_by(raised: Exception, loop: Loop) -> DynamicLoopError:
+    spans = [
+        code_span(frame.f_code, lasti, mark.function)
+        for frame, lasti in _raising(raised.__traceback__)
+        if (mark := origin(frame.f_code)) is not None
+    ]
+    text = f"{type(raised).__name__}: {raised}".partition("\n")[0].rstrip(": ")
+    line = f" of line {loop.where.span.line}" if loop.where.span else ""
+    return DynamicLoopError(
+        f"{text} leaves the body of the run-time loop{line}, and the kernel catches it outside: the device runs every "
+        "round to its end",
+        fix="catch it inside the body, or before the loop",
+        span=spans[-1] if spans else loop.where.span,
+        stack=tuple(spans[:-1]),
+    )
+
+
+def _raising(trace: TracebackType | None) -> Iterator[tuple[FrameType, int]]:
+    """The frames between a handler and the place that raised, outermost first."""
+    while trace is not None:
+        yield trace.tb_frame, trace.tb_lasti
+        trace = trace.tb_next
 
 
 def _left_early(frame: Any, loop: Loop) -> DynamicLoopError:

@@ -11,14 +11,15 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, Final, Generic, TypeVar
 from weakref import WeakKeyDictionary
 
 from nki.base import knobs
 from nki.base.errors import NkiError
 from nki.base.toolchain import add_package, is_toolchain_module
-from nki.frontend.errors import ReleaseError
+from nki.base.warning import number_of
+from nki.frontend.errors import NewerApiError, NotAFunctionError, ReleaseError
 from nki.ir.types import Access, TensorHandle
 
 T = TypeVar("T", bound=TensorHandle)
@@ -96,6 +97,39 @@ class NewerPython:
         return bool(self.since) and not self.warns
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class LaterNames:
+    """Names that the packages have, and the releases of the dialect do not have yet.
+
+    ``first``: by full name of a function, class, constant, method or parameter, the first release that has it.
+    ``instead``: by full name, what older releases have in its place, as the beginning of a sentence.
+    """
+
+    first: Mapping[str, str] = field(default_factory=dict[str, str])
+    instead: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    @functools.cached_property
+    def values(self) -> Mapping[object, str]:
+        """The full names by the id of the function, class or constant, or by that of the function and the parameter."""
+        found: dict[object, str] = {}
+        for full in self.first:
+            module, _, name = full.rpartition(".")
+            owner, _, attribute = module.rpartition(".")
+            home = sys.modules.get(module) or getattr(sys.modules.get(owner), attribute, None)
+            if isinstance(home, FunctionType):
+                found[id(home), name] = full
+            elif isinstance(home, ModuleType | type) and name in vars(home):
+                found[id(vars(home)[name])] = full
+        return found
+
+    def message(self, full: str, written: str, release: str) -> tuple[str, str]:
+        """The text and the fix of the error about ``written``, which is the name ``full``, under ``release``."""
+        first = self.first[full]
+        choose = f"choose a release that has it: NKI_VERSION={first}, nki.jit(nki_version={first!r})"
+        fix = f"{self.instead[full]}; or {choose}" if full in self.instead else choose
+        return f"`{written}` came with NKI {first}; NKI {release} does not have it", fix
+
+
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Dialect:
     """A kernel language: the names, syntax and conventions under which the frontend reads a kernel.
@@ -106,7 +140,8 @@ class Dialect:
     (:mod:`nki.frontend.rewrite`), the functions behind calls and loops; what has no hook keeps Python's meaning.
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
-    runs though a syntax rule reports it, because a newer release of the language takes it.
+    runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
+    names that only newer releases have.
     """
 
     name: str
@@ -122,6 +157,22 @@ class Dialect:
     imports: Mapping[str, str] = field(default_factory=dict[str, str])
     advise: Callable[[Exception, Any], NkiError | None] | None = None
     newer: NewerPython = field(default_factory=NewerPython)
+    later: LaterNames = field(default_factory=LaterNames)
+
+    def require(self, full: str, written: str) -> None:
+        """Raise :class:`NewerApiError` if the release does not have the name ``full``; kernels write ``written``."""
+        if full in self.later.first:
+            message, fix = self.later.message(full, written, self.releases[-1])
+            raise NewerApiError(message, fix=fix)
+
+    def dropped(self, since: str) -> bool:
+        """True if forms that ended with release ``since`` are errors: the dialect is of one release, not older."""
+        return len(self.releases) == 1 and number_of(self.releases[0]) >= number_of(since)
+
+    @property
+    def release(self) -> str | None:
+        """The one release of the dialect; None if it is of several."""
+        return self.releases[0] if len(self.releases) == 1 else None
 
 
 _registered: Final[dict[str, Dialect]] = {}
@@ -145,20 +196,38 @@ def default_dialect() -> Dialect:
 
 @functools.lru_cache(maxsize=64)
 def _chosen(version: bytes | None, frontend: bytes | None) -> Dialect:
-    first, *others = _registered.values()
+    first = next(iter(_registered.values()))
     if version:
         text, source = version.decode(errors="replace"), "NKI_VERSION"
-        release = ".".join(text.strip().split(".")[:2])
+        found = _of_release(".".join(text.strip().split(".")[:2]))
     elif frontend:
         text, source = frontend.decode(errors="replace"), "NKI_COMPILER_FRONTEND"
-        release = _FRONTENDS.get(text.strip().lower(), "")
+        found = _of_release(_FRONTENDS.get(text.strip().lower(), ""))
     else:
         return first
-    for dialect in others:
-        if dialect.namespaces == first.namespaces and release in dialect.releases:
-            return dialect
+    if found is not None:
+        return found
     words = ", ".join(first.releases) if version else ", ".join(_FRONTENDS)
     raise ReleaseError(f"{source}={text!r} names no release of NKI", fix=f"use one of {words}, or unset it")
+
+
+def _of_release(release: str) -> Dialect | None:
+    """The dialect of one release, of the same packages as the default."""
+    first, *others = _registered.values()
+    same = (dialect for dialect in others if dialect.namespaces == first.namespaces)
+    return next((dialect for dialect in same if release in dialect.releases), None)
+
+
+def release(version: object) -> Dialect:
+    """The dialect of the release ``version``, such as "0.6" or "0.6.0". Raises :class:`ReleaseError` for others."""
+    text = version if isinstance(version, str) else ""
+    found = _of_release(".".join(text.strip().split(".")[:2]))
+    if found is None:
+        words = ", ".join(next(iter(_registered.values())).releases)
+        raise ReleaseError(
+            f"nki.jit(nki_version={version!r}) names no release of NKI", fix=f"use one of {words}, as text"
+        )
+    return found
 
 
 _FRONTENDS: Final = {"parser": "0.6", "custom": "0.6", "tracer": "0.7"}
@@ -166,6 +235,7 @@ _FRONTENDS: Final = {"parser": "0.6", "custom": "0.6", "tracer": "0.7"}
 
 
 _assigned: Final[WeakKeyDictionary[FunctionType, Dialect]] = WeakKeyDictionary()
+_originals: Final[WeakKeyDictionary[FunctionType, FunctionType]] = WeakKeyDictionary()
 
 
 def assign_dialect(function: FunctionType, dialect: Dialect) -> None:
@@ -173,21 +243,60 @@ def assign_dialect(function: FunctionType, dialect: Dialect) -> None:
     _assigned[function] = dialect
 
 
+def under_dialect(function: Callable[..., Any], dialect: Dialect) -> FunctionType:
+    """A function of the same code, globals and closure that is read under ``dialect``; ``function`` stays as it is.
+
+    Raises :class:`NotAFunctionError` for a callable that is no function of Python.
+    """
+    if not isinstance(function, FunctionType):
+        raise NotAFunctionError(
+            f"nki.jit(nki_version={dialect.releases[0]!r}) was given {function!r:.60}, which is no function of Python",
+            fix="define a function that calls it",
+        )
+    if function in _originals:
+        function = _originals[function]
+    code, space, name = function.__code__, function.__globals__, function.__name__
+    own = FunctionType(code, space, name, function.__defaults__, function.__closure__)
+    own.__kwdefaults__ = function.__kwdefaults__
+    own.__dict__.update(function.__dict__)
+    own.__qualname__, own.__module__, own.__doc__ = function.__qualname__, function.__module__, function.__doc__
+    own.__annotations__ = function.__annotations__
+    assign_dialect(own, dialect)
+    _originals[own] = function
+    return own
+
+
+def original(function: Any) -> tuple[Any, str | None]:
+    """The function that :func:`under_dialect` was given, and the release; any other function as it is, and None."""
+    if isinstance(function, FunctionType) and function in _originals:
+        return _originals[function], _assigned[function].releases[0]
+    return function, None
+
+
+def assigned_dialect(function: object) -> Dialect | None:
+    """The dialect that was assigned to a function, if one was."""
+    return _assigned.get(function) if isinstance(function, FunctionType) else None
+
+
 def dialect_of(function: object) -> Dialect:
     """The dialect that was assigned to a function, else the default."""
-    dialect = _assigned.get(function) if isinstance(function, FunctionType) else None
-    return dialect or default_dialect()
+    return assigned_dialect(function) or default_dialect()
 
 
 __all__ = [
     "Dialect",
     "InstructionStyle",
+    "LaterNames",
     "NewerPython",
     "RemovedNames",
     "SyntaxRule",
     "TensorType",
     "assign_dialect",
+    "assigned_dialect",
     "default_dialect",
     "dialect_of",
+    "original",
     "register",
+    "release",
+    "under_dialect",
 ]

@@ -46,7 +46,7 @@ class NotAFunctionError(NkiError):
 
 
 class ReleaseError(NkiError):
-    """``NKI_VERSION`` or ``NKI_COMPILER_FRONTEND`` names no release of NKI."""
+    """``NKI_VERSION``, ``nki.jit(nki_version=…)`` or ``NKI_COMPILER_FRONTEND`` names no release of NKI."""
 
     code = "NKI-FE004"
 
@@ -187,6 +187,12 @@ class RemovedApiError(NkiError):
     """A name, argument or habit of NKI Beta 1 that is gone."""
 
     code = "NKI-FE032"
+
+
+class NewerApiError(NkiError):
+    """A name or parameter of a later release of NKI than the one that was chosen."""
+
+    code = "NKI-FE034"
 
 
 class CallArgumentError(NkiError):

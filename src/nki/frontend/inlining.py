@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
 from nki.base.errors import NkiError
-from nki.base.warning import NkiPortabilityWarning, warn_here
+from nki.base.warning import NkiPortabilityWarning, under_release, warn_here
 from nki.frontend.builder import current
 from nki.frontend.capture import Captured, capture, unwrap
 from nki.frontend.captured_state import global_names, note, of_cell
 from nki.frontend.code_objects import compiled, marked, names_of, origin
-from nki.frontend.dialect import Dialect, default_dialect
+from nki.frontend.dialect import Dialect, assigned_dialect, default_dialect
 from nki.frontend.errors import DictKeyError
 from nki.frontend.host_calls import calls_back, is_host, wraps_users
 from nki.frontend.objects import construct, is_object
@@ -146,6 +146,9 @@ class Inliner:
         if inner is not fn:
             if (check := getattr(fn, "check_inlining", None)) is not None:
                 check()  # a jit object may refuse to become a part of its caller
+            own = assigned_dialect(inner)
+            if own is not None and own is not self.dialect:
+                return _under(own, inner, args, kwargs)
             return self.invoke(inner, *args, **kwargs)
         wrapped = getattr(fn, "__wrapped__", None)
         if isinstance(wrapped, types.FunctionType):  # of functools.lru_cache, which calls it as it is
@@ -208,6 +211,9 @@ class Inliner:
         prepared = self._prepared
         source = weakref.ref(original, lambda _: prepared.pop(key, None))
         if is_host(fn):
+            full = self.dialect.later.values.get(id(fn))
+            if full is not None:
+                self.dialect.require(full, full.removeprefix("nki.language."))
             return _Prepared(source, id(fn.__globals__), None)
         captured = capture(fn, self.dialect)
         captured = check(captured, kernel=False)
@@ -255,7 +261,21 @@ def compile_function(captured: Captured, floats: frozenset[str] = frozenset()) -
 def invoke(fn: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call ``fn`` as the kernel that is being recorded does; see :meth:`Inliner.invoke`."""
     dialect = current("a function of the kernel").dialect if is_recording() else default_dialect()
+    own = assigned_dialect(fn)
+    if own is not None and own is not dialect:
+        return _under(own, fn, args, kwargs)
     return inliner(dialect).invoke(fn, *args, **kwargs)
+
+
+def _under(dialect: Dialect, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Call a kernel of another dialect, which holds until it returns."""
+    builder = current("a kernel")
+    before, builder.dialect = builder.dialect, dialect
+    try:
+        with under_release(dialect.release):
+            return inliner(dialect).invoke(fn, *args, **kwargs)
+    finally:
+        builder.dialect = before
 
 
 def _refuse(code: str, message: str, fix: str, raised: Any = None) -> NoReturn:

@@ -15,7 +15,7 @@ from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain, is_toolchain_module
 from nki.base.warning import NkiWarning, Warned, collecting
 from nki.frontend.capture import Captured, capture, unwrap
-from nki.frontend.dialect import default_dialect
+from nki.frontend.dialect import assigned_dialect, default_dialect
 from nki.frontend.host_calls import is_host
 from nki.frontend.scopes import resolve
 from nki.frontend.syntax_rules import examine
@@ -84,7 +84,7 @@ class Survey:
             for value in map(unwrap, result.referenced.values()):
                 if isinstance(value, types.FunctionType) and not is_host(value) and self.is_new(value.__code__):
                     with contextlib.suppress(NkiError):  # it is of no file: where the kernel calls it, it will say so
-                        todo.append(capture(value, one.dialect))
+                        todo.append(capture(value, assigned_dialect(value) or one.dialect))
 
     def is_new(self, code: types.CodeType) -> bool:
         """Mark the function as examined; True if it was not before."""

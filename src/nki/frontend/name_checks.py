@@ -19,6 +19,7 @@ from nki.frontend.capture import unwrap
 from nki.frontend.dialect import Dialect, InstructionStyle
 from nki.frontend.errors import (
     CallArgumentError,
+    NewerApiError,
     RemovedApiError,
     UnknownApiError,
     UnknownNameError,
@@ -27,6 +28,7 @@ from nki.frontend.host_calls import is_users
 from nki.frontend.purity import KEPT, check_change, check_host_call, check_read
 from nki.frontend.report import Report
 from nki.frontend.scopes import UNKNOWN
+from nki.ir.deprecation import DeprecatedParameter
 
 
 def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
@@ -43,6 +45,8 @@ def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
             message = f"`{name}` comes from `{str(home).partition('.')[0]}`, which kernels can no longer use"
             report.error(RemovedApiError, node, message, fix)
         else:
+            if value is not UNKNOWN and (full := captured.dialect.later.values.get(id(value))) is not None:
+                _report_later(report, node, full)
             check_read(report, node, value)
     elif name not in report.reported_names:
         report.reported_names.add(name)
@@ -64,12 +68,15 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         report.warn(node, f"`{ast.unparse(node)}` {KEPT}")
     if owner is UNKNOWN or not _is_settled(owner):
         return True
-    if isinstance(owner, types.ModuleType) and report.captured.dialect.removed.since:
+    dialect = report.captured.dialect
+    if isinstance(owner, types.ModuleType) and dialect.removed.since:
         _check_removed_since(report, node, getattr(owner, node.attr, None))
+    if dialect.later.first and (full := _full_name(report, node, bound)) in dialect.later.first:
+        _report_later(report, node, full)
     if hasattr(owner, node.attr):
         return True
     home = owner.__name__ if isinstance(owner, types.ModuleType) else ""
-    removals = report.captured.dialect.removed
+    removals = dialect.removed
     removed = removals.names.get(f"{home}.{node.attr}") if home else removals.attributes.get(node.attr)
     where = f"`{home or ast.unparse(node.value)}`"
     if removed is not None:
@@ -80,6 +87,22 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
         fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
         report.doubtful_error(UnknownApiError, node, f"{where} has no `{node.attr}`", fix)
     return True
+
+
+def _full_name(report: Report, node: ast.Attribute, bound: frozenset[str]) -> str:
+    """The full name of an attribute of a module, or of an object that is one; "" if it is of something else."""
+    owner = report.resolve(node.value, bound)
+    if isinstance(owner, types.ModuleType):
+        return f"{owner.__name__}.{node.attr}"
+    around = _full_name(report, node.value, bound) if isinstance(node.value, ast.Attribute) else ""
+    return around and f"{around}.{node.attr}"
+
+
+def _report_later(report: Report, node: ast.expr | ast.keyword, full: str, written: str = "") -> None:
+    """A name that the release does not have yet is an error where it is reached."""
+    dialect = report.captured.dialect
+    message, fix = dialect.later.message(full, written or ast.unparse(node), dialect.releases[-1])
+    report.doubtful_error(NewerApiError, node, message, fix)
 
 
 def _check_removed_since(report: Report, node: ast.Attribute, value: object) -> None:
@@ -134,7 +157,8 @@ def _check_arguments(report: Report, node: ast.Call, callee: object, signature: 
     kinds = {parameter.kind for parameter in parameters.values()}
     written = ast.unparse(node.func)
     full = f"{getattr(callee, '__module__', '')}.{getattr(callee, '__name__', '')}"
-    deprecated: dict[str, str] = getattr(callee, "deprecated_parameters", {})
+    older: dict[str, DeprecatedParameter] = getattr(callee, "deprecated_parameters", {})
+    deprecated = {name: form.replaces for name, form in older.items()}
     takes = {*parameters, *deprecated}
     accepted = [k for k in node.keywords if inspect.Parameter.VAR_KEYWORD in kinds or k.arg is None or k.arg in takes]
     dialect = report.captured.dialect
@@ -144,6 +168,12 @@ def _check_arguments(report: Report, node: ast.Call, callee: object, signature: 
         if keyword is ignored:
             message = f"`{written}` takes no `{style.ignored}`: {dialect.removed.keywords[style.ignored]}"
             report.warn(keyword, message, NkiDeprecationWarning)
+        elif keyword.arg in older and dialect.dropped(older[keyword.arg].since):
+            form = older[keyword.arg]
+            message = f"`{written}` takes no `{form.parameter}` since NKI {form.since}"
+            report.doubtful_error(RemovedApiError, keyword, message, form.fix)
+        elif (later := dialect.later.values.get((id(callee), keyword.arg))) is not None:
+            _report_later(report, keyword, later, f"{keyword.arg}= of {written}")
         elif keyword not in accepted:
             _report_keyword(report, keyword, full, written, list(parameters))
     if any(isinstance(arg, ast.Starred) for arg in node.args) or any(k.arg is None for k in node.keywords):

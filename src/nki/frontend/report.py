@@ -86,9 +86,9 @@ class Report:
         else:
             self.error(kind, node, message, fix)
 
-    def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning) -> None:
-        """Warn at ``node``, now."""
-        warn_at(self.captured.span(node), message, category)
+    def warn(self, node: ast.AST, message: str, category: type[NkiWarning] = NkiWarning, since: str = "") -> None:
+        """Warn at ``node``, now; ``since``: not under the rules of a release before this one."""
+        warn_at(self.captured.span(node), message, category, since)
 
     def resolve(self, node: ast.expr, bound: frozenset[str]) -> object:
         """The value of a name or dotted name before the function runs; see :func:`nki.frontend.scopes.resolve`."""

@@ -81,7 +81,7 @@ class Returned:
             )
         if tensor.buffer is not Buffer.shared_hbm and tensor.role != "input":
             message = f"'{tensor.name}' is returned and in nl.{tensor.buffer.value}: since NKI 0.3 results are in "
-            warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning)
+            warn_at(tensor.span or span, message + "nl.shared_hbm", NkiDeprecationWarning, since="0.3")
         return view
 
     def _written(self) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from nki.base.errors import SharedTensorError
 from nki.base.source import Noted, user_frames_end
-from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_at
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, under_release, warn_at
 from nki.frontend.builder import Builder, Observer
 from nki.frontend.capture import Captured
 from nki.frontend.diagnostics import explain
@@ -55,22 +55,28 @@ def specialise(
         if isinstance(value, TensorSpec):
             inputs[name] = builder.tensor(name, value.shape, value.dtype, place, role="input")
         elif isinstance(value, list) and core == 0:
-            message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
-            warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
+            _warn_of_list(captured, name)
     arguments, floats = _with_floats(captured, arguments)
     function = compile_function(captured, floats)
     result: Any = None
     views: list[Access] = []
-    for index in product(*map(range, programs)):
-        builder.begin_program(index)
-        result = _recorded(builder, function, *gathered(captured.node.args, _values(captured, arguments, inputs)))
-        views = _outputs(captured, builder, result, views)
+    with under_release(captured.dialect.release):
+        for index in product(*map(range, programs)):
+            builder.begin_program(index)
+            result = _recorded(builder, function, *gathered(captured.node.args, _values(captured, arguments, inputs)))
+            views = _outputs(captured, builder, result, views)
     outputs = [view.tensor for view in views]
     for tensor in outputs:
         tensor.role = tensor.role or "output"
     return builder.finish(
         [*inputs.values()], outputs, isinstance(result, tuple | list), tuple(view.shape for view in views)
     )
+
+
+def _warn_of_list(captured: Captured, name: str) -> None:
+    if captured.dialect.release not in ("0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
+        message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
+        warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
 
 
 def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapping[str, Any], frozenset[str]]:

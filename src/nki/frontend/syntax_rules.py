@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
-from nki.base.warning import NkiDeprecationWarning
+from nki.base.warning import NkiDeprecationWarning, under_release
 from nki.frontend.capture import Captured
 from nki.frontend.dialect import SyntaxRule
 from nki.frontend.errors import (
@@ -70,15 +70,17 @@ def examine(captured: Captured, *, kernel: bool = True) -> Report:
         if kernel and captured.code.co_flags & inspect.CO_GENERATOR:
             report.certain_error(GeneratorError, node, *_GENERATOR_KERNEL)
         return report
-    if kernel:
-        captured.dialect.signature_rule(report, node.args)
-    bound = bound_names(node)
-    try:
-        for part in (*getattr(node, "type_params", ()), *(node.body if isinstance(node.body, list) else [node.body])):
-            _visit(report, part, bound)
-    except RecursionError:
-        report.errors.append(too_deep(captured))
-        report.nodes.append(node)
+    with under_release(captured.dialect.release):
+        if kernel:
+            captured.dialect.signature_rule(report, node.args)
+        bound = bound_names(node)
+        body = node.body if isinstance(node.body, list) else [node.body]
+        try:
+            for part in (*getattr(node, "type_params", ()), *body):
+                _visit(report, part, bound)
+        except RecursionError:
+            report.errors.append(too_deep(captured))
+            report.nodes.append(node)
     return report
 
 
@@ -298,7 +300,8 @@ def _compare(report: Report, node: ast.Compare, _bound: frozenset[str]) -> bool:
     for index, operator in enumerate(node.ops):
         if isinstance(operator, ast.Is | ast.IsNot) and not any(map(_is_none, sides[index : index + 2])):
             word, instead = ("is", "==") if isinstance(operator, ast.Is) else ("is not", "!=")
-            report.warn(node, f"`{word}` compares identity, which means nothing in a kernel: write `{instead}`")
+            message = f"`{word}` compares identity, which means nothing in a kernel: write `{instead}`"
+            report.warn(node, message, since="0.3")
     return True
 
 
@@ -366,7 +369,7 @@ def kernel_signature(report: Report, args: ast.arguments) -> None:
             report.error(SignatureError, args.kwonlyargs[0], "NKI has no keyword-only parameters", fix)
         else:
             message = f"newer NKI has no keyword-only parameters: {fix}"
-            report.warn(args.kwonlyargs[0], message, NkiDeprecationWarning)
+            report.warn(args.kwonlyargs[0], message, NkiDeprecationWarning, since="0.3")
 
 
 _BY_NAME: Final[dict[str, SyntaxRule]] = {

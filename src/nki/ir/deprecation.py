@@ -27,7 +27,8 @@ class DeprecatedParameter:
 
     def warn(self, function: str) -> None:
         """Warn that ``function``, as kernels call it, no longer takes the parameter."""
-        warn_here(f"`{function}` takes no `{self.parameter}` since NKI {self.since}: {self.fix}", NkiDeprecationWarning)
+        message = f"`{function}` takes no `{self.parameter}` since NKI {self.since}: {self.fix}"
+        warn_here(message, NkiDeprecationWarning, since=self.since)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

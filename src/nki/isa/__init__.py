@@ -30,7 +30,7 @@ def __getattr__(name: str) -> engine:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if _is_recording():
         message = f"`nisa.{name}` is deprecated since NKI 0.6: write `nisa.engine.{member.name}`"
-        _warn_here(message, _NkiDeprecationWarning)
+        _warn_here(message, _NkiDeprecationWarning, since="0.6")
     return member
 
 

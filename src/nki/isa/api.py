@@ -64,7 +64,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         public.__signature__ = inspect.Signature([inspect.Parameter(f.name, kind, default=f.default) for f in fields])
     receives_floats(public)
-    public.deprecated_parameters = {form.parameter: form.replaces for form in cls.deprecated.parameters}
+    public.deprecated_parameters = {form.parameter: form for form in cls.deprecated.parameters}
     _FUNCTIONS[cls.mnemonic] = public
     public.__doc__ = f"{inspect.getdoc(cls)}\n\nLimits:\n" + "\n".join(f"  {r.code}: {r.source}" for r in cls.rules)
     public.__module__ = "nki.isa"
@@ -156,7 +156,7 @@ def member(kind: type[Enum], name: str, value: int) -> Any:
     if meaning is None:
         return value
     message = f"{name}={value} is of an older NKI, which took integers: write `nisa.{kind.__name__}.{meaning.name}`"
-    warn_here(message, NkiDeprecationWarning)
+    warn_here(message, NkiDeprecationWarning, since="0.3")
     return meaning
 
 
@@ -199,7 +199,7 @@ def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
 
 def _warn(message: str | None) -> None:
     if message is not None:
-        warn_here(message, NkiDeprecationWarning)
+        warn_here(message, NkiDeprecationWarning, since="0.3")
 
 
 __all__ = ["freeze", "function", "member", "mode", "plain", "tiles", "visible"]

@@ -45,7 +45,7 @@ def upgrade(function: str, forms: DeprecatedForms, arguments: Arguments, old: Ar
     if order is not None and isinstance(access_of(arguments.get(order.parameter)), order.kind):
         arguments = order.reorder(arguments)
         message = f"`nisa.{function}` takes its arguments in another order since NKI {order.since}: {order.fix}"
-        warn_here(message, NkiDeprecationWarning)
+        warn_here(message, NkiDeprecationWarning, since=order.since)
     parameters = {form.parameter: form for form in forms.parameters}
     target = function
     for name, value in old.items():
@@ -68,7 +68,7 @@ def accepting(form: DeprecatedParameter, written: str) -> Callable[[F], F]:
                 form.convert(kwargs, kwargs.pop(form.parameter))
             return function(*args, **kwargs)
 
-        wrapper.deprecated_parameters = {form.parameter: form.replaces}  # type: ignore[attr-defined]  # for the check of calls
+        wrapper.deprecated_parameters = {form.parameter: form}  # type: ignore[attr-defined]  # for the check of calls
         return cast("F", wrapper)
 
     return decorate

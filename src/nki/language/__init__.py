@@ -133,12 +133,12 @@ def _not_in_hbm(what: str, parameter: str, value: Any, instead: str = "nisa.tens
     return _BufferError(f"{what}: {parameter} {described}, not a tensor in HBM", fix=fix)
 
 
-def _outdated(message: str) -> None:
-    _warn_here(message, _NkiDeprecationWarning)
+def _outdated(message: str, since: str) -> None:
+    _warn_here(message, _NkiDeprecationWarning, since)
 
 
 def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineRange:
-    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.6: use ``range``.
+    """``range``, for iterations that do not depend on each other. Deprecated since NKI 0.3: use ``range``.
 
     The simulator warns where they do depend on each other.
     """
@@ -146,17 +146,18 @@ def affine_range(start: int, stop: int | None = None, step: int = 1) -> _AffineR
 
 
 def sequential_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``, for iterations that may depend on each other. Deprecated since NKI 0.6: use ``range``."""
+    """``range``, for iterations that may depend on each other. Deprecated since NKI 0.3: use ``range``."""
     return _unrolled("sequential_range", start, stop, step)
 
 
 def static_range(start: int, stop: int | None = None, step: int = 1) -> range:
-    """``range``: all loops over it are unrolled. Deprecated since NKI 0.6: use ``range``."""
+    """``range``: all loops over it are unrolled. Deprecated since NKI 0.4: use ``range``."""
     return _unrolled("static_range", start, stop, step)
 
 
 def _unrolled(name: str, start: int, stop: int | None, step: int) -> range:
-    _outdated(f"`nl.{name}` is deprecated since NKI 0.6: write `range(…)`, which is unrolled as well")
+    since = "0.4" if name == "static_range" else "0.3"
+    _outdated(f"`nl.{name}` is deprecated since NKI {since}: write `range(…)`, which is unrolled as well", since)
     return range(start) if stop is None else range(start, stop, step)
 
 
@@ -191,7 +192,7 @@ def num_programs(axes: int | None = 0) -> int:
     """The number of programs on an axis of the launch grid; 1 without a grid."""
     builder = _current("nl.num_programs")
     if axes is None:
-        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`")
+        _outdated("nl.num_programs(None) is of an older NKI: write `nl.num_programs()`", "0.3")
         return _math.prod(builder.programs or builder.grid)
     _check_axis("nl.num_programs", axes, len(builder.programs))
     return (builder.programs or builder.grid or (1,))[axes]
@@ -235,7 +236,7 @@ class _TileSize:
     @property
     def psum_fmax(self) -> int:
         """The same as ``psum_bank_fmax``, under its older name."""
-        _outdated("`psum_fmax` is deprecated since NKI 0.4: write `psum_bank_fmax`")
+        _outdated("`psum_fmax` is deprecated since NKI 0.4: write `psum_bank_fmax`", "0.4")
         return self.psum_bank_fmax
 
     @property
@@ -291,7 +292,7 @@ class _TileSize:
     @property
     def total_available_sbuf_size(self) -> int:
         """The same as ``sbuf_fmax_bytes``, under its older name."""
-        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`")
+        _outdated("`total_available_sbuf_size` is deprecated since NKI 0.4: write `sbuf_fmax_bytes`", "0.4")
         return self.sbuf_fmax_bytes
 
 

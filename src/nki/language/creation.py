@@ -72,7 +72,7 @@ def _own_buffer(buffer: Any, where: Where) -> Buffer:
 def _outdated(where: Where, what: str, instead: str) -> None:
     if where.span is not None:
         message = f"{what} is of an older NKI, which took strings, NumPy's types and None: write `{instead}`"
-        warn_at(where.span, message, NkiDeprecationWarning)
+        warn_at(where.span, message, NkiDeprecationWarning, since="0.3")
 
 
 def zeros(shape: Any, dtype: Any, buffer: Any = Buffer.sbuf, name: str = "") -> NkiTensor:

@@ -1,5 +1,5 @@
-"""The dialects of NKI: one for releases 0.2 to 0.6, whose kernels are parsed; one for 0.7, whose kernels are traced;
-and the default, which accepts what any release accepts and warns of what older ones refuse.
+"""The dialects of NKI: one for each of the releases 0.2 to 0.6, whose kernels are parsed; one for 0.7, whose kernels
+are traced; and the default, which accepts what any release accepts and warns of what older ones refuse.
 """
 
 from __future__ import annotations
@@ -10,12 +10,13 @@ from typing import Final
 from nki.base.errors import NkiError
 from nki.frontend import errors
 from nki.frontend.device_loops import while_hook
-from nki.frontend.dialect import Dialect, InstructionStyle, NewerPython, RemovedNames, TensorType
+from nki.frontend.dialect import Dialect, InstructionStyle, LaterNames, NewerPython, RemovedNames, TensorType
 from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
 from nki.language.advice import advise
-from nki.language.removed_names import (
+from nki.language.releases.names import INSTEAD, RELEASES, later_than
+from nki.language.releases.removed_names import (
     NAMESPACE,
     REMOVED,
     REMOVED_ATTRIBUTES,
@@ -27,8 +28,8 @@ from nki.language.removed_names import (
 )
 from nki.language.tensor import NkiTensor
 
-PARSED: Final = ("0.2", "0.3", "0.4", "0.5", "0.6")
-TRACED: Final = ("0.7",)
+PARSED: Final = RELEASES[:-1]
+TRACED: Final = RELEASES[-1:]
 
 _REFUSED_UNTIL_0_6: Final[tuple[type[NkiError], ...]] = (
     errors.NoSourceError,
@@ -56,7 +57,7 @@ _SINCE: Final[dict[type[NkiError], str]] = dict.fromkeys(_REFUSED_UNTIL_0_6, "0.
 
 NKI_0_6: Final = Dialect(
     name="nki 0.6",
-    releases=PARSED,
+    releases=PARSED[-1:],
     namespaces=("nki",),
     tensor=TensorType(NkiTensor, NkiTensor),
     syntax_rules=RULES,
@@ -74,10 +75,17 @@ NKI_0_6: Final = Dialect(
         "np": "import numpy as np",
     },
     advise=advise,
+    later=LaterNames(later_than("0.6"), INSTEAD),
 )
 
+OLDER: Final = tuple(
+    replace(NKI_0_6, name=f"nki {release}", releases=(release,), later=LaterNames(later_than(release), INSTEAD))
+    for release in PARSED[:-1]
+)
+"""Releases 0.2 to 0.5: the syntax of 0.6 with fewer names."""
+
 NKI: Final = replace(
-    NKI_0_6, name="nki", releases=(*PARSED, *TRACED), newer=NewerPython(_SINCE, warns=True)
+    NKI_0_6, name="nki", releases=RELEASES, newer=NewerPython(_SINCE, warns=True), later=LaterNames()
 )  # fmt: skip
 """The default: a portability warning names what releases before 0.7 refuse."""
 
@@ -88,7 +96,11 @@ NKI_0_7: Final = replace(
     hooks={CALL: call_hook},
     removed=replace(NKI_0_6.removed, since=REMOVED_SINCE_0_7),
     newer=NewerPython(_SINCE),
+    later=LaterNames(),
 )
 """Silent about Python; without the loops that 0.7 has removed."""
 
-__all__ = ["NKI", "NKI_0_6", "NKI_0_7"]
+RELEASED: Final = (*OLDER, NKI_0_6, NKI_0_7)
+"""One for each release."""
+
+__all__ = ["NKI", "NKI_0_6", "NKI_0_7", "RELEASED"]

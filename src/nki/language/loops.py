@@ -5,7 +5,7 @@ which is unrolled like any range.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, overload
 
 from nki.base.assigned_name import assigned_name
@@ -13,7 +13,7 @@ from nki.base.errors import DynamicLoopError, keep_report
 from nki.base.source import Where, here
 from nki.base.warning import NkiDeprecationWarning, warn_at
 from nki.frontend.builder import Builder, Observer, current
-from nki.frontend.device_loops import one_round
+from nki.frontend.device_loops import body_of, one_round
 from nki.frontend.errors import RemovedApiError
 from nki.frontend.inlining import invoke
 from nki.ir.instruction_handle import NkiInstruction
@@ -79,7 +79,7 @@ def dynamic_range(start: Bound, stop: Bound | None = None, step: int = 1) -> Dyn
     _check_free(builder, "nl.dynamic_range")
     if where.span is not None:
         text = "`nl.dynamic_range` is deprecated since NKI 0.6: use nl.fori_loop(start, stop, body)"
-        warn_at(where.span, text, NkiDeprecationWarning)
+        warn_at(where.span, text, NkiDeprecationWarning, since="0.6")
     return DynamicRange(_bound("start", low), _bound("stop", high), _step(step), where)
 
 
@@ -111,16 +111,16 @@ def fori_loop(lower: Bound, upper: Bound, body_fun: Callable[[NkiScalar], None],
     _check_free(builder, "nl.fori_loop")
     low, high, pace = _bound("lower", lower), _bound("upper", upper), _step(step)
     registers = any(isinstance(b, VirtualRegister) and not isinstance(b, NkiScalar) for b in (low, high))
-    kind = VirtualRegister if registers else NkiScalar
+    early = "nki.isa.NkiScalar" in builder.dialect.later.first  # before NKI 0.7 the counter was a register
+    kind = VirtualRegister if registers or early else NkiScalar
     register = builder.register(_parameter(body_fun), where, frozen=True, kind=kind)
-    builder.open(For(register, low, high, pace, where=where))
-    result = invoke(body_fun, register)
-    if result is not None and not isinstance(result, NkiInstruction):  # which a lambda of one instruction returns
-        raise DynamicLoopError(
-            f"nl.fori_loop: the body returns {_shown(result)}, which has nowhere to go",
-            fix="write results to a tensor that was made before the loop",
-        )
-    builder.close()
+    with body_of(builder, For(register, low, high, pace, where=where)):
+        result = invoke(body_fun, register)
+        if result is not None and not isinstance(result, NkiInstruction):  # which a lambda of one instruction returns
+            raise _generator("nl.fori_loop", result) or DynamicLoopError(
+                f"nl.fori_loop: the body returns {_shown(result)}, which has nowhere to go",
+                fix="write results to a tensor that was made before the loop",
+            )
 
 
 def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], VirtualRegister]) -> None:
@@ -139,17 +139,26 @@ def while_loop(init: VirtualRegister, body_fun: Callable[[VirtualRegister], Virt
         )
     condition = builder.register("condition", where)
     builder.emit(move_register(condition, init))
-    builder.open(While(condition, where=where))
-    value = builder.register(_parameter(body_fun), where)
-    builder.emit(move_register(value, condition))
-    result = invoke(body_fun, value)
-    if not isinstance(result, VirtualRegister):
-        raise DynamicLoopError(
-            f"nl.while_loop: the body returns {_shown(result)} and not the register to test next",
-            fix="end it with `return register`",
-        )
-    builder.emit(move_register(condition, result))
-    builder.close()
+    with body_of(builder, While(condition, where=where)):
+        value = builder.register(_parameter(body_fun), where)
+        builder.emit(move_register(value, condition))
+        result = invoke(body_fun, value)
+        if not isinstance(result, VirtualRegister):
+            raise _generator("nl.while_loop", result) or DynamicLoopError(
+                f"nl.while_loop: the body returns {_shown(result)} and not the register to test next",
+                fix="end it with `return register`",
+            )
+        builder.emit(move_register(condition, result))
+
+
+def _generator(what: str, result: Any) -> DynamicLoopError | None:
+    """The error about a body that is a generator, whose code has not run."""
+    if not isinstance(result, Generator):
+        return None
+    return DynamicLoopError(
+        f"{what}: the body has a `yield`, so its call makes a generator and records nothing",
+        fix="leave `yield` out of the body; a generator that the body runs may have it",
+    )
 
 
 def _bound(name: str, value: Any) -> Bound:

@@ -12,6 +12,8 @@ from nki.base.dtype import DType
 from nki.base.errors import TensorOperatorError
 from nki.base.source import here
 from nki.base.warning import warn_at
+from nki.frontend.builder import current
+from nki.ir.recorder import is_recording
 from nki.ir.register import VirtualRegister
 from nki.ir.types import Access, Buffer, Tensor, is_contiguous, is_row_indexed
 from nki.ir.value_printer import values
@@ -72,6 +74,8 @@ class NkiTensor:
     @property
     def data(self) -> NkiTensor:
         """The tensor itself, as ``data`` of a grid of tiles is the tensor that the grid selects."""
+        if is_recording():
+            current("t.data").dialect.require("nki.language.NkiTensor.data", f"{self.name}.data")
         return self
 
     @property

@@ -169,7 +169,11 @@ GEN2: Final = Target(
     ),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(
-        3.0, "ns", f"{_TRACES}: packets of 2 to 5 KiB, 2-4 ns beyond their bytes; 26 on trn2", "measured", (2.0, 26.0)
+        7.0,
+        "ns",
+        f"{_TRACES}: 81 ns for 2 KiB, 121 for 3, 158 for 4, 205 for 5.25; 26 on trn2",
+        "measured",
+        (5.0, 26.0),
     ),
     dma_trigger_ns=Fact(
         648.0,
@@ -181,6 +185,7 @@ GEN2: Final = Target(
     dma_start_ns=Fact(
         214.0, "ns", f"{_TRACES}: instruction to first packet, middle of the medians 188-240", "measured"
     ),
+    dma_hardware_start_ns=Fact(770.0, "ns", f"{_AS_TRN2}; it has no hardware generator", "guess"),
     dma_software_trigger_ns=Fact(
         648.0, "ns", f"{_TRACES}: between consecutive ones; static ones take less", "measured", (50.0, 650.0)
     ),

@@ -187,8 +187,8 @@ class Target(_Row):
 
     # DMA and HBM. A transfer takes trigger + start + bytes over rate + completion. The trigger keeps the queue and the
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
-    # have none. The bytes keep the DMA engines, which all queues of a core share; the descriptors of one transfer reach
-    # the engines one after the other (spread).
+    # have none. dma_start_ns holds where the kernel leaves the choice open. The bytes keep the DMA engines, which all
+    # queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
     dma_hardware_descriptors: FactField[bool] = FactField()
     dma_engines: FactField[int] = FactField()
     dma_queues_per_engine: FactField[int] = FactField()
@@ -198,6 +198,7 @@ class Target(_Row):
     dma_packet_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()
+    dma_hardware_start_ns: FactField[float] = FactField()
     dma_software_trigger_ns: FactField[float] = FactField()
     dma_software_start_ns: FactField[float] = FactField()
     dma_static_start_ns: FactField[float] = FactField()

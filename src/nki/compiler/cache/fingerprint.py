@@ -28,7 +28,7 @@ from nki.base.version import build
 from nki.compiler.cache.stable_values import Unportable, code_content, is_pure, source_text, value_content
 from nki.frontend.capture import unwrap
 from nki.frontend.captured_state import ABSENT, Read, global_names, of_cell
-from nki.frontend.dialect import dialect_of
+from nki.frontend.dialect import assigned_dialect, dialect_of
 from nki.frontend.host_calls import is_users
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.ordering import Pairs
@@ -149,7 +149,10 @@ class _Walk:
 
     def describe(self, value: Any) -> None:
         kind = cast("type[Any]", type(value))
-        value = unwrap(value) if is_toolchain(kind) else value  # what nki.jit made
+        if is_toolchain(kind):
+            value = unwrap(value)  # what nki.jit made
+            if (own := assigned_dialect(value)) is not None:
+                self.put("release", own.name)
         if isinstance(value, TensorSpec):
             self.put("tensor", value.name, value.shape, value.dtype.name)
         elif isinstance(value, types.FunctionType):

@@ -176,7 +176,7 @@ class DmaCompute(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``bytes / (efficiency * bandwidth)`` for each source; the DMA engines of the core share the bandwidth."""
-        generator = dma.SOFTWARE if row_indexed(self) else None
+        generator = dma.SOFTWARE if row_indexed(self) else dma.OPEN
         efficiency = target.dma_accumulate_efficiency
         return dma.transfer(self.dst, self.srcs, target, generator=generator, efficiency=efficiency)
 

@@ -98,9 +98,11 @@ def _tile_rules(name: str, any_dtype: bool) -> tuple[Rule, ...]:
             "TL05",
             f"{name} '{i}.name}}' is {i}.dtype}}, which no compute instruction takes",
             _about(name, lambda tile, t: tile.dtype.computes or (any_dtype and tile.dtype.itemsize <= 4)),
-            "NKI reference, Supported Data Types",
+            "NKI reference, nki.isa.scalar_load (0.7)" if any_dtype else "NKI reference, Supported Data Types",
             DTypeError,
-            "use a plain float or integer dtype of up to 32 bits",
+            "move it with nisa.dma_copy, or as words of 32 bits: t.view(nl.int32)"
+            if any_dtype
+            else "use a plain float or integer dtype of up to 32 bits",
         ),
     )
 
