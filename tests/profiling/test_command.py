@@ -155,6 +155,14 @@ def test_data_decide_a_number_of_iterations(file, nki):
     assert five["hbm_read_bytes"] - one["hbm_read_bytes"] == 4 * 64 * 4
 
 
+def test_stated_numbers_of_iterations(file, nki):
+    shapes = ("--arg", "256x64:float32", "--arg", "1x1:int32", "--json")
+    (five,) = json.loads(nki(f"{file}:add_up", *shapes, "--trips", "5").out).values()
+    (some,) = json.loads(nki(f"{file}:add_up", *shapes, "--trips", "0:5").out).values()
+    assert five["hbm_read_bytes"] == some["hbm_read_bytes"] == 5 * 64 * 4 + 4
+    assert five["latency"] == some["latency"] and some["latency_min"] < five["latency_min"]
+
+
 def test_a_number_of_iterations_without_data(file, nki):
     ran = nki(f"{file}:add_up", "--arg", "256x64:float32", "--arg", "1x1:int32")
     assert ran.code == 1 and ran.out == ""
@@ -173,6 +181,7 @@ def test_a_number_of_iterations_without_data(file, nki):
         (("--what-if", "launch=0", "--compare", "many.py:twice"), 2, "do not go together", "one after the other"),
         (("--html", "none/a.html"), 2, "--html none/a.html: there is no folder none", ""),
         (("--compare", "many.py:thrice"), 2, "has no kernel 'thrice'", "did you mean twice"),
+        (("--trips", "5:2"), 2, "--trips 5:2: this is no number of iterations", "such as 0:64"),
         (("--seed", "-1"), 2, "--seed -1: seeds are not negative", ""),
     ],
 )

@@ -197,6 +197,11 @@ def _add_profile(commands: Any) -> None:
         metavar="NAME=NUMBER",
         help="show beside it the kernel on hardware with another number, such as dma_bandwidth=2.0 or semaphore_ns=20",
     )
+    profiling.add_argument(
+        "--trips",
+        metavar="N|N:M",
+        help="iterations of loops that depend on data; of a range, N counts for the interval",
+    )
     profiling.add_argument("--json", action="store_true", help="print the fields of the profiler's summary-json")
     profiling.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
     profiling.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")

@@ -40,6 +40,7 @@ def command(options: argparse.Namespace) -> int:
     if options.seed < 0:
         raise UsageError(f"--seed {options.seed}: seeds are not negative")
     changes = _changes(options.what_if)
+    _stated(options.trips)
     wanted: list[str | None] = list(options.target or [None])
     _check(options, wanted, bool(changes))
     # What the kernel prints while it is specialised must not end up inside the JSON.
@@ -89,6 +90,16 @@ def _changes(texts: Sequence[str]) -> dict[str, float]:
     return changes
 
 
+def _stated(text: str | None) -> tuple[int, int] | None:
+    """The least and the most iterations that ``--trips`` states: ``64``, or ``0:64``."""
+    if text is None:
+        return None
+    least, _, most = text.partition(":")
+    if not least.isdecimal() or not (most or least).isdecimal() or int(most or least) < int(least):
+        raise UsageError(f"--trips {text}: this is no number of iterations", "pass a number, or a range such as 0:64")
+    return int(least), int(most or least)
+
+
 def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
     try:
         return profile.what_if(**changes)
@@ -101,12 +112,15 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
     with _steps() as show, prepared(source, options.arg, target, options.cores) as work:
         show(f"compiling {work.name} for {work.target}")
         program = work.compile()
-        trips: Trips = {}
+        least: Trips = {}
+        most: Trips = {}
         if unknown_loops(program):
             show(f"counting the iterations of {work.name}")
-            trips = trips_of(program, _data(work, program, options.seed))
+            stated = _stated(options.trips)
+            arrays = _data(work, program, options.seed) if stated is None else None
+            least, most = trips_of(program, arrays, stated)
         show(f"replaying {program.size:,} instructions")
-        profile = of_program(program, trips)
+        profile = of_program(program, most, least)
         for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
             show(f"measuring {work.name}: {part.replace('_', ' ')}")
             getattr(profile, part)
@@ -143,7 +157,7 @@ def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCount
     filling = f"{name}={'x'.join(map(str, first.shape))}:{first.dtype}:ones"
     error = TripCountError(
         f"the number of iterations of this loop depends on the contents of {names}, and only shapes are known",
-        fix=f"pass the data, as --arg {name}=FILE.npy or a filling such as --arg {filling}",
+        fix=f"pass the data, as --arg {name}=FILE.npy or a filling such as --arg {filling}, or state --trips",
     )
     error.at(loop.where.span, loop.where.stack)
     return error

@@ -11,6 +11,7 @@ repetitions of the last one. So times of long loops are those of their steady st
 from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
@@ -195,6 +196,12 @@ class TimedProgram:
         several = len(program.cores) > 1
         with gc_pause.paused():
             self.cores = [TimedCore(core, several) for core in program.cores]
+
+    def with_trips(self, trips: Trips) -> TimedProgram:
+        """The same program with other iterations."""
+        other = copy(self)
+        other.trips = trips
+        return other
 
     def run(self, target: Target, revision: Revision | None = None) -> Timeline:
         """Replay all cores with the numbers of ``target``, and with other estimates if there is a ``revision``.

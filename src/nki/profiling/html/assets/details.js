@@ -87,9 +87,8 @@ class Details {
       if (core.blocker[other] === row) waiting.push(other);
     }
     if (!waiting.length) return [];
-    const buttons = waiting
-      .slice(0, FOLLOWERS)
-      .map((other) => this.jump(core, other, `${this.model.nameOf(core, other)} on ${this.model.laneOfRow(core, other).name}`));
+    const name = (other) => `${this.model.nameOf(core, other)} on ${this.model.laneOfRow(core, other).name}`;
+    const buttons = waiting.slice(0, FOLLOWERS).map((other) => this.jump(core, other, name(other)));
     const more = waiting.length > FOLLOWERS ? " and others" : "";
     return [element("p", { class: "followers" }, "Waited for it: ", ...buttons, more)];
   }

@@ -51,7 +51,8 @@ class Search {
 
   tell() {
     const count = this.matches.length.toLocaleString("en");
-    this.output.textContent = this.current < 0 ? `${count} found` : `${(this.current + 1).toLocaleString("en")} of ${count}`;
+    const place = (this.current + 1).toLocaleString("en");
+    this.output.textContent = this.current < 0 ? `${count} found` : `${place} of ${count}`;
   }
 
   go(step) {

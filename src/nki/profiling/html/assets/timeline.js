@@ -251,7 +251,8 @@ class Timeline {
         if (end < view.begin || begin > view.end) continue;
         paintStretches(context, view, [[begin, end]], top, height, pattern);
         const x = Math.max(view.x(begin), view.left);
-        const text = fitted(`${times.toLocaleString("en")} more iterations`, Math.min(view.x(end), view.left + view.width) - x - 8);
+        const room = Math.min(view.x(end), view.left + view.width) - x - 8;
+        const text = fitted(`${times.toLocaleString("en")} more iterations`, room);
         context.font = FONT;
         context.fillStyle = theme.colour("faint");
         if (text) context.fillText(text, x + 4, top + 12);
@@ -306,7 +307,8 @@ class Timeline {
     context.lineTo(x, to.y + to.height / 2);
     context.stroke();
     context.setLineDash([]);
-    context.strokeRect(view.x(from.begin) - 1, from.y, Math.max(view.x(from.end) - view.x(from.begin), 3) + 2, from.height);
+    const width = Math.max(view.x(from.end) - view.x(from.begin), 3);
+    context.strokeRect(view.x(from.begin) - 1, from.y, width + 2, from.height);
     context.restore();
   }
 
