@@ -113,7 +113,7 @@ class Kernel(PickledByName):
             return adapter_for(args, kwargs).call(self, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
-            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
 
     def check_inlining(self) -> None:
         """Raise :class:`NestedConfigError` if this kernel must not become a part of the one that is being recorded."""
@@ -337,7 +337,7 @@ class Kernel(PickledByName):
                 self._keep(self.key(arguments, adapter)[0], executable, arguments)
         except NkiError as error:
             __tracebackhide__ = True
-            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
         return executable
 
 
@@ -353,7 +353,7 @@ def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> No
         setattr(kernel, name, launched)
 
 
-def _strip_frames(error: NkiError) -> NkiError:
+def strip_frames(error: NkiError) -> NkiError:
     """``error`` without the frames of this package, for its text says where in the kernel it arose (``NKI_DEBUG=1``: as
     it is). Raise the result as it is, without ``from``: a Python exception of the kernel's own code stays its cause.
     """
@@ -438,7 +438,7 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
             return _simulate(launched, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True
-            raise _strip_frames(error)  # noqa: B904  # its cause is settled
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
 
     return run
 

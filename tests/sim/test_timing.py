@@ -10,6 +10,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.base.errors import KernelArgumentError
 from nki.base.profile_errors import TripCountError
 from nki.compiler import pipeline
 from nki.cost.replay import Cause
@@ -95,6 +96,26 @@ def test_the_data_says_how_often_a_loop_runs() -> None:
     x = np.zeros((128, 512), np.float32)
     times = [profiled(doubled_as_data_says, x, np.array([[n]], np.int32)).device_time for n in (0, 100, 200)]
     assert times[2] - times[1] == pytest.approx(times[1] - times[0], rel=0.05) and times[1] > times[0]
+
+
+def test_iterations_can_be_stated() -> None:
+    shapes = X, nki.ShapeDtype((1, 1), "int32")
+    x, count = np.zeros((128, 512), np.float32), np.array([[64]], np.int32)
+    counted = profiled(doubled_as_data_says, x, count)
+    line = next(span.line for span in counted.lines if span is not None and counted.lines[span].executions == 64) + 2
+    for trips in (64, {line: 64}, (64, 64)):
+        assert nki.profile(doubled_as_data_says, target="trn2", trips=trips)(*shapes).latency == counted.latency
+    between = nki.profile(doubled_as_data_says, target="trn2", trips=(0, 64))(*shapes)
+    assert between.latency == counted.latency and between.interval[1] == counted.interval[1]
+    none = nki.profile(doubled_as_data_says, target="trn2", trips=0)(*shapes)
+    assert between.interval[0] == none.interval[0] < counted.interval[0]
+
+
+@pytest.mark.parametrize("trips", [-1, 1.5, (3, 2), {1: "many"}, (1, 2, 3)])
+def test_iterations_that_are_none(trips: Any) -> None:
+    trips = dict.fromkeys(range(1000), trips[1]) if isinstance(trips, dict) else trips
+    with pytest.raises(KernelArgumentError, match="no number of iterations"):
+        nki.profile(doubled_as_data_says, target="trn2", trips=trips)(X, nki.ShapeDtype((1, 1), "int32"))
 
 
 @nki.jit

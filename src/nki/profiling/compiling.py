@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from nki.backend.numpy import executor
+from nki.base.errors import KernelArgumentError
 from nki.compiler import launch_grid, pipeline
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
@@ -47,14 +48,39 @@ def compiled(
     return program, [np.ascontiguousarray(adapter.to_numpy(tensor)) for tensor in tensors]
 
 
-def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
-    """The iterations of the loops of ``program`` whose bounds only the run knows, counted by a run on ``arrays``.
+Given = int | tuple[int, int] | Mapping[int, int | tuple[int, int]]
+"""Iterations that a caller states: of all loops, or by line; a number, or the least and the greatest."""
 
-    Empty if there are no such loops, or no arrays.
+
+def trips_of(program: Program, arrays: list[Array] | None, given: Given | None = None) -> tuple[Trips, Trips]:
+    """The least and the most iterations of the loops of ``program`` whose bounds only the run knows.
+
+    They are ``given``, or counted by a run on ``arrays``; a loop that is neither has no entry.
     """
-    unknown = [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
-    if not unknown or arrays is None:
-        return {}
+    unknown = unknown_loops(program)
+    stated = {id(loop): bounds for loop in unknown if (bounds := _stated(loop, given)) is not None}
+    counted = {} if len(stated) == len(unknown) or arrays is None else _counted(program, arrays, unknown)
+    ends = [{**counted, **{loop: (bounds[end],) for loop, bounds in stated.items()}} for end in (0, 1)]
+    return ends[0], ends[1]
+
+
+def _stated(loop: Loop, given: Given | None) -> tuple[int, int] | None:
+    if isinstance(given, Mapping):
+        span = loop.where.span
+        given = None if span is None else given.get(span.line)
+    if given is None:
+        return None
+    counts = given if isinstance(given, tuple) else (given, given)
+    if len(counts) != 2 or any(type(count) is not int or count < 0 for count in counts) or counts[0] > counts[1]:
+        raise KernelArgumentError(
+            f"trips={given!r}: this is no number of iterations, and no pair of the least and the greatest",
+            fix="pass a number, a pair such as (0, 64), or either by line of the loop: trips={12: 64}",
+        )
+    return counts
+
+
+def _counted(program: Program, arrays: list[Array], unknown: list[Loop]) -> dict[int, Sequence[int]]:
+    """The iterations of ``unknown`` loops in a run on ``arrays``."""
     counters: list[_TripCounter] = []
 
     def watch(*_: Any) -> _TripCounter:
@@ -67,6 +93,11 @@ def trips_of(program: Program, arrays: list[Array] | None) -> Trips:
     for counter in counters:
         counts.update(counter.finished())
     return {id(loop): counts.get(id(loop), [0]) for loop in unknown}
+
+
+def unknown_loops(program: Program) -> list[Loop]:
+    """The loops of ``program`` whose numbers of iterations only a run knows."""
+    return [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
 
 
 class _TripCounter(ExecutionObserver):

@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from nki import target as targets
+from nki.base.errors import NkiError
+from nki.base.locks import imported
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
-from nki.profiling import measures, what_if
+from nki.jit import strip_frames
+from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
-from nki.profiling.compiling import compiled, trips_of
+from nki.profiling.compiling import Given, compiled, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
+from nki.profiling.summary import summary
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline, Trips
 from nki.target.model import Target
-
-SOURCE = "open-nki model"
-"""The mark of predictions in files that tools read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +42,13 @@ class Profile:
     ``program`` is the kernel after the last stage of the compiler, and ``timeline`` the replay of it.
     """
 
-    def __init__(self, program: Program, target: Target, timed: TimedProgram) -> None:
+    def __init__(
+        self, program: Program, target: Target, timed: TimedProgram, fewest: TimedProgram | None = None
+    ) -> None:
         self.program = program
         self.target = target
         self.timed = timed
+        self.fewest = fewest or timed
         self.timeline: Timeline = timed.run(target)
 
     @property
@@ -77,9 +83,9 @@ class Profile:
 
     @cached_property
     def interval(self) -> tuple[float, float]:
-        """The latency if every guess about the hardware were at the fast, or at the slow, end of its range."""
-        ends = [self.target.bound(0), self.target.bound(1)]
-        times = [(self.timed.run(end).ns + end.launch_ns) * 1e-9 for end in ends]
+        """The latency if every number that is not known exactly were at the fast, or at the slow, end of its range."""
+        ends = [(self.fewest, self.target.bound(0)), (self.timed, self.target.bound(1))]
+        times = [(timed.run(end).ns + end.launch_ns) * 1e-9 for timed, end in ends]
         return min(*times, self.latency), max(*times, self.latency)
 
     @cached_property
@@ -186,11 +192,44 @@ class Profile:
 
         Raises :class:`WhatIfError` for an unknown name.
         """
-        return Profile(self.program, what_if.changed(self.target, changes), self.timed)
+        return Profile(self.program, what_if.changed(self.target, changes), self.timed, self.fewest)
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
         return Comparison(self, other)
+
+    def summary(self) -> dict[str, Any]:
+        """The fields of the public profiler's ``summary-json``, times in seconds; see :mod:`nki.profiling.summary`."""
+        return summary(self)
+
+    def to_parquet(self, folder: str | Path) -> list[Path]:
+        """Write the tables of the public profiler into ``folder``, one file each; the files.
+
+        Raises :class:`MissingPackageError` without the package ``pyarrow``.
+        """
+        return parquet.write(self, Path(folder))
+
+    def to_trace(self, path: str | Path) -> Path:
+        """Write a Perfetto trace of the run to the file ``path``.
+
+        Raises :class:`MissingPackageError` without the package ``perfetto``.
+        """
+        return trace.write(self, Path(path))
+
+    def __str__(self) -> str:
+        return text.report(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.table(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report to ``path``: one HTML file that needs no network (:mod:`nki.profiling.html`). The path.
+
+        Raises :class:`OSError` if the file cannot be written.
+        """
+        file = Path(path)
+        file.write_text(imported("nki.profiling.html").render(self), encoding="utf-8")
+        return file
 
     def __repr__(self) -> str:
         return f"<profile of {self.name} on {self.target}: {self.latency * 1e6:.2f} us>"
@@ -207,23 +246,42 @@ class Comparison:
     def speedup(self) -> float:
         return self.first.latency / self.second.latency
 
+    def __str__(self) -> str:
+        return text.compared(self)
 
-def profile(kernel: Callable[..., Any], target: str | Target | None = None) -> Callable[..., Profile]:
+    def _repr_html_(self) -> str:
+        return notebook.compared(self)
+
+
+def profile(
+    kernel: Callable[..., Any], target: str | Target | None = None, trips: Given | None = None
+) -> Callable[..., Profile]:
     """``nki.profile(kernel, target="trn2")(*args)``: the predicted run on the device, as a :class:`Profile`.
 
     ``args`` are arrays, or objects with ``shape`` and ``dtype``: only loops whose number of iterations depends on data
-    need the data, and a run on the CPU then counts them. Nothing is run otherwise, and no cache changes.
+    need the data, and a run on the CPU then counts them. ``trips`` states them instead: a number, or a pair of the
+    least and the greatest (the profile then holds the greatest, its interval both), for all such loops or by line.
+    Nothing is run otherwise, and no cache changes.
     """
 
     @functools.wraps(getattr(kernel, "func", kernel))
     def predict(*args: Any, **kwargs: Any) -> Profile:
-        chosen = targets.find(target) if isinstance(target, str) else target
-        program, arrays = compiled(kernel, args, kwargs, chosen)
-        return of_program(program, trips_of(program, arrays))
+        try:
+            chosen = targets.find(target) if isinstance(target, str) else target
+            program, arrays = compiled(kernel, args, kwargs, chosen)
+            least, most = trips_of(program, arrays, trips)
+            return of_program(program, most, least)
+        except NkiError as error:
+            __tracebackhide__ = True
+            raise strip_frames(error)  # noqa: B904  # its cause is settled
 
     return predict
 
 
-def of_program(program: Program, trips: Trips | None = None) -> Profile:
-    """The profile of a program after the last stage of the compiler."""
-    return Profile(program, targets.find(program.target), TimedProgram(program, trips))
+def of_program(program: Program, trips: Trips | None = None, least: Trips | None = None) -> Profile:
+    """The profile of a program after the last stage of the compiler; ``least``: the fewest iterations, for the
+    interval.
+    """
+    timed = TimedProgram(program, trips)
+    fewest = timed if least in (None, trips) else timed.with_trips(least)
+    return Profile(program, targets.find(program.target), timed, fewest)
