@@ -28,6 +28,16 @@ def _flat(tile: Array, perf_mode: str) -> Array:
     return values.reshape(values.shape[0], -1)
 
 
+def sums(left: Array, right: Array) -> tuple[Array, Array, Array]:
+    """Sums over the first axes of the products of every two columns, of their magnitudes, and of the finite ones.
+
+    Products of float32 numbers are exact in float64, and finite if both factors are.
+    """
+    sizes = [np.abs(left), np.abs(right)]
+    numbers = [np.where(np.isfinite(size), size, 0.0) for size in sizes]
+    return tuple(np.einsum("ki,kj->ij", *pair) for pair in ([left, right], sizes, numbers))  # type: ignore[return-value]
+
+
 def _product(dst: Array, stationary: Array, moving: Array, perf_mode: str, adds: bool) -> tuple[Array, Array, Array]:
     """Real sums, the error of a float32 evaluation in any order, and where it may overflow.
 
@@ -37,12 +47,7 @@ def _product(dst: Array, stationary: Array, moving: Array, perf_mode: str, adds:
     """
     left, right = _flat(stationary, perf_mode), _flat(moving, perf_mode)
     with np.errstate(all="ignore"):
-        total = np.zeros((left.shape[1], right.shape[1]))
-        size, finite = np.zeros(total.shape), np.zeros(total.shape)
-        for k in range(left.shape[0]):
-            term = np.outer(left[k], right[k])
-            total, size = total + term, size + np.abs(term)
-            finite = finite + np.where(np.isfinite(term), np.abs(term), 0.0)
+        total, size, finite = sums(left, right)
         if adds:
             before = numerics.read(rows(dst))
             total, size = total + before, size + np.abs(before)

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 
 from . import microscaling, numerics, verdict
+from .nc_matmul import sums
 from .numerics import Array
 from .tile import rows
 
@@ -23,12 +24,11 @@ def _dequantised(words: Array, name: str, scale: Array) -> Array:
 def _product(dst: Array, left: Array, right: Array, adds: bool) -> tuple[Array, Array, Array]:
     """Real sums, the error of a float32 evaluation in any order, and where it may overflow."""
     with np.errstate(all="ignore"):
-        total = np.zeros((left.shape[1], right.shape[1]))
-        size, finite = np.zeros(total.shape), np.zeros(total.shape)
-        before = [numerics.read(rows(dst))] if adds else []
-        for term in (*(np.outer(a, b) for a, b in zip(left, right, strict=True)), *before):
-            total, size = total + term, size + np.abs(term)
-            finite = finite + np.where(np.isfinite(term), np.abs(term), 0.0)
+        total, size, finite = sums(left, right)
+        if adds:
+            before = numerics.read(rows(dst))
+            total, size = total + before, size + np.abs(before)
+            finite = finite + np.where(np.isfinite(before), np.abs(before), 0.0)
         # A product or sum among the smallest numbers rounds by half of the smallest one.
         error = (left.shape[0] + 2) * (2.0**-24 * size + 2.0**-150)
     return total, np.where(np.isnan(error), np.inf, error), verdict.overflows(finite)
