@@ -138,6 +138,20 @@ def round32(values: Any) -> Array:
     return rounded
 
 
+def sum_to_odd(x: Array, y: Array) -> Array:
+    """The sum in float64, rounded to the odd neighbour unless it is exact; :func:`round32` of it is the rounded sum.
+
+    Rounding to nearest twice is not, where the first one makes a tie. The error of the sum is Knuth's.
+    """
+    total = x + y
+    part = total - x
+    error = (x - (total - part)) + (y - part)
+    word = np.array(total, dtype=np.float64, order="C").view(np.int64)
+    even = np.isfinite(total) & (error != 0) & (word & 1 == 0)
+    away = (error > 0) == (total > 0)  # from zero, in which direction words count
+    return np.where(even, word + np.where(away, 1, -1), word).view(np.float64)
+
+
 _EXACT_IN_FLOAT32: Final = {*FORMATS, "bool", "int8", "int16", "uint8", "uint16"}
 
 

@@ -134,6 +134,27 @@ def test_float64_then_float32_is_the_correctly_rounded_operation(op: str) -> Non
     assert np.array_equal(got[numbers].view(np.uint32), want[numbers].view(np.uint32))
 
 
+def test_a_sum_rounded_to_odd_and_then_to_float32_is_the_rounded_sum() -> None:
+    random = np.random.default_rng(4)
+    x = np.ldexp(random.integers(-(2**47), 2**47, 400) | 1 << 24, random.integers(-60, 60, 400))  # ties among them
+    y = np.ldexp(random.integers(-9, 9, 400), random.integers(-140, 100, 400))
+    ties = np.ldexp(random.integers(2**23, 2**24, 400) * 2 + 1, random.integers(-40, 40, 400))
+    tiny = random.choice([-1, 0, 1], 400) * 2.0**-149
+    for one, two in ((x, y), (ties, tiny), (-ties, tiny), (tiny, ties), (ties, -ties)):
+        got = numerics.round32(numerics.sum_to_odd(one, two))
+        exact = [Fraction(float(a)) + Fraction(float(b)) for a, b in zip(one, two, strict=True)]
+        assert np.abs(got).tolist() == [nearest(abs(total), "float32") for total in exact]
+        assert all(number * total >= 0 for number, total in zip(got.tolist(), exact, strict=True))
+    with np.errstate(invalid="ignore"):
+        ends = numerics.sum_to_odd(np.array([np.inf, np.inf, np.nan]), np.array([1.0, -np.inf, 1.0]))
+    assert np.array_equal(ends, [np.inf, np.nan, np.nan], equal_nan=True)
+
+
+def test_a_bound_around_zero_admits_false() -> None:
+    near = verdict.around(np.array([-1e-7, 1e-7, 1.0]), 1e-6, np.zeros(3, bool))
+    assert (near.low.tolist(), near.high.tolist()) == ([0, 0, 1], [1, 1, 1])
+
+
 def test_integers_saturate_and_ties_go_to_even() -> None:
     values = np.array([0.5, 1.5, -2.5, 1e30, -1e30, np.nan, np.inf, 2.0**31 - 1])
     assert numerics.to_integer(values, "int32").tolist() == [0, 2, -2, 2**31 - 1, -(2**31), 0, 2**31 - 1, 2**31 - 1]

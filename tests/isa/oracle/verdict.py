@@ -28,12 +28,15 @@ class Bounds:
 def around(values: Any, error: Any, dst: Array, free: Any = False) -> Bounds:
     """All that ``dst`` may hold when float32 results lie within ``error`` of the real ``values``.
 
-    Casts are monotone, so casting both ends of the interval gives exactly the reachable values.
+    Casts are monotone, so casting both ends of the interval gives exactly the reachable values. The cast to bool
+    is not, which has a value of its own for 0.
     """
     with np.errstate(all="ignore"):
         # An infinite result moves by nothing: inf - inf would only poison the interval.
         value, reach = np.asarray(values), np.where(np.isinf(values), 0.0, error)
         ends = [value - reach, value, value + reach]
+        if dst.dtype == np.bool_:
+            ends.append(np.where((ends[0] <= 0) & (ends[2] >= 0), 0.0, value))
     return span(ends, dst, free)
 
 
