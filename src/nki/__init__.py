@@ -26,7 +26,7 @@ __version__: str
 
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes"}
-_MODULES: Final = ("framework", "runtime", "simulator")
+_MODULES: Final = ("framework", "runtime", "simulator", "testing", "torch")
 
 
 def __getattr__(name: str) -> Any:

@@ -177,7 +177,7 @@ def _check_devices(devices: Sequence[str]) -> None:
 def _not_differentiable(what: str) -> NotDifferentiableError:
     return NotDifferentiableError(
         f"{what} has no derivative",
-        fix="call it in the forward of a torch.autograd.Function that has a backward, or under torch.no_grad()",
+        fix="give it one, f = nki.torch.op(kernel, backward), and call f; or call the kernel under torch.no_grad()",
     )
 
 
