@@ -2,6 +2,8 @@
 
 A context is one tile of up to 128 tokens. Four heads of 32 features lie beside one another; turned, head h is in rows
 32 h to 32 h + 31, and its product is a 32-row tile of the Tensor engine. The scores of the four heads fill a PSUM bank.
+
+The annotations are the shapes for which ``nki check examples/llama`` compiles a kernel; a call may have others.
 """
 
 from __future__ import annotations
@@ -144,7 +146,7 @@ def store(destination, tile):
 
 
 @nki.jit
-def attention(qkv, cosine, sine):
+def attention(qkv: "1024x384:float32", cosine: "128x16:float32", sine: "128x16:float32"):
     """Causal self-attention of independent contexts.
 
     qkv: [contexts * tokens, 3 features], queries, keys and values beside one another, features = 32 heads <= 128;
@@ -161,7 +163,9 @@ def attention(qkv, cosine, sine):
 
 
 @nki.jit
-def attention_backward(qkv, cosine, sine, dy):
+def attention_backward(
+    qkv: "1024x384:float32", cosine: "128x16:float32", sine: "128x16:float32", dy: "1024x128:float32"
+):
     """Gradient of qkv.
 
     The probabilities P are computed again, which is cheaper than to keep them. dV = P.T dy; dP = dy V.T;
@@ -210,11 +214,10 @@ def outer(column, row):
     return result
 
 
-def add_to(cache, product):
-    """The matrix ``cache`` in HBM after ``product`` is added to it; in SBUF too."""
+def with_token(cache, product):
+    """The cache, a matrix in HBM, plus ``product``: in SBUF."""
     tile = load(cache)
     nisa.tensor_tensor(dst=tile, data1=tile, data2=product, op=nl.add)
-    nisa.dma_copy(dst=cache, src=tile)
     return tile
 
 
@@ -232,21 +235,29 @@ def block_diagonal(query, heads):
 
 
 @nki.jit
-def attention_step(qkv, cosine, sine, here, mask, keys, values):
-    """Attention of one token over those before it and itself; its key and value enter the cache, in place.
+def attention_step(
+    qkv: "1x384:float32",
+    cosine: "1x16:float32",
+    sine: "1x16:float32",
+    here: "1x128:float32",
+    mask: "1x128:float32",
+    keys: "128x128:float32",
+    values: "128x128:float32",
+):
+    """Attention of one token over those before it and itself.
 
     qkv: [1, 3 features]; cosine, sine: [1, 16], the rotation at its position; here: [1, tokens], 1 at its position, 0
     elsewhere; mask: [1, tokens], 0 up to its position, MASKED after it; keys: [features, tokens], values:
-    [tokens, features], zero from its position on. Positions are data, so one compiled kernel serves them all.
-    Returns [1, features], keys and values.
+    [tokens, features], the cache, zero from its position on. Positions are data, so one compiled kernel serves them all.
+    Returns [1, features], and the rotated key [1, features] for the caller to keep.
     """
     features, tokens = keys.shape
     heads = features // HEAD
     result = nl.ndarray((1, features), dtype=nl.float32, buffer=nl.shared_hbm)
     query, key, value = load_rotated(qkv, 0, 1, load_table(cosine, heads), load_table(sine, heads))
     position = load(here)
-    all_keys = add_to(keys, outer(key, position))
-    all_values = add_to(values, outer(position, value))
+    all_keys = with_token(keys, outer(key, position))
+    all_values = with_token(values, outer(position, value))
 
     scores = nl.ndarray((heads, tokens), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(dst=scores, stationary=ones(1, heads), moving=load(mask), accumulate=False)
@@ -269,4 +280,6 @@ def attention_step(qkv, cosine, sine, here, mask, keys, values):
             accumulate=False,
         )
     store(result, mixed)
-    return result, keys, values
+    new_key = nl.ndarray((1, features), dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=new_key, src=key)
+    return result, new_key

@@ -6,7 +6,8 @@ JAX's. All arithmetic is float32. Data lies in *rows*: one token a partition, it
 over partitions, so attention turns queries and keys first (features on the partitions).
 
 Tables and masks come last among the arguments: they have no gradient (see ``nki.torch.op``).
-Needs trn2 or later (32-row tiles of the Tensor engine).
+Needs trn2 or later (32-row tiles of the Tensor engine). The annotations are the shapes for which
+``nki check examples/llama`` compiles a kernel; a call may have others.
 """
 
 from __future__ import annotations
@@ -16,7 +17,6 @@ import nki.isa as nisa
 import nki.language as nl
 
 PARTITIONS = 128  # rows of SBUF and PSUM
-BANK = 512  # float32 values in a partition of one PSUM bank
 HEAD = 32  # features of one attention head
 HALF = HEAD // 2
 MASKED = -30000.0  # added to a score that must not count: exp gives 0 even after the largest score is subtracted
@@ -81,23 +81,28 @@ def inverse_norm(rows):
 
 
 @nki.jit
-def rms_norm(x, weight):
+def rms_norm(x: "1024x128:float32", weight: "128:float32"):
     """x / rms(x) * weight, by row. x: [tokens, features <= 512], weight: [features]; returns [tokens, features]."""
     tokens, features = x.shape
     y = nl.ndarray((tokens, features), dtype=nl.float32, buffer=nl.shared_hbm)
-    step = min(tokens, PARTITIONS)
-    weights = load_replicated(weight, step)
-    for first in range(0, tokens, step):
-        rows = load(x[first : first + step, :])
+    weights = load_replicated(weight, min(tokens, PARTITIONS))
+    for first in range(0, tokens, PARTITIONS):
+        last = min(first + PARTITIONS, tokens)
+        rows = load(x[first:last, :])
         nisa.scalar_tensor_tensor(
-            dst=rows, data=rows, op0=nl.multiply, operand0=inverse_norm(rows), op1=nl.multiply, operand1=weights
+            dst=rows,
+            data=rows,
+            op0=nl.multiply,
+            operand0=inverse_norm(rows),
+            op1=nl.multiply,
+            operand1=weights[0 : last - first, :],
         )
-        nisa.dma_copy(dst=y[first : first + step, :], src=rows)
+        nisa.dma_copy(dst=y[first:last, :], src=rows)
     return y
 
 
 @nki.jit
-def rms_norm_backward(x, weight, dy):
+def rms_norm_backward(x: "1024x128:float32", weight: "128:float32", dy: "1024x128:float32"):
     """Gradients of x and weight.
 
     With n = x / rms and g = dy * weight: dx = (g - n mean(g n)) / rms, and dweight is the sum of dy n over the tokens,
@@ -106,19 +111,19 @@ def rms_norm_backward(x, weight, dy):
     tokens, features = x.shape
     dx = nl.ndarray((tokens, features), dtype=nl.float32, buffer=nl.shared_hbm)
     dweight = nl.ndarray((features,), dtype=nl.float32, buffer=nl.shared_hbm)
-    step = min(tokens, PARTITIONS)
-    weights, column = load_replicated(weight, step), ones(step, 1)
+    weights, column = load_replicated(weight, min(tokens, PARTITIONS)), ones(min(tokens, PARTITIONS), 1)
     total = nl.ndarray((1, features), dtype=nl.float32, buffer=nl.psum)
-    for first in range(0, tokens, step):
-        rows, gradient = load(x[first : first + step, :]), load(dy[first : first + step, :])
+    for first in range(0, tokens, PARTITIONS):
+        last = min(first + PARTITIONS, tokens)
+        rows, gradient = load(x[first:last, :]), load(dy[first:last, :])
         inverse = inverse_norm(rows)
         normal, product = like(rows), like(rows)
         nisa.tensor_scalar(dst=normal, data=rows, op0=nl.multiply, operand0=inverse)
         nisa.tensor_tensor(dst=product, data1=gradient, data2=normal, op=nl.multiply)
-        nisa.nc_matmul(dst=total, stationary=column, moving=product, accumulate=first > 0)
+        nisa.nc_matmul(dst=total, stationary=column[0 : last - first, :], moving=product, accumulate=first > 0)
 
         weighted, minus_mean = like(rows), like(inverse)
-        nisa.tensor_tensor(dst=weighted, data1=gradient, data2=weights, op=nl.multiply)
+        nisa.tensor_tensor(dst=weighted, data1=gradient, data2=weights[0 : last - first, :], op=nl.multiply)
         nisa.tensor_tensor(dst=product, data1=weighted, data2=normal, op=nl.multiply)
         nisa.tensor_reduce(dst=minus_mean, op=nl.add, data=product, axis=1)
         nisa.tensor_scalar(dst=minus_mean, data=minus_mean, op0=nl.multiply, operand0=-1.0 / features)
@@ -126,7 +131,7 @@ def rms_norm_backward(x, weight, dy):
             dst=normal, data=normal, op0=nl.multiply, operand0=minus_mean, op1=nl.add, operand1=weighted
         )
         nisa.tensor_scalar(dst=normal, data=normal, op0=nl.multiply, operand0=inverse)
-        nisa.dma_copy(dst=dx[first : first + step, :], src=normal)
+        nisa.dma_copy(dst=dx[first:last, :], src=normal)
     sums = like(total)
     nisa.tensor_copy(dst=sums, src=total)
     nisa.dma_copy(dst=dweight.reshape((1, features)), src=sums)
@@ -137,28 +142,28 @@ def rms_norm_backward(x, weight, dy):
 
 
 @nki.jit
-def swiglu(gate_up):
+def swiglu(gate_up: "1024x768:float32"):
     """silu(gate) * up. gate_up: [tokens, 2 n], gate in the first n columns; returns [tokens, n]."""
     tokens, width = gate_up.shape[0], gate_up.shape[1] // 2
     y = nl.ndarray((tokens, width), dtype=nl.float32, buffer=nl.shared_hbm)
-    step = min(tokens, PARTITIONS)
-    for first in range(0, tokens, step):
-        rows = load(gate_up[first : first + step, :])
-        product = nl.ndarray((step, width), dtype=nl.float32, buffer=nl.sbuf)
+    for first in range(0, tokens, PARTITIONS):
+        last = min(first + PARTITIONS, tokens)
+        rows = load(gate_up[first:last, :])
+        product = nl.ndarray((last - first, width), dtype=nl.float32, buffer=nl.sbuf)
         nisa.activation(dst=product, op=nl.silu, data=rows[:, 0:width])
         nisa.tensor_tensor(dst=product, data1=product, data2=rows[:, width : 2 * width], op=nl.multiply)
-        nisa.dma_copy(dst=y[first : first + step, :], src=product)
+        nisa.dma_copy(dst=y[first:last, :], src=product)
     return y
 
 
 @nki.jit
-def swiglu_backward(gate_up, dy):
+def swiglu_backward(gate_up: "1024x768:float32", dy: "1024x384:float32"):
     """Gradient of gate_up, [tokens, 2 n]. With s = sigmoid(gate): silu = gate s, silu' = s + silu (1 - s)."""
     tokens, width = gate_up.shape[0], gate_up.shape[1] // 2
     dx = nl.ndarray((tokens, 2 * width), dtype=nl.float32, buffer=nl.shared_hbm)
-    step = min(tokens, PARTITIONS)
-    for first in range(0, tokens, step):
-        rows, gradient = load(gate_up[first : first + step, :]), load(dy[first : first + step, :])
+    for first in range(0, tokens, PARTITIONS):
+        last = min(first + PARTITIONS, tokens)
+        rows, gradient = load(gate_up[first:last, :]), load(dy[first:last, :])
         gate, up = rows[:, 0:width], rows[:, width : 2 * width]
         sigmoid, silu, rest, result = like(gradient), like(gradient), like(gradient), like(rows)
         nisa.activation(dst=sigmoid, op=nl.sigmoid, data=gate)
@@ -171,5 +176,5 @@ def swiglu_backward(gate_up, dy):
         nisa.tensor_tensor(dst=rest, data1=sigmoid, data2=rest, op=nl.subtract)
         nisa.tensor_tensor(dst=rest, data1=rest, data2=up, op=nl.multiply)
         nisa.tensor_tensor(dst=result[:, 0:width], data1=rest, data2=gradient, op=nl.multiply)
-        nisa.dma_copy(dst=dx[first : first + step, :], src=result)
+        nisa.dma_copy(dst=dx[first:last, :], src=result)
     return dx

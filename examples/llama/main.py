@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 import torch
 
-from examples.llama import picture
+from examples.llama import picture, pytorch
 from examples.llama.model import Sizes, Tokens, batches, decode, first_weights, text
 
 NOISE = 2.0**-8  # half a unit in the last place of bfloat16: a larger relative difference of losses fails the run
@@ -67,10 +67,8 @@ def largest_difference(one: Run, other: Run) -> tuple[float, int]:
 
 def show_generation(weights: Any, sizes: Sizes) -> bool:
     """Generate with kernels and without; True if the logits agree as long as the texts do."""
-    from examples.llama.pytorch import PLAIN, WITH_KERNELS, generate
-
     prompt = text()[:PROMPT]
-    found = [generate(weights, prompt, sizes, operators) for operators in (WITH_KERNELS, PLAIN)]
+    found = [pytorch.generate(weights, prompt, sizes, which) for which in (pytorch.WITH_KERNELS, pytorch.PLAIN)]
     same = int(np.argmin(np.append(found[0].tokens == found[1].tokens, False)))
     print(f"\ngenerated with kernels, after {decode(prompt)!r}:\n{decode(found[0].tokens[PROMPT:])}\n")
     until = min(same, len(found[0].logits))
@@ -100,10 +98,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     sizes = Sizes(layers=options.layers)
     first = first_weights(sizes)
     if options.framework == "jax":
-        from examples.llama.jax import make_trainers
+        from examples.llama import jax  # a reader of the PyTorch example may not have it
+
+        trainers: Sequence[Trainer] = jax.make_trainers(first, RATE)
     else:
-        from examples.llama.pytorch import make_trainers
-    trainers = make_trainers(first, RATE)
+        trainers = pytorch.make_trainers(first, RATE)
     plain = {"torch": "PyTorch", "jax": "JAX"}[options.framework]
     print(f"{sum(w.size for w in first.values()):,} weights, {sizes.layers} layers;", end=" ")
     print(f"batches of {sizes.contexts} x {sizes.tokens} characters out of {len(text()):,}")
@@ -120,5 +119,5 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.picture:
         options.picture.write_text(picture.curves({"kernels": runs[0].losses, plain: runs[1].losses}), "utf-8")
         print(f"the curves are in {options.picture}")
-    weights = {name: np.asarray(w.detach() if isinstance(w, torch.Tensor) else w) for name, w in trainers[0].weights.items()}
+    weights = {n: np.asarray(w.detach() if isinstance(w, torch.Tensor) else w) for n, w in trainers[0].weights.items()}
     return 0 if show_generation(weights, sizes) and good else 1

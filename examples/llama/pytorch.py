@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -35,7 +34,9 @@ class Operators:
 
 def kernel_step(qkv: Tensor, tables: list[Tensor], cache: tuple[Tensor, Tensor], position: int) -> Tensor:
     rows = [table[position : position + 1] for table in tables]
-    return attention.attention_step(qkv, *rows, *cache)[0]
+    mixed, key = attention.attention_step(qkv, *rows, *cache)
+    cache[0][:, position], cache[1][position] = key[0], qkv[0, 2 * key.shape[1] :]
+    return mixed
 
 
 WITH_KERNELS = Operators(
@@ -145,9 +146,9 @@ class Generated:
 
 
 @torch.inference_mode()
-def generate(weights: dict[str, Any], prompt: Tokens, sizes: Sizes, operators: Operators, seed: int = 0) -> Generated:
+def generate(weights: dict[str, Array], prompt: Tokens, sizes: Sizes, operators: Operators, seed: int = 0) -> Generated:
     """Continue the prompt, at most as long as the context, token by token with a cache of keys and values."""
-    weights = {name: torch.as_tensor(w).detach() for name, w in weights.items()}
+    weights = {name: torch.tensor(w) for name, w in weights.items()}
     tables = [torch.from_numpy(t) for t in (*rotation(sizes.tokens), *step_tables(sizes.tokens))]
     caches = [
         (torch.zeros(sizes.features, sizes.tokens), torch.zeros(sizes.tokens, sizes.features))

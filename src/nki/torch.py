@@ -39,7 +39,13 @@ class Operator:
         }
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not torch.is_grad_enabled():  # the Function would be most of a small kernel's time
+            return self.shown(self.forward(*args, **kwargs))
         results = cast("Any", _KernelFunction).apply(self, tuple(kwargs), *args, *kwargs.values())
+        return self.shown(results)
+
+    def shown(self, results: Any) -> Any:
+        """The results without those that only the backward sees."""
         if not self.kept:
             return results
         shown = results[: -self.kept]
