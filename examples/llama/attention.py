@@ -11,7 +11,6 @@ from __future__ import annotations
 import nki
 import nki.isa as nisa
 import nki.language as nl
-
 from examples.llama.kernels import HALF, HEAD, MASKED, like, load, ones, turned
 
 
@@ -34,7 +33,10 @@ def rotate(rows, cosine, sine, back=False):
     result = nl.ndarray((tokens, heads, HEAD), dtype=nl.float32, buffer=nl.sbuf)
     product = nl.ndarray((tokens, heads, HALF), dtype=nl.float32, buffer=nl.sbuf)
     for half in range(2):
-        own, other = source[:, :, half * HALF : half * HALF + HALF], source[:, :, HALF - half * HALF : HEAD - half * HALF]
+        own, other = (
+            source[:, :, half * HALF : half * HALF + HALF],
+            source[:, :, HALF - half * HALF : HEAD - half * HALF],
+        )
         target = result[:, :, half * HALF : half * HALF + HALF]
         nisa.tensor_tensor(dst=target, data1=own, data2=cosine, op=nl.multiply)
         nisa.tensor_tensor(dst=product, data1=other, data2=sine, op=nl.multiply)
@@ -248,7 +250,7 @@ def attention_step(
 
     qkv: [1, 3 features]; cosine, sine: [1, 16], the rotation at its position; here: [1, tokens], 1 at its position, 0
     elsewhere; mask: [1, tokens], 0 up to its position, MASKED after it; keys: [features, tokens], values:
-    [tokens, features], the cache, zero from its position on. Positions are data, so one compiled kernel serves them all.
+    [tokens, features], the cache, zero from its position on. Positions are data, so one compiled kernel serves all.
     Returns [1, features], and the rotated key [1, features] for the caller to keep.
     """
     features, tokens = keys.shape

@@ -29,7 +29,7 @@ def curves(series: Mapping[str, Sequence[float]]) -> str:
         return f"{MARGIN + wide * step / max(1, longest - 1):.1f},{HEIGHT - MARGIN - high * loss / top:.1f}"
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" font-size="12">',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-size="12">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         f'<polyline points="{MARGIN},{MARGIN} {MARGIN},{HEIGHT - MARGIN} {WIDTH - MARGIN},{HEIGHT - MARGIN}" '
         'fill="none" stroke="#666"/>',

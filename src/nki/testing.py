@@ -5,14 +5,15 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 import numpy as np
 from ml_dtypes import finfo
 from numpy.typing import NDArray
 
 from nki.base import dtype as dtypes
-from nki.base.errors import ArgumentError, GradientMismatchError
+from nki.base.errors import ArgumentError
+from nki.base.gradient_errors import GradientMismatchError
 from nki.jit import adapter_for
 
 Float64 = NDArray[np.float64]
@@ -32,7 +33,7 @@ class Worst:
     argument: str
     index: tuple[int, ...]
     gradient: float
-    """What the backward returns."""
+    """The number that the backward returns."""
     difference_quotient: float
     """The derivative by central differences."""
     tolerance: float
@@ -90,53 +91,51 @@ def gradcheck(
     PyTorch tensors. An element may differ by ``tolerance`` of the gradient's largest element; by default
     ROUNDING * eps of the gradient's dtype + SUMMING * eps of float32.
 
-    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser: the tolerance grows by
-    the rounding of the results that move (eps of their dtype each), divided by the distance, and by the difference
-    between the quotients over one and over two steps, which estimates the curvature.
+    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser. The tolerance grows
+    by the rounding of the results that move (2 eps of the argument's dtype each), divided by the distance, and by the
+    difference between the quotients over one and over two steps, which estimates the curvature.
 
-    Returns the worst element of each gradient; raises :class:`GradientMismatchError` with the same lines if one is outside
-    its tolerance.
+    ``step`` is the distance from the middle, relative to the element if that is larger than 1; by default the cube root
+    of eps of float64, or without ``reference`` of the argument's dtype.
+
+    Returns the worst element of each gradient. Raises :class:`GradientMismatchError`, with the same lines, if one is
+    outside its tolerance.
     """
     adapter = adapter_for(args, kwargs)
+    if tensors := [name for name, value in kwargs.items() if adapter.is_framework_tensor(value)]:
+        raise ArgumentError(f"tensor {tensors[0]!r} is passed by name", fix="pass tensors by position")
     values = [adapter.to_numpy(a) if adapter.is_framework_tensor(a) else a for a in args]
-    named = {k: adapter.to_numpy(a) if adapter.is_framework_tensor(a) else a for k, a in kwargs.items()}
-    if arrays := [k for k, a in named.items() if isinstance(a, np.ndarray)]:
-        raise ArgumentError(f"tensor {arrays[0]!r} is passed by name", fix="pass tensors by position")
-    tensors = [i for i, a in enumerate(values) if isinstance(a, np.ndarray)]
+    places = [i for i, a in enumerate(values) if isinstance(a, np.ndarray)]
     random = np.random.default_rng(seed)
 
     def convert(array: Any) -> Any:
-        return adapter.from_numpy(array) if isinstance(array, np.ndarray) else array
+        return adapter.from_numpy(_array(array)) if isinstance(array, np.ndarray) else array
 
-    results = _sequence(kernel(*map(convert, values), **named))
+    def run(*values: Any, **constants: Any) -> Any:
+        return kernel(*map(convert, values), **constants)
+
+    results = _sequence(run(*values, **kwargs))
     shown = results[: len(results) - kept]
-    weights = [random.standard_normal(r.shape).astype(r.dtype) for r in shown]
-    saved = [values[i] for i in tensors] if save != "results" else []
+    weights: list[NDArray[Any]] = [_array(random.standard_normal(r.shape)).astype(r.dtype) for r in shown]
+    saved = [values[i] for i in places] if save != "results" else []
     saved += list(results) if save != "inputs" else []
-    gradients = _sequence(backward(*map(convert, [*saved, *weights]), **_shared(kernel, backward, values, named)))
-    if len(gradients) > len(tensors):
+    gradients = _sequence(backward(*map(convert, [*saved, *weights]), **_shared(kernel, backward, values, kwargs)))
+    if len(gradients) > len(places):
         raise ArgumentError(
-            f"the backward returns {len(gradients)} gradients, and the kernel takes {len(tensors)} tensors",
+            f"the backward returns {len(gradients)} gradients, and the kernel takes {len(places)} tensors",
             fix="return a gradient for each tensor argument in order, at most as many",
         )
 
     names = list(inspect.signature(kernel).parameters)
-    own = reference is None
-    function = _Differenced(
-        (lambda *a, **k: kernel(*map(convert, a), **k)) if reference is None else reference, own, values, named, weights
-    )
+    function = _Differenced(reference or run, reference is None, values, kwargs, weights)
     worst: list[Worst] = []
-    for position, gradient in zip(tensors, gradients, strict=False):
+    for position, gradient in zip(places, gradients, strict=False):
         if gradient is None:
             continue
-        if gradient.shape != values[position].shape:
-            raise ArgumentError(
-                f"the gradient of {names[position]!r} has shape {gradient.shape}, the tensor {values[position].shape}",
-                fix="return gradients in the order and shapes of the tensor arguments",
-            )
+        _check_shape(names[position], gradient.shape, values[position].shape)
         size = gradient.size
-        chosen = np.arange(size) if size <= elements else np.sort(random.choice(size, elements, replace=False))
-        worst.append(_compare(function, position, names[position], np.asarray(gradient), chosen, tolerance, step))
+        chosen = range(size) if size <= elements else sorted(random.choice(size, elements, replace=False).tolist())
+        worst.append(_compare(function, position, names[position], gradient, chosen, tolerance, step))
     report = GradientReport(tuple(worst))
     if not all(w.good for w in worst):
         raise GradientMismatchError(
@@ -146,22 +145,30 @@ def gradcheck(
     return report
 
 
+def _check_shape(name: str, gradient: tuple[int, ...], tensor: tuple[int, ...]) -> None:
+    if gradient != tensor:
+        raise ArgumentError(
+            f"the gradient of {name!r} has shape {gradient}, the tensor {tensor}",
+            fix="return gradients in the order and shapes of the tensor arguments",
+        )
+
+
 def _compare(
     function: _Differenced,
     position: int,
     name: str,
     gradient: NDArray[Any],
-    chosen: NDArray[np.int64],
+    chosen: Sequence[int],
     tolerance: float | None,
     step: float | None,
 ) -> Worst:
-    found = gradient.astype(np.float64).reshape(-1)[chosen]
-    quotients, bounds = np.array([function.quotient(position, int(i), step) for i in chosen]).T
+    found = gradient.astype(np.float64).reshape(-1)[list(chosen)]
+    quotients, bounds = np.array([function.quotient(position, i, step) for i in chosen]).T
     share = ROUNDING * _eps(gradient.dtype) + SUMMING * _eps(np.dtype(np.float32)) if tolerance is None else tolerance
     allowed = share * float(np.abs(gradient.astype(np.float64)).max(initial=0.0)) + bounds
     excess = np.nan_to_num(np.abs(found - quotients) - allowed, nan=np.inf)
     at = int(excess.argmax())
-    index = tuple(int(i) for i in np.unravel_index(int(chosen[at]), gradient.shape))
+    index = tuple(int(i) for i in np.unravel_index(chosen[at], gradient.shape))
     return Worst(name, index, found[at], quotients[at], float(allowed[at]), len(chosen), gradient.size)
 
 
@@ -177,8 +184,10 @@ class _Differenced:
         weights: Sequence[NDArray[Any]],
     ) -> None:
         self.function, self.rounded, self.named = function, rounded, named
-        wide = [v if rounded or not _is_float(v) else v.astype(np.float64) for v in values]
-        self.values = wide
+        self.values: list[Any] = [
+            v.astype(np.float64) if isinstance(v, np.ndarray) and not rounded and _is_float(_array(v)) else v
+            for v in values
+        ]
         self.weights = [w.astype(np.float64) for w in weights]
 
     def results(self, position: int, index: int, value: float) -> tuple[list[Float64], float]:
@@ -207,7 +216,7 @@ class _Differenced:
         if not _is_float(self.values[position]):
             raise ArgumentError(f"a gradient for a tensor of {dtype}", fix="return None in its place")
         middle = float(self.values[position].reshape(-1)[index])
-        # The cube root of eps balances rounding against curvature; the loss is about as smooth as its argument is large.
+        # The cube root of eps balances rounding against curvature.
         width = (step or float(np.cbrt(_eps(dtype)))) * max(1.0, abs(middle))
         once, rounding = self.over(position, index, middle, width)
         if not self.rounded:
@@ -230,7 +239,8 @@ class _Differenced:
 
 
 def _sequence(found: Any) -> list[Any]:
-    items = list(found) if isinstance(found, (tuple, list)) else [found]
+    """Results or gradients as arrays, None where there is none."""
+    items = cast("Sequence[Any]", found) if isinstance(found, (tuple, list)) else [found]
     return [None if item is None else _array(item) for item in items]
 
 
@@ -255,12 +265,12 @@ def _shared(
     return {k: v for k, v in bound.arguments.items() if k in wanted and not isinstance(v, np.ndarray)}
 
 
-def _is_float(value: Any) -> bool:
-    return isinstance(value, np.ndarray) and (value.dtype.kind == "f" or dtypes.of(value.dtype).is_float)
+def _is_float(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" or dtypes.of(array.dtype).is_float
 
 
 def _eps(dtype: np.dtype[Any]) -> float:
-    return float(finfo(dtype).eps)
+    return float(cast("Any", finfo(dtype)).eps)
 
 
 __all__ = ["GradientReport", "Worst", "gradcheck"]

@@ -70,10 +70,10 @@ class Operator:
         return {name: value for name, value in result.items() if not isinstance(value, torch.Tensor)}
 
     def gradients(self, saved: Sequence[Any], grads: Sequence[Any], constants: dict[str, Any]) -> tuple[Any, ...]:
-        """What the backward returns, as a tuple."""
+        """The gradients that the backward returns, as a tuple."""
         shown = grads[: -self.kept] if self.kept else grads
         found = self.backward(*saved, *shown, **constants)
-        return tuple(found) if isinstance(found, (tuple, list)) else (found,)
+        return tuple(cast("Sequence[Any]", found)) if isinstance(found, (tuple, list)) else (found,)
 
 
 class _KernelFunction(torch.autograd.Function):
@@ -128,9 +128,7 @@ def _refuse_surplus(operator: Operator, tensors: int, found: int) -> None:
     )
 
 
-def op(
-    kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved = "inputs", kept: int = 0
-) -> Operator:
+def op(kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved = "inputs", kept: int = 0) -> Operator:
     """A kernel with its gradient: an operator of PyTorch.
 
     ``backward`` is a kernel or a Python function. Its positional arguments are first what ``save`` says (``"inputs"``:
@@ -142,8 +140,8 @@ def op(
     ``kept`` counts results at the end that the operator does not return: they are only for the backward, which finds
     them with ``save="results"`` or ``"all"``; they have no gradient.
 
-    The operator works eagerly, in graphs of ``torch.compile``, under ``torch.func`` and activation checkpointing. Raises
-    :class:`NotDifferentiableError` in the backward if a tensor requires a gradient and gets none.
+    The operator works eagerly, in graphs of ``torch.compile``, under ``torch.func`` and activation checkpointing. It
+    raises :class:`NotDifferentiableError` in the backward if a tensor requires a gradient and gets none.
     """
     return Operator(kernel, backward, save, kept)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
@@ -135,7 +135,7 @@ def test_training_agrees_with_the_framework(framework, capsys, tmp_path, monkeyp
     shown = capsys.readouterr().out
     assert status == 0, shown
     assert "(within the noise of bfloat16" in shown and "tokens per second: kernels" in shown
-    assert len(ElementTree.parse(svg).getroot().findall("{*}polyline")) == 3
+    assert len(ET.parse(svg).getroot().findall("{*}polyline")) == 3
 
 
 def gradient_of_the_first_step(operators):

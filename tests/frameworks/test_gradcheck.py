@@ -10,7 +10,8 @@ import torch
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import ArgumentError, GradientMismatchError
+from nki.base.errors import ArgumentError
+from nki.base.gradient_errors import GradientMismatchError
 from nki.testing import gradcheck
 
 from .kernels import add, less, multiply, sum_and_scaled
@@ -92,9 +93,7 @@ def test_several_results_of_which_one_is_kept():
 )
 def test_wrong_gradients_fail(spoil, reference):
     with pytest.raises(GradientMismatchError, match=r"BAD [ab]\[\d+, \d+\]: backward"):
-        gradcheck(
-            multiply, lambda a, b, dy: spoil(b * dy, a * dy), A, B, reference=reference, elements=120
-        )
+        gradcheck(multiply, lambda a, b, dy: spoil(b * dy, a * dy), A, B, reference=reference, elements=120)
 
 
 def test_the_report_shows_the_worst_element():

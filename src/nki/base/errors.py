@@ -492,12 +492,6 @@ class OperandError(NkiError):
     code = "NKI-FW010"
 
 
-class GradientMismatchError(NkiError):
-    """A backward that ``nki.testing.gradcheck`` finds to be another function's derivative."""
-
-    code = "NKI-FW020"
-
-
 class EagerTraceError(NkiError):
     """The eager simulator was called while a framework traces, without values."""
 
