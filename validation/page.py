@@ -15,8 +15,9 @@ _HEAD = """# Validation of the timing model
 `make validate` writes this page. Every published time that the project holds stands beside the prediction of
 [`nki.profile`](profiling.md). An error is 0 where the prediction lies within what was measured; otherwise it counts
 from the nearer end. Each fact of the [targets](reference/targets.md) has a source of its own. Where a case below is
-that source, it tests the form of the model and not its reach. That is so for all instructions and transfers. Of the kernels it
-is so for "512 products of four shapes": the model takes from it that idle rows of the array keep the clock throttled.
+that source, it tests the form of the model and not its reach. That is so for all instructions and transfers. Of the
+kernels it is so for "512 products of four shapes": the model takes from it that idle rows of the array keep the clock
+throttled.
 Latencies of other kernels are kept aside to judge the model, and are not shown here.
 """
 
