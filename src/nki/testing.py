@@ -104,7 +104,7 @@ def gradcheck(
     adapter = adapter_for(args, kwargs)
     if tensors := [name for name, value in kwargs.items() if adapter.is_framework_tensor(value)]:
         raise ArgumentError(f"tensor {tensors[0]!r} is passed by name", fix="pass tensors by position")
-    values = [adapter.to_numpy(a) if adapter.is_framework_tensor(a) else a for a in args]
+    values = [adapter.to_numpy(_detached(a)) if adapter.is_framework_tensor(a) else a for a in args]
     places = [i for i, a in enumerate(values) if isinstance(a, np.ndarray)]
     random = np.random.default_rng(seed)
 
@@ -248,11 +248,16 @@ def _array(item: Any) -> NDArray[Any]:
     """A result as an array. Of PyTorch's tensors NumPy reads float64, which no kernel has, and the bridge bfloat16."""
     if isinstance(item, (np.ndarray, np.generic, float, int)):
         return np.asarray(item)
-    item = item.detach() if hasattr(item, "detach") else item
+    item = _detached(item)
     try:
         return np.asarray(item)
     except TypeError:
         return adapter_for((item,), {}).to_numpy(item)
+
+
+def _detached(tensor: Any) -> Any:
+    """A tensor of PyTorch without its gradient."""
+    return tensor.detach() if hasattr(tensor, "detach") else tensor
 
 
 def _shared(

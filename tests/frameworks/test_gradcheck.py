@@ -49,10 +49,11 @@ def product_backward(a, b, dy):
         lambda a: a.astype(nl.bfloat16),
         lambda a: a.astype(np.float16),
         torch.from_numpy,
+        lambda a: torch.tensor(a, requires_grad=True),
         lambda a: torch.from_numpy(a).bfloat16(),
         jnp.asarray,
     ],
-    ids=["numpy", "bfloat16", "float16", "torch", "torch bfloat16", "jax"],
+    ids=["numpy", "bfloat16", "float16", "torch", "torch leaf", "torch bfloat16", "jax"],
 )
 def test_right_gradients_pass(convert, reference):
     report = gradcheck(multiply, product_backward, convert(A), convert(B), reference=reference)
