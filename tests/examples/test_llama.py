@@ -69,13 +69,13 @@ def test_swiglu(tokens):
     gradcheck(kernels.swiglu, kernels.swiglu_backward, x, reference=swiglu)
 
 
-@pytest.mark.parametrize(("contexts", "tokens", "heads"), [(1, 1, 1), (3, 8, 2), (2, 32, 4), (1, 128, 4)])
+@pytest.mark.parametrize(("contexts", "tokens", "heads"), [(1, 1, 1), (3, 8, 2), (2, 16, 4), (1, 128, 4)])
 def test_attention(contexts, tokens, heads):
     qkv, tables = normal(contexts * tokens, 96 * heads), rotation(tokens)
     expected = attention_by_token(qkv.astype(float), *tables)
     np.testing.assert_allclose(attention.attention(qkv, *tables), expected, atol=2e-6)
     report = gradcheck(
-        attention.attention, attention.attention_backward, qkv, *tables, reference=attention_by_token, elements=24
+        attention.attention, attention.attention_backward, qkv, *tables, reference=attention_by_token, elements=12
     )
     assert [w.argument for w in report.worst] == ["qkv"]
 

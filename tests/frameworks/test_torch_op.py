@@ -185,3 +185,8 @@ def test_in_the_simulator(monkeypatch):
     monkeypatch.setenv("NKI_SIMULATOR", "1")
     for got, expected in zip(gradients(loss, A, B), native, strict=True):
         assert torch.equal(got, expected)
+
+
+def test_a_compiled_torch_func_grad_is_an_error_not_a_wrong_number():
+    with pytest.raises(torch._dynamo.exc.Unsupported):
+        torch.compile(torch.func.grad(loss), fullgraph=True, backend="aot_eager")(A, B)

@@ -8,4 +8,4 @@ from nki.base.errors import NkiError
 class GradientMismatchError(NkiError):
     """A backward that ``nki.testing.gradcheck`` finds to be the derivative of something else."""
 
-    code = "NKI-FW020"
+    code = "NKI-FW030"
