@@ -14,7 +14,7 @@ import pytest
 import torch
 
 import nki
-from nki.base.errors import ArtifactError
+from nki.base.errors import ArtifactError, EagerTraceError
 from nki.frameworks import embedded
 from nki.frameworks.kernel import find
 
@@ -196,6 +196,12 @@ def test_results_of_a_debugging_mode_are_not_exported(monkeypatch):
     monkeypatch.setenv("NKI_PRECISE_FP", "0")
     with pytest.raises(Exception, match="NKI_PRECISE_FP=0"):
         torch.export.export(Module(), (A[:3], A[:3]))
+
+
+def test_the_simulator_needs_values(monkeypatch):
+    monkeypatch.setenv("NKI_SIMULATOR", "1")
+    with pytest.raises(EagerTraceError, match=r"torch\.export"):
+        torch.export.export(Module(), (A, A + 1))
 
 
 def test_a_kernel_that_checks_itself_is_exported_as_the_plain_kernel():

@@ -141,6 +141,11 @@ class TorchAdapter(TorchTensors, Adapter):
         if torch.is_grad_enabled() and t.requires_grad:
             raise _not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
+        if torch.compiler.is_exporting():
+            raise EagerTraceError(
+                "the eager simulator needs values, and inside torch.export there are none",
+                fix="export without nki.simulate and NKI_SIMULATOR=1",
+            )
         if is_batchedtensor(t):
             raise EagerTraceError(
                 "the eager simulator needs values, and inside torch.vmap there are none",
