@@ -17,13 +17,14 @@ import sys
 
 import torch
 
-from benchmarks import compiling, launching, matmul, memory, model, primitives, scheduling, simulating
+from benchmarks import compiling, launching, matmul, memory, model, primitives, profiling, scheduling, simulating
 
 SECTIONS = {
     "matmul": matmul.rows,
     "primitives": primitives.rows,
     "compiling": compiling.rows,
     "scheduling": scheduling.rows,
+    "profiling": profiling.rows,
     "simulating": simulating.rows,
     "memory": memory.rows,
     "launching": launching.rows,

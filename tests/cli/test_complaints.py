@@ -64,7 +64,8 @@ def test_no_command_and_unknown_options(file, nki):
     assert "KERNEL" in complaint(nki("run"))
     assert "--nonsense" in complaint(nki("run", f"{file}:affine", "--nonsense"))
     assert "--js" in complaint(nki("run", f"{file}:affine", "--arg", SHAPE, "--arg", "1", "--js"))
-    assert "'profile'" in complaint(nki("profile"))
+    assert "KERNEL" in complaint(nki("profile"))
+    assert "'profil'" in complaint(nki("profil"))
 
 
 def test_unknown_kernel_names(file, nki):

@@ -1,4 +1,4 @@
-"""The examples of docs/cli.md print what the page says, but for times, checksums, places and versions."""
+"""The examples of docs/cli.md and docs/profiling.md print what the pages say, but for times, checksums and the like."""
 
 from __future__ import annotations
 
@@ -10,11 +10,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent.parent
-PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
-EXAMPLES = re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", PAGE)
+PAGES = [(ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("cli.md", "profiling.md")]
+EXAMPLES = [example for page in PAGES for example in re.findall(r"```console\n\$ (.*)\n((?:.*\n)*?)```", page)]
 
 CHANGING = (
-    (r"[\d.]+ (s|ms|µs)\b", "TIME"),
+    (r" *[+-]?[\d.]+ (s|ms|µs|ns)\b", " TIME"),
+    (r" *[+-]?[\d.]+ ?%", " PERCENT"),
+    (r" *[\d.]+ (GB/s|x\b)", r" RATE"),
+    (r"[█▒·]{24} ", "BAR "),
     (r"sha256 \w+  sum \S+", "CHECKSUM"),
     (r"\d+ bytes", "BYTES"),
     (r"\S+/examples/", "examples/"),
@@ -35,7 +38,8 @@ def masked(text: str) -> str:
 
 
 def test_there_are_examples():
-    assert {command.split()[1] for command, _ in EXAMPLES} == {"run", "check", "dump", "explain", "cache", "info"}
+    commands = {command.split()[1] for command, _ in EXAMPLES}
+    assert commands == {"run", "profile", "check", "dump", "explain", "cache", "info"}
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])

@@ -29,7 +29,14 @@ finally:
 """
     run = run_python("-W", "error", "-c", script)
     assert run.returncode == 0, run.stderr
-    assert re.findall(r"^    (\w+) ", run.stdout, re.MULTILINE) == ["run", "check", "dump", "explain", "cache"]
+    assert re.findall(r"^    (\w+) ", run.stdout, re.MULTILINE) == [
+        "run",
+        "profile",
+        "check",
+        "dump",
+        "explain",
+        "cache",
+    ]
     assert run.stdout.endswith("\n\n")
 
 

@@ -15,3 +15,15 @@ class WhatIfError(NkiError):
     """A what-if names no number of the hardware, or gives it a value that it cannot have."""
 
     code = "NKI-PR002"
+
+
+class MissingPackageError(NkiError):
+    """A file of a profile needs a package that is not installed."""
+
+    code = "NKI-PR003"
+
+
+class ProfileFileError(NkiError):
+    """A file of a profile cannot be written."""
+
+    code = "NKI-PR004"

@@ -1,4 +1,4 @@
-"""The command ``nki``: run, check, dump and explain kernels, and list or remove those on disk.
+"""The command ``nki``: run, profile, check, dump and explain kernels, and list or remove those on disk.
 
 Exit codes: 0 done; 1 the kernel, or a file that should hold one, is wrong (an ``NkiError``, printed without a Python
 traceback, or the findings of a check); 2 the command is wrong, or its output cannot be written. Any other exception is
@@ -21,7 +21,7 @@ from nki.base.errors import NkiError
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
-from nki.cli import cache, check, dump, explain, info, load_kernel, run
+from nki.cli import cache, check, dump, explain, info, load_kernel, profile, run
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
@@ -30,6 +30,10 @@ __all__ = ["main"]
 
 
 _RUN = "Compile a kernel for the given arguments and run it. Print its inputs, its results and the time."
+_PROFILE = (
+    "Predict how long a kernel takes on the device, and where the time goes. Shapes are enough, unless a number of "
+    "iterations depends on data; nothing runs otherwise."
+)
 _DUMP = "Print a kernel after a stage, its loop IR, LLVM IR or assembly, or a map of its memory; or write its artifact."
 _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. The text comes from the declarations."
 _CHECK = (
@@ -158,6 +162,7 @@ def _parser() -> argparse.ArgumentParser:
     running.add_argument("--save", metavar="FILE", help="save the results to a .npy or .npz file")
     running.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 
+    _add_profile(commands)
     _add_check(commands)
     _add_dump(commands)
     explaining = commands.add_parser(
@@ -183,6 +188,33 @@ def _parser() -> argparse.ArgumentParser:
     listing.add_argument("file", metavar="FILE.nkix")
     listing.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
     return parser
+
+
+def _add_profile(commands: Any) -> None:
+    profiling = commands.add_parser(
+        "profile", help="predict the time of a kernel on the device, and where it goes", description=_PROFILE
+    )
+    profiling.set_defaults(command=profile.command)
+    _add_kernel(profiling, targets_action="append")
+    profiling.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
+    profiling.add_argument("--compare", metavar="KERNEL", help="show another kernel with the same arguments beside it")
+    profiling.add_argument(
+        "--what-if",
+        action="append",
+        default=[],
+        metavar="NAME=NUMBER",
+        help="show beside it the kernel on hardware with another number, such as dma_bandwidth=2.0 or semaphore_ns=20",
+    )
+    profiling.add_argument(
+        "--trips",
+        metavar="N|N:M",
+        help="iterations of loops that depend on data; of a range, N counts for the interval",
+    )
+    profiling.add_argument("--json", action="store_true", help="print the fields of the profiler's summary-json")
+    profiling.add_argument("--html", metavar="FILE", help="write the report for a browser, one file")
+    profiling.add_argument("--trace", metavar="FILE", help="write a trace for Perfetto")
+    profiling.add_argument("--parquet", metavar="FOLDER", help="write the profiler's tables as Parquet files")
+    profiling.add_argument("--open", action="store_true", help="show the report in a browser, from this machine")
 
 
 def _add_check(commands: Any) -> None:
@@ -234,12 +266,12 @@ def _add_dump(commands: Any) -> None:
     dumping.add_argument("--lines", action="store_true", help="print each source line above its instructions")
 
 
-def _add_kernel(parser: argparse.ArgumentParser) -> None:
+def _add_kernel(parser: argparse.ArgumentParser, *, targets_action: str = "store") -> None:
     parser.add_argument("kernel", metavar="KERNEL", help=load_kernel.FORMS)
-    _add_arguments(parser)
+    _add_arguments(parser, targets_action=targets_action)
 
 
-def _add_arguments(parser: argparse.ArgumentParser) -> None:
+def _add_arguments(parser: argparse.ArgumentParser, *, targets_action: str = "store") -> None:
     names = ", ".join(target.name for target in targets.GENERATIONS)
     parser.add_argument(
         "--arg",
@@ -248,7 +280,11 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ARG",
         help=f"an argument of the kernel, in order: {argument.FORMS}",
     )
+    several = "; again for several side by side" if targets_action == "append" else ""
     parser.add_argument(
-        "--target", metavar="NAME", help=f"{names} (default: that of the kernel, else of the environment)"
+        "--target",
+        action=targets_action,
+        metavar="NAME",
+        help=f"{names} (default: that of the kernel, else of the environment){several}",
     )
     parser.add_argument("--cores", type=int, metavar="N", help="launch kernel[N] (default: the number in the file)")

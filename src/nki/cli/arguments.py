@@ -6,7 +6,7 @@ import ast
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -36,11 +36,15 @@ _FILE: Final = re.compile(r"(.+\.npy)(?::(\w+))?")
 
 @dataclass(frozen=True, slots=True)
 class TensorArgument:
-    """A tensor argument: its shape, its dtype and the function that creates it."""
+    """A tensor argument: its shape, its dtype and the function that creates it.
+
+    ``given``: the command says what it contains, by a file or by the name of a filling.
+    """
 
     shape: tuple[int, ...]
     dtype: DType
     make: Callable[[np.random.Generator], Array]
+    given: bool = False
 
     def spec(self, name: str) -> TensorSpec:
         return TensorSpec(name, self.shape, self.dtype)
@@ -59,7 +63,8 @@ def parse(text: str) -> tuple[str, Any]:
     name, value = (named[1], named[2]) if named else ("", text)
     if match := _RANDOM.fullmatch(value):
         shape = tuple(int(n) for n in match[1].split("x"))
-        return name, filled(shape, _dtype(match[2], text), match[3] or "random")
+        tensor = filled(shape, _dtype(match[2], text), match[3] or "random")
+        return name, replace(tensor, given=match[3] is not None)
     if match := _FILE.fullmatch(value):
         return name, _file(Path(match[1]), _dtype(match[2], text) if match[2] else None)
     return name, _constant(value, text)
@@ -158,7 +163,7 @@ def _file(path: Path, dtype: DType | None) -> TensorArgument:
     if dtype is None:
         dtype = _own(array, path)
     elements = np.ascontiguousarray(converted(array, dtype, path)).reshape(array.shape)
-    return TensorArgument(elements.shape, dtype, lambda _: elements)
+    return TensorArgument(elements.shape, dtype, lambda _: elements, given=True)
 
 
 def _own(array: Array, path: Path) -> DType:

@@ -1,4 +1,4 @@
-"""A line on the terminal while native code is compiled, or files are checked."""
+"""A line on the terminal while native code is compiled, files are checked, or a kernel is profiled."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ def files_bar(done: int, total: int, name: str) -> None:
     """Show on stderr the file ``name``, checked after ``done`` of ``total`` files; nothing for a single one."""
     if total > 1:
         _show(f"checking {done + 1}/{total} {name}" if done < total else "")
+
+
+def step(text: str) -> None:
+    """Show on stderr what is going on; nothing for an empty text."""
+    _show(text)
 
 
 def _show(text: str) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from nki.base.errors import ArtifactError, KernelArgumentError
+from nki.harness import benchmark as beside
 from nki.harness.artifacts import check_options, save, warn_of_trace
 from nki.harness.simulation import as_kernel
 from nki.harness.timing import BenchmarkResult, measure
@@ -119,7 +120,16 @@ def baremetal(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 
 def benchmark(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
-    """Measure a kernel; use as decorator, with or without options, or as a call. See :class:`Benchmark`."""
+    """Measure a kernel: ``nki.benchmark(kernel)(*args)`` gives times of this CPU and the predicted latency.
+
+    ``kernel`` is one of ``nki.jit``; with ``target=`` any function, and ``warmup=`` and ``iters=`` as well. With other
+    options, or around a function that is no kernel yet, it is Beta 1's, as decorator or as a call: :class:`Benchmark`.
+    """
+    if "target" in options or (isinstance(kernel, Kernel) and not options):
+        if kernel is None:
+            return functools.partial(benchmark, **options)
+        check_options("nki.benchmark", options, frozenset({"target", "warmup", "iters"}))
+        return beside.benchmark(kernel, **options)
     return _decorator(Benchmark, kernel, options)
 
 

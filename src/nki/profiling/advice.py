@@ -56,17 +56,33 @@ class _Change(Revision):
         """The finding in numbers."""
         raise NotImplementedError
 
+    def applies(self, profile: Profile) -> bool:
+        """Test if the kernel has an instruction that the change is about, without a replay."""
+        probe = type(self)(self.target)
+        for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
+            probe.estimates(core, times.estimates)
+            probe.unbound(core)
+        return bool(probe.found)
+
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
         result = list(estimates)
-        for number, inst in enumerate(core.core.numbered):
-            changed = self.estimate(inst, estimates[number], core)
+        numbered = core.core.numbered
+        decided: dict[tuple[int, int], Estimate | None] = {}  # by kind, and by estimate: held weights have another
+        for number, kind in enumerate(core.kinds):
+            estimate = estimates[number]
+            key = kind, id(estimate)
+            if key not in decided:
+                decided[key] = self.estimate(numbered[number], estimate, core)
+            changed = decided[key]
             if changed is not None:
-                self.found.append(inst)
+                self.found.append(numbered[number])
                 result[number] = changed
         return result
 
     def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
-        """The estimate of ``inst`` after the change; None if the change does not touch it."""
+        """The estimate of ``inst`` after the change; None if the change does not touch it. Instructions with one
+        signature are asked about once.
+        """
         raise NotImplementedError
 
 
@@ -122,7 +138,19 @@ class _FewPartitions(_Change):
         return replace(estimate, transfer=estimate.occupancy, latency=latency)
 
 
-class _Reloads(_Change):
+class _OneByOne(_Change):
+    """A change for which instructions of one signature differ."""
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        for number, inst in enumerate(core.core.numbered):
+            if estimates[number].transfer and (changed := self.estimate(inst, estimates[number], core)) is not None:
+                self.found.append(inst)
+                result[number] = changed
+        return result
+
+
+class _Reloads(_OneByOne):
     title = "Inputs loaded again"
     remedy = (
         "keep the tile in SBUF: move its load out of the inner loops, or block the loops so that each tile is used as "
@@ -175,7 +203,7 @@ class _NoDoubleBuffers(_Change):
         return numbers
 
 
-class _Descriptors(_Change):
+class _Descriptors(_OneByOne):
     title = "One generator of DMA descriptors"
     remedy = (
         "use fewer, larger transfers; or let part of them take another way: dge_mode=nisa.dge_mode.hwdge with "
@@ -271,6 +299,9 @@ class _Eviction(_Change):
         super().__init__(target)
         self.busiest = busiest
 
+    def applies(self, profile: Profile) -> bool:  # noqa: ARG002
+        return True
+
     def evidence(self) -> str:
         return f"{len(self.found)} copies from PSUM run on {self.busiest}, the busiest engine"
 
@@ -305,8 +336,10 @@ def advise(profile: Profile) -> list[Advice]:
         changes.append(_Eviction(target, max(engines, key=lambda use: use.busy).engine))
     advice: list[Advice] = []
     for change in changes:
+        if not change.applies(profile):
+            continue
         seconds = (profile.timeline.ns - profile.timed.run(target, change).ns) * 1e-9
-        if change.found and seconds >= LEAST_WORTH * profile.latency:
+        if seconds >= LEAST_WORTH * profile.latency:
             advice.append(Advice(change.title, change.evidence(), change.remedy, seconds, _lines(change.found)))
     advice += _about_the_clock(profile)
     return [*sorted(advice, key=lambda each: -each.seconds), *_about_overlap(profile)]

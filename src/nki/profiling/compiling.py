@@ -57,7 +57,7 @@ def trips_of(program: Program, arrays: list[Array] | None, given: Given | None =
 
     They are ``given``, or counted by a run on ``arrays``; a loop that is neither has no entry.
     """
-    unknown = [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
+    unknown = unknown_loops(program)
     stated = {id(loop): bounds for loop in unknown if (bounds := _stated(loop, given)) is not None}
     counted = {} if len(stated) == len(unknown) or arrays is None else _counted(program, arrays, unknown)
     ends = [{**counted, **{loop: (bounds[end],) for loop, bounds in stated.items()}} for end in (0, 1)]
@@ -93,6 +93,11 @@ def _counted(program: Program, arrays: list[Array], unknown: list[Loop]) -> dict
     for counter in counters:
         counts.update(counter.finished())
     return {id(loop): counts.get(id(loop), [0]) for loop in unknown}
+
+
+def unknown_loops(program: Program) -> list[Loop]:
+    """The loops of ``program`` whose numbers of iterations only a run knows."""
+    return [loop for core in program.cores for loop in loops(core.body) if loop_count(loop) is None]
 
 
 class _TripCounter(ExecutionObserver):

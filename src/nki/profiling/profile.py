@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from nki import target as targets
 from nki.base.errors import NkiError
+from nki.base.locks import imported
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
 from nki.jit import strip_frames
-from nki.profiling import measures, what_if
+from nki.profiling import measures, notebook, parquet, text, trace, what_if
 from nki.profiling.advice import Advice, advise
 from nki.profiling.compiling import Given, compiled, trips_of
 from nki.profiling.events import CoreEvents
 from nki.profiling.measures import Cost, EngineUse, MemoryUse, Step, TransferSize
+from nki.profiling.summary import summary
 from nki.sim.lower_bound import lower_bound
 from nki.sim.timing import TimedProgram, Timeline, Trips
 from nki.target.model import Target
-
-SOURCE = "open-nki model"
-"""The mark of predictions in files that tools read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,6 +198,39 @@ class Profile:
         """The profile beside another one: another kernel, target or what-if."""
         return Comparison(self, other)
 
+    def summary(self) -> dict[str, Any]:
+        """The fields of the public profiler's ``summary-json``, times in seconds; see :mod:`nki.profiling.summary`."""
+        return summary(self)
+
+    def to_parquet(self, folder: str | Path) -> list[Path]:
+        """Write the tables of the public profiler into ``folder``, one file each; the files.
+
+        Raises :class:`MissingPackageError` without the package ``pyarrow``.
+        """
+        return parquet.write(self, Path(folder))
+
+    def to_trace(self, path: str | Path) -> Path:
+        """Write a Perfetto trace of the run to the file ``path``.
+
+        Raises :class:`MissingPackageError` without the package ``perfetto``.
+        """
+        return trace.write(self, Path(path))
+
+    def __str__(self) -> str:
+        return text.report(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.table(self)
+
+    def to_html(self, path: str | os.PathLike[str]) -> Path:
+        """Write the report to ``path``: one HTML file that needs no network (:mod:`nki.profiling.html`). The path.
+
+        Raises :class:`OSError` if the file cannot be written.
+        """
+        file = Path(path)
+        file.write_text(imported("nki.profiling.html").render(self), encoding="utf-8")
+        return file
+
     def __repr__(self) -> str:
         return f"<profile of {self.name} on {self.target}: {self.latency * 1e6:.2f} us>"
 
@@ -211,6 +245,12 @@ class Comparison:
     @property
     def speedup(self) -> float:
         return self.first.latency / self.second.latency
+
+    def __str__(self) -> str:
+        return text.compared(self)
+
+    def _repr_html_(self) -> str:
+        return notebook.compared(self)
 
 
 def profile(

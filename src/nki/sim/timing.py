@@ -313,19 +313,23 @@ def once(program: Program) -> Trips:
 
 def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:
     """The error for a loop whose number of iterations nobody knows; it names the inputs that decide."""
-    wanted: set[Tensor] = {access.tensor for access in loop.reads()}
-    for _ in range(2):  # a value may come from the iteration before
-        for inst in reversed(core.numbered):
-            if not wanted.isdisjoint(access.tensor for access in inst.writes()):
-                wanted.update(access.tensor for access in [*inst.reads(), *inst.indexed_by()])
-    inputs = [f"'{tensor.name}'" for tensor in core.tensors if tensor.role == "input" and tensor in wanted]
-    named = " and ".join(inputs) or "data"
+    named = " and ".join(f"'{name}'" for name in deciding_inputs(loop, core)) or "data"
     error = TripCountError(
         f"the number of iterations of this loop depends on the contents of {named}",
         fix=f"pass arrays instead of shapes, {named} with its data: a run on the CPU then counts the iterations",
     )
     error.at(loop.where.span, loop.where.stack)
     return error
+
+
+def deciding_inputs(loop: Loop, core: CoreProgram) -> list[str]:
+    """The names of the inputs whose contents decide how often ``loop`` runs."""
+    wanted: set[Tensor] = {access.tensor for access in loop.reads()}
+    for _ in range(2):  # a value may come from the iteration before
+        for inst in reversed(core.numbered):
+            if not wanted.isdisjoint(access.tensor for access in inst.writes()):
+                wanted.update(access.tensor for access in [*inst.reads(), *inst.indexed_by()])
+    return [tensor.name for tensor in core.tensors if tensor.role == "input" and tensor in wanted]
 
 
 def _meets(part: Part) -> bool:

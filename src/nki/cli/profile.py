@@ -1,0 +1,211 @@
+"""``nki profile``: predicts the run of a kernel on the device, and writes the prediction as text, JSON or files."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from nki.base.profile_errors import TripCountError, WhatIfError
+from nki.base.usage import UsageError
+from nki.cli.arguments import Array, TensorArgument
+from nki.cli.job import Work, prepared
+from nki.cli.profile_page import serve
+from nki.cli.progress import step
+from nki.ir.loop import Loop
+from nki.ir.program import Program
+from nki.profiling import text
+from nki.profiling.compiling import trips_of, unknown_loops
+from nki.profiling.packages import needed
+from nki.profiling.profile import Comparison, Profile, of_program
+from nki.sim.timing import Trips, deciding_inputs
+
+
+@dataclass(frozen=True, slots=True)
+class Titled:
+    """A profile and the name under which the command shows it."""
+
+    title: str
+    profile: Profile
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki profile``."""
+    if options.seed < 0:
+        raise UsageError(f"--seed {options.seed}: seeds are not negative")
+    changes = _changes(options.what_if)
+    _stated(options.trips)
+    wanted: list[str | None] = list(options.target or [None])
+    _check(options, wanted, bool(changes))
+    # What the kernel prints while it is specialised must not end up inside the JSON.
+    aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
+    with aside:
+        profiles = [_profiled(options.kernel, options, target) for target in wanted]
+        if options.compare:
+            profiles.append(_profiled(options.compare, options, wanted[0]))
+        if changes:
+            words = " ".join(options.what_if)
+            profiles.append(Titled(words, _changed(profiles[0].profile, changes)))
+    written = _write(options, profiles[0].profile)
+    if options.json:
+        print(json.dumps(_sessions(profiles), allow_nan=False))
+    else:
+        print(_text(profiles))
+        print("".join(f"\n{line}" for line in written), end="\n" if written else "")
+    if options.open:
+        _open(profiles[0].profile)
+    return 0
+
+
+def _check(options: argparse.Namespace, wanted: Sequence[str | None], changes: bool) -> None:
+    """Refuse combinations that would show more than two things side by side, and files that cannot be written."""
+    several = {"several --target": len(wanted) > 1, "--compare": bool(options.compare), "--what-if": changes}
+    chosen = [name for name, given in several.items() if given]
+    if len(chosen) > 1:
+        raise UsageError(f"{' and '.join(chosen)} do not go together", "ask for one after the other")
+    files = (("--html", options.html), ("--trace", options.trace))
+    if options.trace:
+        needed("perfetto", "perfetto", "--trace")
+    if options.parquet:
+        needed("pyarrow", "pyarrow", "--parquet")
+    for option, file in files:
+        if file and not Path(file).parent.is_dir():
+            raise UsageError(f"{option} {file}: there is no folder {Path(file).parent}")
+
+
+def _changes(texts: Sequence[str]) -> dict[str, float]:
+    changes: dict[str, float] = {}
+    for each in texts:
+        name, _, value = each.partition("=")
+        try:
+            changes[name.strip()] = float(value)
+        except ValueError:
+            raise UsageError(f"--what-if {each}: this is no NAME=NUMBER", "such as dma_bandwidth=2.0") from None
+    return changes
+
+
+def _stated(text: str | None) -> tuple[int, int] | None:
+    """The least and the most iterations that ``--trips`` states: ``64``, or ``0:64``."""
+    if text is None:
+        return None
+    least, _, most = text.partition(":")
+    if not least.isdecimal() or not (most or least).isdecimal() or int(most or least) < int(least):
+        raise UsageError(f"--trips {text}: this is no number of iterations", "pass a number, or a range such as 0:64")
+    return int(least), int(most or least)
+
+
+def _changed(profile: Profile, changes: dict[str, float]) -> Profile:
+    try:
+        return profile.what_if(**changes)
+    except WhatIfError as error:
+        raise UsageError(f"--what-if: {error.message}", error.fix) from None
+
+
+def _profiled(source: str, options: argparse.Namespace, target: str | None) -> Titled:
+    """The profile of the kernel that ``source`` names, on ``target`` (None: the kernel's own)."""
+    with _steps() as show, prepared(source, options.arg, target, options.cores) as work:
+        show(f"compiling {work.name} for {work.target}")
+        program = work.compile()
+        least: Trips = {}
+        most: Trips = {}
+        if unknown_loops(program):
+            show(f"counting the iterations of {work.name}")
+            stated = _stated(options.trips)
+            arrays = _data(work, program, options.seed) if stated is None else None
+            least, most = trips_of(program, arrays, stated)
+        show(f"replaying {program.size:,} instructions")
+        profile = of_program(program, most, least)
+        for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
+            show(f"measuring {work.name}: {part.replace('_', ' ')}")
+            getattr(profile, part)
+    return Titled(f"{profile.name} on {profile.target}", profile)
+
+
+@contextlib.contextmanager
+def _steps() -> Generator[Callable[[str], None]]:
+    """Context manager: a function that shows on the terminal what is going on; the line goes away at the end."""
+    try:
+        yield step
+    finally:
+        step("")
+
+
+def _data(work: Work, program: Program, seed: int) -> list[Array]:
+    """The inputs of a run that counts iterations. Those that decide the counts have data that the command names.
+
+    Raises :class:`TripCountError` for one that has only a shape.
+    """
+    missing = {n: v for n, v in work.arguments.items() if isinstance(v, TensorArgument) and not v.given}
+    for core in program.cores:
+        for loop in unknown_loops(program):
+            decisive = [name for name in deciding_inputs(loop, core) if name in missing]
+            if decisive:
+                raise _without_data(loop, {name: missing[name] for name in decisive})
+    return work.arrays(seed)
+
+
+def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCountError:
+    """The error for a loop whose number of iterations depends on ``inputs``, which have only shapes."""
+    names = " and ".join(f"'{name}'" for name in inputs)
+    name, first = next(iter(inputs.items()))
+    filling = f"{name}={'x'.join(map(str, first.shape))}:{first.dtype}:ones"
+    error = TripCountError(
+        f"the number of iterations of this loop depends on the contents of {names}, and only shapes are known",
+        fix=f"pass the data, as --arg {name}=FILE.npy or a filling such as --arg {filling}, or state --trips",
+    )
+    error.at(loop.where.span, loop.where.stack)
+    return error
+
+
+def _text(profiles: Sequence[Titled]) -> str:
+    if len(profiles) == 1:
+        return text.report(profiles[0].profile)
+    if len(profiles) == 2:
+        first, second = profiles
+        comparison = Comparison(first.profile, second.profile)
+        return text.compared(comparison, (first.title, second.title))
+    return text.side_by_side([(each.title, each.profile) for each in profiles])
+
+
+def _sessions(profiles: Sequence[Titled]) -> dict[str, Any]:
+    """The summaries by session, in the order of the command; a title that comes again gets a number."""
+    sessions: dict[str, Any] = {}
+    for each in profiles:
+        title, number = each.title, 2
+        while title in sessions:
+            title, number = f"{each.title} ({number})", number + 1
+        sessions[title] = each.profile.summary()
+    return sessions
+
+
+def _write(options: argparse.Namespace, profile: Profile) -> list[str]:
+    """Write the files that the options ask for, of the first profile; a line about each."""
+    lines: list[str] = []
+    if options.html:
+        lines.append(f"{_page(profile, Path(options.html))}: the report for a browser")
+    if options.trace:
+        lines.append(f"{profile.to_trace(options.trace)}: a trace for Perfetto")
+    if options.parquet:
+        count = len(profile.to_parquet(options.parquet))
+        lines.append(f"{options.parquet}: {count} tables")
+    return lines
+
+
+def _page(profile: Profile, path: Path) -> Path:
+    try:
+        profile.to_html(path)
+    except OSError as error:
+        raise UsageError(f"--html {path}: {error.strerror}") from None
+    return path
+
+
+def _open(profile: Profile) -> None:
+    with tempfile.TemporaryDirectory(prefix="open-nki-") as folder:
+        page = _page(profile, Path(folder, "profile.html"))
+        serve(page.read_bytes())

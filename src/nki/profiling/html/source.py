@@ -1,0 +1,191 @@
+"""The source of a profile: the functions whose lines have instructions, with the cost of each line."""
+
+from __future__ import annotations
+
+import ast
+import io
+import keyword
+import linecache
+import token
+import tokenize
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from nki.base.source import Span, is_own
+from nki.profiling.html import quantities
+from nki.profiling.html.markup import Markup, joined, tag
+from nki.profiling.measures import Cost
+from nki.profiling.profile import Profile
+
+_AROUND = 2
+"""Lines shown before and after one that is in no function."""
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A line with instructions: its short name, and its text."""
+
+    label: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Consecutive lines of a file, the first and the last included, as a function or a part of the module."""
+
+    file: str
+    name: str
+    first: int
+    last: int
+
+    def lines(self) -> range:
+        return range(self.first, self.last + 1)
+
+
+class Listing:
+    """The lines that have instructions, by number, and the sections of the files around them.
+
+    Only files that reports may show are read (:func:`nki.base.source.is_own`).
+    """
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile = profile
+        self.costs: list[Cost] = []
+        self.places: list[Place] = []
+        self._numbers: dict[tuple[str, int], int] = {}
+        spans = sorted((span for span in profile.lines if span is not None), key=lambda span: (span.file, span.line))
+        names = short_names(span.file for span in spans)
+        for span in spans:
+            self._numbers[span.file, span.line] = len(self.places)
+            self.costs.append(profile.lines[span])
+            code = _lines(span.file)[span.line - 1 : span.line]
+            self.places.append(Place(f"{names[span.file]}:{span.line}", "".join(code).strip()))
+        self.names = names
+        self._path = sum(cost.critical for cost in profile.lines.values()) or 1.0
+        self._most = max((cost.critical for cost in self.costs), default=0.0) or 1.0
+        self.sections = [section for file in names for section in self._sections(file)]
+
+    def number(self, span: Span | None) -> int:
+        """The number of a line, or -1."""
+        return -1 if span is None else self._numbers.get((span.file, span.line), -1)
+
+    def _sections(self, file: str) -> list[Section]:
+        count = len(_lines(file))
+        wanted = [line for name, line in self._numbers if name == file]
+        if not count:
+            return [Section(file, "", line, line) for line in wanted]
+        functions = _functions("".join(_lines(file)))
+        sections: dict[tuple[int, int], Section] = {}
+        for line in wanted:
+            around = [f for f in functions if f.first <= line <= f.last]
+            outermost = min(around, key=lambda f: f.first) if around else None
+            if outermost is None:
+                outermost = Section("", "", max(1, line - _AROUND), min(count, line + _AROUND))
+            key = (outermost.first, outermost.last)
+            sections[key] = Section(file, outermost.name, *key)
+        return [sections[key] for key in sorted(sections)]
+
+    def markup(self) -> Markup:
+        """The sections as tables, one row for each line."""
+        blocks = [self._section(section) for section in self.sections]
+        unknown = self.profile.lines.get(None)
+        if unknown is not None:
+            blocks.append(tag("p", f"Instructions without a line: {quantities.time(unknown.busy)}.", class_="note"))
+        return joined(*blocks)
+
+    def _section(self, section: Section) -> Markup:
+        coloured = _highlighted(section.file)
+        rows = [self._row(section.file, line, coloured) for line in range(section.first, section.last + 1)]
+        numbers = [self._numbers.get((section.file, line), -1) for line in section.lines()]
+        part = sum(self.costs[number].critical for number in numbers if number >= 0)
+        name = tag("b", section.name or "module")
+        where = tag("span", f"{self.names[section.file]}:{section.first}", class_="where")
+        head = tag("summary", name, " ", where, tag("span", quantities.percent(part / self._path), class_="part"))
+        return tag("details", head, tag("table", tag("tbody", rows)), open=True, class_="function")
+
+    def _row(self, file: str, line: int, coloured: dict[int, Markup]) -> Markup:
+        number = self._numbers.get((file, line), -1)
+        code = tag("td", coloured.get(line, ""), class_="code")
+        if number < 0:
+            return tag("tr", tag("td", colspan=4), tag("td", line, class_="n"), code)
+        cost = self.costs[number]
+        part = cost.critical / self._path
+        width = 100 * cost.critical / self._most
+        label = f"line {line}: highlight its {quantities.count(cost.executions)} instructions in the timeline"
+        bar = tag("svg", tag("rect", width=max(width, 1.0) if part else 0, height=10), viewBox="0 0 100 10",
+                  preserveAspectRatio="none", aria_hidden="true")  # fmt: skip
+        return tag(
+            "tr",
+            tag("td", bar, tag("span", quantities.percent(part)) if part >= 0.0005 else "", class_="critical"),
+            tag("td", quantities.time(cost.busy)),
+            tag("td", quantities.size(cost.hbm_bytes) if cost.hbm_bytes else ""),
+            tag("td", f"{quantities.count(cost.executions)}×"),
+            tag("td", tag("button", line, aria_pressed="false", aria_label=label), class_="n"),
+            code,
+            data_line=number,
+        )
+
+
+def short_names(files: Iterable[str]) -> dict[str, str]:
+    """Each file by its last part, with its folder where two have the same; whole paths say too much of a machine."""
+    distinct = list(dict.fromkeys(files))
+    names = {file: Path(file).name or file for file in distinct}
+    taken = list(names.values())
+    return {file: "/".join(Path(file).parts[-2:]) if taken.count(name) > 1 else name for file, name in names.items()}
+
+
+def _lines(file: str) -> list[str]:
+    return linecache.getlines(file) if is_own(file) else []
+
+
+def _functions(text: str) -> list[Section]:
+    """The functions of a file, inner ones too; none if Python cannot parse it."""
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return [
+        Section("", node.name, min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or 0)
+        for node in ast.walk(tree)
+        if isinstance(node, kinds)
+    ]
+
+
+def _highlighted(file: str) -> dict[int, Markup]:
+    """The lines of a file, with keywords, comments, strings and numbers marked if Python can read its tokens."""
+    lines = [line.rstrip("\n") for line in _lines(file)]
+    marks: dict[int, list[tuple[int, int, str]]] = {}
+    try:
+        for each in tokenize.generate_tokens(io.StringIO("".join(_lines(file))).readline):
+            kind = _kind(each)
+            if not kind:
+                continue
+            for line in range(each.start[0], each.end[0] + 1):
+                begin = each.start[1] if line == each.start[0] else 0
+                end = each.end[1] if line == each.end[0] else len(lines[line - 1])
+                marks.setdefault(line, []).append((begin, end, kind))
+    except (tokenize.TokenError, SyntaxError, IndexError):
+        marks = {}
+    return {number: _marked(line, marks.get(number, [])) for number, line in enumerate(lines, 1)}
+
+
+def _kind(each: tokenize.TokenInfo) -> str:
+    if each.type == token.NAME and keyword.iskeyword(each.string):
+        return "k"
+    name = token.tok_name[each.type]
+    if name.startswith("FSTRING"):
+        return "s"
+    return {"COMMENT": "c", "STRING": "s", "NUMBER": "m"}.get(name, "")
+
+
+def _marked(line: str, marks: list[tuple[int, int, str]]) -> Markup:
+    parts: list[str | Markup] = []
+    position = 0
+    for begin, end, kind in sorted(marks):
+        if begin < position:
+            continue
+        parts += [line[position:begin], tag("span", line[begin:end], class_=kind)]
+        position = end
+    return joined(*parts, line[position:])

@@ -1,0 +1,60 @@
+"""A profile in a notebook: small tables of plain HTML, without scripts and without styles of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import TYPE_CHECKING
+
+from nki.profiling import text
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Comparison, Profile
+
+
+def table(profile: Profile) -> str:
+    """The head of a profile, its engines, and the lines that cost most."""
+    first, second = profile.interval
+    total = profile.timeline.ns or 1.0
+    head = (
+        f"<b>{escape(profile.name)} on {escape(profile.target.name)}: {text.duration(profile.latency)}</b>, "
+        f"between {text.duration(first)} and {text.duration(second)}; {text.duration(profile.launch_time)} of it are "
+        f"the launch. At least {text.duration(profile.lower_bound.seconds)} in any order of these instructions: "
+        f"{escape(profile.lower_bound.resource)}."
+    )
+    engines = [
+        (
+            f"{use.core}.{use.engine}" if len(profile.cores) > 1 else use.engine,
+            f"<progress max='{total:.6g}' value='{use.busy:.6g}'></progress> {text.percent(use.busy / total)}",
+            text.percent(sum(use.stalls.values()) / total),
+            escape(", ".join(f"{name} {text.percent(ns / total)}" for name, ns in use.stalls.items())),
+        )
+        for use in profile.engines
+    ]
+    lines = [
+        (
+            escape(text.place(span)),
+            text.percent(cost.critical / total),
+            text.duration(cost.busy * 1e-9),
+            text.size(cost.hbm_bytes) if cost.hbm_bytes else "",
+        )
+        for span, cost in list(profile.lines.items())[: text.LINES]
+    ]
+    return (
+        f"<p>{head}</p>"
+        + _table(("engine", "busy", "stalled", "cause"), engines)
+        + _table(("line", "critical path", "busy", "HBM"), lines)
+    )
+
+
+def compared(comparison: Comparison) -> str:
+    """Two profiles side by side, as the text has them."""
+    rows = text.comparison_rows(comparison)
+    (_, titles), *others = rows
+    return _table(("", *map(escape, titles)), [(escape(name), *map(escape, cells)) for name, cells in others])
+
+
+def _table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{title}</th>" for title in titles)
+    body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"

@@ -1,0 +1,22 @@
+"""Packages that only some files of a profile need: the extra ``profile``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nki.base.locks import imported
+from nki.base.profile_errors import MissingPackageError
+
+
+def needed(module: str, package: str, use: str) -> Any:
+    """The module, imported now.
+
+    Raises :class:`MissingPackageError` that says what ``use`` needs ``package`` for, and how to install it.
+    """
+    try:
+        return imported(module)
+    except ImportError as error:
+        raise MissingPackageError(
+            f"{use} needs the package {package}: {error}",
+            fix=f"pip install {package}, or pip install 'open-nki[profile]'",
+        ) from None

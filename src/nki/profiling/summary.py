@@ -1,0 +1,178 @@
+"""``summary-json``: the fields of a profile under the names of the public profiler's summary.
+
+Names and meaning: Neuron documentation, Profile Parquet Schema Reference (schema 7.4.0), table Summary. Times are
+seconds, and fields named ``…_percent`` fractions, as in published summaries. What the model has no number for is left
+out: spills (kernels place their tiles themselves), collectives, the queues of weights, the MFU of a framework's graph,
+packets (the model prices them and does not follow them), and times of throttling by power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from nki.base.version import version
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer
+from nki.isa.tables.opcodes import activates
+from nki.profiling.engine_rows import EngineRows
+from nki.profiling.events import CoreEvents
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Profile
+
+SOURCE = "open-nki model"
+"""The mark of predictions in files that tools read."""
+ENGINES = ("tensor", "vector", "scalar", "gpsimd", "sync")
+GENERATORS = {"static": ("",), "software_dynamic": ("gpsimd",), "hardware_dynamic": ("sync", "scalar")}
+"""By kind of transfer, the engines that generate its descriptors."""
+
+
+def summary(profile: Profile) -> dict[str, Any]:
+    """The fields of ``profile``, of all its cores together; shares of time are those of the cores' mean."""
+    target = profile.target
+    rows = [EngineRows(core) for core in profile.cores]
+    first, second = profile.interval
+    return {
+        "source": SOURCE,
+        "version": version(),
+        "kernel": profile.name,
+        "target": target.name,
+        "total_time": profile.device_time,
+        "launch_time": profile.launch_time,
+        "latency": profile.latency,
+        "latency_min": first,
+        "latency_max": second,
+        "latency_lower_bound": profile.lower_bound.seconds,
+        "latency_lower_bound_resource": profile.lower_bound.resource,
+        "total_active_time": _total_active(rows),
+        "total_active_time_percent": _share(_total_active(rows), profile),
+        "neuroncore_cycle_count": round(profile.timeline.ns * target.vector_clock_ghz),
+        "event_count": sum(map(len, profile.cores)),
+        **_products(profile, rows),
+        **_memory(profile),
+        **_engines(profile, rows),
+        **_transfers(profile, rows),
+    }
+
+
+def _share(seconds: float, profile: Profile) -> float:
+    """``seconds`` summed over the cores as a part of the time of all cores."""
+    whole = profile.device_time * len(profile.cores)
+    return seconds / whole if whole else 0.0
+
+
+def _total_active(rows: Sequence[EngineRows]) -> float:
+    """Seconds in which anything works on the busiest core."""
+    return max(each.events.timeline.end - each.idle_ns() for each in rows) * 1e-9
+
+
+def operands_in_sbuf(inst: Inst) -> list[Access]:
+    """The operands that a product streams; the sums that it adds to are in PSUM."""
+    return [access for access in inst.reads() if access.buffer is Buffer.sbuf]
+
+
+def adjusted_flops(core: CoreEvents, profile: Profile) -> list[int]:
+    """Operations of each instruction by dense number, as those of 16-bit operands that take the same cycles."""
+    target = profile.target
+    result: list[int] = []
+    for inst, estimate in zip(core.instructions, core.estimates, strict=True):
+        if not estimate.flops:
+            result.append(0)
+            continue
+        rows = round(estimate.activity * target.partitions)
+        wide = any(access.dtype.name == "float32" for access in operands_in_sbuf(inst))
+        passes = target.matmul_fp32_factor if wide else 1
+        result.append(2 * rows * sum(access.size for access in inst.writes() if access.buffer.on_chip) * passes)
+    return result
+
+
+def _products(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
+    useful = moves = matmuls = activations = 0
+    activation_ns = 0.0
+    for each in rows:
+        core = each.events
+        runs = core.runs.tolist()
+        for inst, estimate, flops, count in zip(
+            core.instructions, core.estimates, adjusted_flops(core, profile), runs, strict=True
+        ):
+            matmuls += count if estimate.flops else 0
+            moves += flops * count if estimate.moves else 0
+            useful += 0 if estimate.moves else flops * count
+            if activates(inst.mnemonic):
+                activations += count
+                activation_ns += count * estimate.occupancy
+    capacity = profile.peak_flops * profile.device_time
+    return {
+        "model_flops": profile.flops,
+        "hardware_flops": profile.flops + profile.transpose_flops,
+        "transpose_flops": profile.transpose_flops,
+        "adjusted_hardware_flops": useful + moves,
+        "adjusted_transpose_flops": moves,
+        "mfu_estimated_percent": profile.mfu,
+        "hfu_estimated_percent": (useful + moves) / capacity if capacity else 0.0,
+        "mm_arithmetic_intensity": profile.intensity,
+        "peak_flops_bandwidth_ratio": profile.ridge,
+        "matmul_instruction_count": matmuls,
+        "activate_instruction_count": activations,
+        "activate_instruction_time": activation_ns * 1e-9,
+    }
+
+
+def _memory(profile: Profile) -> dict[str, Any]:
+    signature = profile.program.signature
+    inputs = sum(tensor.nbytes for tensor in signature.inputs)
+    outputs = sum(tensor.nbytes for tensor in signature.outputs)
+    constants = {tensor.name: tensor.nbytes for core in profile.program.cores for tensor in core.constants()}
+    weights = sum(constants.values())
+    moved = {f"{name}_bytes": count for name, count in profile.bytes.items()}
+    return {
+        **moved,
+        "mbu_estimated_percent": profile.mbu,
+        "weight_size_bytes": weights,
+        "inputs_and_weights_size_bytes": inputs + weights,
+        "inputs_outputs_weights_size_bytes": inputs + outputs + weights,
+    }
+
+
+def _engines(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
+    result: dict[str, Any] = {}
+    for engine in ENGINES:
+        active = sum(each.active_ns(engine) for each in rows) * 1e-9
+        count, time = 0, 0.0
+        for each in rows:
+            chosen = each.rows(engine)
+            weight = each.events.weight[chosen]
+            count += int(weight.sum())
+            time += float((weight * (each.events.release[chosen] - each.events.start[chosen])).sum())
+        result[f"{engine}_engine_active_time"] = active
+        result[f"{engine}_engine_active_time_percent"] = _share(active, profile)
+        result[f"{engine}_engine_instruction_time"] = time * 1e-9
+        result[f"{engine}_engine_instruction_count"] = count
+    return result
+
+
+def _transfers(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
+    active = sum(each.active_ns("dma") for each in rows) * 1e-9
+    count = sum(size.count for size in profile.transfers)
+    moved = sum(size.bytes for size in profile.transfers)
+    result: dict[str, Any] = {
+        "dma_active_time": active,
+        "dma_active_time_percent": _share(active, profile),
+        "dma_transfer_time": sum(size.busy for size in profile.transfers) * 1e-9,
+        "dma_transfer_count": count,
+        "dma_transfer_total_bytes": moved,
+        "dma_transfer_average_bytes": moved / count if count else 0.0,
+        "dma_queue_count": sum(queue.startswith("dma") for each in rows for queue in each.events.queues),
+    }
+    for kind, generators in GENERATORS.items():
+        size = 0
+        for each in rows:
+            pairs = zip(each.events.estimates, each.events.runs.tolist(), strict=True)
+            size += sum(e.bytes * runs for e, runs in pairs if e.transfer and e.generator in generators)
+        time = sum(each.transfer_ns(generators) for each in rows) * 1e-9
+        result[f"{kind}_dma_active_time"] = time
+        result[f"{kind}_dma_active_time_percent"] = _share(time, profile)
+        result[f"{kind}_dma_size"] = size
+        result[f"{kind}_dma_size_percent"] = size / moved if moved else 0.0
+    return result

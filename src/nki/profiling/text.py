@@ -1,0 +1,309 @@
+"""A profile as text for a terminal: the answer first, then where the time goes, then what to do about it."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from nki.base.source import Span, source_line
+from nki.profiling.measures import Cost, EngineUse
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Comparison, Profile
+
+BAR = 24
+"""Characters of a bar."""
+LINES = 8
+"""Most source lines that are listed."""
+WIDTH = 100
+"""Columns of the text; source lines are cut to it."""
+
+
+def report(profile: Profile) -> str:
+    """The profile in about 40 lines."""
+    parts = [_head(profile), _engines(profile), _transfers(profile), _lines(profile), _memory(profile)]
+    return "\n\n".join(filter(None, [*parts, _advice(profile)]))
+
+
+def _head(profile: Profile) -> str:
+    first, second = profile.interval
+    bound = profile.lower_bound
+    return "\n".join(
+        (
+            f"{profile.name} on {profile.target}: {duration(profile.latency)}, "
+            f"between {duration(first)} and {duration(second)}",
+            f"  {duration(profile.device_time)} on the device, {duration(profile.launch_time)} of launch",
+            f"  at least {duration(bound.seconds)} in any order of these instructions: {bound.resource}",
+            f"  {count(profile.instructions, 'instruction')}, {size(profile.hbm_bytes)} to and from HBM, "
+            f"{number(profile.flops)}FLOP in products",
+            f"  MFU {percent(profile.mfu)}, MBU {percent(profile.mbu)}; {_intensity(profile)}",
+        )
+    )
+
+
+def _intensity(profile: Profile) -> str:
+    if not profile.flops:
+        return "no products"
+    intensity, ridge = profile.intensity, profile.ridge
+    limit = "transfers" if intensity < ridge else "the Tensor engine"
+    return f"{_short(intensity)} FLOP per byte, ridge at {_short(ridge)}: {limit} would be the limit"
+
+
+def _engines(profile: Profile) -> str:
+    if not profile.engines:
+        return ""
+    several = len(profile.cores) > 1
+    total = profile.timeline.ns
+    rows = [f"  engine      {'busy █  stalled ▒':<{BAR}}     busy  stalled  waiting for"]
+    for use in profile.engines:
+        name = f"{use.core}.{use.engine}" if several else use.engine
+        stalled = sum(use.stalls.values())
+        shares = f"{percent(_part(use.busy, total)):>7}  {percent(_part(stalled, total)):>7}"
+        rows.append(f"  {name:<10}  {bar(use, total)}  {shares}  {_causes(use, total)}".rstrip())
+    return "\n".join(rows)
+
+
+def bar(use: EngineUse, total: float, width: int = BAR) -> str:
+    """The parts of the time in which an engine is busy, stalled and idle; a part that is not 0 has a character."""
+    stalled = sum(use.stalls.values())
+    busy = _cells(use.busy, total, width)
+    stall = min(_cells(stalled, total, width), width - busy)
+    return "█" * busy + "▒" * stall + "·" * (width - busy - stall)
+
+
+def _cells(part: float, total: float, width: int) -> int:
+    return min(width, max(1, round(width * part / total))) if part > 0 and total else 0
+
+
+def _causes(use: EngineUse, total: float) -> str:
+    largest = sorted(use.stalls.items(), key=lambda item: -item[1])[:3]
+    causes = [f"{name.removeprefix('waits for ')} {percent(_part(ns, total))}" for name, ns in largest]
+    if use.throttled > 0:
+        causes.append(f"(slow clock {percent(_part(use.throttled, total))} of busy)")
+    return ", ".join(causes)
+
+
+def _part(part: float, total: float) -> float:
+    return part / total if total else 0.0
+
+
+def _transfers(profile: Profile) -> str:
+    if not profile.transfers:
+        return ""
+    rows = [f"  {'DMA transfers':<16}  {'count':>7}  {'bytes':>9}  {'rate':>10}"]
+    for row in profile.transfers:
+        rate = f"{row.bytes / row.busy:.3g} GB/s" if row.busy else ""
+        rows.append(f"  {'up to ' + size(row.up_to):<16}  {row.count:>7}  {size(row.bytes):>9}  {rate:>10}")
+    return "\n".join(rows)
+
+
+def _lines(profile: Profile) -> str:
+    costs = list(profile.lines.items())
+    if not costs:
+        return ""
+    places = [place(span) for span, _ in costs[:LINES]]
+    width = max(map(len, places))
+    total = profile.timeline.ns
+    rows = [f"  {'line':<{width}}  critical  {'busy':>8}  {'HBM':>9}"]
+    for (span, cost), where in zip(costs, places, strict=False):
+        text = f"  {where:<{width}}  {percent(_part(cost.critical, total)):>8}  {_cost(cost)}"
+        rows.append(_cut(f"{text}  {source_line(span.file, span.line).strip() if span else ''}"))
+    if len(costs) > LINES:
+        rest = sum(cost.critical for _, cost in costs[LINES:])
+        rows.append(f"  {count(len(costs) - LINES, 'other line')}: {percent(_part(rest, total))}")
+    return "\n".join(rows)
+
+
+def _cost(cost: Cost) -> str:
+    moved = size(cost.hbm_bytes) if cost.hbm_bytes else ""
+    return f"{duration(cost.busy * 1e-9):>8}  {moved:>9}"
+
+
+def _memory(profile: Profile) -> str:
+    target = profile.target
+    peaks = profile.peak_memory
+    sizes = {"sbuf": target.sbuf_usable_partition_bytes, "psum": target.psum_partition_bytes}
+    parts = [
+        f"{memory.upper()} {peaks[memory]} of {available} bytes ({percent(peaks[memory] / available)})"
+        for memory, available in sizes.items()
+    ]
+    return f"  most memory in use per partition: {', '.join(parts)}"
+
+
+def _advice(profile: Profile) -> str:
+    rows: list[str] = []
+    for each in profile.advice:
+        rows.extend(_wrapped(f"{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  "))
+        for text in filter(None, (each.evidence, each.remedy)):
+            rows.extend(_wrapped(text, "    "))
+    return "\n".join(["  advice, by what it saves", *rows]) if rows else ""
+
+
+def _wrapped(text: str, indent: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH, initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False)
+
+
+def _places(spans: Sequence[Span]) -> str:
+    """Up to three source lines in brackets, and the number of the others."""
+    names = [place(span) for span in spans[:3]]
+    if len(spans) > 3:
+        names.append(count(len(spans) - 3, "other"))
+    return f" ({', '.join(names)})" if names else ""
+
+
+def side_by_side(profiles: Sequence[tuple[str, Profile]]) -> str:
+    """Profiles in columns under their titles, the first as the measure of the others."""
+    rows = [("", [title for title, _ in profiles])]
+    rows += [(name, [show(profile) for _, profile in profiles]) for name, show, _ in _MEASURES]
+    first = profiles[0][1]
+    rows.append(("speedup", ["", *(f"{first.latency / each.latency:.2f} x" for _, each in profiles[1:])]))
+    for name in dict.fromkeys(use.engine for _, profile in profiles for use in profile.engines):
+        rows.append((f"{name} busy", [percent(busy_share(profile, name)) for _, profile in profiles]))
+    return _columns(rows)
+
+
+def compared(comparison: Comparison, titles: Sequence[str] = ()) -> str:
+    """Two profiles side by side, with the difference of each measure; ``titles`` (empty: kernel and target)."""
+    rows = comparison_rows(comparison, titles)
+    return "\n\n".join(filter(None, [_columns(rows), _changed_lines(comparison.first, comparison.second)]))
+
+
+def comparison_rows(comparison: Comparison, titles: Sequence[str] = ()) -> list[tuple[str, list[str]]]:
+    """The rows of a comparison: a name, and the cells of both profiles and of their difference; the titles first."""
+    first, second = comparison.first, comparison.second
+    rows = [("", [*(titles or titles_of(first, second)), "difference"])]
+    for name, show, value in _MEASURES:
+        change = _difference(value(first), value(second), points=show(first).endswith("%")) if value else ""
+        rows.append((name, [show(first), show(second), change]))
+    rows.append(("speedup", ["", f"{comparison.speedup:.2f} x", ""]))
+    for name in dict.fromkeys(use.engine for profile in (first, second) for use in profile.engines):
+        shares = [busy_share(profile, name) for profile in (first, second)]
+        rows.append((f"{name} busy", [*map(percent, shares), _difference(*shares, points=True)]))
+    return rows
+
+
+def titles_of(first: Profile, second: Profile) -> list[str]:
+    """Two titles that differ."""
+    titles = [f"{each.name} on {each.target}" for each in (first, second)]
+    if titles[0] == titles[1]:
+        titles[1] += " (changed)"
+    return titles
+
+
+def _changed_lines(first: Profile, second: Profile) -> str:
+    """The lines of the kernel whose part of the critical path changed most, if both profiles are of one kernel."""
+    places = [span for span in first.lines if span in second.lines]
+    changes = [(second.lines[span].critical - first.lines[span].critical, span) for span in places]
+    largest = sorted((change for change in changes if abs(change[0]) > 1e-3), key=lambda item: -abs(item[0]))[:LINES]
+    if not largest:
+        return ""
+    width = max(len(place(span)) for _, span in largest)
+    rows = [f"  {'line':<{width}}  change of its critical time"]
+    for change, span in largest:
+        sign = "-" if change < 0 else "+"
+        rows.append(f"  {place(span):<{width}}  {sign}{duration(abs(change) * 1e-9)}")
+    return "\n".join(rows)
+
+
+def busy_share(profile: Profile, engine: str) -> float:
+    """The part of the time in which an engine is busy, as the mean of the cores; 0 if nothing runs on it."""
+    uses = [use.busy for use in profile.engines if use.engine == engine]
+    whole = profile.timeline.ns * len(profile.cores)
+    return _part(sum(uses), whole)
+
+
+def _difference(first: float, second: float, *, points: bool) -> str:
+    """The change in percent of ``first``; of shares (``points``) in points."""
+    if points:
+        return f"{100 * (second - first):+.1f} %"
+    return f"{100 * (second - first) / first:+.1f} %" if first else ""
+
+
+_Measure = tuple[str, Callable[["Profile"], str], Callable[["Profile"], float] | None]
+_MEASURES: Final[tuple[_Measure, ...]] = (
+    ("latency", lambda p: duration(p.latency), lambda p: p.latency),
+    ("at best", lambda p: duration(p.interval[0]), lambda p: p.interval[0]),
+    ("at worst", lambda p: duration(p.interval[1]), lambda p: p.interval[1]),
+    ("on the device", lambda p: duration(p.device_time), lambda p: p.device_time),
+    ("in any order", lambda p: duration(p.lower_bound.seconds), lambda p: p.lower_bound.seconds),
+    ("because of", lambda p: p.lower_bound.resource, None),
+    ("MFU", lambda p: percent(p.mfu), lambda p: p.mfu),
+    ("MBU", lambda p: percent(p.mbu), lambda p: p.mbu),
+    ("FLOP per byte", lambda p: _short(p.intensity), lambda p: p.intensity),
+    ("HBM traffic", lambda p: size(p.hbm_bytes), lambda p: p.hbm_bytes),
+    ("SBUF peak", lambda p: f"{p.peak_memory['sbuf']} bytes", lambda p: p.peak_memory["sbuf"]),
+    ("PSUM peak", lambda p: f"{p.peak_memory['psum']} bytes", lambda p: p.peak_memory["psum"]),
+)
+"""Measures that stand side by side: name, text, and the number whose change is shown."""
+
+
+def _columns(rows: Iterable[tuple[str, list[str]]]) -> str:
+    rows = list(rows)
+    names = max(len(name) for name, _ in rows)
+    widths = [max(map(len, column)) for column in zip(*(cells for _, cells in rows), strict=True)]
+    texts = [
+        f"  {name:<{names}}  " + "  ".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
+        for name, cells in rows
+    ]
+    return "\n".join(text.rstrip() for text in texts)
+
+
+def place(span: Span | None) -> str:
+    """A source line, its file relative to the current folder if it lies there."""
+    if span is None:
+        return "(no line)"
+    try:
+        file = os.path.relpath(span.file)
+    except ValueError:  # on another drive
+        file = span.file
+    return f"{Path(span.file).name if file.startswith('..') else file}:{span.line}"
+
+
+def duration(seconds: float) -> str:
+    """A time with three digits and its unit."""
+    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= scale:
+            return f"{_three_digits(seconds / scale)} {unit}"
+    return f"{seconds * 1e9:.0f} ns"
+
+
+def percent(part: float) -> str:
+    """A part of 1 in percent."""
+    return f"{100 * part:.1f} %"
+
+
+def size(count_of_bytes: float) -> str:
+    """Bytes in binary units."""
+    for unit, scale in (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)):
+        if count_of_bytes >= scale:
+            return f"{_three_digits(count_of_bytes / scale)} {unit}"
+    return f"{count_of_bytes:.0f} B"
+
+
+def number(value: float) -> str:
+    """A number with a decimal prefix, which a unit follows."""
+    for prefix, scale in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if value >= scale:
+            return f"{_three_digits(value / scale)} {prefix}"
+    return f"{value:.0f} "
+
+
+def count(many: int, noun: str) -> str:
+    """``many`` and ``noun``, with an s unless it is one."""
+    return f"{many:,} {noun}{'' if many == 1 else 's'}"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
+
+
+def _cut(text: str) -> str:
+    text = text.rstrip()
+    return text if len(text) <= WIDTH else text[: WIDTH - 1] + "…"

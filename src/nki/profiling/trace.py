@@ -1,0 +1,253 @@
+"""Perfetto trace of a profile, written with the package ``perfetto``.
+
+A process is a core. Its tracks are the engines, the generators of DMA descriptors, the DMA queues with the data that
+moves, and counters: bytes per partition in SBUF and PSUM, GB/s to and from HBM, the clock of the Tensor engine. A flow
+leads from an instruction to one that waited for its semaphore, and from the trigger of a DMA to its data. Times are
+whole ns from the beginning of the kernel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from nki.base.profile_errors import ProfileFileError
+from nki.cost.replay import Cause
+from nki.profiling.engine_rows import TITLES
+from nki.profiling.measures import engine_of
+from nki.profiling.packages import needed
+from nki.profiling.parquet_events import Rows, operands
+from nki.profiling.parquet_samples import throughput
+from nki.profiling.summary import SOURCE
+from nki.profiling.text import place
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Profile
+
+_SEQUENCE: Final = 1
+_DATA_FLOW: Final = 1 << 32
+"""Flows from triggers to data have identifiers from here on; those of semaphores are below."""
+
+
+def write(profile: Profile, path: Path) -> Path:
+    """Write the trace to ``path``.
+
+    Raises :class:`MissingPackageError` without ``perfetto``, :class:`ProfileFileError` if the file cannot be written.
+    """
+    data = trace(profile)
+    try:
+        path.write_bytes(data)
+    except OSError as error:
+        raise ProfileFileError(f"{path}: {error.strerror or error}", fix="choose a file that can be written") from None
+    return path
+
+
+def trace(profile: Profile) -> bytes:
+    """The trace as a serialised ``perfetto.protos.Trace``."""
+    builder = needed("perfetto.trace_builder.proto_builder", "perfetto", "to_trace").TraceProtoBuilder()
+    protos = needed("perfetto.protos.perfetto.trace.perfetto_trace_pb2", "perfetto", "to_trace")
+    writer = _Writer(builder, protos.TrackEvent)
+    rows = Rows.of(profile)
+    for index in range(len(rows.cores)):
+        _Core(writer, rows, index).write()
+    data: bytes = builder.serialize()
+    return data
+
+
+@dataclass
+class Slice:
+    """An event on a track: its name, begin and end in ns, arguments, and the flows that it belongs to."""
+
+    name: str
+    begin: float
+    end: float
+    arguments: dict[str, Any]
+    flows: Sequence[int] = ()
+
+
+class _Writer:
+    """Packets of one trace. Slices and samples of a track come in the order of their times."""
+
+    def __init__(self, builder: Any, event: Any) -> None:
+        self.builder = builder
+        self.event = event
+        self.tracks = 0
+
+    def process(self, number: int, name: str) -> int:
+        """A track for a core; its identifier."""
+        descriptor = self._track(name)
+        descriptor.process.pid = number
+        descriptor.process.process_name = name
+        return self.tracks
+
+    def track(self, name: str, parent: int) -> int:
+        """A track for slices; its identifier."""
+        self._track(name).parent_uuid = parent
+        return self.tracks
+
+    def counter(self, name: str, unit: str, parent: int, samples: Iterable[tuple[float, float]]) -> None:
+        """A track for a counter with its samples."""
+        descriptor = self._track(name)
+        descriptor.parent_uuid = parent
+        descriptor.counter.unit_name = unit
+        for time, value in samples:
+            event = self._event(time, self.event.TYPE_COUNTER, self.tracks)
+            event.double_counter_value = value
+
+    def slices(self, track: int, slices: Iterable[Slice]) -> None:
+        """Write slices of one track, none of which overlaps another."""
+        for each in slices:
+            event = self._event(each.begin, self.event.TYPE_SLICE_BEGIN, track)
+            event.name = each.name
+            event.flow_ids.extend(each.flows)
+            for name, value in each.arguments.items():
+                annotation = event.debug_annotations.add()
+                annotation.name = name
+                if isinstance(value, int):
+                    annotation.int_value = value
+                elif isinstance(value, float):
+                    annotation.double_value = value
+                else:
+                    annotation.string_value = value
+            self._event(each.end, self.event.TYPE_SLICE_END, track)
+
+    def _track(self, name: str) -> Any:
+        self.tracks += 1
+        packet = self.builder.add_packet()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        packet.track_descriptor.uuid = self.tracks
+        packet.track_descriptor.name = name
+        return packet.track_descriptor
+
+    def _event(self, time: float, kind: int, track: int) -> Any:
+        packet = self.builder.add_packet()
+        packet.trusted_packet_sequence_id = _SEQUENCE
+        packet.timestamp = round(time)
+        packet.track_event.type = kind
+        packet.track_event.track_uuid = track
+        return packet.track_event
+
+
+class _Core:
+    """The tracks of one core."""
+
+    def __init__(self, writer: _Writer, rows: Rows, index: int) -> None:
+        self.writer = writer
+        self.rows = rows
+        self.profile = rows.profile
+        self.engine_rows = rows.cores[index]
+        self.events = self.engine_rows.events
+        self.first = rows.first[index]
+        self.transfers = rows.transfers[index].tolist()
+        by_number = [estimate.generator for estimate in self.events.estimates]
+        self.numbers: list[int] = self.events.number.tolist()
+        self.generators = [by_number[number] for number in self.numbers]
+        self.places = {span: place(span) for span in {inst.where.span for inst in self.events.instructions}}
+        self.flows = self._flows()
+
+    def write(self) -> None:
+        """Write all tracks."""
+        profile, events, writer = self.profile, self.events, self.writer
+        title = f"core {events.rank}: {profile.name} on {profile.target} ({SOURCE})"
+        process = writer.process(events.rank + 1, title)
+        is_dma = events.is_dma if len(events) else np.zeros(0, bool)
+        for queue, name in enumerate(events.queues):
+            rows = np.flatnonzero((events.queue == queue) & ~is_dma).tolist()
+            if rows:
+                writer.slices(writer.track(TITLES[engine_of(name)], process), self._instructions(rows))
+        triggers: dict[str, list[int]] = {}
+        for row in sorted(np.flatnonzero(is_dma).tolist(), key=lambda row: float(events.start[row])):
+            triggers.setdefault(self.generators[row], []).append(row)
+        triggers.pop("", None)  # static descriptors are there before the kernel begins
+        for generator, rows in triggers.items():
+            track = writer.track(f"{TITLES[generator]} DMA descriptors", process)
+            writer.slices(track, self._instructions(rows))
+        for queue, name in enumerate(events.queues):
+            rows = np.flatnonzero((events.queue == queue) & is_dma).tolist()
+            if rows:
+                writer.slices(writer.track(f"DMA queue {name.partition('.')[2]}", process), self._data(rows))
+        self._counters(process)
+
+    def _flows(self) -> dict[tuple[int, bool], list[int]]:
+        """By row, and True for the data of a DMA or False for the instruction: the flows that begin or end there."""
+        events = self.events
+        flows: dict[tuple[int, bool], list[int]] = {}
+        causes = (int(Cause.dependence), int(Cause.generator), int(Cause.chain))
+        waiting = np.flatnonzero(np.isin(events.cause, causes) & (events.blocker >= 0))
+        for row in waiting.tolist():
+            blocker = int(events.blocker[row])
+            gives_data = self.transfers[blocker] >= 0 and int(events.cause[row]) != int(Cause.generator)
+            number = self.first + row + 1
+            flows.setdefault((blocker, gives_data), []).append(number)
+            flows.setdefault((row, self._is_static(row)), []).append(number)
+        for row, transfer in enumerate(self.transfers):
+            if transfer >= 0 and not self._is_static(row):
+                flows.setdefault((row, False), []).append(_DATA_FLOW + transfer)
+                flows.setdefault((row, True), []).append(_DATA_FLOW + transfer)
+        return flows
+
+    def _is_static(self, row: int) -> bool:
+        """True for a DMA without a trigger that takes time on an engine."""
+        return self.transfers[row] >= 0 and not self.generators[row]
+
+    def _instructions(self, rows: Sequence[int]) -> Iterator[Slice]:
+        events = self.events
+        for row in rows:
+            flows = self.flows.get((row, False), ())
+            yield Slice(self._name(row), events.start[row], events.release[row], self._arguments(row), flows)
+
+    def _data(self, rows: Sequence[int]) -> Iterator[Slice]:
+        events = self.events
+        for row in rows:
+            arguments = self._arguments(row)
+            arguments["bytes"] = events.estimates[self.numbers[row]].bytes
+            flows = self.flows.get((row, True), ())
+            yield Slice(self._name(row), events.data_start[row], events.data_end[row], arguments, flows)
+
+    def _name(self, row: int) -> str:
+        return self.events.instructions[self.numbers[row]].mnemonic
+
+    def _arguments(self, row: int) -> dict[str, Any]:
+        events, number = self.events, self.numbers[row]
+        inst, estimate = events.instructions[number], events.estimates[number]
+        arguments: dict[str, Any] = {
+            "line": self.places[events.span(number)],
+            "cause": events.cause_of(row).name,
+            "waited_ns": float(self.engine_rows.gaps[row]),
+            "operands": operands(inst, estimate, self.profile.target.partitions),
+            "opcode": self.engine_rows.opcodes[number],
+            "id": self.first + row,
+        }
+        if estimate.flops:
+            arguments["flops"] = estimate.flops
+        if events.weight[row] > 1:
+            arguments["executions"] = int(events.weight[row])
+        return arguments
+
+    def _counters(self, process: int) -> None:
+        events, writer = self.events, self.writer
+        for use in self.profile.memory:
+            if use.core == events.rank and use.times:
+                samples = zip(use.times, use.used, strict=True)
+                writer.counter(f"{use.memory.upper()} per partition", "bytes", process, samples)
+        times, rates = throughput(events)
+        if len(times):
+            writer.counter("HBM", "GB/s", process, zip(times.tolist(), rates.tolist(), strict=True))
+        clock = list(self._clock())
+        if clock:
+            writer.counter("Tensor clock", "GHz", process, clock)
+
+    def _clock(self) -> Iterator[tuple[float, float]]:
+        """The mean clock of the Tensor engine in each of its instructions, where it changes."""
+        events, full = self.events, self.profile.target.tensor_clock_ghz
+        last = None
+        for row in self.engine_rows.rows("tensor").tolist():
+            length = float(events.release[row] - events.start[row])
+            clock = full * (1 - float(events.throttled[row]) / length) if length > 0 else full
+            if last is None or abs(clock - last) > 1e-6 * full:
+                yield float(events.start[row]), clock
+            last = clock

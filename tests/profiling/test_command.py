@@ -1,0 +1,322 @@
+"""``nki profile``: what it prints and writes, and what it says about wrong commands."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from nki.cli import profile_page
+from tests.support.command_line import Ran
+
+ROOT = Path(__file__).parent.parent.parent
+KERNELS = '''
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from tests.profiling import kernels
+
+product = nki.jit(kernels.product)
+add_up = nki.jit(kernels.add_up)
+halves = nki.jit(kernels.halves)
+
+
+@nki.jit
+def scaled(x, factor):
+    """x * factor."""
+    print("specialising", x.shape)
+    t = nl.load(x)
+    nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=factor)
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=y, src=t)
+    return y
+
+
+@nki.jit
+def twice(x, factor):
+    """x * factor * factor."""
+    t = nl.load(x)
+    nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=factor)
+    nisa.tensor_scalar(dst=t, data=t, op0=nl.multiply, operand0=factor)
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=y, src=t)
+    return y
+
+
+@nki.jit
+def wrong(x):
+    return nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+'''
+
+
+@pytest.fixture
+def file(tmp_path, monkeypatch):
+    (tmp_path / "many.py").write_text(KERNELS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("NEURON_PLATFORM_TARGET_OVERRIDE", raising=False)
+    return "many.py"
+
+
+@pytest.fixture
+def nki(capsys):
+    return lambda *arguments: Ran(capsys, "profile", *arguments)
+
+
+SCALED = ("--arg", "128x256:float32", "--arg", "2.0")
+
+
+def test_the_report(file, nki):
+    ran = nki(f"{file}:scaled", *SCALED, "--target", "trn2")
+    assert ran.code == 0 and ran.err == ""
+    lines = ran.out.splitlines()
+    assert lines[0] == "specialising (128, 256)"
+    assert lines[1].startswith("scaled on trn2: ") and "between" in lines[1]
+    assert any("many.py:" in line and "nisa.tensor_scalar" in line for line in lines)
+
+
+def test_json_is_the_summary(file, nki):
+    ran = nki(f"{file}:scaled", *SCALED, "--target", "trn2", "--json")
+    sessions = json.loads(ran.out)
+    assert list(sessions) == ["scaled on trn2"] and ran.err == "specialising (128, 256)\n"
+    summary = sessions["scaled on trn2"]
+    assert summary["source"] == "open-nki model" and summary["hbm_read_bytes"] == 128 * 256 * 4
+
+
+def test_targets_side_by_side(file, nki):
+    ran = nki(f"{file}:scaled", *SCALED, "--target", "trn1", "--target", "trn2", "--target", "trn3")
+    titles = next(line for line in ran.out.splitlines() if "trn1" in line)
+    assert titles.split() == ["scaled", "on", "trn1", "scaled", "on", "trn2", "scaled", "on", "trn3"]
+    sessions = json.loads(nki(f"{file}:scaled", *SCALED, "--target", "trn1", "--target", "trn2", "--json").out)
+    assert list(sessions) == ["scaled on trn1", "scaled on trn2"]
+
+
+def test_compared_with_another_kernel(file, nki):
+    ran = nki(f"{file}:scaled", *SCALED, "--compare", f"{file}:twice", "--target", "trn2")
+    assert ran.code == 0
+    assert "scaled on trn2" in ran.out and "twice on trn2" in ran.out and "difference" in ran.out
+    sessions = json.loads(nki(f"{file}:scaled", *SCALED, "--compare", f"{file}:twice", "--json").out)
+    first, second = sessions.values()
+    assert second["vector_engine_instruction_count"] == 2 * first["vector_engine_instruction_count"]
+
+
+def test_what_if(file, nki):
+    ran = nki(f"{file}:scaled", *SCALED, "--target", "trn2", "--what-if", "dma_bandwidth=2.0", "--what-if", "launch=0")
+    assert ran.code == 0 and "dma_bandwidth=2.0 launch=0" in ran.out
+    sessions = json.loads(nki(f"{file}:scaled", *SCALED, "--what-if", "launch=0", "--json").out)
+    first, second = sessions.values()
+    assert second["launch_time"] == 0 < first["launch_time"]
+    assert second["total_time"] == first["total_time"]
+
+
+def test_files(file, nki):
+    options = ("--html", "a.html", "--trace", "a.pftrace", "--parquet", "tables")
+    ran = nki(f"{file}:scaled", *SCALED, *options)
+    assert ran.code == 0
+    assert Path("a.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert Path("a.pftrace").stat().st_size > 1000
+    assert len(list(Path("tables").glob("*.parquet"))) == 18
+    assert ran.out.splitlines()[-3:] == [
+        "a.html: the report for a browser",
+        "a.pftrace: a trace for Perfetto",
+        "tables: 18 tables",
+    ]
+
+
+def test_artifacts_have_the_same_profile(file, nki, capsys):
+    Ran(capsys, "dump", f"{file}:scaled", *SCALED, "--target", "trn2", "--artifact", "scaled.klir")
+    from_source = json.loads(nki(f"{file}:scaled", *SCALED, "--target", "trn2", "--json").out)
+    from_file = json.loads(nki("scaled.klir", "--json").out)
+    assert from_source == from_file
+    ran = nki("scaled.klir", "--target", "trn1")
+    assert ran.code == 2 and "was compiled for trn2" in ran.err
+
+
+def test_two_cores(file, nki):
+    ran = nki(f"{file}:halves", "--arg", "256x64:float32", "--cores", "2", "--target", "trn2")
+    assert ran.code == 0 and "0.vector" in ran.out and "1.vector" in ran.out
+
+
+def test_data_decide_a_number_of_iterations(file, nki):
+    np.save("rows.npy", np.array([[5]], np.int32))
+    x = ("--arg", "256x64:float32")
+    five = json.loads(nki(f"{file}:add_up", *x, "--arg", "rows.npy", "--json").out)
+    one = json.loads(nki(f"{file}:add_up", *x, "--arg", "1x1:int32:ones", "--json").out)
+    (five,), (one,) = five.values(), one.values()
+    assert five["hbm_read_bytes"] - one["hbm_read_bytes"] == 4 * 64 * 4
+
+
+def test_stated_numbers_of_iterations(file, nki):
+    shapes = ("--arg", "256x64:float32", "--arg", "1x1:int32", "--json")
+    (five,) = json.loads(nki(f"{file}:add_up", *shapes, "--trips", "5").out).values()
+    (some,) = json.loads(nki(f"{file}:add_up", *shapes, "--trips", "0:5").out).values()
+    assert five["hbm_read_bytes"] == some["hbm_read_bytes"] == 5 * 64 * 4 + 4
+    assert five["latency"] == some["latency"] and some["latency_min"] < five["latency_min"]
+
+
+def test_a_number_of_iterations_without_data(file, nki):
+    ran = nki(f"{file}:add_up", "--arg", "256x64:float32", "--arg", "1x1:int32")
+    assert ran.code == 1 and ran.out == ""
+    assert ran.err.startswith("[NKI-PR001] the number of iterations of this loop depends on the contents of 'rows'")
+    assert "kernels.py:" in ran.err
+    assert "--arg rows=FILE.npy or a filling such as --arg rows=1x1:int32:ones" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "message", "fix"),
+    [
+        (("--target", "trn9"), 2, "--target: target 'trn9' does not exist", "use one of trn1"),
+        (("--what-if", "dma_bandwith=2"), 2, "there is no such number of trn3", "did you mean dma_bandwidth"),
+        (("--what-if", "dma_bandwidth"), 2, "--what-if dma_bandwidth: this is no NAME=NUMBER", "dma_bandwidth=2.0"),
+        (("--what-if", "dma_bandwidth=-1"), 2, "this is no positive number", "pass a number"),
+        (("--what-if", "launch=0", "--compare", "many.py:twice"), 2, "do not go together", "one after the other"),
+        (("--html", "none/a.html"), 2, "--html none/a.html: there is no folder none", ""),
+        (("--compare", "many.py:thrice"), 2, "has no kernel 'thrice'", "did you mean twice"),
+        (("--trips", "5:2"), 2, "--trips 5:2: this is no number of iterations", "such as 0:64"),
+        (("--seed", "-1"), 2, "--seed -1: seeds are not negative", ""),
+    ],
+)
+def test_wrong_commands(file, nki, options, code, message, fix):
+    ran = nki(f"{file}:scaled", *SCALED, *options)
+    assert ran.code == code and message in ran.err and fix in ran.err
+    assert "Traceback" not in ran.err
+
+
+def test_a_kernel_that_does_not_compile(file, nki):
+    ran = nki(f"{file}:wrong", "--arg", "128x256:float32")
+    assert ran.code == 1 and ran.err.startswith("[NKI-KN003]") and "many.py:" in ran.err
+    ran = nki(f"{file}:wrong", "--arg", "128x256:float32", "--json")
+    assert ran.code == 1 and json.loads(ran.out)["code"] == "NKI-KN003"
+
+
+def test_a_missing_package_is_told_before_the_work(file, nki, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    ran = nki(f"{file}:scaled", *SCALED, "--parquet", "tables")
+    assert ran.code == 1 and "[NKI-PR003]" in ran.err and "pip install pyarrow" in ran.err
+    assert "specialising" not in ran.out
+
+
+def test_a_profile_leaves_the_cache_and_the_results_alone(tmp_path):
+    (tmp_path / "many.py").write_text(KERNELS)
+    program = """
+import os, sys
+import numpy as np
+import nki
+from many import twice
+from pathlib import Path
+
+def files():
+    folder = Path(os.environ["OPEN_NKI_CACHE"])
+    return {str(p): (p.stat().st_mtime_ns, p.read_bytes()) for p in sorted(folder.rglob("*")) if p.is_file()}
+
+x = np.random.default_rng(0).standard_normal((128, 256), np.float32)
+kept = x.copy()
+before = twice(x, 2.0)
+there = files()
+assert there, "a call keeps its kernel"
+for target in ("trn1", "trn2", "trn3"):
+    profile = nki.profile(twice, target=target)(x, 2.0)
+    str(profile), profile.summary(), profile.interval
+    profile.what_if(dma_bandwidth=2.0)
+assert files() == there
+assert len(twice._executables) == 1
+np.testing.assert_array_equal(x, kept)
+np.testing.assert_array_equal(twice(x, 2.0), before)
+"""
+    environment = {**os.environ, "OPEN_NKI_CACHE": str(tmp_path / "cache"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    environment.pop("OPEN_NKI_CACHE_DISABLE", None)
+    script = tmp_path / "script.py"
+    script.write_text(program)
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    listing = [
+        sys.executable,
+        "-m",
+        "nki",
+        "profile",
+        f"{tmp_path}/many.py:halves",
+        "--cores",
+        "2",
+        "--arg",
+        "256x64:float32",
+    ]
+    count = len(list((tmp_path / "cache").rglob("*.klir")))
+    assert subprocess.run(listing, env=environment, capture_output=True, check=False).returncode == 0
+    assert len(list((tmp_path / "cache").rglob("*.klir"))) == count
+
+
+def fetched(address: str, **headers: str) -> tuple[int, bytes]:
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def test_the_server_has_one_page():
+    listening, address = profile_page.server(b"<p>the page</p>")
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    try:
+        assert listening.server_address[0] == "127.0.0.1"
+        assert fetched(address) == (200, b"<p>the page</p>")
+        root = f"http://127.0.0.1:{listening.server_port}"
+        for path in ("/", "/etc/passwd", "/../../etc/passwd", address.removeprefix(root) + "x"):
+            assert fetched(root + path)[0] == 404, path
+        assert fetched(address, Host="elsewhere.example")[0] == 404  # a name that an attacker points here
+        connection = http.client.HTTPConnection("127.0.0.1", listening.server_port, timeout=10)
+        connection.request("POST", "/")
+        assert connection.getresponse().status == 501
+        connection.close()
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()
+    with profile_page.server(b"")[0] as one, profile_page.server(b"")[0] as other:
+        assert one.server_port != other.server_port
+
+
+def test_open_serves_until_interrupted(tmp_path):
+    program = """
+import signal, sys, webbrowser
+from nki.cli import main
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells ignore it in background jobs
+webbrowser.open = lambda address: print("opened", address, file=sys.stderr, flush=True)
+sys.exit(main(sys.argv[1:]))
+"""
+    (tmp_path / "many.py").write_text(KERNELS)
+    (tmp_path / "script.py").write_text(program)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
+    command = [sys.executable, str(tmp_path / "script.py"), "profile", f"{tmp_path}/many.py:twice", *SCALED, "--open"]
+    with subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stderr is not None
+            lines = iter(process.stderr.readline, "")
+            address = next(line.split()[1] for line in lines if line.startswith("opened"))
+            status, page = fetched(address)
+            assert status == 200 and page.startswith(b"<!doctype html>") and b"twice" in page
+            process.send_signal(signal.SIGINT)
+            assert process.wait(timeout=20) == 0
+        finally:
+            process.kill()
+
+
+def test_progress_is_for_terminals(file, nki, capsys, monkeypatch):
+    shown: list[str] = []
+    monkeypatch.setattr("nki.cli.progress._show", shown.append)
+    assert nki(f"{file}:scaled", *SCALED).code == 0
+    assert shown[0] == "compiling scaled for trn3" and shown[-1] == ""
+    assert any(text.startswith("replaying 3 instructions") for text in shown)

@@ -1,0 +1,355 @@
+"""The report as a file: its data, its markup, its policy. tests/profiling/test_html_browser.py opens it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import xml.etree.ElementTree as ET
+import zlib
+from html.parser import HTMLParser
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki.base.source import Span
+from nki.cost.replay import Cause
+from nki.profiling import html
+from nki.profiling.advice import Advice
+from nki.profiling.html import charts, payload, quantities, sections
+from nki.profiling.html.markup import Markup, joined, tag
+from nki.profiling.html.source import Listing, short_names
+from nki.profiling.measures import MemoryUse
+from nki.profiling.profile import Profile
+from tests.support import profiled_kernels as kernels
+
+ASSETS = Path(html.__file__).parent / "assets"
+VOID = {"meta", "link", "input"}
+
+
+@pytest.fixture(scope="module")
+def layer() -> Profile:
+    return kernels.of_layer()
+
+
+class Parsed(HTMLParser):
+    """Elements and text of a page; fails if an element is closed that is not open."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(text)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts.setdefault(self.open[-1] if self.open else "", []).append(data)
+
+    def count(self, name: str) -> int:
+        return sum(each == name for each, _ in self.elements)
+
+
+def data_of(text: str) -> tuple[dict[str, Any], bytes]:
+    """The description and the columns in a report."""
+    description = re.search(r'<script type="application/json" id="profile">(.*?)</script>', text, re.DOTALL)
+    columns = re.search(r'<script type="application/octet-stream" id="columns">(.*?)</script>', text, re.DOTALL)
+    assert description and columns
+    return json.loads(description[1]), zlib.decompress(base64.b64decode(columns[1]))
+
+
+class Bytes:
+    """Reads the columns, one number at a time: an oracle for the writer."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+
+    def natural(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.data[self.at]
+            self.at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    def naturals(self, count: int) -> list[int]:
+        return [self.natural() for _ in range(count)]
+
+    def integers(self, count: int) -> list[int]:
+        return [-(n + 1) // 2 if n % 2 else n // 2 for n in self.naturals(count)]
+
+    def sums(self, count: int) -> list[int]:
+        total, result = 0, []
+        for each in self.integers(count):
+            total += each
+            result.append(total)
+        return result
+
+
+@pytest.mark.parametrize("make", [kernels.of_layer, kernels.of_looped, kernels.of_halves, kernels.of_one_works])
+def test_the_columns_hold_the_events(make: Any) -> None:
+    profile = make()
+    description, data = data_of(html.render(profile))
+    reader = Bytes(data)
+    for core, written in zip(profile.cores, description["cores"], strict=True):
+        rows = written["rows"]
+        assert rows == len(core)
+        assert reader.sums(rows) == core.number.tolist()
+        start = np.array(reader.sums(rows))
+        release = start + reader.naturals(rows)
+        end = release + reader.integers(rows)
+        lead, length = np.array(reader.naturals(rows)), np.array(reader.naturals(rows))
+        for column, ticks in ((core.start, start), (core.release, release), (core.end, end)):
+            assert (np.abs(column - ticks * 0.1) <= 0.0501).all()
+        dma = core.is_dma
+        assert ((lead > 0) == dma).all()
+        begun = start + lead - 1
+        assert (np.abs(core.data_start - begun * 0.1)[dma] <= 0.0501).all()
+        assert (np.abs(core.data_end - (begun + length) * 0.1)[dma] <= 0.0501).all()
+        assert reader.naturals(rows) == core.cause.tolist()
+        distances = reader.naturals(rows)
+        assert [row - d if d else -1 for row, d in enumerate(distances)] == core.blocker.tolist()
+        assert [n + 1 for n in reader.naturals(rows)] == core.weight.tolist()
+        reader.naturals(rows)
+        check_instructions(reader, core, written, description)
+        for times in (written["tables"], written["slow"]):
+            begins = reader.sums(times)
+            assert begins == sorted(begins)
+            assert min(reader.naturals(times), default=1) > 0
+    steps = description["path"]["steps"]
+    assert reader.sums(steps) == [step.row for step in profile.critical_path]
+    begins, lengths = reader.sums(steps), reader.naturals(steps)
+    assert sum(lengths) == pytest.approx(sum(s.end - s.begin for s in profile.critical_path) * 10, abs=steps)
+    assert len(begins) == steps and reader.at == len(data)
+
+
+def check_instructions(reader: Bytes, core: Any, written: Any, description: Any) -> None:
+    count = written["instructions"]
+    queues, kinds, lines, estimates, writes, reads = (reader.naturals(count) for _ in range(6))
+    operands = iter([description["operands"][n] for n in reader.naturals(written["operands"])])
+    for number, inst in enumerate(core.instructions):
+        assert written["queues"][queues[number]] == inst.queue
+        assert description["mnemonics"][kinds[number]] == inst.mnemonic
+        label = description["lines"][lines[number] - 1]["label"]
+        assert label == f"profiled_kernels.py:{inst.where.span.line}"
+        estimate = written["estimates"][estimates[number]]
+        assert estimate[0] == core.estimates[number].bytes and estimate[3] == core.estimates[number].kind
+        assert description["sources"][estimate[4]] == core.estimates[number].source
+        names = [access.name for access in inst.writes()], [access.name for access in inst.reads()]
+        assert [next(operands).split(" ")[0] for _ in range(writes[number])] == names[0]
+        assert [next(operands).split(" ")[0] for _ in range(reads[number])] == names[1]
+
+
+@pytest.mark.parametrize("values", [[], [0], [127, 128, 16383, 16384], [2**53, 1, 2**35 + 5]])
+def test_varints(values: list[int]) -> None:
+    column = np.array(values, np.int64)
+    assert Bytes(payload.varints(column)).naturals(len(values)) == values
+    signed = np.concatenate((column, -column, [-1, 1]))
+    assert Bytes(payload.varints(payload.zigzag(signed))).integers(len(signed)) == signed.tolist()
+    with pytest.raises(AssertionError):
+        payload.varints(np.array([-1]))
+
+
+def test_iterations_that_were_not_replayed_are_a_gap() -> None:
+    profile = kernels.of_looped()
+    (core,) = profile.cores
+    ((begin, end, times),) = payload.skips(core)
+    assert times == 1000 - int((core.weight == 1).sum() - 2) - 1
+    one = float(core.start[core.weight > 1][0] - core.start[np.flatnonzero(core.weight > 1)[0] - 1])
+    assert end - begin == pytest.approx(times * one, rel=0.01)
+
+
+def test_a_throttled_window_is_longer_by_the_iterations_in_it() -> None:
+    clock = SimpleNamespace(length=100.0, windows=[0.5, 0.5, 1.0, 0.5])
+    core: Any = SimpleNamespace(timeline=SimpleNamespace(replay=SimpleNamespace(clock=clock)))
+    assert payload.throttled(core, []) == [(0.0, 200.0), (300.0, 400.0)]
+    assert payload.throttled(core, [(150.0, 650.0, 9)]) == [(0.0, 700.0), (800.0, 900.0)]
+
+
+def test_a_thinned_curve_keeps_its_peak() -> None:
+    use = MemoryUse(0, "sbuf", tuple(map(float, range(1000))), (*range(499), 9999, *range(499), 1, 0))
+    times, used = payload.thinned(use, 50)
+    assert len(times) == len(used) == 50
+    assert max(used) == use.peak == 9999 and used[-1] == 0
+    assert payload.thinned(use, 2000) == (list(use.times), list(use.used))
+
+
+def test_every_cause_has_its_words() -> None:
+    assert set(payload.REASONS) == set(Cause)
+
+
+@pytest.mark.parametrize(
+    "make", [kernels.of_layer, kernels.of_looped, kernels.of_halves, kernels.of_one_works, kernels.of_hostile]
+)
+def test_the_page_is_well_formed_and_asks_for_nothing(make: Any) -> None:
+    page = Parsed(html.render(make()))
+    addresses = [
+        value
+        for _, attributes in page.elements
+        for key, value in attributes.items()
+        if key in ("src", "href", "action")
+    ]
+    assert addresses == ["data:,"]
+    assert not any(key.startswith("on") or key == "style" for _, each in page.elements for key in each)
+    assert page.count("script") == 3 and page.count("style") == 1
+    identifiers = [each["id"] for _, each in page.elements if "id" in each]
+    assert len(identifiers) == len(set(identifiers))
+
+
+def test_the_policy_allows_this_script_and_style_only(layer: Profile) -> None:
+    text = html.render(layer)
+    policy = next(a["content"] for t, a in Parsed(text).elements if a.get("http-equiv") == "Content-Security-Policy")
+    script = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    style = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(part.encode()).digest()).decode() for part in (*script, *style)]
+    assert policy == (
+        f"default-src 'none'; script-src 'sha256-{digests[0]}'; style-src 'sha256-{digests[1]}'; img-src data:"
+    )
+
+
+def test_the_assets_use_nothing_that_makes_markup_or_requests() -> None:
+    names = {file.name for file in ASSETS.iterdir()}
+    assert names == {*html.SCRIPTS, *html.STYLES}
+    for file in ASSETS.iterdir():
+        text = file.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 500, file
+        assert file.suffix == ".css" or max(map(len, text.splitlines())) <= 120, file
+        for word in ("innerHTML", "outerHTML", "document.write", "eval(", "fetch(", "XMLHttpRequest", "url(", "@import",
+                     "http:", "https:", "insertAdjacentHTML"):  # fmt: skip
+            assert word not in text, (file, word)
+
+
+def test_what_kernels_are_called_is_text() -> None:
+    profile = kernels.of_hostile()
+    text = html.render(profile)
+    page = Parsed(text)
+    assert "".join(page.texts["h1"]) == kernels.HOSTILE
+    assert page.count("img") == 0
+    assert "window.stolen" in text
+    description, _ = data_of(text)
+    assert description["name"] == kernels.HOSTILE
+    assert any(operand.startswith(kernels.HOSTILE) for operand in description["operands"])
+    assert any("</script><script>" in line["code"] for line in description["lines"])
+
+
+def test_the_head_says_what_it_is(layer: Profile) -> None:
+    head = "".join(ET.fromstring(sections.head(layer)).itertext())
+    for words in ("layer", "trn2", "Prediction of a model, no measurement.", quantities.time(layer.latency * 1e9)):
+        assert words in head
+    assert layer.lower_bound.resource in head
+
+
+def test_each_line_has_its_cost(layer: Profile) -> None:
+    listing = Listing(layer)
+    rows = ET.fromstring(tag("div", listing.markup())).iter("tr")
+    marked = {int(row.attrib["data-line"]): ["".join(cell.itertext()) for cell in row] for row in rows if row.attrib}
+    assert len(marked) == len(layer.lines) == 6
+    for span, cost in layer.lines.items():
+        assert span is not None
+        critical, busy, moved, executions, line, code = marked[listing.number(span)]
+        assert (line, busy, executions) == (str(span.line), quantities.time(cost.busy), f"{cost.executions}×")
+        assert moved == (quantities.size(cost.hbm_bytes) if cost.hbm_bytes else "")
+        assert bool(critical) == (cost.critical > 0)
+        assert code.strip().startswith("nisa.")
+
+
+def test_source_that_may_not_be_shown_is_not_read(layer: Profile, tmp_path: Path) -> None:
+    secret = tmp_path / "secret.py"
+    secret.write_text("password = 1\n" * 9)
+    other: Any = SimpleNamespace(lines={Span(str(secret), 3): next(iter(layer.lines.values()))})
+    text = Listing(other).markup()
+    assert "password" not in text and ">3</button>" in text
+
+
+def test_files_with_one_name_show_their_folders() -> None:
+    assert short_names(["/a/b/k.py", "/a/c/k.py", "/x/m.py"]) == {
+        "/a/b/k.py": "b/k.py",
+        "/a/c/k.py": "c/k.py",
+        "/x/m.py": "m.py",
+    }
+
+
+def test_source_that_is_no_python_is_shown_plainly(layer: Profile, tmp_path: Path) -> None:
+    from nki.base.source import note_file
+
+    odd = tmp_path / "odd.py"
+    odd.write_text("def f(:\n  'open\n\t<b>\n" * 3)
+    note_file(str(odd))
+    other: Any = SimpleNamespace(lines={Span(str(odd), 3): next(iter(layer.lines.values()))})
+    text = Listing(other).markup()
+    assert "&lt;b&gt;" in text and "module" in text
+
+
+def test_advice_is_shown_with_its_worth(layer: Profile) -> None:
+    line = next(span for span in layer.lines if span)
+    entries = [
+        Advice(title="small <transfers>", evidence="12 of 13", remedy="batch", seconds=1e-6, lines=()),
+        Advice(title="float32", evidence="e", remedy="r", seconds=2.5e-6, lines=(line, Span("x.py", 1))),
+    ]
+    text = sections.advice(entries, Listing(layer))
+    assert text.index("float32") < text.index("small &lt;transfers&gt;")
+    assert "−2.50 µs" in text and "−1.00 µs" in text
+    assert text.count("data-line=") == 1
+    assert sections.advice([], Listing(layer)) == ""
+
+
+def test_the_report_shows_the_advice_of_its_profile() -> None:
+    profile = kernels.of_layer(2)
+    vars(profile)["advice"] = [Advice(title="Do this", evidence="e", remedy="r", seconds=1e-6, lines=())]
+    assert "Do this" in html.render(profile)
+
+
+def test_the_roofline_holds_the_point_of_the_kernel(layer: Profile) -> None:
+    text = charts.roofline(layer)
+    assert quantities.rate(layer.flops / layer.device_time, "FLOP/s") in text
+    assert "circle" in text and "transfers" in text
+    without = charts.roofline(kernels.of_looped())
+    assert "circle" not in without and "no matrix products" in without
+
+
+def test_the_report_is_written_where_the_caller_says(layer: Profile, tmp_path: Path) -> None:
+    file = layer.to_html(tmp_path / "report.html")
+    assert file == tmp_path / "report.html"
+    assert file.read_text(encoding="utf-8") == html.render(layer)
+
+
+@pytest.mark.parametrize(
+    ("shown", "wanted"),
+    [
+        (quantities.time(0), "0 ns"),
+        (quantities.time(999.6), "1.00 µs"),
+        (quantities.time(12345), "12.3 µs"),
+        (quantities.time(2.5e9), "2.50 s"),
+        (quantities.size(100), "100 B"),
+        (quantities.size(1536), "1.50 KiB"),
+        (quantities.rate(91.8e12, "FLOP/s"), "91.8 TFLOP/s"),
+        (quantities.percent(0.0123), "1.2 %"),
+        (quantities.percent(0.5), "50 %"),
+    ],
+)
+def test_numbers_have_three_digits(shown: str, wanted: str) -> None:
+    assert shown == wanted
+
+
+def test_markup_escapes_what_is_not_markup() -> None:
+    assert tag("a", "<b>", title='"<') == '<a title="&quot;&lt;">&lt;b&gt;</a>'
+    assert tag("a", Markup("<b>"), [None, 1.5], hidden=True, class_="x", data_line=0, id=None) == (
+        '<a hidden="" class="x" data-line="0"><b>1.5</a>'
+    )
+    assert joined("a", ["<", [Markup("<")]]) == "a&lt;<"

@@ -1,0 +1,99 @@
+"""``summary-json``: names, units, and numbers that the kernel's shapes give without the model."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from nki.profiling.summary import SOURCE
+from tests.profiling import kernels
+
+READ = [
+    "total_time",
+    "mfu_estimated_percent",
+    "mbu_estimated_percent",
+    "hfu_estimated_percent",
+    "hardware_flops",
+    "transpose_flops",
+    "hbm_read_bytes",
+    "hbm_write_bytes",
+    "sbuf_read_bytes",
+    "sbuf_write_bytes",
+    "psum_read_bytes",
+    "psum_write_bytes",
+    "peak_flops_bandwidth_ratio",
+    "mm_arithmetic_intensity",
+    "matmul_instruction_count",
+    "neuroncore_cycle_count",
+    "event_count",
+]
+"""Fields that public harnesses read, of those that the model has a number for."""
+
+
+def test_fields_that_harnesses_read(product):
+    summary = product.summary()
+    assert set(READ) <= summary.keys()
+    for engine in ("tensor", "vector", "scalar", "gpsimd", "sync"):
+        for field in ("active_time", "active_time_percent", "instruction_time", "instruction_count"):
+            assert f"{engine}_engine_{field}" in summary
+    assert summary["source"] == SOURCE == "open-nki model"
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+
+
+def test_shares_are_fractions_and_times_are_seconds(product, loop, halves):
+    for profile in (product, loop, halves):
+        summary = profile.summary()
+        for name, value in summary.items():
+            if name.endswith("_percent"):
+                assert 0 <= value <= 1, name
+            elif name.endswith("_time"):
+                assert 0 <= value < 1e-2, name
+        assert summary["total_time"] == profile.device_time
+        assert summary["latency"] == pytest.approx(summary["total_time"] + summary["launch_time"])
+        assert summary["latency_min"] <= summary["latency"] <= summary["latency_max"]
+
+
+def test_numbers_of_a_product(product):
+    """256 x 256 by 256 x 512 in bfloat16: 4 tiles, each transposed once and multiplied once."""
+    summary = product.summary()
+    useful, moves = 2 * 256 * 256 * 512, 4 * 2 * 128**3
+    assert summary["model_flops"] == useful
+    assert summary["transpose_flops"] == summary["adjusted_transpose_flops"] == moves
+    assert summary["hardware_flops"] == summary["adjusted_hardware_flops"] == useful + moves
+    assert summary["matmul_instruction_count"] == 8
+    read, written = 256 * 256 * 2 + 2 * 256 * 512 * 2, 256 * 512 * 2  # rhs is loaded for each of two rows of tiles
+    assert (summary["hbm_read_bytes"], summary["hbm_write_bytes"]) == (read, written)
+    assert summary["mm_arithmetic_intensity"] == pytest.approx(useful / (read + written))
+    peak = 128 * 128 * 2 * 2.4e9
+    assert summary["mfu_estimated_percent"] == pytest.approx(useful / (peak * summary["total_time"]))
+    assert summary["hfu_estimated_percent"] == pytest.approx((useful + moves) / (peak * summary["total_time"]))
+    assert summary["dma_transfer_count"] == 10
+    assert summary["dma_transfer_total_bytes"] == read + written
+    assert summary["inputs_outputs_weights_size_bytes"] == 256 * 256 * 2 + 256 * 512 * 4
+    assert summary["activate_instruction_count"] == 2
+
+
+def test_float32_counts_its_passes():
+    summary = kernels.profiled_product(dtype="float32").summary()
+    assert summary["model_flops"] == 2 * 256 * 256 * 512
+    assert summary["adjusted_hardware_flops"] == 4 * summary["hardware_flops"]
+
+
+def test_iterations_that_a_loop_repeats_count(loop):
+    summary = loop.summary()
+    assert summary["hbm_read_bytes"] == 200 * 64 * 4 + 4
+    assert summary["dma_transfer_count"] == 200 + 2
+    assert summary["event_count"] < summary["dma_transfer_count"]  # of 200 iterations only some are replayed
+
+
+def test_transfers_by_generator_add_up(product, halves):
+    for profile in (product, halves):
+        summary = profile.summary()
+        kinds = ("static", "software_dynamic", "hardware_dynamic")
+        assert sum(summary[f"{kind}_dma_size"] for kind in kinds) == summary["dma_transfer_total_bytes"]
+        assert sum(summary[f"{kind}_dma_size_percent"] for kind in kinds) == pytest.approx(1)
+
+
+def test_what_the_model_has_no_number_for_is_left_out(product):
+    assert not [name for name in product.summary() if name.startswith(("spill", "cc_", "mfu_hlo")) or "packet" in name]
