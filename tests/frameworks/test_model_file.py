@@ -16,8 +16,8 @@ import torch
 
 import nki
 from nki import cli
-from nki.base.errors import ModelFileError
 from nki.compiler import model_file
+from nki.compiler.errors import ModelFileError
 from nki.frameworks import embedded, torch_program
 from nki.frameworks.export import Model
 

@@ -492,12 +492,6 @@ class OperandError(NkiError):
     code = "NKI-FW010"
 
 
-class ModelFileError(NkiError):
-    """A file that is not a usable model of ``nki.export``, or a model that cannot be written to one."""
-
-    code = "NKI-FW020"
-
-
 class EagerTraceError(NkiError):
     """The eager simulator was called while a framework traces, without values."""
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from nki.base import files
-from nki.base.errors import ModelFileError
 from nki.base.version import version
+from nki.compiler.errors import ModelFileError
 
 FORMAT: Final = "open-nki model"
 VERSION: Final = 1

@@ -14,16 +14,18 @@ import base64
 import binascii
 import hashlib
 import re
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from nki import compiler
 from nki.base.errors import ArtifactError
 from nki.base.locks import Lock
-from nki.compiler.executable import Executable
 from nki.ir.text import artifact
 
+if TYPE_CHECKING:
+    from nki.compiler.executable import Executable
+
 MARK: Final = "nki-kernel:"
-"""How the reference of an embedded kernel begins. No path does: a path in a graph is absolute."""
+"""Begins the reference of an embedded kernel, and no path: a path in a graph is absolute."""
 _VERSION: Final = "1"
 _REFERENCE: Final = re.compile(r"nki-kernel:1:(\w+):([0-9a-f]{64})", re.ASCII)
 _LONGEST: Final = 2 * artifact.LARGEST
@@ -51,7 +53,7 @@ def embed(executable: Executable) -> str:
         name = re.sub(r"\W", "_", executable.name, flags=re.ASCII) or "_"
         reference = f"{MARK}{_VERSION}:{name}:{hashlib.sha256(data).hexdigest()}"
         text = _texts[executable] = f"{reference}:{base64.b64encode(data).decode()}"
-        if type(executable) is Executable:  # one that checks its first launch keeps that to itself
+        if type(executable) is compiler.executable.Executable:  # one that checks its first launch keeps that to itself
             _loaded.setdefault(reference, executable)
     return text
 

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, cast
 
-from nki.base.errors import ArtifactError, ModelFileError
+from nki.base.errors import ArtifactError
 from nki.base.locks import imported
 from nki.base.version import version
 from nki.compiler import model_file
+from nki.compiler.errors import ModelFileError
 from nki.frameworks import embedded
 from nki.ir.text import artifact
 
@@ -33,7 +34,7 @@ class Model:
         self.framework = file.framework
         """``torch`` or ``jax``."""
         self.manifest = file.manifest
-        """What ``nki info --json`` prints."""
+        """The fields that ``nki info --json`` prints."""
         self.program = program
         """The ``torch.export.ExportedProgram`` or ``jax.export.Exported``."""
         self.function: Any = program.module() if self.framework == "torch" else program.call

@@ -20,7 +20,7 @@ from typing import Any, Final, cast
 import torch
 from torch.export.pt2_archive._package import PT2ArchiveReader
 
-from nki.base.errors import ModelFileError
+from nki.compiler.errors import ModelFileError
 from nki.frameworks.torch import ADAPTER  # its import registers the operator
 
 _MODEL: Final = "models/model.json"
