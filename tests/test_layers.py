@@ -37,6 +37,8 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "compiler": ("passes", "transforms", "language", "backend", "sim"),
     "jit": ("compiler",),
     "frameworks": ("jit",),
+    "torch": ("frameworks",),
+    "testing": ("frameworks",),
     "profiling": ("jit",),
     "harness": ("frameworks", "profiling"),
     "framework": ("harness",),

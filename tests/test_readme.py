@@ -27,6 +27,7 @@ def test_first_kernel(tmp_path: Path) -> None:
     assert 0 <= float(deviation) < 5e-6
 
 
+TRAINING = Path(__file__).parent.parent / "docs" / "training.md"
 LANGUAGE = README.parent / "docs" / "language.md"
 USES = {
     "add_up": """
@@ -76,3 +77,15 @@ def test_the_kernels_of_the_language_page(tmp_path: Path, kernel: str) -> None:
     file = tmp_path / "kernel.py"
     file.write_text(imports + program + USES[kernel], encoding="utf-8")
     subprocess.run([sys.executable, "-W", "error", str(file)], cwd=tmp_path, check=True)
+
+
+def test_the_programs_of_the_training_page(tmp_path: Path) -> None:
+    programs = re.findall(r"^```python\n(.*?)^```$", TRAINING.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    file = tmp_path / "training.py"
+    file.write_text("\n\n".join(programs), encoding="utf-8")
+    run = subprocess.run(
+        [sys.executable, "-W", "error", str(file)], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    deviation, gradients = run.stdout.splitlines()
+    assert float(deviation.removeprefix("largest deviation: ")) < 1e-6
+    assert gradients == "2 gradients are right"

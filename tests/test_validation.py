@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from validation.cases import CASES, Case
 from validation.microcases import MICROCASES, Microcase
+from validation.page import instruction_row, kernel_row
+
+ROOT = Path(__file__).parent.parent
 
 UNEXPLAINED = {"DMA, 4 MiB"}
 """Cases beyond 5 %: the performance guide shows 247 GB/s, independent counters 273 GB/s at every size."""
@@ -22,6 +28,21 @@ def test_instructions_and_transfers(case: Microcase) -> None:
 def test_kernels(case: Case) -> None:
     times = case.times()
     assert abs(case.error(times.predicted)) <= 0.1
+
+
+def test_the_readme_tells_the_errors_of_the_page() -> None:
+    page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    found = re.search(r"^Of (\d+) kernels the median error is ([\d.]+%), the greatest ([\d.]+%)\.$", page, re.MULTILINE)
+    assert found is not None and int(found[1]) == len(CASES)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert f"of {found[1]} kernels the median error is {found[2]}, the greatest {found[3]}." in readme
+
+
+def test_the_page_holds_the_predictions_of_today() -> None:
+    """Of the short kernels and all instructions; ``make validate`` writes the page."""
+    page = (ROOT / "docs" / "validation.md").read_text(encoding="utf-8")
+    assert all(instruction_row(case) in page for case in MICROCASES)
+    assert all(kernel_row(case)[0] in page for case in CASES if "launches" in case.family)
 
 
 def test_the_products_of_trn2_are_in_the_right_order() -> None:

@@ -26,7 +26,8 @@ __version__: str
 
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes"}
-_MODULES: Final = ("framework", "runtime", "simulator")
+_WHOLE_MODELS: Final = ("export", "load")
+_MODULES: Final = ("framework", "runtime", "simulator", "testing", "torch")
 
 
 def __getattr__(name: str) -> Any:
@@ -37,6 +38,8 @@ def __getattr__(name: str) -> Any:
         return getattr(_imported("nki.harness.beta1"), name)
     if name in _PROFILING:
         return getattr(_imported(_PROFILING[name]), name)
+    if name in _WHOLE_MODELS:
+        return getattr(_imported("nki.frameworks.export"), name)
     if name in _MODULES:
         return _imported(f"nki.{name}")
     raise AttributeError(f"module 'nki' has no attribute {name!r}")

@@ -23,7 +23,9 @@ CHANGING = (
     (r"\S+/examples/", "examples/"),
     (r"\S+/tests/cli/", "tests/cli/"),
     (r"\S+/kernels$", "kernels"),
-    (r"\b[0-9a-f]{40}\b", "DIGEST"),
+    (r"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b", "DIGEST"),
+    (r"\S*model\.nkix", "model.nkix"),
+    (r"torch \d\S*", "torch VERSION"),
     (r"\S*rms\.klir", "rms.klir"),
     (r'(open-nki |version=")[^\s")]+', r"\1VERSION"),
 )
@@ -36,7 +38,8 @@ def masked(text: str) -> str:
 
 
 def test_there_are_examples():
-    assert {command.split()[1] for command, _ in EXAMPLES} == {"run", "profile", "check", "dump", "explain", "cache"}
+    commands = {command.split()[1] for command, _ in EXAMPLES}
+    assert commands == {"run", "profile", "check", "dump", "explain", "cache", "info"}
 
 
 @pytest.mark.parametrize(("command", "shown"), EXAMPLES, ids=[command for command, _ in EXAMPLES])
@@ -53,7 +56,13 @@ def test_example(command, shown, tmp_path, monkeypatch):
         monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
         script = "import numpy, examples.rms_normalise as e; e.rms_normalise.compile(numpy.zeros((128, 512), 'f4'))"
         subprocess.run([sys.executable, "-c", script], cwd=ROOT, check=True)
-    assert masked(run(command.replace("/tmp/rms.klir", str(artifact)))) == masked(shown)
+    model = tmp_path / "model.nkix"
+    if command.startswith("nki info"):
+        script = "import sys, torch, nki, examples.rms_normalise as e\n"
+        script += "nki.export(e.rms_normalise, (torch.zeros(128, 512),), sys.argv[1])"
+        subprocess.run([sys.executable, "-c", script, str(model)], cwd=ROOT, check=True)
+    command = command.replace("/tmp/rms.klir", str(artifact)).replace("/tmp/model.nkix", str(model))
+    assert masked(run(command)) == masked(shown)
 
 
 def run(command: str) -> str:

@@ -21,7 +21,7 @@ from nki.base.errors import NkiError
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
-from nki.cli import cache, check, dump, explain, load_kernel, profile, run
+from nki.cli import cache, check, dump, explain, info, load_kernel, profile, run
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
@@ -39,6 +39,9 @@ _EXPLAIN = "Explain an error code, a rule, an instruction, or any public name. T
 _CHECK = (
     "Report errors and warnings in the kernels of Python files and in all functions that they call. The command "
     "imports the files, compiles each kernel for the arguments that the file shows, and runs none, except with --run."
+)
+_INFO = (
+    "List what a model file (.nkix, of nki.export) holds: inputs, outputs, kernels, versions, size. Check its digests."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
@@ -179,6 +182,11 @@ def _parser() -> argparse.ArgumentParser:
         "--clear", nargs="?", const="", metavar="KERNEL", help="remove the entries of KERNEL, or all entries"
     )
     keeping.add_argument("--json", action="store_true", help="print a JSON list")
+
+    listing = commands.add_parser("info", help="list what a model file holds", description=_INFO)
+    listing.set_defaults(command=info.command)
+    listing.add_argument("file", metavar="FILE.nkix")
+    listing.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
     return parser
 
 

@@ -24,3 +24,9 @@ class VendorModuleError(NkiError, ImportError):
     """
 
     code = "NKI-HN002"
+
+
+class ModelFileError(NkiError):
+    """A file that is not a usable model of ``nki.export``, or a model that cannot be written to one."""
+
+    code = "NKI-FW020"

@@ -64,11 +64,20 @@ class Executable(native.Executable):
 
         Its floats have the values of the call that it was compiled for.
         """
-        program = for_values(artifact.load(Path(path)), {})
-        with default_environment():
-            return Executable(
-                pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
-            )
+        return _compiled(artifact.load(Path(path)))
+
+    @staticmethod
+    def parsed(data: bytes, origin: str) -> Executable:
+        """Compile the kernel in the bytes of a ``.klir`` file, as :meth:`load` does; errors call them ``origin``."""
+        return _compiled(artifact.loads(data, origin))
+
+
+def _compiled(program: Program) -> Executable:
+    program = for_values(program, {})
+    with default_environment():
+        return Executable(
+            pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
+        )
 
 
 class CheckedExecutable(Executable):

@@ -25,7 +25,8 @@ _RECOMPILE: Final = "trace the program again with this package, which writes a c
 
 @dataclass(frozen=True)
 class BackendConfig:
-    """The decoded form. ``binary`` is an absolute path; ``grid`` is empty for a kernel on one core, else it holds the
+    """The decoded form. ``binary`` is an absolute path, or the reference of a kernel that the graph
+    holds (:mod:`nki.frameworks.embedded`); ``grid`` is empty for a kernel on one core, else it holds the
     number of cores.
 
     ``aliases`` pairs the position of an input with the position of the output that shares its storage.

@@ -3,7 +3,8 @@
 A kernel is one JAX primitive, ``nki_call``, which lowers to a custom call with target ``AwsNeuronCustomNativeKernel``.
 For Neuron devices it has the form that the vendor's compiler reads (status-returning, ``backend_config`` as text). XLA
 on the CPU never passed that text to status-returning calls and drops them, so there the same target is a call of XLA's
-typed interface with the same text as its one attribute; XLA's buffers go to the kernel without a copy.
+typed interface with the same text as an attribute; XLA's buffers go to the kernel without a copy. In programs of
+``jax.export`` a second attribute holds the compiled kernel (:mod:`nki.frameworks.embedded`).
 """
 
 # JAX declares types only in part.
@@ -22,8 +23,8 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base import dtype as dtypes
-from nki.base.errors import EagerTraceError, NotBatchableError, NotDifferentiableError
-from nki.frameworks import xla_ffi
+from nki.base.errors import BackendConfigError, EagerTraceError, NotBatchableError, NotDifferentiableError
+from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
 from nki.frameworks.kernel import (
     Adapter,
@@ -37,7 +38,7 @@ from nki.frameworks.kernel import (
 from nki.frameworks.numpy import NumPyTensors
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -45,7 +46,8 @@ if TYPE_CHECKING:
     from nki.jit import Kernel
 
 _STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING
-_ATTRIBUTE: Final = "backend_config"
+_CONFIG: Final = xla_ffi.CONFIG.decode()
+_KERNEL: Final = xla_ffi.KERNEL.decode()
 
 
 class JAXTensors(NumPyTensors):
@@ -148,8 +150,12 @@ batching.primitive_batchers[_nki_call] = _refuse_batch
 
 
 def _lower_for_cpu(ctx: Any, *operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
-    config = config_for(executable, grid).encode()
-    return jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET)(ctx, *operands, **{_ATTRIBUTE: config})
+    if ctx.module_context.lowering_parameters.for_export:
+        reference, encoded = embedded.divided(embedded.embed(executable))
+        attributes = {_CONFIG: config_for(executable, grid, reference).encode(), _KERNEL: encoded}
+    else:
+        attributes = {_CONFIG: config_for(executable, grid).encode()}
+    return jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET)(ctx, *operands, **attributes)
 
 
 def _lower_for_neuron(ctx: Any, *operands: Any, executable: Executable, grid: tuple[int, ...]) -> Any:
@@ -165,16 +171,30 @@ mlir.register_lowering(_nki_call, _lower_for_neuron)
 # The custom call on the CPU
 
 
-@functools.cache
-def _kernel_of(config: bytes) -> Executable:
+_kernels: Final[dict[bytes, Executable]] = {}
+"""The kernel of each config. That of an embedded kernel holds its digest, so that its bytes are looked at once."""
+
+
+def _kernel_of(config: bytes, kernel: Callable[[], bytes]) -> Executable:
     decoded = BackendConfig.decode(config)
     decoded.check_runnable()
-    return find(decoded.binary)
+    binary = decoded.binary
+    executable = find(f"{binary}:{kernel().decode('latin-1')}" if binary.startswith(embedded.MARK) else binary)
+    if decoded.platform_target and decoded.platform_target != executable.kernel.target:
+        raise BackendConfigError(
+            f"the graph calls kernel {decoded.func_name!r} for {decoded.platform_target}; its artifact is for "
+            f"{executable.kernel.target}",
+            fix="trace or export the program again",
+        )
+    _kernels[config] = executable
+    return executable
 
 
-def _execute(config: bytes, arguments: Sequence[Operand], results: Sequence[Operand]) -> None:
+def _execute(
+    config: bytes, kernel: Callable[[], bytes], arguments: Sequence[Operand], results: Sequence[Operand]
+) -> None:
     """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores."""
-    executable = _kernel_of(config)
+    executable = _kernels.get(config) or _kernel_of(config, kernel)
     check_operands(executable.name, executable.inputs, arguments)
     check_operands(executable.name, executable.outputs, results)
     buffers = (*arguments[: len(executable.inputs)], *results)

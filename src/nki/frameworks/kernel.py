@@ -27,6 +27,7 @@ from nki.base.errors import (
     UnknownDTypeError,
 )
 from nki.base.locks import Lock
+from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
 from nki.jit import Kernel, jit
 
@@ -211,9 +212,12 @@ def remember(executable: Executable) -> str:
     return path
 
 
-def config_for(executable: Executable, grid: Sequence[int]) -> BackendConfig:
-    """The config of a custom call to ``executable``, which :func:`find` will find by its ``binary``."""
-    return _config(executable, remember(executable), grid, executable.name)
+def config_for(executable: Executable, grid: Sequence[int], binary: str = "") -> BackendConfig:
+    """The config of a custom call to ``executable``, which :func:`find` will find by its ``binary``.
+
+    That is a path, or the reference of an embedded kernel if the caller gives it.
+    """
+    return _config(executable, binary or remember(executable), grid, executable.name)
 
 
 def _config(executable: Executable, binary: str, grid: Sequence[int], func_name: str) -> BackendConfig:
@@ -229,7 +233,12 @@ def _config(executable: Executable, binary: str, grid: Sequence[int], func_name:
 
 
 def find(path: str) -> Executable:
-    """The kernel that a graph names, from this process or, in a graph from another process's cache, from disk."""
+    """The kernel that a graph names or, in an exported program, holds (:mod:`nki.frameworks.embedded`).
+
+    It comes from this process or, in a graph from another process's cache, from disk.
+    """
+    if path.startswith(embedded.MARK):
+        return embedded.load(path)
     found = _loaded.get(path)
     if found is not None:
         return found

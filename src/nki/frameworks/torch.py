@@ -1,7 +1,8 @@
 """Kernels on PyTorch tensors: eager, inside ``autograd.Function``, and in graphs of ``torch.compile``.
 
 One operator, ``open_nki::launch(Tensor[] inputs, str kernel) -> Tensor[]``, stands for all kernels; ``kernel`` is the
-path of a compiled artifact, so that a graph from PyTorch's on-disk cache names the same kernel in another process.
+path of a compiled artifact, so that a graph from PyTorch's on-disk cache names the same kernel in another process. In
+programs of ``torch.export`` it is the artifact itself (:mod:`nki.frameworks.embedded`).
 Plain eager calls bypass the operator, because its dispatch costs more than the rest of the call.
 """
 
@@ -34,6 +35,7 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
+from nki.frameworks import embedded
 from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_operands, check_shape, find, pack, remember
 
 if TYPE_CHECKING:
@@ -131,7 +133,7 @@ class TorchAdapter(TorchTensors, Adapter):
             return pack(executable, _launch(executable, tensors, floats))
         if not plain and executable.float_names:  # graphs name kernels without float arguments
             executable, tensors = kernel.specialise(args, kwargs, self)
-        outputs = _launch(executable, tensors, floats) if plain else _op(tensors, remember(executable))
+        outputs = _launch(executable, tensors, floats) if plain else _op(tensors, _named(executable))
         return pack(executable, _updated(outputs, tensors, executable.changes))
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
@@ -139,6 +141,11 @@ class TorchAdapter(TorchTensors, Adapter):
         if torch.is_grad_enabled() and t.requires_grad:
             raise _not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
+        if torch.compiler.is_exporting():
+            raise EagerTraceError(
+                "the eager simulator needs values, and inside torch.export there are none",
+                fix="export without nki.simulate and NKI_SIMULATOR=1",
+            )
         if is_batchedtensor(t):
             raise EagerTraceError(
                 "the eager simulator needs values, and inside torch.vmap there are none",
@@ -177,8 +184,13 @@ def _check_devices(devices: Sequence[str]) -> None:
 def _not_differentiable(what: str) -> NotDifferentiableError:
     return NotDifferentiableError(
         f"{what} has no derivative",
-        fix="call it in the forward of a torch.autograd.Function that has a backward, or under torch.no_grad()",
+        fix="give it one, f = nki.torch.op(kernel, backward), and call f; or call the kernel under torch.no_grad()",
     )
+
+
+def _named(executable: Executable) -> str:
+    """The argument ``kernel`` of the operator: a path, and in an exported program the artifact itself."""
+    return embedded.embed(executable) if torch.compiler.is_exporting() else remember(executable)
 
 
 def _launch(
@@ -359,7 +371,7 @@ def _prepare(
     executable, tensors = kernel.specialise(tuple(values[:split]), kwargs, ADAPTER)
     _check_devices([t.device_type for t in tensors])
     order = tuple(t.position for t in tensors)
-    return remember(executable), order, executable.returns_sequence, tuple(executable.changes.items())
+    return _named(executable), order, executable.returns_sequence, tuple(executable.changes.items())
 
 
 ADAPTER: Final = TorchAdapter()

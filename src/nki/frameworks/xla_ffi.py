@@ -1,4 +1,4 @@
-"""The C interface between XLA and a custom call, as far as a kernel needs it: buffers, one string attribute, errors.
+"""The C interface between XLA and a custom call, as far as a kernel needs it: buffers, string attributes, errors.
 
 Mirrors the structures of ``xla/ffi/api/c_api.h`` (a stable ABI; fields are only ever appended). :func:`handler` makes a
 foreign function out of a Python function.
@@ -38,7 +38,11 @@ DTYPES: Final[dict[int, DType]] = {
     28: dtypes.float8_e4m3,
     33: dtypes.float8_e8m0fnu,
 }
+CONFIG: Final = b"backend_config"
+KERNEL: Final = b"kernel"
+"""Names of the attributes that a call may have."""
 _INTERNAL: Final = 13  # XLA_FFI_Error_Code_INTERNAL
+_STRING: Final = 4  # XLA_FFI_AttrType_STRING
 _EXTENSION_METADATA: Final = 1  # XLA_FFI_Extension_Metadata
 
 
@@ -81,7 +85,12 @@ class _Buffers(_Header):
 
 
 class _Attributes(_Header):
-    _fields_ = (("size", c_int64), ("types", c_void_p), ("names", c_void_p), ("values", POINTER(c_void_p)))
+    _fields_ = (
+        ("size", c_int64),
+        ("types", POINTER(c_int32)),
+        ("names", POINTER(c_void_p)),
+        ("values", POINTER(c_void_p)),
+    )
 
 
 class _Frame(_Header):
@@ -115,10 +124,25 @@ def _operands(buffers: Any) -> list[Operand]:
     return found
 
 
-def handler(execute: Callable[[bytes, list[Operand], list[Operand]], None]) -> int:
-    """The address of a C function that calls ``execute(attribute, arguments, results)``.
+def _string(attributes: Any, name: bytes) -> bytes:
+    """The string attribute ``name`` of a call; empty if the call has none."""
+    for i in range(attributes.size):
+        if attributes.types[i] == _STRING and _bytes(attributes.names[i]) == name:
+            return _bytes(attributes.values[i])
+    return b""
 
-    The call must have one string attribute. Any exception becomes XLA's error status, with the exception's text.
+
+def _bytes(address: int) -> bytes:
+    span = _Bytes.from_address(address)
+    return ctypes.string_at(span.address, span.size)
+
+
+def handler(execute: Callable[[bytes, Callable[[], bytes], list[Operand], list[Operand]], None]) -> int:
+    """The address of a C function that calls ``execute(config, kernel, arguments, results)``.
+
+    ``config`` is the string attribute ``backend_config`` of the call; ``kernel()`` gives the string attribute
+    ``kernel``, which may be long and is copied only then. An attribute that is absent is empty. Any exception becomes
+    XLA's error status, with the exception's text.
     """
 
     def call(address: int) -> int:
@@ -127,9 +151,9 @@ def handler(execute: Callable[[bytes, list[Operand], list[Operand]], None]) -> i
             if frame.extension_start:
                 _describe(frame)
                 return 0
-            span = _Bytes.from_address(frame.attributes.values[0])
-            config = ctypes.string_at(span.address, span.size)
-            execute(config, _operands(frame.arguments), _operands(frame.results))
+            attributes = frame.attributes
+            config = _string(attributes, CONFIG)
+            execute(config, lambda: _string(attributes, KERNEL), _operands(frame.arguments), _operands(frame.results))
             return 0
         except BaseException as error:
             name, notes = type(error).__name__, getattr(error, "__notes__", ())

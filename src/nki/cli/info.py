@@ -1,0 +1,32 @@
+"""``nki info``: lists what a model file holds, without its framework."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from nki.cli.run import plural
+from nki.compiler import model_file
+from nki.compiler.model_file import ModelFile
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki info``; the file's digests are checked, its program is not loaded."""
+    file = model_file.read(Path(options.file))
+    print(json.dumps({**file.manifest, "bytes": file.size}) if options.json else _text(file))
+    return 0
+
+
+def _text(file: ModelFile) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in file.manifest["versions"].items())
+    lines = [
+        f"{file.path}: a model of {file.framework}, {plural(file.size, 'byte')}, digest correct",
+        f"written by {versions}",
+    ]
+    lines.extend(f"input {text}" for text in file.manifest["inputs"])
+    lines.extend(f"output {text}" for text in file.manifest["outputs"])
+    for k in file.kernels:
+        lines.append(f"kernel {k['name']}({', '.join(k['inputs'])}) -> {', '.join(k['outputs'])} on {k['target']}")
+        lines.append(f"  {plural(k['bytes'], 'byte')}, SHA-256 {k['digest']}")
+    return "\n".join(lines)

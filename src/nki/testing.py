@@ -1,0 +1,281 @@
+"""``nki.testing``: checks that kernels are right (``docs/training.md``)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal, cast
+
+import numpy as np
+from ml_dtypes import finfo
+from numpy.typing import NDArray
+
+from nki.base import dtype as dtypes
+from nki.base.errors import ArgumentError
+from nki.base.gradient_errors import GradientMismatchError
+from nki.jit import adapter_for
+
+Float64 = NDArray[np.float64]
+Saved = Literal["inputs", "results", "all"]
+
+ROUNDING: Final = 8.0
+"""Units in the last place of the gradient's dtype that it may be off, of its largest element: the cast at the end, and
+a few of intermediate tiles in the same dtype."""
+SUMMING: Final = 64.0
+"""The same of float32, in which engines compute: a sum of n terms loses about sqrt(n) units, of 4096 terms 64."""
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element of one gradient that lies farthest outside its tolerance, or nearest to it."""
+
+    argument: str
+    index: tuple[int, ...]
+    gradient: float
+    """The number that the backward returns."""
+    difference_quotient: float
+    """The derivative by central differences."""
+    tolerance: float
+    checked: int
+    """Elements that were compared, of ``size``."""
+    size: int
+
+    @property
+    def error(self) -> float:
+        return abs(self.gradient - self.difference_quotient)
+
+    @property
+    def good(self) -> bool:
+        return self.error <= self.tolerance  # not so for NaN
+
+    def __str__(self) -> str:
+        place = f"{self.argument}[{', '.join(map(str, self.index))}]"
+        return (
+            f"{'ok ' if self.good else 'BAD'} {place}: backward {self.gradient:.9g}, "
+            f"difference quotient {self.difference_quotient:.9g}, off by {self.error:.2g}, "
+            f"tolerance {self.tolerance:.2g} ({self.checked} of {self.size} elements)"
+        )
+
+
+@dataclass(frozen=True)
+class GradientReport:
+    """The worst element of each gradient."""
+
+    worst: tuple[Worst, ...]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.worst))
+
+
+def gradcheck(
+    kernel: Callable[..., Any],
+    backward: Callable[..., Any],
+    *args: Any,
+    reference: Callable[..., Any] | None = None,
+    save: Saved = "inputs",
+    kept: int = 0,
+    elements: int = 64,
+    tolerance: float | None = None,
+    step: float | None = None,
+    seed: int = 0,
+    **kwargs: Any,
+) -> GradientReport:
+    """Compare the gradients that ``backward`` returns with central differences.
+
+    ``kernel``, ``backward``, ``save`` and ``kept`` are those of ``nki.torch.op``; ``args`` are arrays of any framework,
+    and what else the kernel takes. The loss is the sum of the results times random weights. ``elements`` random
+    elements of each argument are moved, all if it has no more.
+
+    ``reference`` computes what the kernel does: it gets the arguments as float64 NumPy arrays and returns arrays, or
+    PyTorch tensors. An element may differ by ``tolerance`` of the gradient's largest element; by default
+    ROUNDING * eps of the gradient's dtype + SUMMING * eps of float32.
+
+    Without ``reference`` the kernel itself is differenced in its own precision, which is coarser. The tolerance grows
+    by the rounding of the results that move (2 eps of the argument's dtype each), divided by the distance, and by the
+    difference between the quotients over one and over two steps, which estimates the curvature.
+
+    ``step`` is the distance from the middle, relative to the element if that is larger than 1; by default the cube root
+    of eps of float64, or without ``reference`` of the argument's dtype.
+
+    Returns the worst element of each gradient. Raises :class:`GradientMismatchError`, with the same lines, if one is
+    outside its tolerance.
+    """
+    adapter = adapter_for(args, kwargs)
+    if tensors := [name for name, value in kwargs.items() if adapter.is_framework_tensor(value)]:
+        raise ArgumentError(f"tensor {tensors[0]!r} is passed by name", fix="pass tensors by position")
+    values = [adapter.to_numpy(_detached(a)) if adapter.is_framework_tensor(a) else a for a in args]
+    places = [i for i, a in enumerate(values) if isinstance(a, np.ndarray)]
+    random = np.random.default_rng(seed)
+
+    def convert(array: Any) -> Any:
+        return adapter.from_numpy(_array(array)) if isinstance(array, np.ndarray) else array
+
+    def run(*values: Any, **constants: Any) -> Any:
+        return kernel(*map(convert, values), **constants)
+
+    results = _sequence(run(*values, **kwargs))
+    shown = results[: len(results) - kept]
+    weights: list[NDArray[Any]] = [_array(random.standard_normal(r.shape)).astype(r.dtype) for r in shown]
+    saved = [values[i] for i in places] if save != "results" else []
+    saved += list(results) if save != "inputs" else []
+    gradients = _sequence(backward(*map(convert, [*saved, *weights]), **_shared(kernel, backward, values, kwargs)))
+    if len(gradients) > len(places):
+        raise ArgumentError(
+            f"the backward returns {len(gradients)} gradients, and the kernel takes {len(places)} tensors",
+            fix="return a gradient for each tensor argument in order, at most as many",
+        )
+
+    names = list(inspect.signature(kernel).parameters)
+    function = _Differenced(reference or run, reference is None, values, kwargs, weights)
+    worst: list[Worst] = []
+    for position, gradient in zip(places, gradients, strict=False):
+        if gradient is None:
+            continue
+        _check_shape(names[position], gradient.shape, values[position].shape)
+        size = gradient.size
+        chosen = range(size) if size <= elements else sorted(random.choice(size, elements, replace=False).tolist())
+        worst.append(_compare(function, position, names[position], gradient, chosen, tolerance, step))
+    report = GradientReport(tuple(worst))
+    if not all(w.good for w in worst):
+        raise GradientMismatchError(
+            f"the backward of {getattr(kernel, '__name__', 'the kernel')!r} is not its derivative:\n{report}",
+            fix="compare the formula for the first tensor that is BAD; index and sign show which term is wrong",
+        )
+    return report
+
+
+def _check_shape(name: str, gradient: tuple[int, ...], tensor: tuple[int, ...]) -> None:
+    if gradient != tensor:
+        raise ArgumentError(
+            f"the gradient of {name!r} has shape {gradient}, the tensor {tensor}",
+            fix="return gradients in the order and shapes of the tensor arguments",
+        )
+
+
+def _compare(
+    function: _Differenced,
+    position: int,
+    name: str,
+    gradient: NDArray[Any],
+    chosen: Sequence[int],
+    tolerance: float | None,
+    step: float | None,
+) -> Worst:
+    found = gradient.astype(np.float64).reshape(-1)[list(chosen)]
+    quotients, bounds = np.array([function.quotient(position, i, step) for i in chosen]).T
+    share = ROUNDING * _eps(gradient.dtype) + SUMMING * _eps(np.dtype(np.float32)) if tolerance is None else tolerance
+    allowed = share * float(np.abs(gradient.astype(np.float64)).max(initial=0.0)) + bounds
+    excess = np.nan_to_num(np.abs(found - quotients) - allowed, nan=np.inf)
+    at = int(excess.argmax())
+    index = tuple(int(i) for i in np.unravel_index(chosen[at], gradient.shape))
+    return Worst(name, index, found[at], quotients[at], float(allowed[at]), len(chosen), gradient.size)
+
+
+class _Differenced:
+    """The loss as a function of single elements; ``rounded``: the kernel itself computes it, in its own precision."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        rounded: bool,
+        values: Sequence[Any],
+        named: dict[str, Any],
+        weights: Sequence[NDArray[Any]],
+    ) -> None:
+        self.function, self.rounded, self.named = function, rounded, named
+        self.values: list[Any] = [
+            v.astype(np.float64) if isinstance(v, np.ndarray) and not rounded and _is_float(_array(v)) else v
+            for v in values
+        ]
+        self.weights = [w.astype(np.float64) for w in weights]
+
+    def results(self, position: int, index: int, value: float) -> tuple[list[Float64], float]:
+        """The results with one element at ``value``, and what that is after its rounding."""
+        changed = self.values[position].copy()
+        changed.reshape(-1)[index] = value
+        values = [changed if i == position else v for i, v in enumerate(self.values)]
+        found = _sequence(self.function(*values, **self.named))[: len(self.weights)]
+        if len(found) < len(self.weights):
+            raise ArgumentError(
+                f"the reference returns {len(found)} results, the kernel {len(self.weights)}",
+                fix="return the same results in the same order",
+            )
+        wide = [np.asarray(r).astype(np.float64) for r in found]
+        for theirs, weight in zip(wide, self.weights, strict=True):
+            if theirs.shape != weight.shape:
+                raise ArgumentError(
+                    f"the reference returns shape {theirs.shape}, the kernel {weight.shape}",
+                    fix="return the same results in the same order",
+                )
+        return wide, float(changed.reshape(-1)[index])
+
+    def quotient(self, position: int, index: int, step: float | None) -> tuple[float, float]:
+        """The central difference quotient for one element, and by how much it may be wrong itself."""
+        dtype = self.values[position].dtype
+        if not _is_float(self.values[position]):
+            raise ArgumentError(f"a gradient for a tensor of {dtype}", fix="return None in its place")
+        middle = float(self.values[position].reshape(-1)[index])
+        # The cube root of eps balances rounding against curvature.
+        width = (step or float(np.cbrt(_eps(dtype)))) * max(1.0, abs(middle))
+        once, rounding = self.over(position, index, middle, width)
+        if not self.rounded:
+            return once, 0.0
+        twice, _ = self.over(position, index, middle, 2 * width)
+        return once, rounding + abs(twice - once)
+
+    def over(self, position: int, index: int, middle: float, width: float) -> tuple[float, float]:
+        """The quotient over ``middle`` ± ``width``, and the rounding of the results that differ, over the distance."""
+        above, right = self.results(position, index, middle + width)
+        below, left = self.results(position, index, middle - width)
+        difference, rounding = 0.0, 0.0
+        for high, low, weight in zip(above, below, self.weights, strict=True):
+            difference += float(((high - low) * weight).sum())
+            moved = np.abs(weight) * (np.abs(high) + np.abs(low)) * (high != low)
+            rounding += float(moved.sum())
+        # A kernel rounds each result a few times on its way, in the coarsest dtype that it sees.
+        eps = _eps(self.values[position].dtype)
+        return difference / (right - left), 2 * eps * rounding / (right - left)
+
+
+def _sequence(found: Any) -> list[Any]:
+    """Results or gradients as arrays, None where there is none."""
+    items = cast("Sequence[Any]", found) if isinstance(found, (tuple, list)) else [found]
+    return [None if item is None else _array(item) for item in items]
+
+
+def _array(item: Any) -> NDArray[Any]:
+    """A result as an array. Of PyTorch's tensors NumPy reads float64, which no kernel has, and the bridge bfloat16."""
+    if isinstance(item, (np.ndarray, np.generic, float, int)):
+        return np.asarray(item)
+    item = _detached(item)
+    try:
+        return np.asarray(item)
+    except TypeError:
+        return adapter_for((item,), {}).to_numpy(item)
+
+
+def _detached(tensor: Any) -> Any:
+    """A tensor of PyTorch without its gradient."""
+    return tensor.detach() if hasattr(tensor, "detach") else tensor
+
+
+def _shared(
+    kernel: Callable[..., Any], backward: Callable[..., Any], values: Sequence[Any], named: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments that are no tensors and that the backward takes too, by name; defaults included."""
+    bound = inspect.signature(kernel).bind(*values, **named)
+    bound.apply_defaults()
+    wanted = inspect.signature(backward).parameters
+    return {k: v for k, v in bound.arguments.items() if k in wanted and not isinstance(v, np.ndarray)}
+
+
+def _is_float(array: NDArray[Any]) -> bool:
+    return array.dtype.kind == "f" or dtypes.of(array.dtype).is_float
+
+
+def _eps(dtype: np.dtype[Any]) -> float:
+    return float(cast("Any", finfo(dtype)).eps)
+
+
+__all__ = ["GradientReport", "Worst", "gradcheck"]

@@ -1,0 +1,34 @@
+"""The Python of docs/pytorch.md and docs/jax.md runs, from top to bottom."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from .elsewhere import Elsewhere
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("page", ["pytorch", "jax"])
+def test_page(page, tmp_path):
+    if page == "jax":
+        pytest.importorskip("flatbuffers", reason="jax.export serializes programs with flatbuffers")
+    elif shutil.which("g++") is None:
+        pytest.skip("AOTInductor needs a C++ compiler")
+    blocks = re.findall(r"```python\n(.*?)```", (DOCS / f"{page}.md").read_text(encoding="utf-8"), re.DOTALL)
+    script, checks = (
+        tmp_path / "page.py",
+        "\nassert (np.asarray(result) == np.asarray(a) * 2 + 1).all()\nchecked += 1\n",
+    )
+    code = "import numpy as np\nchecked = 0\n"
+    for block in blocks:
+        code += block + (checks if "result =" in block else "")
+    script.write_text(code + "print(checked)", encoding="utf-8")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shown = Elsewhere(folder).read(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')").stdout
+    assert int(shown) == {"pytorch": 3, "jax": 2}[page]

@@ -1,0 +1,78 @@
+"""The page docs/validation.md: every published time that the project holds, beside the model's and a roofline's."""
+
+from __future__ import annotations
+
+import statistics
+import sys
+from collections.abc import Iterator
+from itertools import groupby
+
+from validation.cases import CASES, Case
+from validation.microcases import MICROCASES, Microcase
+
+_HEAD = """# Validation of the timing model
+
+`make validate` writes this page. Every published time that the project holds stands beside the prediction of
+[`nki.profile`](profiling.md). An error is 0 where the prediction lies within what was measured; otherwise it counts
+from the nearer end. Each fact of the [targets](reference/targets.md) has a source of its own. Where a case below is
+that source, it tests the form of the model and not its reach. That is so for all instructions and transfers. Of the
+kernels it is so for "512 products of four shapes": the model takes from it that idle rows of the array keep the clock
+throttled.
+Latencies of other kernels are kept aside to judge the model, and are not shown here.
+"""
+
+
+def page() -> Iterator[str]:
+    """The lines of the page."""
+    yield _HEAD
+    yield "## Kernels\n"
+    errors: list[tuple[float, float]] = []
+    for family, cases in groupby(CASES, key=lambda case: case.family):
+        yield f"### {family}\n"
+        yield "| kernel | target | measured, µs | predicted, µs | error | roofline, µs | error |"
+        yield "|---|---|--:|--:|--:|--:|--:|"
+        sources: dict[str, None] = {}
+        for case in cases:
+            print(case.name, file=sys.stderr, flush=True)
+            row, *both = kernel_row(case)
+            errors.append((abs(both[0]), abs(both[1])))
+            sources[case.source] = None
+            yield row
+        yield f"\nSources: {'; '.join(sources)}.\n"
+    medians = [statistics.median(each) for each in zip(*errors, strict=True)]
+    worst = [max(each) for each in zip(*errors, strict=True)]
+    yield f"Of {len(errors)} kernels the median error is {medians[0]:.1%}, the greatest {worst[0]:.1%}."
+    yield f"The roofline errs by {medians[1]:.1%} in the median, and by {worst[1]:.1%} at most.\n"
+    yield "## Instructions and transfers\n"
+    yield "| case | target | time | measured, ns | predicted, ns | error |"
+    yield "|---|---|---|--:|--:|--:|"
+    yield from (instruction_row(case) for case in MICROCASES)
+    worst_case = max(MICROCASES, key=lambda case: abs(case.error))
+    within = sum(abs(case.error) <= 0.05 for case in MICROCASES)
+    greatest = f"{worst_case.error:+.1%} ({worst_case.name})"
+    yield f"\n{within} of {len(MICROCASES)} are within 5 %; the greatest error is {greatest}."
+    yield "Sources: " + "; ".join(dict.fromkeys(case.source for case in MICROCASES)) + "."
+
+
+def kernel_row(case: Case) -> tuple[str, float, float]:
+    times = case.times()
+    error, roofline = case.error(times.predicted), case.error(times.roofline)
+    low, high = (f"{seconds * 1e6:,.2f}" for seconds in case.measured)
+    measured = low if low == high else f"{low} to {high}"
+    cells = (
+        case.name,
+        case.target,
+        measured,
+        f"{times.predicted * 1e6:,.2f}",
+        f"{error:+.1%}",
+        f"{times.roofline * 1e6:,.2f}",
+        f"{roofline:+.1%}",
+    )
+    return f"| {' | '.join(cells)} |", error, roofline
+
+
+def instruction_row(case: Microcase) -> str:
+    low, high = (f"{ns:,.1f}".removesuffix(".0") for ns in case.measured)
+    measured = low if low == high else f"{low} to {high}"
+    cells = (case.name, case.target, case.quantity, measured, f"{case.predicted():,.1f}", f"{case.error:+.1%}")
+    return f"| {' | '.join(cells)} |"
