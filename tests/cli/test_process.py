@@ -36,6 +36,7 @@ finally:
         "dump",
         "explain",
         "cache",
+        "info",
     ]
     assert run.stdout.endswith("\n\n")
 
