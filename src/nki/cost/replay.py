@@ -257,9 +257,9 @@ _IDLE = (0.0, -1)
 
 
 def run(arrivals: Arrivals) -> None:
-    """Replay a block of a core that meets no other one."""
+    """Replay a block without meetings."""
     for _ in arrivals:
-        raise AssertionError("a core that runs alone came to a meeting")
+        raise AssertionError("a block without meetings does not stop")
 
 
 def in_order_ns(
