@@ -5,10 +5,8 @@ Two instructions touch a common byte if, and only if, they have a common class (
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import cast
 
 import numpy as np
@@ -25,6 +23,8 @@ LARGE_CLASS_COUNT = 12
 ClassIndex = NDArray[np.int64] | slice
 LargeAccesses = tuple[tuple[int, ClassIndex], ...]
 """Number of the large memory, and the classes in it, of each access."""
+_Pattern = tuple[tuple[int, ...], tuple[int, ...]]
+"""The numbers of the accesses that an instruction reads, and of those that it writes."""
 
 
 @dataclass(eq=False, slots=True, repr=False)
@@ -65,31 +65,33 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
         if classes.addresses is addresses and all(_is_numbered_by(inst, classes) for inst in instructions):
             return classes
     numbering = _Numbering(addresses)
-    patterns: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
+    by_object, number = numbering.by_object, numbering.number
+    patterns: dict[_Pattern, int] = {}
+    """Number of uses of each pattern of numbers that an instruction reads and writes."""
+    of_instructions: list[_Pattern] = []
     for inst in instructions:
         values = inst.__dict__
-        reads, writes = numbering.numbers(values, inst.read_names), numbering.numbers(values, inst.write_names)
-        if inst.order_names:
-            writes += numbering.numbers(values, inst.order_names)
+        reads: list[int] = []
+        writes: list[int] = []
+        for names, numbers in (inst.read_names, reads), (inst.write_names, writes), (inst.order_names, writes):
+            for name in names:
+                value = values[name]
+                known = by_object.get(id(value))
+                if known is not None:
+                    numbers.append(known)
+                elif isinstance(value, Access):
+                    numbers.append(number(value))
+                elif isinstance(value, tuple):
+                    numbers.extend(map(number, cast("tuple[Access, ...]", value)))
         if numbering.has_dynamic and (sources := inst.indexed_by()):
-            reads += tuple(map(numbering.number, sources))
-        patterns.append((reads, writes))
-    uses = Counter(chain.from_iterable(chain.from_iterable(patterns)))
-    classes = numbering.finish(uses, {numbering.tensors[n] for _, writes in patterns for n in writes})
-    small, large = numbering.small, numbering.large
-    known: dict[tuple[tuple[int, ...], tuple[int, ...]], MemoryEffects] = {}
-    for inst, (reads, writes) in zip(instructions, patterns, strict=True):
-        key = (reads, writes)
-        effects = known.get(key)
-        if effects is None:
-            effects = known[key] = MemoryEffects(
-                classes,
-                small[reads[0]] if len(reads) == 1 else _union(small[n] for n in reads),
-                small[writes[0]] if len(writes) == 1 else _union(small[n] for n in writes),
-            )
-            if large:
-                effects.large_reads = tuple(large[n] for n in reads if n in large)
-                effects.large_writes = tuple(large[n] for n in writes if n in large)
+            reads.extend(map(number, sources))
+        pattern = tuple(reads), tuple(writes)
+        patterns[pattern] = patterns.get(pattern, 0) + 1
+        of_instructions.append(pattern)
+    classes = numbering.finish(patterns)
+    effects_of_pattern = numbering.effects(patterns, classes)
+    for inst, pattern in zip(instructions, of_instructions, strict=True):
+        effects = effects_of_pattern[pattern]
         if inst.effects.external:
             writes_outside = (0, *effects.writes)
             effects = MemoryEffects(classes, effects.reads, writes_outside, effects.large_reads, effects.large_writes)
@@ -115,10 +117,10 @@ class _Numbering:
         self.addresses = addresses
         self.by_object: dict[int, int] = {}
         """Number of an access by its id; the instructions keep every access alive."""
-        self.patterns: dict[Tensor, dict[AccessPattern, int]] = {}
-        """Numbers of the access patterns of each tensor; tiles with one address and row length share one dict."""
+        self.patterns: dict[Tensor, tuple[Tensor, dict[AccessPattern, int]]] = {}
+        """The tensor that stands for each tensor in ``by_pattern``, and the numbers of its access patterns."""
         self.by_pattern: dict[Tensor, dict[AccessPattern, int]] = {}
-        """The same, once for tensors that share."""
+        """Numbers of the access patterns, once for tiles with one address and row length."""
         self.at_address: dict[object, Tensor] = {}
         self.tensors: list[Tensor] = []
         """By number: the tensor in ``by_pattern``."""
@@ -129,49 +131,64 @@ class _Numbering:
         self.boxes: dict[object, list[Box]] = {}
         self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
 
-    def numbers(self, values: Mapping[str, object], names: tuple[str, ...]) -> tuple[int, ...]:
-        """The number of each access among the arguments of these names."""
-        by_object = self.by_object
-        numbers: list[int] = []
-        for name in names:
-            value = values[name]
-            number = by_object.get(id(value))
-            if number is not None:
-                numbers.append(number)
-            elif isinstance(value, Access):
-                numbers.append(self.number(value))
-            elif isinstance(value, tuple):
-                numbers.extend(map(self.number, cast("tuple[Access, ...]", value)))
-        return tuple(numbers)
-
     def number(self, access: Access) -> int:
         """The number of an access; accesses to one tensor with one pattern have one number."""
         tensor = access.tensor
-        patterns = self.patterns.get(tensor)
-        if patterns is None:
-            patterns = self.patterns[tensor] = self.by_pattern.setdefault(self._representative(tensor), {})
+        entry = self.patterns.get(tensor)
+        if entry is None:
+            representative = self._representative(tensor)
+            entry = self.patterns[tensor] = representative, self.by_pattern.setdefault(representative, {})
+        representative, patterns = entry
         if access.dynamic is not None:
             self.has_dynamic = True
-        count = len(self.tensors)
-        number = self.by_object[id(access)] = patterns.setdefault(conservative_pattern(access), count)
+            pattern = conservative_pattern(access)
+        else:
+            pattern = (access.offset, access.shape, access.strides, access.dtype.itemsize)
+        tensors = self.tensors
+        count = len(tensors)
+        number = self.by_object[id(access)] = patterns.setdefault(pattern, count)
         if number == count:
-            self.tensors.append(self._representative(tensor))
+            tensors.append(representative)
         return number
 
     def _representative(self, tensor: Tensor) -> Tensor:
         """The first tile with the address and the row length of ``tensor``."""
-        address = self._address(tensor) if tensor.buffer.on_chip else None
+        buffer = tensor.buffer
+        address = (self.addresses.get(tensor) or tensor.address) if buffer.on_chip else None
         if address is None:
             return tensor
-        row_bytes = tensor.bytes_per_partition
-        return self.at_address.setdefault((tensor.buffer.word, address, row_bytes), tensor)
+        return self.at_address.setdefault((buffer.word, address, tensor.bytes_per_partition), tensor)
 
-    def finish(self, uses: Mapping[int, int], written: set[Tensor]) -> AliasClasses:
-        """Find the classes of every number. ``uses`` counts the accesses per number.
+    def effects(self, patterns: Iterable[_Pattern], classes: AliasClasses) -> dict[_Pattern, MemoryEffects]:
+        """The memory effects of each pattern, in the numbering ``classes``."""
+        small, large = self.small, self.large
+        result: dict[_Pattern, MemoryEffects] = {}
+        for pattern in patterns:
+            reads, writes = pattern
+            effects = result[pattern] = MemoryEffects(
+                classes,
+                small[reads[0]] if len(reads) == 1 else _union(small[n] for n in reads),
+                small[writes[0]] if len(writes) == 1 else _union(small[n] for n in writes),
+            )
+            if large:
+                effects.large_reads = tuple(large[n] for n in reads if n in large)
+                effects.large_writes = tuple(large[n] for n in writes if n in large)
+        return result
 
-        Only tensors in ``written``, and tensors that share memory with one, have classes.
+    def finish(self, patterns: Mapping[_Pattern, int]) -> AliasClasses:
+        """Find the classes of every number. ``patterns`` counts the instructions of each pattern.
+
+        Only tensors that are written, and tensors that share memory with one, have classes.
         """
         classes = AliasClasses(self.addresses)
+        written: set[Tensor] = set()
+        uses = [0] * len(self.tensors)
+        for (reads, writes), count in patterns.items():
+            for number in reads:
+                uses[number] += count
+            for number in writes:
+                uses[number] += count
+                written.add(self.tensors[number])
         self.small = [()] * len(self.tensors)
         for memory in self._memories(written):
             if len(memory) == 1:
@@ -200,7 +217,7 @@ class _Numbering:
     def _assign(
         self,
         classes: AliasClasses,
-        uses: Mapping[int, int],
+        uses: Sequence[int],
         numbers: list[int],
         count: int,
         members: list[NDArray[np.int64]],
@@ -218,7 +235,7 @@ class _Numbering:
         classes.count += count
 
     @staticmethod
-    def _prefers_arrays(uses: Mapping[int, int], numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
+    def _prefers_arrays(uses: Sequence[int], numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
         return sum(uses[n] * (len(own) - LARGE_CLASS_COUNT) for n, own in zip(numbers, members, strict=True)) > 0
 
     def _boxes_at_address(self, tensor: Tensor, patterns: tuple[AccessPattern, ...]) -> list[Box]:

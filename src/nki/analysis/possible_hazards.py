@@ -106,10 +106,10 @@ class _Search:
 
     def uses(self, inst: Inst, access: Access) -> bool:
         """True if ``inst`` reads ``access``, the state of an engine: it may only overwrite it."""
-        key = inst.key()
-        used = self.used.get(key)
+        form = inst.form()
+        used = self.used.get(form)
         if used is None:
-            used = self.used[key] = access.tensor in Loads(inst).tensors
+            used = self.used[form] = access.tensor in Loads(inst).tensors
         return used
 
     def _may_race(self) -> bool:

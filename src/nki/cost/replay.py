@@ -179,7 +179,7 @@ class Replay:
             start, blocker = free[queue], last[queue]
             cause = 1 if blocker >= 0 else 0
             if estimate.table and estimate.table != self.table:
-                start, cause = self._load(estimate.table, start), 6
+                start, cause = self.load_table(estimate.table, start), 6
             for producer in predecessors[number]:
                 if queues[producer] != queue:
                     visible = results[first + producer]
@@ -203,11 +203,11 @@ class Replay:
                 release = start + estimate.issue
                 if estimate.generator:
                     self.generators[estimate.generator] = (release, first + number)
-                data = self._move(estimate, release, data_free[queue])
+                data = self.move(estimate, release, data_free[queue])
                 data_free[queue] = data[1]
                 result = data[1] + estimate.latency - estimate.issue - estimate.start - estimate.transfer
             else:
-                if estimate.ports and (waited := self._wait_for_ports(estimate, start)) > start:
+                if estimate.ports and (waited := self.wait_for_ports(estimate, start)) > start:
                     start, cause, blocker = waited, 5, -1
                 release = start + estimate.occupancy
                 if self.clock is not None and estimate.resource == "tensor":
@@ -228,7 +228,7 @@ class Replay:
         if self.clock is not None:
             self.clock.window_end += ns
 
-    def _load(self, table: str, time: float) -> float:
+    def load_table(self, table: str, time: float) -> float:
         """Load an activation table from ``time`` on; the end."""
         target = self.target
         end = time + (target.activation_table_swap_ns if self.table else target.activation_table_load_ns)
@@ -236,14 +236,14 @@ class Replay:
         self.table_loads.append((time, end))
         return end
 
-    def _wait_for_ports(self, estimate: Estimate, time: float) -> float:
+    def wait_for_ports(self, estimate: Estimate, time: float) -> float:
         """The time, from ``time`` on, at which the instruction begins to have the ports for itself."""
         for port in estimate.ports:
             end = self.ports.setdefault(port, Reservations()).reserve(time, estimate.occupancy)
             time = max(time, end - estimate.occupancy)
         return time
 
-    def _move(self, estimate: Estimate, issued: float, ring_free: float) -> tuple[float, float]:
+    def move(self, estimate: Estimate, issued: float, ring_free: float) -> tuple[float, float]:
         """First and last time of the data of a transfer whose descriptors are there at ``issued``."""
         begun = issued + estimate.start
         if ring_free > begun:
@@ -268,8 +268,47 @@ def in_order_ns(
     predecessors: Dependences,
     chained: Dependences,
     target: Target,
+    order: Sequence[int] | None = None,
 ) -> float:
-    """End of a basic block that runs alone, from its beginning."""
+    """End of a basic block that runs alone, from its beginning: ``now`` of a :class:`Replay`, without its records.
+
+    ``order``: the numbers of the instructions in the order of their replay; None: as they are numbered.
+    """
+    count = max(queues, default=0) + 1
+    free, data_free = [0.0] * count, [0.0] * count
+    releases, results = [0.0] * len(queues), [0.0] * len(queues)
+    generators: dict[str, float] = {}
+    # Of all state of a replay, this loop keeps what decides about time; the rest it leaves to the methods.
     replay = Replay(target)
-    run(replay.block(queues, estimates, predecessors, chained))
-    return replay.now
+    clock = replay.clock
+    for number in range(len(queues)) if order is None else order:
+        queue, estimate = queues[number], estimates[number]
+        start, transfer = free[queue], estimate.transfer
+        if estimate.table and estimate.table != replay.table:
+            start = replay.load_table(estimate.table, start)
+        for producer in predecessors[number]:
+            if results[producer] > start and queues[producer] != queue:
+                start = results[producer]
+        for producer in chained[number]:
+            other = estimates[producer]
+            visible = results[producer] if other.transfer else releases[producer] + other.dependent
+            if visible > start:
+                start = visible
+        if transfer:
+            generator = estimate.generator
+            idle = generators.get(generator, 0.0)
+            release = (idle if idle > start else start) + estimate.issue
+            if generator:
+                generators[generator] = release
+            _, end = replay.move(estimate, release, data_free[queue])
+            data_free[queue] = end
+            results[number] = end + estimate.latency - estimate.issue - estimate.start - transfer
+        else:
+            if estimate.ports:
+                start = replay.wait_for_ports(estimate, start)
+            release = start + estimate.occupancy
+            if clock is not None and estimate.resource == "tensor":
+                release = clock.run(start, estimate.occupancy, estimate.activity)
+            results[number] = release + estimate.latency - estimate.occupancy
+        free[queue] = releases[number] = release
+    return max(results, default=0.0)

@@ -92,7 +92,7 @@ class Builder:
     _names: dict[str, int] = field(default_factory=dict[str, int])
     _asked: dict[str, int] = field(default_factory=dict[str, int])
     _of_programs: dict[tuple[str, int], Tensor] = field(default_factory=dict[tuple[str, int], Tensor])
-    _verified: dict[tuple[Any, ...], bool] = field(default_factory=dict[tuple[Any, ...], bool])
+    _verified: dict[object, bool] = field(default_factory=dict[object, bool])
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
     _open_loops: list[_OpenLoop] = field(default_factory=list[_OpenLoop])
@@ -196,6 +196,7 @@ class Builder:
         """Verify and record ``inst`` at the user's current line."""
         inst.where = here()
         verify(inst, self.target, self._verified)
+        inst.verified_for = self.target
         if self.failed is not None:
             raise self.failed
         if self._ended:

@@ -5,7 +5,7 @@ Accesses made by indexing are in bounds by construction. Accesses read from text
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
@@ -23,27 +23,58 @@ T = TypeVar("T", bound=np.generic)
 FIX = "compare with the output of `nki dump`"
 _MOST_ELEMENTS = 1 << 40
 """Elements of a window, those that it repeats included, and of a step: more bytes than any memory has."""
-Extent = tuple[int, int, int]
-"""Number of elements that an access reaches below and beyond its first element, and beyond it within a partition."""
+_Reach = tuple[int, int, int, int, bool]
+"""Number of elements that an access reaches below and beyond its first element, and beyond it within a partition; the
+elements of a partition, 0 in HBM; True in a register."""
 
 
-def check_windows(inst: Inst, known: dict[tuple[Any, ...], Extent]) -> None:
-    """Raise :class:`WindowError` unless every operand stays inside its tensor.
+class WindowChecker:
+    """Checks that operands stay inside their tensors; the instructions that it has seen have to stay alive."""
 
-    ``known`` grows: checks that depend on the signature of an access alone run once for each signature.
-    """
-    effects = inst.effects
-    registers = bool(effects.implicit or effects.scalar_registers)
-    for access in inst.accesses():
-        if not isinstance(access, Access):  # pyright: ignore[reportUnnecessaryIsInstance]  # for the types to refuse
-            continue
-        registers = registers or access.tensor.buffer is Buffer.register
-        _check(access, known)
-        if access.dynamic is not None:
-            _check(access.dynamic.source, known)
-            check_dynamic(access, inst)
-    if registers:  # of which most instructions have none
-        _check_registers(inst, inst.effects)
+    def __init__(self) -> None:
+        self._reaches: dict[tuple[Any, ...], _Reach] = {}
+        """Of each access without its place: what :func:`_reach` finds, after the checks that depend on that alone."""
+        self._checked: set[int] = set()
+        """Ids of accesses outside registers, without a run-time index, that are in bounds."""
+
+    def check(self, inst: Inst) -> None:
+        """Raise :class:`WindowError` unless every operand stays inside its tensor."""
+        effects, checked = inst.effects, self._checked
+        registers = bool(effects.implicit or effects.scalar_registers)
+        values = inst.__dict__
+        for name in inst.operand_names:
+            value = values[name]
+            if id(value) in checked:
+                continue
+            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
+                if not isinstance(access, Access):  # for the types to refuse
+                    continue
+                in_register = self._check(access)
+                registers = registers or in_register
+                if access.dynamic is not None:
+                    self._check(access.dynamic.source)
+                    check_dynamic(access, inst)
+                elif not in_register:
+                    checked.add(id(access))
+        if registers:  # of which most instructions have none
+            _check_registers(inst, effects)
+
+    def _check(self, access: Access) -> bool:
+        """Raise unless ``access`` stays inside its tensor; True if that is a register."""
+        tensor = access.tensor
+        form = access.signature
+        if access.dtype is not tensor.dtype:
+            form = (*form, tensor.free_size, tensor.dtype.name)
+        reach = self._reaches.get(form)
+        if reach is None:
+            reach = self._reaches[form] = _reach(access)
+        below, beyond, within, step, in_register = reach
+        offset = access.offset
+        if offset + below < 0 or (offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
+            raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
+        if step and offset % step + within >= step:
+            raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
+        return in_register
 
 
 def _check_registers(inst: Inst, effects: Effects) -> None:
@@ -93,23 +124,8 @@ def _check_lists(access: Access) -> None:
         raise _error(access, f"has offsets in {source.shape[0]} partitions, in steps of {dynamic.step} elements")
 
 
-def _check(access: Access, known: dict[tuple[Any, ...], Extent]) -> None:
-    tensor = access.tensor
-    form = access.signature
-    if access.dtype is not tensor.dtype:
-        form = (*form, tensor.free_size, tensor.dtype.name)
-    reach = known.get(form)
-    if reach is None:
-        reach = known[form] = _reach(access)
-    below, beyond, within = reach
-    if access.offset + below < 0 or (access.offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:
-        raise _error(access, f"leaves the tensor, which has {tensor.elements} elements")
-    if tensor.buffer.on_chip and access.offset % access.partition_step + within >= access.partition_step:
-        raise _error(access, f"leaves its partition, which has {access.partition_step} elements")
-
-
-def _reach(access: Access) -> Extent:
-    """The extent of an access, after the checks that depend on its signature alone."""
+def _reach(access: Access) -> _Reach:
+    """The reach of an access, after the checks that depend on its signature alone."""
     tensor, shape, strides = access.tensor, access.shape, access.strides
     if is_row_indexed(access):
         strides = (0, *strides[1:])
@@ -133,7 +149,9 @@ def _reach(access: Access) -> Extent:
             raise _error(access, "goes backwards within a partition")
     within = sum((n - 1) * s for n, s in free)  # 0 where offsets choose elements, whose step is 0
     ends = [(n - 1) * step for n, step in zip(shape, strides, strict=True)]
-    return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends), within
+    step = access.partition_step if tensor.buffer.on_chip else 0
+    below, beyond = sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends)
+    return below, beyond, within, step, tensor.buffer is Buffer.register
 
 
 def byte_window(mask: NDArray[T], access: Access) -> NDArray[T]:

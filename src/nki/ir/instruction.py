@@ -90,6 +90,9 @@ def _words_of(value: Any) -> str:
     return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
+_forms: dict[tuple[Any, ...], object] = {}
+_MOST_FORMS = 1 << 14
+"""Forms that the process keeps; an unrolled kernel has a few dozen."""
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
 
@@ -119,10 +122,13 @@ class Inst(NkiInstruction):
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
     _key: tuple[Any, ...] | None = None
+    _form: object | None = None
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     expansion: Any = None
     """The gather-compute-scatter form of an instruction on indirect views, after transforms.gather_scatter."""
+    verified_for: Target | None = None
+    """The target whose rules the instruction was found to obey as it was recorded."""
     memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
@@ -248,6 +254,18 @@ class Inst(NkiInstruction):
         if key is None:
             key = self._key = self.signature()
         return key
+
+    def form(self) -> object:
+        """An object that only instructions of equal signature share, as good as all of them: a key without a hash.
+
+        A table by form may hold a signature twice.
+        """
+        form = self._form
+        if form is None:
+            if len(_forms) >= _MOST_FORMS:
+                _forms.clear()
+            form = self._form = _forms.setdefault(self.key(), object())
+        return form
 
     @staticmethod
     def keys(instructions: Iterable[Inst]) -> list[tuple[Any, ...]]:

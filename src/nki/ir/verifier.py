@@ -116,14 +116,14 @@ def _check_written(inst: Inst) -> None:
             )
 
 
-def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> None:
-    """Check types, generation and rules of ``inst``; signatures in ``known`` (which grows) passed before.
+def verify(inst: Inst, target: Target, known: dict[object, bool]) -> None:
+    """Check types, generation and rules of ``inst``; forms in ``known`` (which grows) passed before.
 
     Raises the broken rule's error.
     """
     try:
-        key = inst.key()
-        seen = known.get(key)
+        form = inst.form()
+        seen = known.get(form)
     except (AttributeError, TypeError):  # an operand of a wrong kind, or an unhashable argument
         check_types(inst)
         raise ArgumentError(
@@ -135,7 +135,7 @@ def verify(inst: Inst, target: Target, known: dict[tuple[Any, ...], bool]) -> No
         _check_written(inst)
         for rule in inst.rules:
             rule.check(inst, target)
-        known[key] = seen = any(rule.by_value for rule in inst.rules)
+        known[form] = seen = any(rule.by_value for rule in inst.rules)
     elif seen:
         for rule in inst.rules:
             if rule.by_value:

@@ -180,7 +180,7 @@ def _start_partitions(core: CoreProgram, free: Sequence[LiveRange], target: Targ
     generator fills, which has a state per partition.
     """
     options = {live.tensor: start_partitions(target, live.tensor.shape[0]) for live in free}
-    verified: dict[tuple[Any, ...], bool] = {}
+    verified: dict[object, bool] = {}
     for inst in core.instructions():
         movable = [a.tensor for a in inst.accesses() if len(options.get(a.tensor, ())) > 1]
         movable += [a.tensor for a in inst.indexed_by() if a.tensor in options]
@@ -201,7 +201,7 @@ def _has_state(inst: Inst) -> bool:
 
 
 def _is_legal_at(
-    inst: Inst, addresses: Mapping[Tensor, TileAddress], target: Target, verified: dict[tuple[Any, ...], bool]
+    inst: Inst, addresses: Mapping[Tensor, TileAddress], target: Target, verified: dict[object, bool]
 ) -> bool:
     try:
         verify(_moved(inst, addresses), target, verified)
@@ -238,7 +238,7 @@ def _first_illegal(
 ) -> tuple[Inst, NkiError] | None:
     """The first instruction whose rules forbid the start partitions of its tiles, and its error."""
     moved = {tensor: address for tensor, address in addresses.items() if address[0]}
-    verified: dict[tuple[Any, ...], bool] = {}
+    verified: dict[object, bool] = {}
     for inst in core.instructions() if moved else ():
         if any(a.tensor in moved for a in touched(inst)) and not _has_state(inst):
             try:

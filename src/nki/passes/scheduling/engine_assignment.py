@@ -68,14 +68,14 @@ class Assignment:
         self.target = target
         semaphores = target.semaphores - len(engine)  # one counts for each queue, another core takes one
         self.rings = [f"{DMA}.{number}" for number in range(min(target.dma_queues_per_engine, semaphores))]
-        self._by_signature: dict[tuple[Any, ...], tuple[Candidate, ...]] = {}
+        self._by_form: dict[object, tuple[Candidate, ...]] = {}
 
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:
         """All candidates for ``inst``, the preferred one first."""
-        signature = inst.key()
-        cached = self._by_signature.get(signature)
+        form = inst.form()
+        cached = self._by_form.get(form)
         if cached is None:
-            cached = self._by_signature[signature] = candidates(inst, self.target)
+            cached = self._by_form[form] = candidates(inst, self.target)
         return cached
 
     def candidate(self, inst: Inst) -> Candidate:

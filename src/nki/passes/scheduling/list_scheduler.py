@@ -39,28 +39,13 @@ def list_schedule(
     if in_order <= max(scheduler.path) * _CLOSE:
         return None
     order = scheduler.run()
-    return order if _reordered_ns(order, queues, estimates, graph, target) < in_order else None
+    reordered = in_order_ns(queues, estimates, graph.predecessors, graph.chained, target, order)
+    return order if reordered < in_order else None
 
 
 def longest_path(queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph) -> float:
     """Time before which no order of the block ends: that of the longest chain of dependences."""
     return max(_ListScheduler(queues, estimates, graph).path)
-
-
-def _reordered_ns(
-    order: Sequence[int],
-    queues: Sequence[int],
-    estimates: Sequence[Estimate],
-    graph: DependenceGraph,
-    target: Target,
-) -> float:
-    """End of the block in ``order``."""
-    position = [0] * len(order)
-    for place, number in enumerate(order):
-        position[number] = place
-    predecessors = [[position[p] for p in graph.predecessors[number]] for number in order]
-    chained = [[position[p] for p in graph.chained[number]] for number in order]
-    return in_order_ns([queues[n] for n in order], [estimates[n] for n in order], predecessors, chained, target)
 
 
 def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dict[int | str, float]:
