@@ -14,7 +14,7 @@ import numpy as np
 
 from nki import compiler
 from nki import target as targets
-from nki.base import knobs
+from nki.base import gc_pause, knobs
 from nki.base.errors import NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
@@ -274,7 +274,7 @@ class Kernel(PickledByName):
         uses: dict[str, Where] | None = None,
     ) -> Executable:
         """Native code for ``arguments``; with ``uses``, which gets the others, launches pass the floats if possible."""
-        with default_environment():
+        with gc_pause.paused(), default_environment():
             specs = self.specs(arguments, adapter)
             specs = specs if uses is None else as_arguments(specs, uses)
             program, reads = self._program(specs, observe)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from typing import cast
 
+from nki.analysis.access_pattern import ByteRanges
 from nki.analysis.byte_sets import ByteSet
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
@@ -19,6 +22,7 @@ class _Analysis:
 
     def __init__(self, ignored: set[Tensor], candidates: set[Tensor] | None = None) -> None:
         self.ignored = ignored
+        """Tensors that hold something from the beginning, or of which every byte is written; it grows."""
         self.candidates = candidates
         self.maybe_uninitialized: set[Tensor] = set()
         self.written: list[dict[Tensor, ByteSet]] = [{}]
@@ -26,13 +30,31 @@ class _Analysis:
 
     def visit_body(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
+            if isinstance(statement, Inst):
+                self.visit_instruction(statement)
+                continue
             for access in statement.reads():
                 self.visit_read(access)
-            if isinstance(statement, Inst):
-                for access in () if statement.may_leave_unwritten() else statement.writes():
+            self.visit_loop(statement)
+
+    def visit_instruction(self, inst: Inst) -> None:
+        values, ignored, read_names = inst.__dict__, self.ignored, inst.read_names
+        for name in inst.operand_names:
+            value = values[name]
+            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
+                if not isinstance(access, Access):  # an operand that the call leaves out
+                    continue
+                if access.tensor not in ignored and name in read_names:
+                    self.visit_read(access)
+                if access.dynamic is not None:
+                    self.visit_read(access.dynamic.source)
+        if inst.may_leave_unwritten():
+            return
+        for name in inst.write_names:
+            value = values[name]
+            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
+                if isinstance(access, Access) and access.tensor not in ignored:
                     self.visit_write(access)
-            else:
-                self.visit_loop(statement)
 
     def visit_loop(self, loop: Loop) -> None:
         """Visit the body. Its writes count after the loop only if the loop is known to run at least once."""
@@ -69,6 +91,10 @@ class _Analysis:
         tensor = access.tensor
         if access.dynamic is not None or self.is_decided(tensor):
             return
+        outermost = len(self.written) == 1
+        if outermost and _is_whole(access.offset, access.shape, access.strides, access.dtype.itemsize, tensor.nbytes):
+            self.ignored.add(tensor)
+            return
         written = self.written[-1].get(tensor)
         if written is None:
             written = self.written[-1][tensor] = ByteSet(tensor)
@@ -82,6 +108,12 @@ class _Analysis:
 
     def is_initialized(self, tensor: Tensor) -> bool:
         return tensor in self.ignored or self.is_written(Access.whole(tensor))
+
+
+@lru_cache(maxsize=1 << 12)
+def _is_whole(offset: int, shape: tuple[int, ...], strides: tuple[int, ...], size: int, nbytes: int) -> bool:
+    """True if an access of that pattern, in elements of ``size`` bytes, has every byte of a tensor of ``nbytes``."""
+    return ByteRanges.of((offset, shape, strides, size)) == (0, nbytes, ())
 
 
 def upward_exposed_reads(loop: Loop) -> set[Tensor]:

@@ -12,7 +12,7 @@ import numpy as np
 from nki import target as targets
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime.routines import Progress
-from nki.base import knobs
+from nki.base import gc_pause, knobs
 from nki.compiler import pipeline, simulated_run
 from nki.compiler.cache import store
 from nki.compiler.cache.captured_values import Seen
@@ -50,7 +50,8 @@ class Executable(native.Executable):
 
     def __init__(self, kernel: Program, progress: Progress | None = None, layout: Layout = DENSE) -> None:
         self.precise = knobs.precise_fp()
-        super().__init__(lower(kernel), progress, layout)
+        with gc_pause.paused():
+            super().__init__(lower(kernel), progress, layout)
         self.kernel = kernel
 
     def artifact(self) -> Path:

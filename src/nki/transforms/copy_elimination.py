@@ -16,9 +16,10 @@ the strides of the other side. An instruction keeps its operand if its declarati
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, cast
 
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor, may_overlap
@@ -32,12 +33,14 @@ from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
 
-@dataclass(slots=True)
 class _Uses:
     """The instructions, by position, that write and read one tensor."""
 
-    writes: list[int] = field(default_factory=list[int])
-    reads: list[int] = field(default_factory=list[int])
+    __slots__ = ("reads", "writes")
+
+    def __init__(self) -> None:
+        self.writes: list[int] = []
+        self.reads: list[int] = []
 
 
 @dataclass(frozen=True)
@@ -73,12 +76,7 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
             continue
         if inst.effects.external and _meets_cores(inst, core.rank):
             meetings.append(position)
-        pinned.update(index.tensor for index in inst.indexed_by())
-        pinned.update(access.tensor for access in inst.accesses() if access.dynamic is not None)
-        for access in inst.reads():
-            uses.setdefault(access.tensor, _Uses()).reads.append(position)
-        for access in inst.writes():
-            uses.setdefault(access.tensor, _Uses()).writes.append(position)
+        _note_uses(inst, position, uses, pinned)
     sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
     outputs = set(signature.outputs) - pinned - {*signature.inputs}
     for tensor, use in uses.items():
@@ -91,6 +89,26 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
         if len(use.reads) == 1 and not _is_between(use.writes[0], use.reads[0], meetings):
             _forward_store(core, body, tensor, use, outputs, uses)
     return [statement for statement in body if statement is not None]
+
+
+def _note_uses(inst: Inst, position: int, uses: dict[Tensor, _Uses], pinned: set[Tensor]) -> None:
+    """Enter ``inst`` into ``uses``, and what run-time indices touch into ``pinned``."""
+    values, read_names, write_names = inst.__dict__, inst.read_names, inst.write_names
+    for name in inst.operand_names:
+        value = values[name]
+        accesses = (value,) if isinstance(value, Access) else value if isinstance(value, tuple) else ()
+        for access in cast("tuple[Access, ...]", accesses):
+            tensor = access.tensor
+            use = uses.get(tensor)
+            if use is None:
+                use = uses[tensor] = _Uses()
+            if name in read_names:
+                use.reads.append(position)
+            if name in write_names:
+                use.writes.append(position)
+            if access.dynamic is not None:
+                pinned.add(tensor)
+                pinned.add(access.dynamic.source.tensor)
 
 
 def _meets_cores(inst: Inst, rank: int) -> bool:
@@ -172,7 +190,6 @@ def _fills(inst: Statement | None, tile: Tensor) -> bool:
 def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, target: Access) -> bool:
     """Let the instructions at ``positions`` use ``target`` instead of ``tile``; False, and no change, if one cannot."""
     redirected: dict[int, Inst] = {}
-    follow = _follower(target)
     for position in dict.fromkeys(positions):
         inst = body[position]
         if not isinstance(inst, Inst):
@@ -180,7 +197,7 @@ def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, 
         operands: dict[int, Access] = {}
         for number, access in enumerate(inst.accesses()):
             if access.tensor is tile:
-                followed = follow(access)
+                followed = _followed(target, access)
                 if followed is None or access.dtype is not tile.dtype or not _suits(inst, access, followed):
                     return False
                 operands[number] = followed
@@ -198,32 +215,42 @@ def _suits(inst: Inst, before: Access, after: Access) -> bool:
     return inst.effects.accumulation is None or before.strides == after.strides
 
 
-def _follower(target: Access) -> Callable[[Access], Access | None]:
-    """Map an access of a dense tile to the same elements of ``target``, element number by element number."""
-    dims = coalesced(target.pattern())
+def _followed(target: Access, access: Access) -> Access | None:
+    """The elements of ``target`` that are those of ``access`` in a dense tile, element number by element number."""
+    place = _place(target.shape, target.strides, access.offset, access.shape, access.strides)
+    if place is None:
+        return None
+    return Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
+
+
+@lru_cache(maxsize=1 << 12)
+def _place(
+    target_shape: tuple[int, ...],
+    target_strides: tuple[int, ...],
+    offset: int,
+    shape: tuple[int, ...],
+    strides: tuple[int, ...],
+) -> tuple[int, tuple[int, ...]] | None:
+    """Offset from the first element of the target, and strides there, of an access to a dense tile of its elements."""
+    dims = coalesced(zip(target_strides, target_shape, strict=True))
     blocks: list[tuple[int, int, int]] = []  # size of the block, step in the target, count; innermost first
     size = 1
     for step, count in reversed(dims):
         blocks.append((size, step, count))
         size *= count
-
-    def follow(access: Access) -> Access | None:
-        digits = [access.offset // block % count for block, _, count in blocks]
-        highest = list(digits)
-        steps: list[int] = []
-        for stride, count in zip(access.strides, access.shape, strict=True):
-            if count == 1 or stride == 0:
-                steps.append(0 if stride == 0 else 1)
-                continue
-            level = max((i for i, (block, _, _) in enumerate(blocks) if block <= stride), default=-1)
-            if level < 0 or stride % blocks[level][0]:
-                return None
-            factor = stride // blocks[level][0]
-            highest[level] += factor * (count - 1)
-            steps.append(factor * blocks[level][1])
-        if any(digit >= count for digit, (_, _, count) in zip(highest, blocks, strict=True)):
+    digits = [offset // block % count for block, _, count in blocks]
+    highest = list(digits)
+    steps: list[int] = []
+    for stride, count in zip(strides, shape, strict=True):
+        if count == 1 or stride == 0:
+            steps.append(0 if stride == 0 else 1)
+            continue
+        level = max((i for i, (block, _, _) in enumerate(blocks) if block <= stride), default=-1)
+        if level < 0 or stride % blocks[level][0]:
             return None
-        offset = target.offset + sum(d * step for d, (_, step, _) in zip(digits, blocks, strict=True))
-        return Access(target.tensor, offset, access.shape, tuple(steps), access.dtype)
-
-    return follow
+        factor = stride // blocks[level][0]
+        highest[level] += factor * (count - 1)
+        steps.append(factor * blocks[level][1])
+    if any(digit >= count for digit, (_, _, count) in zip(highest, blocks, strict=True)):
+        return None
+    return sum(d * step for d, (_, step, _) in zip(digits, blocks, strict=True)), tuple(steps)

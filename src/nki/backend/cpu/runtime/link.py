@@ -76,8 +76,9 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     """Link ``program``, and compile the routines that no kernel of this process has needed before."""
     several = len(program.cores) > 1
     shared = program.shared() if several else []
-    unique: dict[Key, tuple[int, Inst]] = {}
-    numbers = [[_routine_numbers(inst, layout, unique) for inst in core.numbered] for core in program.cores]
+    needed = _Needed(layout)
+    numbers = [list(map(needed.numbers, core.numbered)) for core in program.cores]
+    unique = needed.unique
     compiled = compile_routines({key: inst for key, (_, inst) in unique.items()}, progress)
     scratch = max((routine.scratch for routine in compiled), default=0)
     fills = [maybe_uninitialized(core, program.signature) for core in program.cores]
@@ -100,17 +101,48 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     return LinkedProgram(cores, offsets, size, compiled, tuple(floats.values()))
 
 
-def _routine_numbers(inst: Inst, layout: Layout, unique: dict[Key, tuple[int, Inst]]) -> list[int]:
-    """The number of the routine of each part of ``inst``; ``unique`` holds the routines so far, and grows."""
-    numbers: list[int] = []
-    for part in (inst,) if inst.expansion is None else inst.expansion.parts:
-        physical = layout.physical(part)
-        key = routine_key(physical)
-        entry = unique.get(key)
-        if entry is None:
-            entry = unique[key] = len(unique), physical
-        numbers.append(entry[0])
-    return numbers
+class _Needed:
+    """The routines that a program needs, each once."""
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self.unique: dict[Key, tuple[int, Inst]] = {}
+        """Number and first instruction of each routine."""
+        self._by_form: dict[tuple[object, tuple[int, ...]], list[int]] = {}
+        """Numbers by the form of an instruction in the dense layout, and by :func:`_sharing`."""
+
+    def numbers(self, inst: Inst) -> list[int]:
+        """The number of the routine of each part of ``inst``; the list is not to be changed."""
+        if inst.expansion is not None:
+            return [self._number(part) for part in inst.expansion.parts]
+        if self.layout is not DENSE:
+            return [self._number(inst)]
+        form = inst.form(), _sharing(inst)
+        numbers = self._by_form.get(form)
+        if numbers is None:
+            numbers = self._by_form[form] = [self._number(inst)]
+        return numbers
+
+    def _number(self, part: Inst) -> int:
+        physical = self.layout.physical(part)
+        return self.unique.setdefault(routine_key(physical), (len(self.unique), physical))[0]
+
+
+def _sharing(inst: Inst) -> tuple[int, ...]:
+    """What :func:`~nki.backend.cpu.runtime.routines.aliases` depends on besides the signature.
+
+    The first operand on the tensor of each operand, and how many elements this begins behind that one; nothing where no
+    two operands are on one tensor.
+    """
+    accesses = inst.accesses()
+    if len({access.tensor for access in accesses}) == len(accesses):
+        return ()
+    first: dict[Tensor, tuple[int, int]] = {}
+    sharing: list[int] = []
+    for number, access in enumerate(accesses):
+        other, offset = first.setdefault(access.tensor, (number, access.offset))
+        sharing += other, access.offset - offset
+    return tuple(sharing)
 
 
 def _parts(core: CoreProgram) -> list[Inst]:
@@ -154,6 +186,8 @@ class _Table:
         self.peers = peers
         self.rows: list[int] = []
         self.args: list[int] = []
+        self.static: set[object] = set()
+        """Forms of instructions without run-time indices."""
         self.sites: list[Inst] = []
         self.loops: list[Loop] = []
         self.prologue = 0
@@ -235,15 +269,24 @@ class _Table:
         self.rows.append(len(args))
         operands = inst.accesses()
         args += self.storage.arguments(operands)
+        if inst.form() not in self.static:
+            self.add_indices(inst, operands)
+        if inst.immediate_names:
+            for number in inst.immediates():
+                args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
+
+    def add_indices(self, inst: Inst, operands: Sequence[Access]) -> None:
+        """Add the arguments of the run-time indices of an instruction."""
+        args = self.args
         indexed = [access for access in operands if access.dynamic is not None]
-        if indexed:
+        if not indexed:
+            self.static.add(inst.form())
+        else:
             for access in indexed:
                 assert access.dynamic is not None
                 args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
             self.sites.append(inst)
             args.append(len(self.sites))
-        for number in inst.immediates():
-            args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
 
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate."""

@@ -103,9 +103,12 @@ class Storage:
     def arguments(self, accesses: Iterable[Access]) -> list[int]:
         """Slot and byte offset of the first element of each access, one after the other."""
         args: list[int] = []
-        bases, displacement = self._bases, self.layout.displacement
+        bases, displacement = self._bases, None if self.layout is DENSE else self.layout.displacement
         for access in accesses:
             slot, start = bases[access.tensor]
             args.append(slot)
-            args.append(start + displacement(access, access.offset))
+            if displacement is None:  # a call for each operand of each instruction would be a tenth of linking
+                args.append(start + access.offset * access.dtype.itemsize)
+            else:
+                args.append(start + displacement(access, access.offset))
         return args
