@@ -83,6 +83,11 @@ def cache_disabled() -> bool:
     return os.environ.get("OPEN_NKI_CACHE_DISABLE", "0") not in ("", "0")
 
 
+def cache_native() -> bool:
+    """``NKI_CACHE_NATIVE=0``: object code is neither kept on disk nor loaded from there."""
+    return os.environ.get("NKI_CACHE_NATIVE", "1") not in ("", "0")
+
+
 def check_stages() -> bool:
     """``OPEN_NKI_CHECK_STAGES=1``: every compiler stage checks its whole result, as the tests do."""
     return os.environ.get("OPEN_NKI_CHECK_STAGES", "0") not in ("", "0")

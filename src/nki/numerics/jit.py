@@ -9,11 +9,18 @@ and an add are never contracted: only an explicit ``llvm.fma`` fuses.
 
 from __future__ import annotations
 
+import hashlib
+import pickle
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, Final
 
 from llvmlite import binding, ir
 
 from nki.base.locks import held_at_fork
+from nki.numerics import object_cache
+from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
 _OPTIMISATION_LEVEL = 3
 _llvm: Final = held_at_fork()
@@ -22,14 +29,22 @@ _dropped: list[Any] = []
 """Native code that nothing uses any more, until a thread may enter LLVM to free it."""
 
 
+def _ignore(_: int) -> None:
+    """Note nothing."""
+
+
 class Code:
     """The loaded functions of one module, which stay in memory as long as this object."""
 
-    __slots__ = ("_jit", "addresses")
+    __slots__ = ("_jit", "addresses", "is_portable", "key")
 
-    def __init__(self, jit: Any, addresses: dict[str, int]) -> None:
+    def __init__(self, jit: Any, addresses: dict[str, int], key: str, is_portable: bool) -> None:
         self._jit = jit
         self.addresses = addresses
+        self.key = key
+        """The key of the object code; see :meth:`Engine.key_of`."""
+        self.is_portable = is_portable
+        """True if the object code holds in another process, too."""
 
     # Defaults, because a module has no names any more when the interpreter ends.
     def __del__(self, lock: Any = _llvm, dropped: list[Any] = _dropped) -> None:
@@ -42,13 +57,56 @@ class Code:
                 lock.release()
 
 
+@dataclass(frozen=True, slots=True)
+class _Object:
+    """Object code, the functions that it defines, and those that it calls."""
+
+    code: bytes
+    defined: tuple[str, ...]
+    needed: tuple[str, ...]
+
+
+class _Unit:
+    """One module on its way to object code."""
+
+    __slots__ = ("compiled", "error", "is_portable", "key", "stored", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.key = ""
+        self.is_portable = _ADDRESS.search(text) is None
+        """True if no address of this process is in it."""
+        self.stored: _Object | None = None
+        self.compiled: _Object | None = None
+        self.error: Exception | None = None
+
+
+_ADDRESS: Final = re.compile(r"inttoptr \(?i64 \d{5,}")
+
+
+def _restored(key: str) -> _Object | None:
+    """Object code from the user's cache, whose files are trusted as code is."""
+    data = object_cache.read(key)
+    return None if data is None else pickle.loads(data)
+
+
+def _declaration(module: ir.Module, name: str, kind: ir.FunctionType) -> Any:
+    known = module.globals.get(name)
+    if known is None:
+        return ir.Function(module, kind, name)
+    return known if known.function_type == kind else None
+
+
 class Engine:
     """Compiles LLVM modules for the host; every method may be called from any thread."""
 
     def __init__(self) -> None:
         binding.initialize_native_target()
         binding.initialize_native_asmprinter()
-        self._lasting: list[Code] = []
+        self._lasting: dict[str, Code] = {}
+        """By the key of its IR: code that stays as long as this engine."""
+        self._symbols: dict[int, str] = {}
+        """Names of lasting functions, by address: other modules call them by these (:meth:`declared`)."""
         self._triple: str = binding.get_process_triple()
         self._target = binding.Target.from_triple(self._triple)
         self._cpu: str = binding.get_host_cpu_name()
@@ -79,33 +137,124 @@ class Engine:
     def load(self, module: ir.Module) -> Code:
         """Optimise and load ``module``: the functions that it defines with external linkage, as long as these are held.
 
-        Modules do not see each other's symbols, so the same name may be compiled again. Raises ``RuntimeError`` with
-        LLVM's message if the module is malformed.
+        Object code of the same IR comes from the user's cache. Modules do not see each other's symbols, so the same
+        name may be compiled again. Raises ``RuntimeError`` with LLVM's message if the module is malformed.
+        """
+        return self.load_all([module])[0]
+
+    def load_all(self, modules: Iterable[ir.Module], done: Callable[[int], None] = _ignore) -> list[Code]:
+        """:meth:`load` several modules; ``done`` is told how many are ready.
+
+        Each is compiled in a thread as soon as the iterator gives it, so that the next one is made meanwhile.
         """
         with _llvm:
             while _dropped:
                 _dropped.pop().close()
-            return self._load(module)  # a function of its own: what it makes goes while the lock is held
+            return self._load_all(modules, done)  # a function of its own: what it makes goes while the lock is held
 
-    def _load(self, module: ir.Module) -> Code:
-        parsed = self._optimised(module)
-        names = [
-            function.name
-            for function in parsed.functions
-            if not function.is_declaration and function.linkage == binding.Linkage.external
-        ]
+    def _load_all(self, modules: Iterable[ir.Module], done: Callable[[int], None]) -> list[Code]:
+        units: list[_Unit] = []
+        workers = Workers(self._compile_unit)
+        try:
+            for module in modules:
+                unit = _Unit(str(module))
+                unit.key = self.key_of(unit.text)
+                unit.stored = _restored(unit.key) if unit.is_portable else None
+                units.append(unit)
+                if unit.stored is None:
+                    workers.give(unit)
+        finally:
+            workers.finish()
+        codes: list[Code] = []
+        for unit in units:
+            if unit.error is not None:
+                raise unit.error
+            stored = unit.stored
+            if stored is None:
+                assert unit.compiled is not None
+                stored = unit.compiled
+                if unit.is_portable:
+                    object_cache.write(unit.key, pickle.dumps(stored))
+            codes.append(self._linked(unit.key, stored, unit.is_portable))
+            done(len(codes))
+        return codes
+
+    def _compile_unit(self, unit: _Unit) -> None:
+        """Compile the IR of ``unit``, in any thread."""
+        try:
+            unit.compiled = self._compiled(unit.text)
+        except Exception as error:  # raised by the thread that waits
+            unit.error = error
+
+    def _compiled(self, text: str) -> _Object:
+        machine = self._new_machine()
+        parsed = self._optimised(text, machine)
+        functions = [f for f in parsed.functions if f.linkage == binding.Linkage.external]
+        defined = [f.name for f in functions if not f.is_declaration]
+        needed = [f.name for f in functions if f.is_declaration and not f.name.startswith("llvm.")]
+        return _Object(emit_object(machine, parsed), tuple(defined), tuple(needed))
+
+    def stored(self, key: str) -> Code | None:
+        """The code under ``key`` in the user's cache, loaded; None if it is not there, or needs what is not there."""
+        with _llvm:
+            stored = _restored(key)
+            if stored is None or not all(self._resolve(name) for name in stored.needed):
+                return None
+            return self._linked(key, stored)
+
+    def _linked(self, key: str, stored: _Object, is_portable: bool = True) -> Code:
+        """Load object code; all that it needs is known."""
         # As an object file, because a JIT engine that compiles keeps its whole machine: 1 MiB for each module.
-        object_file = binding.ObjectFileRef.from_data(self._machine.emit_object(parsed))
-        jit = binding.create_mcjit_compiler(self._parsed(ir.Module()), self._new_machine())
+        object_file = binding.ObjectFileRef.from_data(stored.code)
+        jit = binding.create_mcjit_compiler(self._parsed(""), self._new_machine())
         jit.add_object_file(object_file)
         jit.finalize_object()
-        return Code(jit, {name: jit.get_function_address(name) for name in names})
+        return Code(jit, {name: jit.get_function_address(name) for name in stored.defined}, key, is_portable)
+
+    def _resolve(self, name: str) -> bool:
+        """Let object code find the function ``name``; False if there is none."""
+        function, dot, key = name.rpartition(".")
+        if not dot:
+            return binding.address_of_symbol(name) is not None
+        if name in self._symbols.values():
+            return True
+        code = self._lasting.get(key) or self.stored(key)
+        if code is None or function not in code.addresses:
+            return False
+        self._keep(code)
+        return True
 
     def compile(self, module: ir.Module) -> dict[str, int]:
         """:meth:`load` ``module`` for good: the addresses of its functions, which stay as long as this engine lives."""
-        code = self.load(module)
-        self._lasting.append(code)
-        return code.addresses
+        with _llvm:
+            code = self._lasting.get(self.key_of(str(module))) or self.load(module)
+            self._keep(code)
+            return code.addresses
+
+    def _keep(self, code: Code) -> None:
+        self._lasting[code.key] = code
+        for name, address in code.addresses.items():
+            symbol = f"{name}.{code.key}"
+            binding.add_symbol(symbol, address)
+            self._symbols[address] = symbol
+
+    def declared(self, module: ir.Module, address: int, kind: ir.FunctionType) -> Any:
+        """The lasting function at ``address`` in ``module``, by a name that holds in every process.
+
+        None if no function of :meth:`compile` is there, or the module knows it by another type.
+        """
+        name = self._symbols.get(address)
+        return None if name is None else _declaration(module, name, kind)
+
+    def named(self, module: ir.Module, name: str, address: int, kind: ir.FunctionType) -> Any:
+        """The function ``name`` of a library, which is at ``address``, in ``module``; None as in :meth:`declared`."""
+        with _llvm:
+            binding.add_symbol(name, address)
+        return _declaration(module, name, kind)
+
+    def key_of(self, text: str) -> str:
+        """The key of object code: a digest of its IR, LLVM's version, and the host's CPU and features."""
+        return hashlib.sha256(f"{self.host}\n{text}".encode()).hexdigest()[:40]
 
     def optimised_ir(self, module: ir.Module) -> str:
         """The text of ``module`` after LLVM's optimisations."""
@@ -113,7 +262,7 @@ class Engine:
             return self._text(module)
 
     def _text(self, module: ir.Module) -> str:
-        return str(self._optimised(module))
+        return str(self._optimised(str(module), self._machine))
 
     def assembly(self, module: ir.Module) -> str:
         """The host's assembly for ``module``, as :meth:`compile` would load it."""
@@ -121,7 +270,7 @@ class Engine:
             return self._assembly(module)
 
     def _assembly(self, module: ir.Module) -> str:
-        return self._machine.emit_assembly(self._optimised(module))
+        return self._machine.emit_assembly(self._optimised(str(module), self._machine))
 
     def _new_machine(self) -> Any:
         """A new target machine: a JIT engine takes the one that it is given."""
@@ -129,15 +278,15 @@ class Engine:
             cpu=self._cpu, features=self._features, opt=_OPTIMISATION_LEVEL, jit=True
         )
 
-    def _parsed(self, module: ir.Module) -> Any:
-        """``module`` in a context of its own: the common one keeps every constant and type that it has seen."""
-        parsed = binding.parse_assembly(str(module), binding.create_context())
+    def _parsed(self, text: str) -> Any:
+        """IR in a context of its own: the common one keeps every constant and type that it has seen."""
+        parsed = binding.parse_assembly(text, binding.create_context())
         parsed.triple = self._triple
         parsed.data_layout = self._data_layout
         return parsed
 
-    def _optimised(self, module: ir.Module) -> Any:
-        parsed = self._parsed(module)
+    def _optimised(self, text: str, machine: Any) -> Any:
+        parsed = self._parsed(text)
         parsed.verify()
         tuning = binding.create_pipeline_tuning_options(speed_level=_OPTIMISATION_LEVEL)
         # Our code says itself what is a vector. LLVM would only turn scalar tails into more loops, at twice the time to
@@ -145,8 +294,8 @@ class Engine:
         tuning.loop_vectorization = False
         tuning.slp_vectorization = False
         tuning.loop_interleaving = False
-        builder = binding.create_pass_builder(self._machine, tuning)
-        builder.getModulePassManager().run(parsed, builder)
+        builder = binding.create_pass_builder(machine, tuning)
+        run_passes(builder.getModulePassManager(), parsed, builder)
         return parsed
 
 

@@ -25,6 +25,7 @@ from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import SCRATCH, Expr, MemRef, Param
 from nki.backend.cpu.loop_ir.partitions import GRANULE
 from nki.backend.cpu.runtime import dispatch, frame
+from nki.backend.cpu.runtime.interpreter import call_compiled
 from nki.ir.instruction import Inst
 from nki.ir.types import is_row_indexed
 from nki.numerics.llvm import smaller
@@ -352,7 +353,7 @@ class FunctionBuilder:
     def call(self, address: int, arguments: list[Value]) -> None:
         """Call a native routine that was compiled before."""
         kind = ir.FunctionType(ir.VoidType(), [POINTER if a.type == POINTER else I64 for a in arguments])
-        self.b.call(self.b.inttoptr(ir.Constant(I64, address), kind.as_pointer()), arguments)
+        call_compiled(self.b, address, kind, arguments)
 
     def local(self, kind: ir.Type, start: Value) -> Value:
         """A local variable; LLVM keeps it in a register."""

@@ -149,7 +149,7 @@ def _add_follow(module: ir.Module) -> None:
 
 def _walk(b: Any, entry: Any) -> None:
     """Walk a table in the default floating-point environment."""
-    table = b.inttoptr(_i64(walk_address()), WALK.as_pointer())
+    table = engine().declared(b.module, walk_address(), WALK)
     if not _IS_X86:
         with b.goto_entry_block():
             before = b.alloca(ir.ArrayType(I64, _ENVIRONMENT_WORDS))

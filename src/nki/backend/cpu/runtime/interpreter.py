@@ -11,36 +11,38 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from nki.numerics.jit import engine
+
 I32: Final = ir.IntType(32)
 I64: Final = ir.IntType(64)
 POINTER: Final = ir.PointerType()
 VOID: Final = ir.VoidType()
 
 
-def address_of(name: str) -> int:
-    """The address of a function of the C API."""
-    return int(ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0)
-
-
-def call_address(b: Any, address: int, result: ir.Type, arguments: list[Any]) -> Any:
-    """Call the C function at ``address``."""
+def _call_function(b: Any, library: Any, name: str, result: ir.Type, arguments: list[Any]) -> Any:
+    """Call the C function ``name`` of ``library``, by its name: the code holds in other processes, too."""
     kind = ir.FunctionType(result, [a.type for a in arguments])
-    return b.call(b.inttoptr(ir.Constant(I64, address), kind.as_pointer()), arguments)
+    address = int(ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0)
+    function = engine().named(b.module, name, address, kind)
+    if function is None:  # called with other types before
+        function = b.inttoptr(ir.Constant(I64, address), kind.as_pointer())
+    return b.call(function, arguments)
 
 
 def call_libc(b: Any, name: str, result: ir.Type, arguments: list[Any]) -> Any:
     """Call a function of the C library."""
-    return call_address(b, libc(name), result, arguments)
+    return _call_function(b, ctypes.CDLL(None), name, result, arguments)
 
 
-def libc(name: str) -> int:
-    """The address of a function of the C library."""
-    return int(ctypes.cast(getattr(ctypes.CDLL(None), name), ctypes.c_void_p).value or 0)
+def call_compiled(b: Any, address: int, kind: ir.FunctionType, arguments: list[Any]) -> Any:
+    """Call the function that :meth:`~nki.numerics.jit.Engine.compile` has put at ``address``."""
+    function = engine().declared(b.module, address, kind)
+    return b.call(function or b.inttoptr(ir.Constant(I64, address), kind.as_pointer()), arguments)
 
 
 def call_api(b: Any, name: str, result: ir.Type, arguments: list[Any]) -> Any:
     """Call a function of the C API."""
-    return call_address(b, address_of(name), result, arguments)
+    return _call_function(b, ctypes.pythonapi, name, result, arguments)
 
 
 def with_lock(b: Any) -> Any:

@@ -17,7 +17,15 @@ from typing import Any, Final
 from llvmlite import ir
 
 from nki.backend.cpu.runtime.frame import ANYWHERE, CONTROL, STATUS
-from nki.backend.cpu.runtime.interpreter import call_api, call_libc, call_object, is_null, with_lock, without_lock
+from nki.backend.cpu.runtime.interpreter import (
+    call_api,
+    call_compiled,
+    call_libc,
+    call_object,
+    is_null,
+    with_lock,
+    without_lock,
+)
 from nki.numerics.jit import engine
 
 I8: Final = ir.IntType(8)
@@ -73,7 +81,7 @@ def poll(b: Any, frame: Any, left: Any, loop: Any) -> None:
 
 def poll_now(b: Any, frame: Any, loop: Any) -> None:
     """Look at the clock, and poll if it is time."""
-    b.call(b.inttoptr(_i64(address()), POLL.as_pointer()), [frame, loop])
+    call_compiled(b, address(), POLL, [frame, loop])
 
 
 def stop(b: Any, frame: Any, loop: Any) -> None:

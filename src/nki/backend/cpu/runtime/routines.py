@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakValueDictionary
 
 from llvmlite import ir
 
+from nki.backend.cpu.runtime import stored_routines
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases, lower
 from nki.backend.cpu.loop_ir.printer import show_loops
@@ -25,8 +26,8 @@ Progress = Callable[[int, int], None]
 """Gets the number of routines compiled so far, and of all routines to compile."""
 Key = tuple[Any, ...]
 
-_ROUTINES_PER_MODULE = 24
-"""Fewer LLVM modules compile faster, smaller ones show progress."""
+_ROUTINES_PER_MODULE = 8
+"""Larger LLVM modules compile faster, by a tenth with 24; smaller ones keep all threads busy and show progress."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
@@ -61,22 +62,52 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
     """
     with _lock:
         compiled = {key: routine for key in instructions if (routine := _routines.get(key)) is not None}
-    missing = [(key, inst) for key, inst in instructions.items() if key not in compiled]
+    missing = {key: inst for key, inst in instructions.items() if key not in compiled}
     if progress is not None and missing:
         progress(0, len(missing))
-    for first in range(0, len(missing), _ROUTINES_PER_MODULE):
-        batch = missing[first : first + _ROUTINES_PER_MODULE]
-        module = ir.Module("nki_kernel")
-        emitted = [_emit(module, f"r{n}_{inst.mnemonic}", inst) for n, (_, inst) in enumerate(batch)]
-        code = engine().load(module)
-        with _lock:
-            for n, (key, inst) in enumerate(batch):
-                address = code.addresses[f"r{n}_{inst.mnemonic}"]
-                compiled[key] = _routines[key] = Routine(address, emitted[n].scratch, emitted[n].partitions, code)
-                _recent.append(compiled[key])
+    stored = stored_routines.find(missing)
+    _add({key: _routine(*found) for key, found in stored.items()}, compiled)
+    batches = [list(batch) for batch in _batches([item for item in missing.items() if item[0] not in stored])]
+    emitted: list[list[EmittedRoutine]] = []
+
+    def modules() -> Iterator[ir.Module]:
+        for batch in batches:
+            module = ir.Module("nki_kernel")
+            emitted.append([_emit(module, _name(n, inst), inst) for n, (_, inst) in enumerate(batch)])
+            yield module
+
+    def note(done: int) -> None:
         if progress is not None:
-            progress(first + len(batch), len(missing))
+            progress(len(stored) + sum(map(len, batches[:done])), len(missing))
+
+    codes = engine().load_all(modules(), note)
+    for batch, facts, code in zip(batches, emitted, codes, strict=True):
+        made = {key: (_name(n, inst), facts[n], code) for n, (key, inst) in enumerate(batch)}
+        _add({key: _routine(*each) for key, each in made.items()}, compiled)
+        for key, each in made.items():
+            stored_routines.keep(key, *each)
     return [compiled[key] for key in instructions]
+
+
+def _routine(name: str, facts: EmittedRoutine, code: Code) -> Routine:
+    return Routine(code.addresses[name], facts.scratch, facts.partitions, code)
+
+
+def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:
+    """Add ``routines`` to those of this process and to ``compiled``."""
+    with _lock:
+        for key, routine in routines.items():
+            compiled[key] = _routines[key] = routine
+            _recent.append(routine)
+
+
+def _batches(items: list[tuple[Key, Inst]]) -> Iterator[list[tuple[Key, Inst]]]:
+    for first in range(0, len(items), _ROUTINES_PER_MODULE):
+        yield items[first : first + _ROUTINES_PER_MODULE]
+
+
+def _name(number: int, inst: Inst) -> str:
+    return f"r{number}_{inst.mnemonic}"
 
 
 def listing(instructions: Iterable[Inst], assembly: bool) -> str:
