@@ -192,15 +192,15 @@ class _Numbering:
         self.small = [()] * len(self.tensors)
         for memory in self._memories(written):
             if len(memory) == 1:
-                patterns = self.by_pattern[memory[0]]
-                self._assign(classes, uses, list(patterns.values()), *self._single(memory[0], tuple(patterns)))
+                own = self.by_pattern[memory[0]]
+                self._assign(classes, uses, list(own.values()), *self._single(memory[0], tuple(own)))
                 continue
             numbers: list[int] = []
             boxes: list[Box] = []
             for tensor in memory:
-                patterns = self.by_pattern[tensor]
-                numbers += patterns.values()
-                boxes += self._boxes_at_address(tensor, tuple(patterns))
+                own = self.by_pattern[tensor]
+                numbers += own.values()
+                boxes += self._boxes_at_address(tensor, tuple(own))
             self._assign(classes, uses, numbers, *alias_classes(boxes))
         return classes
 

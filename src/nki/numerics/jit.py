@@ -19,6 +19,7 @@ from typing import Any, Final
 from llvmlite import binding, ir
 
 from nki.base.locks import held_at_fork
+from nki.base.version import build
 from nki.numerics import object_cache
 from nki.numerics.llvm_threads import Workers, emit_object, run_passes
 
@@ -91,7 +92,7 @@ def _restored(key: str) -> _Object | None:
 
 
 def _declaration(module: ir.Module, name: str, kind: ir.FunctionType) -> Any:
-    known = module.globals.get(name)
+    known: Any = module.globals.get(name)
     if known is None:
         return ir.Function(module, kind, name)
     return known if known.function_type == kind else None
@@ -230,6 +231,26 @@ class Engine:
             code = self._lasting.get(self.key_of(str(module))) or self.load(module)
             self._keep(code)
             return code.addresses
+
+    def fixed(self, name: str, make: Callable[[], ir.Module]) -> dict[str, int]:
+        """:meth:`compile` the module that ``make`` makes, which is the same for each build of this package and host.
+
+        If its object code is in the user's cache under ``name``, no IR is made.
+        """
+        file = self.key_of(f"{build()} {name}") + ".module"
+        with _llvm:
+            data = object_cache.read(file)
+            key = None if data is None else data.decode()
+            code = None if key is None else self._lasting.get(key) or self.stored(key)
+            if code is not None:
+                self._keep(code)
+                return code.addresses
+            module = make()
+            addresses = self.compile(module)
+            code = self._lasting[self.key_of(str(module))]
+            if code.is_portable:
+                object_cache.write(file, code.key.encode())
+            return addresses
 
     def _keep(self, code: Code) -> None:
         self._lasting[code.key] = code

@@ -1,8 +1,7 @@
 """LLVM in several threads: each module has a context and a machine of its own, and nothing else is shared.
 
 llvmlite lets one thread at a time into LLVM. The two calls that take the time, the optimisation of a module and the
-emission of its object code, go past that lock; if a release of llvmlite hides these functions elsewhere, they wait for it
-like all others.
+emission of its object code, go past that lock; with a release of llvmlite that hides the functions, they wait for it.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar
 from llvmlite import binding
 
 T = TypeVar("T")
-_ffi: Final[Any] = binding.ffi  # type: ignore[attr-defined]
+_ffi: Final = binding.ffi
 
 
 def _unlocked(name: str) -> Any:

@@ -96,8 +96,9 @@ def _note_uses(inst: Inst, position: int, uses: dict[Tensor, _Uses], pinned: set
     values, read_names, write_names = inst.__dict__, inst.read_names, inst.write_names
     for name in inst.operand_names:
         value = values[name]
-        accesses = (value,) if isinstance(value, Access) else value if isinstance(value, tuple) else ()
-        for access in cast("tuple[Access, ...]", accesses):
+        if not isinstance(value, Access | tuple):  # a number, or an operand that the call leaves out
+            continue
+        for access in (value,) if isinstance(value, Access) else cast("tuple[Access, ...]", value):
             tensor = access.tensor
             use = uses.get(tensor)
             if use is None:

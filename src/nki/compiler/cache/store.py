@@ -22,6 +22,7 @@ from nki.base.errors import NkiError
 from nki.base.source import Span
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
 from nki.compiler import pipeline
+from nki.compiler.hazard_check import CheckHazards
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.text import artifact
@@ -33,6 +34,9 @@ LIMIT: Final = 512 << 20
 """Limit on the bytes of all entries; the least recently used entries are removed first."""
 _ROUND: Final = LIMIT // 16
 """Bytes that a process may write before it checks the folder's size again."""
+
+_STAGES: Final = tuple(stage for stage in pipeline.STAGES if not isinstance(stage, CheckHazards))
+"""The stages that an entry passes again: all that native code trusts. Hazards were looked for as it was compiled."""
 
 _CATEGORIES: Final = {kind.__name__: kind for kind in (NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning)}
 
@@ -87,7 +91,9 @@ def load(
             warned = [_warning(item) for item in about["warnings"]]
             if about["digest"] != digest or not _fits(program, specs, target, floats):
                 raise ValueError(f"{path} holds another kernel")
-            program = pipeline.compile(None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP)
+            program = pipeline.compile(
+                None, {}, targets.find(program.target), start=program, stop=pipeline.NATIVE_STOP, stages=_STAGES
+            )
     except (NkiError, KeyError, TypeError, ValueError):
         files.remove(path)  # damaged, or not what this version writes
         return None

@@ -37,13 +37,17 @@ WALK: Final = ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER])
 
 @cache
 def _addresses() -> dict[str, int]:
+    return engine().fixed("nki_driver", _module)
+
+
+def _module() -> ir.Module:
     module = ir.Module("nki_driver")
     walked = _add_walk(module)
     _add_for(module, walked)
     _add_while(module, walked)
     _add_fill(module)
     _add_copy(module)
-    return engine().compile(module)
+    return module
 
 
 def walk_address() -> int:

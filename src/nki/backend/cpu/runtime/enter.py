@@ -78,11 +78,15 @@ def follow() -> Callable[[int, int, int, int, int, int, int], int]:
 
 @cache
 def _addresses() -> dict[str, int]:
+    return engine().fixed("nki_enter", _module)
+
+
+def _module() -> ir.Module:
     module = ir.Module("nki_enter")
     _add_run(module)
     _add_lead(module)
     _add_follow(module)
-    return engine().compile(module)
+    return module
 
 
 def _add_run(module: ir.Module) -> None:

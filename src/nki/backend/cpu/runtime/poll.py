@@ -114,6 +114,10 @@ def raise_kept(b: Any, control: Any) -> None:
 @cache
 def address() -> int:
     """The function :data:`POLL`."""
+    return engine().fixed("nki_poll", _module)["nki_poll"]
+
+
+def _module() -> ir.Module:
     module = ir.Module("nki_poll")
     function = ir.Function(module, POLL, "nki_poll")
     frame, loop = function.args
@@ -138,7 +142,7 @@ def address() -> int:
         b.store(now, word(b, status, _ASKED))
         _handle_signals(b, frame, control, loop)
     b.ret_void()
-    return engine().compile(module)["nki_poll"]
+    return module
 
 
 def _handle_signals(b: Any, frame: Any, control: Any, loop: Any) -> None:

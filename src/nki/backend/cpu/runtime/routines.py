@@ -11,10 +11,10 @@ from weakref import WeakValueDictionary
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime import stored_routines
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases, lower
 from nki.backend.cpu.loop_ir.printer import show_loops
+from nki.backend.cpu.runtime import stored_routines
 from nki.base.locks import Lock
 from nki.ir.access_overlap import may_overlap
 from nki.ir.indirection.runtime_index import split_rows
