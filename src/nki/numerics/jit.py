@@ -10,12 +10,12 @@ and an add are never contracted: only an explicit ``llvm.fma`` fuses.
 from __future__ import annotations
 
 import hashlib
-import pickle
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgpack
 from llvmlite import binding, ir
 
 from nki.base.locks import held_at_fork
@@ -88,7 +88,7 @@ _ADDRESS: Final = re.compile(r"inttoptr \(?i64 \d{5,}")
 def _restored(key: str) -> _Object | None:
     """Object code from the user's cache, whose files are trusted as code is."""
     data = object_cache.read(key)
-    return None if data is None else pickle.loads(data)
+    return None if data is None else _Object(*msgpack.unpackb(data, use_list=False))
 
 
 def _declaration(module: ir.Module, name: str, kind: ir.FunctionType) -> Any:
@@ -175,7 +175,7 @@ class Engine:
                 assert unit.compiled is not None
                 stored = unit.compiled
                 if unit.is_portable:
-                    object_cache.write(unit.key, pickle.dumps(stored))
+                    object_cache.write(unit.key, msgpack.packb((stored.code, stored.defined, stored.needed)))
             codes.append(self._linked(unit.key, stored, unit.is_portable))
             done(len(codes))
         return codes

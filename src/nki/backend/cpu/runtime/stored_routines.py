@@ -8,10 +8,12 @@ the signature of the instruction and the aliases of its operands, this build of 
 from __future__ import annotations
 
 import hashlib
-import pickle
 from collections.abc import Iterable
+from dataclasses import fields
 from enum import Enum
-from typing import Any, cast
+from typing import Any, Final, cast
+
+import msgpack
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine
 from nki.base.dtype import DType
@@ -22,6 +24,8 @@ from nki.numerics.jit import Code, engine
 
 Stored = tuple[str, EmittedRoutine, Code]
 """Name of a routine in its object code, facts about it, and the code."""
+_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (EmittedRoutine,)}
+"""The classes of which facts about a routine consist."""
 
 
 def find(keys: Iterable[Any]) -> dict[Any, Stored]:
@@ -35,12 +39,12 @@ def find(keys: Iterable[Any]) -> dict[Any, Stored]:
         data = None if file is None else object_cache.read(file)
         if data is None:
             continue
-        code_key, name, facts = pickle.loads(data)  # trusted as the code itself is
+        code_key, name, facts = msgpack.unpackb(data, use_list=False)  # trusted as the code itself is
         if code_key not in codes:
             codes[code_key] = engine().stored(code_key)
         code = codes[code_key]
         if code is not None and name in code.addresses:
-            routines[key] = name, facts, code
+            routines[key] = name, _restored(facts), code
     return routines
 
 
@@ -48,7 +52,25 @@ def keep(key: Any, name: str, facts: EmittedRoutine, code: Code) -> None:
     """Note that ``code`` holds the routine ``name`` for ``key``."""
     file = _file(key) if code.is_portable else None
     if file is not None:
-        object_cache.write(file, pickle.dumps((code.key, name, facts)))
+        object_cache.write(file, msgpack.packb((code.key, name, _plain(facts))))
+
+
+def _plain(value: Any) -> Any:
+    """``value`` as numbers, texts and tuples, for :func:`_restored`."""
+    name = type(value).__name__
+    if name in _KINDS:
+        return {name: tuple(_plain(getattr(value, f.name)) for f in fields(value))}
+    if type(value) is tuple:
+        return tuple(map(_plain, cast("tuple[Any, ...]", value)))
+    assert type(value) in (bool, int, float, str), f"{value!r} is not of a kind in _KINDS"
+    return value
+
+
+def _restored(value: Any) -> Any:
+    if type(value) is dict:
+        ((name, values),) = cast("dict[str, tuple[Any, ...]]", value).items()
+        return _KINDS[name](*map(_restored, values))
+    return tuple(map(_restored, cast("tuple[Any, ...]", value))) if type(value) is tuple else value
 
 
 def _file(key: Any) -> str | None:
