@@ -120,7 +120,7 @@ def drawn_kernel(steps: tuple[tuple[int, int, int, int], ...]) -> Callable[..., 
     return kernel
 
 
-@pytest.mark.filterwarnings("ignore:.*nothing has read")
+@pytest.mark.filterwarnings("ignore:nc_matmul:")
 @settings(max_examples=25)
 @given(STEPS, st.integers(3, 6), st.integers(1, 3))
 def test_the_bits_of_a_larger_memory(steps: list[tuple[int, int, int, int]], room: int, banks: int) -> None:
