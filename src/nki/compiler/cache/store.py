@@ -20,7 +20,7 @@ from nki import target as targets
 from nki.base import files, gc_pause, knobs
 from nki.base.errors import NkiError
 from nki.base.source import Span
-from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning, Warned
 from nki.compiler import pipeline
 from nki.compiler.hazard_check import CheckHazards
 from nki.ir.floats.runtime_float import RuntimeFloat
@@ -38,7 +38,9 @@ _ROUND: Final = LIMIT // 16
 _STAGES: Final = tuple(stage for stage in pipeline.STAGES if not isinstance(stage, CheckHazards))
 """The stages that an entry passes again: all that native code trusts. Hazards were looked for as it was compiled."""
 
-_CATEGORIES: Final = {kind.__name__: kind for kind in (NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning)}
+_CATEGORIES: Final = {
+    kind.__name__: kind for kind in (NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning)
+}
 
 _written = {"bytes": _ROUND}  # the first entry of a process looks
 
