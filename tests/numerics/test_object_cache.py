@@ -248,6 +248,14 @@ def test_another_process_gets_the_same_bits_without_compiling(folder: Path) -> N
     assert answer(run(folder)) == (plain, count)
 
 
+def test_files_that_another_version_wrote_are_replaced(folder: Path) -> None:
+    plain = answer(run(folder))
+    for number, file in enumerate(sorted(folder.iterdir())):
+        object_cache.write(file.name, [b"", b"\x93", b"\x90", b"\x01\x01"][number % 4])
+    assert answer(run(folder)) == plain
+    assert answer(run(folder)) == (plain[0], 0)
+
+
 def test_two_processes_at_once(folder: Path) -> None:
     answers = [answer(process) for process in [run(folder), run(folder)]]
     assert answers[0][0] == answers[1][0]

@@ -159,6 +159,9 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"number of runs; the median is printed (default {run.RUNS}; 1 with --simulate)",
     )
+    running.add_argument(
+        "--where", action="store_true", help="print the time on this host by source line and by native routine"
+    )
     running.add_argument("--save", metavar="FILE", help="save the results to a .npy or .npz file")
     running.add_argument("--json", action="store_true", help="print one JSON object, also for an error")
 

@@ -20,6 +20,7 @@ from nki.base import knobs
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.base.warning import collecting
+from nki.cli import where_time
 from nki.cli.arguments import Array
 from nki.cli.job import Work, prepared
 from nki.cli.progress import bar
@@ -46,6 +47,8 @@ class Outcome:
     checked: bool = False
     warned: int = 0
     """Number of warnings of the check."""
+    where: dict[str, Any] | None = None
+    """The time by line and by routine."""
 
 
 def command(options: argparse.Namespace) -> int:
@@ -62,10 +65,12 @@ def command(options: argparse.Namespace) -> int:
     # What a kernel prints while it is specialised must not end up inside the JSON.
     aside = contextlib.redirect_stdout(sys.stderr) if options.json else contextlib.nullcontext()
     with aside, prepared(options.kernel, options.arg, options.target, options.cores) as work:
+        if simulate and options.where:
+            raise UsageError("--where: the simulator runs no native routines", "leave out --simulate")
         if simulate:
             outcome = _simulate(work, options.seed, repeat)
         else:
-            outcome = _native(work, options.seed, repeat, save, bool(options.check))
+            outcome = _native(work, options, repeat, save)
     if save is not None:
         _save(save, outcome)
     report = _report(outcome)
@@ -73,14 +78,15 @@ def command(options: argparse.Namespace) -> int:
     return 0
 
 
-def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) -> Outcome:
+def _native(work: Work, options: argparse.Namespace, repeat: int, save: Path | None) -> Outcome:
     started = time.perf_counter()
     program = work.compile(NATIVE_STOP)
     specialised = time.perf_counter() - started
     if save is not None:
         _check_outputs(save, program)
     executable = Executable(program, bar)
-    arrays = work.arrays(seed)
+    arrays = work.arrays(options.seed)
+    check = bool(options.check)
     with collecting() as warned:
         expected = simulated_run.run(program, arrays) if check else None
     results = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
@@ -94,7 +100,8 @@ def _native(work: Work, seed: int, repeat: int, save: Path | None, check: bool) 
         simulated_run.compare(program, results, expected)
     native = executable.compile_seconds
     routines = executable.linked.cores[0].routines
-    return Outcome(program, arrays, results, routines, specialised, native, times, check, len(warned))
+    where = where_time.report(executable, pointers, repeat) if options.where else None
+    return Outcome(program, arrays, results, routines, specialised, native, times, check, len(warned), where)
 
 
 def _simulate(work: Work, seed: int, repeat: int) -> Outcome:
@@ -135,7 +142,8 @@ def _save(path: Path, outcome: Outcome) -> None:
 def _report(outcome: Outcome) -> dict[str, Any]:
     """The outcome as JSON values."""
     program = outcome.program
-    return {
+    where = {} if outcome.where is None else {"where": outcome.where}
+    return where | {
         "kernel": program.name,
         "target": program.target,
         "version": version(),
@@ -184,6 +192,8 @@ def _text(report: dict[str, Any]) -> str:
     how = "ran" if routines is not None else "simulated"
     median = f" (median of {report['runs']})" if report["runs"] > 1 else ""
     lines.append(f"  {how} in {_duration(report['run_seconds'])}{median}")
+    if "where" in report:
+        lines += where_time.text(report["where"])
     return "\n".join(lines)
 
 

@@ -82,13 +82,18 @@ class _Unit:
         self.error: Exception | None = None
 
 
+_KEY: Final = re.compile("[0-9a-f]{40}")
 _ADDRESS: Final = re.compile(r"inttoptr \(?i64 \d{5,}")
 
 
 def _restored(key: str) -> _Object | None:
     """Object code from the user's cache, whose files are trusted as code is."""
     data = object_cache.read(key)
-    return None if data is None else _Object(*msgpack.unpackb(data, use_list=False))
+    try:
+        return None if data is None else _Object(*msgpack.unpackb(data, use_list=False))
+    except (TypeError, ValueError):  # complete, and not what this version writes
+        object_cache.remove(key)
+        return None
 
 
 def _declaration(module: ir.Module, name: str, kind: ir.FunctionType) -> Any:
@@ -240,8 +245,8 @@ class Engine:
         file = self.key_of(f"{build()} {name}") + ".module"
         with _llvm:
             data = object_cache.read(file)
-            key = None if data is None else data.decode()
-            code = None if key is None else self._lasting.get(key) or self.stored(key)
+            key = "" if data is None else data.decode("ascii", "replace")
+            code = (self._lasting.get(key) or self.stored(key)) if _KEY.fullmatch(key) else None
             if code is not None:
                 self._keep(code)
                 return code.addresses

@@ -27,7 +27,7 @@ LIMIT: Final = 256 << 20
 """Limit on the bytes of all files; those that were not used for longest are removed first."""
 _ROUND: Final = LIMIT // 16
 """Bytes that a process may write before it checks the folder's size again."""
-_MAGIC: Final = b"nki native 1\n"
+_MAGIC: Final = b"nki native 2\n"
 _HEAD: Final = len(_MAGIC) + 32
 _MOST: Final = 64 << 20
 """Bytes of the largest file."""

@@ -15,6 +15,7 @@ from nki.backend.cpu.runtime.frame import WORD, Frame, FrameLayout
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
 from nki.backend.cpu.runtime.routines import Progress
+from nki.backend.cpu.runtime.row_times import RowTimes
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
@@ -89,15 +90,26 @@ class Executable:
         self._runtime = runtime
         self._several = len(program.cores) > 1
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 2 if self._several else 0)
-        cores = zip(program.cores, self.linked.cores, strict=True)
-        self._cores = [_Core(core, linked, count, len(self.linked.floats)) for core, linked in cores]
-        self._core = self._cores[0]
+        self._program, self._slots = program, count
+        self._attach()
         self.float_names = [spec.name for spec in program.signature.floats]
         formulas = self.linked.floats
         self._formulas = None if formulas == tuple(self.float_names) else formulas
         """None: the launch passes the floats of the signature as they are."""
         self._run = enter.run()
         self.compile_seconds = time.perf_counter() - started
+
+    def _attach(self) -> None:
+        """Take the tables of ``linked`` for the next launches."""
+        cores = zip(self._program.cores, self.linked.cores, strict=True)
+        self._cores = [_Core(core, linked, self._slots, len(self.linked.floats)) for core, linked in cores]
+        self._core = self._cores[0]
+
+    def with_times(self) -> list[RowTimes]:
+        """Let all later launches note the time of each row, which makes them slower; the times of each core."""
+        times = [RowTimes(linked) for linked in self.linked.cores]
+        self._attach()
+        return times
 
     def floats_of(self, values: Sequence[float]) -> Sequence[float]:
         """The floats of a launch with these ``values`` of the signature's floats. Raises what Python's floats raise."""

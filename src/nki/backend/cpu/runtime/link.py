@@ -53,6 +53,8 @@ class LinkedCore:
     body: list[Statement]
     sites: list[Inst]
     loops: list[Loop]
+    origins: list[tuple[int, Statement]]
+    """The statement of each row: its rows' arguments begin at that index or behind it."""
 
 
 @dataclass(slots=True)
@@ -190,6 +192,7 @@ class _Table:
         """Forms of instructions without run-time indices."""
         self.sites: list[Inst] = []
         self.loops: list[Loop] = []
+        self.origins: list[tuple[int, Statement]] = []
         self.prologue = 0
         self.main_rows = 0
         self.scratch = 0
@@ -204,7 +207,8 @@ class _Table:
         args = np.array(self.args, np.int64)
         arena, body = self.storage.arena_bytes, list(core.body)
         rows, prologue = self.main_rows, self.prologue
-        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, self.sites, self.loops)
+        sites, loops, origins = self.sites, self.loops, self.origins
+        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, origins)
 
     def add_prologue(self, tensors: Sequence[Tensor]) -> None:
         """Add rows that fill ``tensors``."""
@@ -253,6 +257,7 @@ class _Table:
 
     def add_statement(self, number: int, statement: Statement) -> None:
         """Add the rows of a statement, whose first instruction has that dense number."""
+        self.origins.append((len(self.args), statement))
         if not isinstance(statement, Inst):
             self.add_loop(number, statement)
         elif self.peers.cores > 1 and (meeting := statement.as_barrier()) is not None:

@@ -39,12 +39,17 @@ def find(keys: Iterable[Any]) -> dict[Any, Stored]:
         data = None if file is None else object_cache.read(file)
         if data is None:
             continue
-        code_key, name, facts = msgpack.unpackb(data, use_list=False)  # trusted as the code itself is
+        try:
+            code_key, name, stored = msgpack.unpackb(data, use_list=False)  # trusted as the code itself is
+            facts = _restored(stored)
+        except (KeyError, TypeError, ValueError):  # complete, and not what this version writes
+            object_cache.remove(file or "")
+            continue
         if code_key not in codes:
             codes[code_key] = engine().stored(code_key)
         code = codes[code_key]
         if code is not None and name in code.addresses:
-            routines[key] = name, _restored(facts), code
+            routines[key] = name, facts, code
     return routines
 
 
