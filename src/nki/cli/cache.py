@@ -22,7 +22,9 @@ def command(options: argparse.Namespace) -> int:
     if kernel is not None and kernel not in (known := sorted({entry.kernel for entry in store.entries()})):
         raise UsageError(f"no kernel {kernel!r} is in the cache", nearest(kernel, known, "kernels in the cache"))
     removed = store.clear(kernel)
-    print(json.dumps({"removed": removed}) if options.json else f"removed {plural(removed, 'file')}")
+    native = store.clear_native() if kernel is None else 0
+    text = f"removed {plural(removed, 'file')}{f', and {native} of native code' if native else ''}"
+    print(json.dumps({"removed": removed + native}) if options.json else text)
     return 0
 
 
@@ -56,6 +58,9 @@ def _text(entries: list[Entry]) -> str:
         lines.append(
             f"{plural(len(artifacts), 'artifact')} of graphs, {plural(size, 'byte')}, in {store.artifacts_folder()}"
         )
+    native = store.native_sizes()
+    if native:
+        lines.append(f"{plural(len(native), 'file')} of native code, {sum(native)} bytes, in {store.native_folder()}")
     lines.append(f"{_entries(len(entries))}, {total / 2**20:.1f} of {limit} MiB, in {store.folder()}")
     return "\n".join(lines)
 

@@ -66,15 +66,15 @@ def text(where: dict[str, Any]) -> list[str]:
     """The report as lines of text."""
     total = where["nanoseconds"]
     calls = where["python_calls"]
-    lines = [f"  {total * 1e-3:.1f} µs in native routines, {calls:g} call{'s' * (calls != 1)} into Python"]
+    lines = [f"  {_micro(total)} in native routines, {calls:g} call{'s' * (calls != 1)} into Python"]
     places = [_shown(entry["file"], entry["line"]) for entry in where["lines"]]
     width = max(map(len, [*places[:ROWS], "line"]))
-    lines += ["", f"  {'line':<{width}}  {'µs':>9}  {'share':>6}  {'calls':>6}"]
+    lines += ["", f"  {'line':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}"]
     for entry, place in zip(where["lines"][:ROWS], places, strict=False):
         source = source_line(entry["file"], entry["line"]).strip()
         lines.append(_cut(f"  {place:<{width}}  {_numbers(entry, total)}  {source}"))
     lines += _rest(where["lines"], total)
-    lines += ["", f"  {'':<{width}}  {'µs':>9}  {'share':>6}  {'calls':>6}  routine, by its first use"]
+    lines += ["", f"  {'':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}  routine, by its first use"]
     for entry in where["routines"][:ROWS]:
         lines.append(_cut(f"  {'':<{width}}  {_numbers(entry, total)}  {entry['routine']}"))
     return [*lines, *_rest(where["routines"], total)]
@@ -82,7 +82,11 @@ def text(where: dict[str, Any]) -> list[str]:
 
 def _numbers(entry: dict[str, Any], total: float) -> str:
     share = entry["nanoseconds"] / total if total else 0.0
-    return f"{entry['nanoseconds'] * 1e-3:>9.1f}  {share * 100:>4.1f} %  {entry['calls']:>6g}"
+    return f"{_micro(entry['nanoseconds']):>10}  {share * 100:>4.1f} %  {entry['calls']:>6g}"
+
+
+def _micro(nanoseconds: float) -> str:
+    return f"{nanoseconds * 1e-3:.1f} µs"
 
 
 def _rest(entries: list[dict[str, Any]], total: float) -> list[str]:

@@ -110,14 +110,14 @@ def remove(name: str) -> None:
 
 
 def sizes() -> list[int]:
-    """The bytes of each file."""
-    with _opened(create=False) as handle:
+    """The bytes of each file, also if the cache is switched off."""
+    with _opened(create=False, enabled=os.name == "posix") as handle:
         return [] if handle is None else [status.st_size for _, status in _files(handle)]
 
 
 def clear() -> int:
-    """Remove all files; their number."""
-    with _opened(create=False) as handle:
+    """Remove all files, also if the cache is switched off; their number."""
+    with _opened(create=False, enabled=os.name == "posix") as handle:
         names = [] if handle is None else [name for name, _ in _files(handle)]
         for name in names:
             assert handle is not None
@@ -126,9 +126,9 @@ def clear() -> int:
 
 
 @contextmanager
-def _opened(create: bool) -> Generator[int | None]:
+def _opened(create: bool, enabled: bool | None = None) -> Generator[int | None]:
     """A handle of the folder, None if there is none that can be used."""
-    handle = _open(create) if is_enabled() else None
+    handle = _open(create) if (is_enabled() if enabled is None else enabled) else None
     try:
         yield handle
     finally:

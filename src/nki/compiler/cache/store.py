@@ -27,6 +27,7 @@ from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
 from nki.ir.text import artifact
 from nki.ir.types import TensorSpec
+from nki.numerics import object_cache
 from nki.target.model import Target
 
 SUFFIX: Final = ".klir"
@@ -169,6 +170,21 @@ def clear(kernel: str | None = None) -> int:
     for path in paths:
         files.remove(path)
     return len(paths)
+
+
+def native_folder() -> Path:
+    """The folder of native code, which has a limit of its own."""
+    return object_cache.folder()
+
+
+def native_sizes() -> list[int]:
+    """The bytes of each file of native code."""
+    return object_cache.sizes()
+
+
+def clear_native() -> int:
+    """Remove all native code; the number of removed files."""
+    return object_cache.clear()
 
 
 def note_path(digest: str) -> Path:

@@ -1,0 +1,83 @@
+"""``nki run --where``: the host's time by line and by routine, and the number of calls into Python."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.command_line import report
+
+SOURCE = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def looped(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+
+    def inner(_):
+        nisa.activation(tile, nl.tanh, tile)
+
+    def outer(_):
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        nl.fori_loop(0, 3, inner)
+
+    nl.fori_loop(0, 5, outer)
+    nl.device_print("tile", tile[0:1, 0:2])
+    nl.store(out, tile)
+    return out
+"""
+LINES = {text: number for number, text in enumerate(map(str.strip, SOURCE.splitlines()), 1)}
+
+
+@pytest.fixture
+def looped(file: str) -> str:
+    with open("looped.py", "w", encoding="utf-8") as kernels:
+        kernels.write(SOURCE)
+    return "looped.py"
+
+
+def test_calls_are_those_of_one_run(looped, nki):
+    command = ("run", looped, "--arg", "128x256:float32", "--repeat", "4", "--json")
+    plain, timed = report(nki(*command)), report(nki(*command, "--where"))
+    assert timed["outputs"] == plain["outputs"]
+    assert "where" not in plain
+    where = timed["where"]
+    calls = {entry["line"]: entry["calls"] for entry in where["lines"]}
+    assert calls[LINES["nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)"]] == 5
+    assert calls[LINES["nisa.activation(tile, nl.tanh, tile)"]] == 15
+    assert calls[LINES["nl.store(out, tile)"]] == 1
+    assert not calls.keys() & {number for text, number in LINES.items() if "fori_loop" in text}
+    assert where["python_calls"] == 1
+    assert sum(entry["calls"] for entry in where["routines"]) == sum(calls.values())
+
+
+def test_times_add_up_and_find_the_slow_line(looped, nki):
+    where = report(nki("run", looped, "--arg", "128x4096:float32", "--json", "--where"))["where"]
+    for kind in ("lines", "routines"):
+        assert sum(entry["nanoseconds"] for entry in where[kind]) == pytest.approx(where["nanoseconds"])
+    assert where["lines"][0]["line"] == LINES["nisa.activation(tile, nl.tanh, tile)"]
+    assert where["routines"][0]["routine"].startswith("activation ")
+    assert where["routines"][0]["nanoseconds"] > where["nanoseconds"] / 2  # 15 times tanh against 5 products
+
+
+def test_text(looped, nki):
+    lines = nki("run", looped, "--arg", "128x256:float32", "--where").out.splitlines()
+    assert any(line.endswith(" in native routines, 1 call into Python") for line in lines)
+    number = LINES["nisa.activation(tile, nl.tanh, tile)"]
+    (shown,) = [line for line in lines if line.startswith(f"  looped.py:{number} ")]
+    assert "15  nisa.activation(tile" in shown
+
+
+def test_several_cores(file, nki):
+    command = ("run", f"{file}:affine", "--arg", "128x32:float32", "--arg", "2.0", "--json", "--cores", "2")
+    once = report(nki(*command[:-2], "--where"))["where"]
+    both = report(nki(*command, "--where"))["where"]
+    assert sum(e["calls"] for e in both["lines"]) == 2 * sum(e["calls"] for e in once["lines"])
+
+
+def test_the_simulator_has_no_routines(looped, nki):
+    ran = nki("run", looped, "--arg", "128x32:float32", "--where", "--simulate")
+    assert ran.code == 2 and "--where" in ran.err
