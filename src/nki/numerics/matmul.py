@@ -21,6 +21,7 @@ from nki.numerics.llvm import (
     F32,
     I32,
     I64,
+    LINE,
     POINTER,
     VOID,
     Builder,
@@ -30,6 +31,7 @@ from nki.numerics.llvm import (
     at_least,
     i64,
     internal,
+    prefetch,
     scratch,
     smaller,
     steps,
@@ -192,13 +194,18 @@ def _tile(module: ir.Module, lanes: int, rows: int, vectors: int, masked: bool, 
 
 
 def _panel(module: ir.Module, lanes: int, vectors: int, masked: bool, pairs: bool = False) -> ir.Function:
-    """All rows of a panel of ``vectors`` vectors of columns; arguments as a tile's, then the number of rows."""
+    """All rows of a panel of ``vectors`` vectors of columns.
+
+    Arguments as a tile's, then the number of rows, and memory to fetch meanwhile: where it is, and its cache lines for
+    each tile.
+    """
     heights = [_TILING[lanes].rows, *(height for height in (4, 2, 1) if height < _TILING[lanes].rows)]
-    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64])
-    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, rows = function.args
+    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64, POINTER, I64])
+    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, rows, ahead, lines = function.args
     out, stationary = Matrix(out_pointer, ldo), Matrix(left, lds)
-    row = Variable(b)
+    row, fetched = Variable(b), Variable(b)
     row.set(i64(0))
+    fetched.set(i64(0))
 
     def call(tile: ir.Function) -> None:
         here = row.get()
@@ -207,6 +214,9 @@ def _panel(module: ir.Module, lanes: int, vectors: int, masked: bool, pairs: boo
 
     for height in heights:
         with steps(b, rows, height, row):
+            with steps(b, lines, 1):
+                prefetch(b, b.gep(ahead, [b.mul(fetched.get(), i64(LINE))], source_etype=ir.IntType(8)))
+                fetched.set(b.add(fetched.get(), i64(1)))
             call(_tile(module, lanes, height, vectors, masked, pairs))
     b.ret_void()
     return function
@@ -226,6 +236,10 @@ def _product(module: ir.Module, lanes: int) -> ir.Function:
     worth_packing = b.and_(worth_packing, at_least(b, ldm, PANEL + 1))
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
+    # The next panel comes while this one is multiplied, in equal parts for each tile.
+    tiles = b.add(b.sdiv(b.sub(rows, i64(1)), i64(tiling.rows)), i64(1))
+    size = b.mul(depth, i64(4 * 2 * lanes // LINE))
+    lines = b.select(plain, i64(0), b.sdiv(b.add(size, b.sub(tiles, i64(1))), tiles))
 
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
@@ -241,13 +255,15 @@ def _product(module: ir.Module, lanes: int) -> ir.Function:
             _pack(b, lanes, packed, Matrix(source, ldm), depth)
             panel.set(packed.pointer)
             stride.set(packed.stride)
-        b.call(double, [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0), rows])
+        ahead = moving.at(b, b.add(here, i64(2 * lanes)))
+        operands = [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0), rows]
+        b.call(double, [*operands, ahead, lines])
 
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows])
+        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows, source, i64(0)])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -273,12 +289,12 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
     column.set(i64(0))
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), rows])
+        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), rows, source, i64(0)])
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows])
+        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows, source, i64(0)])
         column.set(b.add(here, count))
     b.ret_void()
     return function

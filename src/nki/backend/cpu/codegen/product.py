@@ -25,7 +25,7 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import NARROW, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import matmul_entry
-from nki.numerics.llvm import constant, like
+from nki.numerics.llvm import constant, like, prefetch
 from nki.numerics.matmul import PANEL
 
 I16: Final = ir.IntType(16)
@@ -48,6 +48,8 @@ class _Panel:
     target: Value
     width: int
     per_partition: int = 0
+    ahead: int = 0
+    """Bytes to the next panel, which is fetched meanwhile; 0 if there is none."""
 
 
 def emit_gemm(r: FunctionBuilder, s: Gemm) -> None:
@@ -102,7 +104,7 @@ class _Narrow:
 
         def panel(number: Value, columns: int = PANEL) -> None:
             source = _moved(r, r.address(s.right), number, step * s.right.dtype.itemsize)
-            moving = _Panel(s.right, source, columns, self.right, PANEL)
+            moving = _Panel(s.right, source, columns, self.right, PANEL, ahead=step * s.right.dtype.itemsize)
             self._panel((stationary, least), moving, number, (first, count))
 
         r.counted_loop(whole, 1, panel)
@@ -149,6 +151,8 @@ class _Narrow:
         r = self.r
 
         def row(k: Value) -> None:
+            self._fetch(panel, k)
+
             def chunk(column: Value, width: int) -> None:
                 self._store(panel, k, column, self._bits(panel, k, column, width))
 
@@ -162,10 +166,15 @@ class _Narrow:
         leasts = {width: r.local(ir.VectorType(I16, 2 * width), _none(width)) for width in (16, 1)}
 
         def rows(k: Value, second: bool) -> None:
+            upper = b.mul(k, ir.Constant(I64, 2))
+            lower = b.add(upper, ir.Constant(I64, 1))
+            for number in (upper, lower):
+                self._fetch(panel, number)
+
             def chunk(column: Value, width: int) -> None:
-                words = self._bits(panel, b.mul(k, ir.Constant(I64, 2)), column, width)
+                words = self._bits(panel, upper, column, width)
                 if second:
-                    below = self._bits(panel, b.add(b.mul(k, ir.Constant(I64, 2)), ir.Constant(I64, 1)), column, width)
+                    below = self._bits(panel, lower, column, width)
                     words = b.or_(words, b.lshr(below, constant(below.type, 16)))
                 self._store(panel, k, column, words)
                 if not self.certain:
@@ -189,6 +198,13 @@ class _Narrow:
         b, name = self.r.b, f"llvm.vector.reduce.umin.v{vector.type.count}i16"
         kind = ir.FunctionType(I16, [vector.type])
         return b.call(b.module.globals.get(name) or ir.Function(b.module, kind, name), [vector])
+
+    def _fetch(self, panel: _Panel, k: Value) -> None:
+        """Fetch row ``k`` of the next panel."""
+        if panel.ahead:
+            size = panel.memref.dtype.itemsize
+            row = self.r.b.mul(k, ir.Constant(I64, panel.memref.row_step * size))
+            prefetch(self.r.b, self.r.move(panel.pointer, self.r.b.add(row, ir.Constant(I64, panel.ahead))))
 
     def _columns(self, panel: _Panel, chunk: Callable[..., None]) -> None:
         """Emit ``chunk`` for all columns: sixteen at a time, then one by one."""
