@@ -68,8 +68,10 @@ def windows(left, right, start: int, count: int):
     nisa.dma_copy(dst=a, src=left)
     nisa.dma_copy(dst=b, src=right)
     total = nl.ndarray((left.shape[1], count), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=total, stationary=a[32:96, :], moving=b[32:96, start : start + count])
-    nisa.dma_copy(dst=result, src=total)
+    nisa.nc_matmul(dst=total, stationary=a[64:128, :], moving=b[64:128, start : start + count])
+    copy = nl.ndarray((left.shape[1], count), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=copy, src=total)
+    nisa.dma_copy(dst=result, src=copy)
     return result
 
 
@@ -78,7 +80,7 @@ def windows(left, right, start: int, count: int):
 def test_windows_of_panels(start: int, count: int, dtype: Any) -> None:
     got = both(windows, numbers(128, 20).astype(dtype), numbers(128, 128).astype(dtype), start, count)
     left, right = (numbers(128, size).astype(dtype).astype(np.float64) for size in (20, 128))
-    np.testing.assert_allclose(got, left[32:96].T @ right[32:96, start : start + count], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(got, left[64:128].T @ right[64:128, start : start + count], rtol=1e-4, atol=1e-4)
 
 
 def changing(left, right):
