@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from benchmarks.timing import Row, medians
+from nki.numerics.matmul import PANEL
 from nki.numerics.matmul_entry import routine
 
 # rows, columns, depth: the Tensor engine's own tile first, then smaller and thinner ones.
@@ -28,7 +29,7 @@ def rows(runs: int) -> Iterator[Row]:
     for m, n, k in SHAPES:
         left, right = (rng.normal(size=(k, size)).astype(np.float32) for size in (m, n))
         upright, out = np.ascontiguousarray(left.T), np.empty((m, n), np.float32)
-        arguments = (out.ctypes.data, n, left.ctypes.data, m, right.ctypes.data, n, m, n, k, 0)
+        arguments = (out.ctypes.data, n, left.ctypes.data, m, right.ctypes.data, n, PANEL, m, n, k, 0)
 
         def ours(arguments: tuple[int, ...] = arguments) -> None:
             native = routine()

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nki.numerics.jit import engine
-from nki.numerics.matmul import add_matmul
+from nki.numerics.matmul import PANEL, add_matmul
+from nki.numerics.matmul_entry import pair_address
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)
@@ -25,7 +26,7 @@ def compiled(lanes: int) -> Any:
     module = ir.Module()
     add_matmul(module, lanes)
     p, i = ctypes.c_void_p, ctypes.c_int64
-    return ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
+    return ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
 
 
 def run(
@@ -38,7 +39,7 @@ def run(
     assert all(a.strides[1] == 4 for a in (out, stationary, moving) if a.size and a.shape[1] > 1)
     compiled(lanes)(
         out.ctypes.data, strides[0], stationary.ctypes.data, strides[1], moving.ctypes.data, strides[2],
-        rows, columns, depth, int(accumulate),
+        PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     return out
 
@@ -110,7 +111,7 @@ def test_bits(lanes: int, rows: int, columns: int, depth: int, gaps: tuple[int, 
     out = holder.copy()
     compiled(lanes)(
         out.ctypes.data, holder.shape[1], left.ctypes.data, wide_left.shape[1], right.ctypes.data, wide_right.shape[1],
-        rows, columns, depth, int(accumulate),
+        PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     product = sequential(left, right)
     holder[:rows, :columns] = old + product if accumulate else product
@@ -176,6 +177,52 @@ def test_signed_zeros_and_subnormals(lanes: int) -> None:
     left[:] = 2.0**-140
     right[:] = 0.5
     assert (run(lanes, left, right, np.empty((17, 33), np.float32)) == np.float32(1.5 * 2.0**-140)).all()
+
+
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("size", ["1x64x7", "3x96x128", "20x512x128", "128x40x300", "40x5x9"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> None:
+    rows, columns, depth = map(int, size.split("x"))
+    left, right = draw(depth, rows, columns)
+    count = -(-columns // PANEL)
+    panels = np.full((count, depth, PANEL), np.nan, np.float32)
+    for number in range(count):
+        part = right[:, number * PANEL : (number + 1) * PANEL]
+        panels[number, :, : part.shape[1]] = part
+    out = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
+    product = sequential(left, right)
+    want = out + product if accumulate else product
+    compiled(lanes)(
+        out.ctypes.data, columns, left.ctypes.data, rows, panels.ctypes.data, PANEL,
+        depth * PANEL, rows, columns, depth, int(accumulate),
+    )  # fmt: skip
+    assert same_bits(out, want)
+
+
+@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
+@pytest.mark.parametrize("size", ["128x512x64", "1x33x1", "7x31x5", "40x1x64", "12x64x33"])
+@pytest.mark.parametrize("accumulate", [False, True])
+def test_pairs_of_bfloat16(size: str, accumulate: bool) -> None:
+    rows, columns, words = map(int, size.split("x"))
+    rng = np.random.default_rng(words)
+    operands: list[np.ndarray] = []
+    for count in (rows, columns):
+        bits = (
+            rng.integers(0x3C00, 0x4300, (2 * words, count), np.uint32) | rng.integers(0, 2, (2 * words, count)) << 15
+        )
+        bits[rng.random(bits.shape) < 0.3] = 0xBF80  # equal numbers cancel
+        operands.append((bits.astype(np.uint32) << 16).view(np.float32))
+    left, right = (a.view(np.uint32)[::2] | a.view(np.uint32)[1::2] >> 16 for a in operands)
+    out = rng.normal(size=(rows, columns)).astype(np.float32)
+    product = sequential(*operands)
+    want = out + product if accumulate else product
+    p, i = ctypes.c_void_p, ctypes.c_int64
+    ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(pair_address())(
+        out.ctypes.data, columns, left.ctypes.data, rows, right.ctypes.data, columns,
+        rows, columns, words, int(accumulate),
+    )  # fmt: skip
+    assert same_bits(out, want)
 
 
 def test_refuses_an_unknown_vector_width() -> None:

@@ -26,8 +26,9 @@ from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
 from nki.transforms.promote_float32 import PromoteFloat32
+from nki.transforms.shared_operands import ShareOperands
 
-NATIVE_STAGES: tuple[Stage, ...] = (LowerSendrecv(), EliminateCopies(), ExpandIndirect())
+NATIVE_STAGES: tuple[Stage, ...] = (LowerSendrecv(), EliminateCopies(), ShareOperands(), ExpandIndirect())
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""
 
 

@@ -131,6 +131,8 @@ class Effects:
     strides, or another memory, asks. None: the semantics take any strides."""
     stationary: str = ""
     """The operand that stays in the array of the Tensor engine until another one is loaded."""
+    moving: str = ""
+    """The operand that streams through the array against the stationary one: a matrix of partitions by elements."""
     scalar_registers: tuple[str, ...] = ()
     """The operands that are scalar registers."""
     row_indexed: bool = False

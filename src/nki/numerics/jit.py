@@ -121,6 +121,7 @@ class Engine:
             features["prefer-256-bit"] = False  # LLVM prefers 256 bits on CPUs whose clock suffers; we ask for 512
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
         self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
+        self._has_bfloat16_products = bool(features.get("avx512bf16"))
         self._machine = self._new_machine()
         self._data_layout = str(self._machine.target_data)
         self._vector_width = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
@@ -134,6 +135,11 @@ class Engine:
     def has_half(self) -> bool:
         """True if the host converts float16, or has a library that does: x86 before F16C (2012) has neither."""
         return self._has_half
+
+    @property
+    def has_bfloat16_products(self) -> bool:
+        """True if the host has AVX512-BF16, whose instruction adds two products of bfloat16 numbers."""
+        return self._has_bfloat16_products
 
     @property
     def host(self) -> str:

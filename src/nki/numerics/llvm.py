@@ -22,6 +22,10 @@ POINTER: Final = ir.PointerType()
 VOID: Final = ir.VoidType()
 
 
+LINE: Final = 64
+"""Bytes of a cache line."""
+
+
 def i64(number: int) -> ir.Constant:
     """A 64-bit constant."""
     return ir.Constant(I64, number)
@@ -127,6 +131,14 @@ def switch(b: Builder, value: Value, cases: Iterable[int]) -> Generator[Iterator
 
     yield rounds()
     b.position_at_end(end)
+
+
+def prefetch(b: Builder, pointer: Value) -> None:
+    """Ask for the cache line at ``pointer``, which need not be readable."""
+    function = b.module.globals.get("llvm.prefetch.p0")
+    if function is None:
+        function = ir.Function(b.module, ir.FunctionType(VOID, [POINTER, I32, I32, I32]), "llvm.prefetch.p0")
+    b.call(function, [pointer, *(ir.Constant(I32, number) for number in (0, 3, 1))])  # to read; first level; data
 
 
 def scratch(b: Builder, count: int) -> Value:

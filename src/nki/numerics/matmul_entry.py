@@ -12,7 +12,7 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from nki.numerics.jit import engine
-from nki.numerics.matmul import add_matmul
+from nki.numerics.matmul import PANEL, add_matmul, add_pair_matmul
 
 Float32Array = NDArray[np.float32]
 
@@ -33,7 +33,7 @@ def matmul(stationary: Float32Array, moving: Float32Array, out: Float32Array, ac
     target = _dense_rows(out)
     routine()(
         target.ctypes.data, target.strides[0] // 4, stationary.ctypes.data, stationary.strides[0] // 4,
-        moving.ctypes.data, moving.strides[0] // 4, rows, columns, depth, int(accumulate),
+        moving.ctypes.data, moving.strides[0] // 4, PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
     if target is not out:
         out[...] = target
@@ -51,7 +51,7 @@ def routine() -> Callable[..., Any]:
     module = ir.Module("nki_gemm")
     add_matmul(module, engine().vector_width)
     pointer, size = ctypes.c_void_p, ctypes.c_int64
-    prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, size, size, size, size, size)
+    prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 6)
     return prototype(engine().compile(module)["nki_matmul"])
 
 
@@ -59,3 +59,42 @@ def routine() -> Callable[..., Any]:
 def address() -> int:
     """Address of the compiled routine, for code that calls it directly."""
     return ctypes.cast(cast(Any, routine()), ctypes.c_void_p).value or 0
+
+
+@cache
+def pair_address() -> int:
+    """Address of the compiled product of bfloat16 pairs; 0 if the processor has no instruction that keeps the contract.
+
+    The result of the instruction is compared with the contract once, on numbers that tell orders and roundings apart:
+    processors document its order, not all of them the same way.
+    """
+    if not engine().has_bfloat16_products:
+        return 0
+    module = ir.Module("nki_gemm_pairs")
+    add_pair_matmul(module, engine().vector_width)
+    address = engine().compile(module)["nki_matmul_pairs"]
+    return address if _keeps_contract(address) else 0
+
+
+def _keeps_contract(address: int) -> bool:
+    """True if the product of pairs at ``address`` has the bits of :func:`matmul`, NaN for NaN."""
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    function = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(address)
+    rows, columns, depth = 40, 48, 64
+    generator = np.random.default_rng(0)
+    words = [generator.integers(0x3000, 0x5000, (depth, count), np.uint32) for count in (rows, columns)]
+    for operand in words:  # signs, equal magnitudes that cancel, zeros, large numbers, infinities and NaN
+        operand[generator.random(operand.shape) < 0.3] = 0x3F80
+        operand[generator.random(operand.shape) < 0.1] = 0
+        operand |= generator.integers(0, 2, operand.shape, np.uint32) << 15
+        operand[:, 0] |= 0x7F00
+        places = generator.integers(0, depth, 3), generator.integers(0, operand.shape[1], 3)
+        operand[places] = (0x7F80, 0x7FC0, 0xFF80)
+    expected, result = (np.empty((rows, columns), np.float32) for _ in range(2))
+    stationary, moving = ((operand << 16).view(np.float32) for operand in words)
+    matmul(stationary, moving, expected, False)
+    left, right = (np.ascontiguousarray(operand[::2] << 16 | operand[1::2]) for operand in words)
+    arguments = (left.ctypes.data, rows, right.ctypes.data, columns, rows, columns, depth // 2, 0)
+    function(result.ctypes.data, columns, *arguments)
+    unequal = expected.view(np.uint32) != result.view(np.uint32)
+    return not (unequal & ~(np.isnan(expected) & np.isnan(result))).any()

@@ -59,7 +59,7 @@ def _blocks(b: Builder, out: Matrix, source: Matrix, rows: Value, columns: Value
         with steps(b, b.add(columns, i64(width - 1)), width) as some_column:
             column = smaller(b, some_column, last_column)
             vectors = [_gather(b, source, row, column, i, width, pieces) for i in range(width)]
-            for i, vector in enumerate(_transposed(b, vectors, width)):
+            for i, vector in enumerate(transposed(b, vectors, width)):
                 place = out.at(b, b.add(column, i64(i)), row)
                 b.store(vector, place, align=source.element.width // 8)
 
@@ -77,7 +77,7 @@ def _gather(b: Builder, source: Matrix, row: Value, column: Value, first: int, w
     return vectors[0]
 
 
-def _transposed(b: Builder, vectors: list[Value], width: int) -> list[Value]:
+def transposed(b: Builder, vectors: list[Value], width: int) -> list[Value]:
     """Transpose the ``width`` x ``width`` squares that lie side by side in ``width`` vectors.
 
     Every round interleaves vector i with vector i + width/2, so that after log2(width) rounds the index of the vector

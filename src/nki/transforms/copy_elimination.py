@@ -118,7 +118,7 @@ def _meets_cores(inst: Inst, rank: int) -> bool:
     return (barrier is not None and barrier.cores != (rank,)) or (exchange is not None and exchange.to != rank)
 
 
-def _copy(inst: Statement | None) -> Copy | None:
+def plain_copy(inst: Statement | None) -> Copy | None:
     """The DMA copy that a statement is, without run-time indices and without an order that the user has asked for."""
     if not isinstance(inst, Inst) or inst.engines != (engine.dma,) or inst.indexed_by():
         return None
@@ -127,7 +127,7 @@ def _copy(inst: Statement | None) -> Copy | None:
     return inst.as_copy()
 
 
-def _moves_all(tile: Tensor, own: Access, other: Access) -> bool:
+def moves_all(tile: Tensor, own: Access, other: Access) -> bool:
     """True if a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
     whole = own.tensor is tile and own.size == tile.elements and own.strides == row_major(own.shape)
     return whole and own.dtype is tile.dtype is other.dtype is other.tensor.dtype
@@ -135,8 +135,8 @@ def _moves_all(tile: Tensor, own: Access, other: Access) -> bool:
 
 def _forward_load(body: list[Statement | None], tile: Tensor, use: _Uses, sources: set[Tensor]) -> bool:
     """Remove the load of ``tile`` if its readers can read the source; True if they can."""
-    copy = _copy(body[use.writes[0]])
-    if copy is None or not _moves_all(tile, copy.dst, copy.src) or copy.src.tensor not in sources:
+    copy = plain_copy(body[use.writes[0]])
+    if copy is None or not moves_all(tile, copy.dst, copy.src) or copy.src.tensor not in sources:
         return False
     if not _redirect(body, use.reads, tile, copy.src):
         return False
@@ -154,8 +154,8 @@ def _forward_store(
 ) -> None:
     """Remove the store of ``tile`` if its writers can write the destination."""
     store = use.reads[0]
-    copy = _copy(body[store])
-    if copy is None or not _moves_all(tile, copy.src, copy.dst) or copy.dst.tensor not in outputs:
+    copy = plain_copy(body[store])
+    if copy is None or not moves_all(tile, copy.src, copy.dst) or copy.dst.tensor not in outputs:
         return
     target_uses = uses[copy.dst.tensor]
     if any(

@@ -80,6 +80,7 @@ def _rows(m: Algebra[Any], tile: Access) -> Any:
     effects=Effects(
         accumulation=Accumulation("accumulate", moves=lambda i: i.is_transpose),
         stationary="stationary",
+        moving="moving",
         element_indexed=("dst", "stationary", "moving"),
     ),
     deprecated=DeprecatedForms(

@@ -212,9 +212,13 @@ class FunctionBuilder:
     def scratch_like(self, like: MemRef) -> MemRef:
         """A new dense tile in scratch memory, of the size and dtype of ``like``."""
         memref = self.loop_ir.new_scratch(like.rows, like.columns, like.dtype)
+        self.need_scratch()
+        return memref
+
+    def need_scratch(self) -> None:
+        """Get the address of the scratch memory, if nothing has needed it so far."""
         if SCRATCH not in self.pointers:
             self.pointers[SCRATCH] = self.base(ir.Constant(I64, frame.SCRATCH))
-        return memref
 
     def loop_nest(self, streams: list[Stream], rows: int, columns: int) -> list[CountedLoop] | None:
         """The loops over partitions and elements, outermost first; None if the patterns do not nest."""

@@ -51,6 +51,13 @@ class InnerLoop:
         """``expr`` at elements ``index`` … ``index + width - 1`` of the row."""
         return self._get(expr, index, width, {})
 
+    def converted(self, expr: Expr, loaded: Value) -> Value:
+        """``expr``, casts of one load, given what was loaded."""
+        if expr.kind == "load":
+            return loaded
+        inner = expr.args[0]
+        return encode(self.b, decode(self.b, self.converted(inner, loaded), inner.dtype), expr.dtype)
+
     def _get(self, expr: Expr, index: Value, width: int, computed: dict[int, Value]) -> Value:
         value = computed.get(id(expr))
         if value is None:

@@ -8,16 +8,18 @@ from typing import Final
 
 from llvmlite import ir
 
+from nki.backend.cpu.codegen import row_vectors
 from nki.backend.cpu.codegen.alu import ANY_ORDER, IDENTITIES, emit_alu, emit_bits
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.elementwise import materialize_strided
+from nki.backend.cpu.codegen.extremes import RELATIONS, QuickExtreme
 from nki.backend.cpu.codegen.function import I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced, loop_nest
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import constant
+from nki.numerics.llvm import F32, constant
 
 CHAINS: Final = (16, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
@@ -71,6 +73,8 @@ def _in_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
     """Strictly sequential reductions, several of them side by side."""
     outer = sorted(nest.outer, key=lambda loop: loop.count)
     side = outer[-1] if outer else CountedLoop(1, tuple(0 for _ in nest.streams))
+    has_start = s.init is not None or s.op in IDENTITIES
+    by_vectors = has_start and s.op not in BITS and row_vectors.suits(s.value, nest.inner[-1])
 
     def block(cursors: Cursors) -> None:
         done = 0
@@ -80,7 +84,9 @@ def _in_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
 
                 def group(index: Value, chains: int = chains) -> None:
                     indices = (r.b.add(index, ir.Constant(I64, chain)) if chain else index for chain in range(chains))
-                    _emit_chains(r, s, nest, [r.advanced(nest.streams, cursors, side, at) for at in indices])
+                    starts = [r.advanced(nest.streams, cursors, side, at) for at in indices]
+                    emit = _emit_vectors if by_vectors and chains == CHAINS[0] else _emit_chains
+                    emit(r, s, nest, starts)
 
                 r.counted_loop(done + whole, chains, group, done, side.per_partition)
                 done += whole
@@ -112,6 +118,30 @@ def _emit_chains(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursor
         b.store(b.load(total, typ=kind), cursors[0], align=s.target.dtype.itemsize)
 
 
+def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors]) -> None:
+    """Sequential reductions that begin at ``starts``, a vector's lanes at a time."""
+    b, streams = r.b, nest.streams
+    groups = [starts[first : first + r.lanes] for first in range(0, len(starts), r.lanes)]
+    for group in groups:
+        rows = row_vectors.RowVectors(r, streams, s.value, group)
+        initial = rows.gathered([_initial(r, s, streams, cursors) for cursors in group])
+        total = r.local(initial.type, initial)
+
+        def step(vector: Value, total: Value = total) -> None:
+            b.store(_combine(b, s.op, b.load(total, typ=vector.type), vector), total)
+
+        def line(
+            chains: list[Cursors], rows: row_vectors.RowVectors = rows, step: Callable[[Value], None] = step
+        ) -> None:
+            row_vectors.follow(r, rows, nest.inner[-1], chains, step)
+
+        _emit_inner(r, nest.inner[:-1], streams, group, line)
+        result = b.load(total, typ=initial.type)
+        for lane, cursors in enumerate(group):
+            element = b.extract_element(result, ir.Constant(I32, lane))
+            b.store(element, cursors[0], align=s.target.dtype.itemsize)
+
+
 def _emit_inner(
     r: FunctionBuilder,
     loops: list[CountedLoop],
@@ -133,46 +163,92 @@ def _emit_inner(
 
 def _in_any_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
     """Reductions whose order is free: each lane of a vector by itself, then the lanes with each other."""
-    b, streams = r.b, nest.streams
+
+    def one(start: Cursors) -> None:
+        if s.op not in RELATIONS:
+            _lanes_by_themselves(r, s, nest, start, PARTIAL_VECTORS)
+            return
+        uncertain = _quick_extreme(r, s, nest, start)
+        with r.b.if_then(uncertain, likely=False):
+            _lanes_by_themselves(r, s, nest, start, 1)
+
+    r.emit_loops(nest.outer, nest.streams, one)
+
+
+def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors) -> Value:
+    """A maximum or minimum of numbers of which none is NaN; true if there was one, or if zeros may differ."""
+    b, last = r.b, nest.inner[-1]
+    vectors = last.count // r.lanes
+    extreme = QuickExtreme.start(r, s.op, r.lanes, vectors)
+    rest = r.local(F32, _initial(r, s, nest.streams, start))
+
+    def line(chains: list[Cursors]) -> None:
+        row = InnerLoop(r, nest.streams, last, chains[0])
+        row.hoist(s.value)
+        extreme.line(vectors, lambda index: row.value(s.value, index, r.lanes))
+        _take_single(r, s, row, rest, range(vectors * r.lanes, last.count))
+
+    _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
+    result = _folded(r, s, extreme.vectors(), b.load(rest, typ=F32))
+    b.store(result, start[0], align=4)
+    return extreme.is_uncertain(result)
+
+
+def _lanes_by_themselves(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors, most: int) -> None:
+    """One reduction, with up to ``most`` vectors of partial results."""
+    b, last = r.b, nest.inner[-1]
     kind, wide = storage_type(s.target.dtype, 1), storage_type(s.target.dtype, r.lanes)
-    last = nest.inner[-1]
-    partials = min(PARTIAL_VECTORS, last.count // r.lanes)
+    partials = min(most, last.count // r.lanes)
     chunk_size = partials * r.lanes
     whole = last.count // chunk_size * chunk_size
     vectors = last.count // r.lanes * r.lanes
+    totals = [r.local(wide, _identity(s.op, wide)) for _ in range(partials)]
+    rest = r.local(kind, _initial(r, s, nest.streams, start))
 
-    def one(start: Cursors) -> None:
-        totals = [r.local(wide, _identity(s.op, wide)) for _ in range(partials)]
-        rest = r.local(kind, _initial(r, s, streams, start))
+    def line(chains: list[Cursors]) -> None:
+        row = InnerLoop(r, nest.streams, last, chains[0])
+        row.hoist(s.value)
 
-        def line(chains: list[Cursors]) -> None:
-            row = InnerLoop(r, streams, last, chains[0])
-            row.hoist(s.value)
+        def vector(at: Value, total: Value) -> None:
+            b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.value, at, r.lanes)), total)
 
-            def vector(at: Value, total: Value) -> None:
-                b.store(_combine(b, s.op, b.load(total, typ=wide), row.value(s.value, at, r.lanes)), total)
+        def chunk(index: Value) -> None:
+            for number, total in enumerate(totals):
+                vector(b.add(index, ir.Constant(I64, number * r.lanes)), total)
 
-            def chunk(index: Value) -> None:
-                for number, total in enumerate(totals):
-                    vector(b.add(index, ir.Constant(I64, number * r.lanes)), total)
+        r.counted_loop(whole, chunk_size, chunk)
+        for index in range(whole, vectors, r.lanes):
+            vector(ir.Constant(I64, index), totals[0])
+        _take_single(r, s, row, rest, range(vectors, last.count))
 
-            r.counted_loop(whole, chunk_size, chunk)
-            for index in range(whole, vectors, r.lanes):
-                vector(ir.Constant(I64, index), totals[0])
-            for index in range(vectors, last.count):
-                value = row.value(s.value, ir.Constant(I64, index), 1)
-                b.store(_combine(b, s.op, b.load(rest, typ=kind), value), rest)
+    _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
+    result = _folded(r, s, [b.load(total, typ=wide) for total in totals], b.load(rest, typ=kind))
+    b.store(result, start[0], align=s.target.dtype.itemsize)
 
-        _emit_inner(r, nest.inner[:-1], streams, [start], line)
-        lanes = b.load(totals[0], typ=wide)
-        for total in totals[1:]:
-            lanes = _combine(b, s.op, lanes, b.load(total, typ=wide))
-        result = b.load(rest, typ=kind)
-        for lane in range(r.lanes):
-            result = _combine(b, s.op, result, b.extract_element(lanes, ir.Constant(I32, lane)))
-        b.store(result, start[0], align=s.target.dtype.itemsize)
 
-    r.emit_loops(nest.outer, streams, one)
+def _take_single(r: FunctionBuilder, s: Reduce, row: InnerLoop, total: Value, elements: range) -> None:
+    """Combine the ``elements`` of a row, one by one, with the local variable ``total``."""
+    kind = storage_type(s.target.dtype, 1)
+    for index in elements:
+        value = row.value(s.value, ir.Constant(I64, index), 1)
+        r.b.store(_combine(r.b, s.op, r.b.load(total, typ=kind), value), total)
+
+
+def _folded(r: FunctionBuilder, s: Reduce, vectors: list[Value], single: Value) -> Value:
+    """All lanes of ``vectors`` and ``single``, combined."""
+    b = r.b
+    while len(vectors) > 1:
+        vectors = [
+            *(_combine(b, s.op, *pair) for pair in zip(vectors[::2], vectors[1::2], strict=False)),
+            *vectors[len(vectors) // 2 * 2 :],
+        ]
+    lanes = vectors[0]
+    while (count := lanes.type.count) > 1:
+        halves = [
+            ir.Constant(ir.VectorType(I32, count // 2), list(range(at, at + count // 2))) for at in (0, count // 2)
+        ]
+        lanes = _combine(b, s.op, *(b.shuffle_vector(lanes, lanes, half) for half in halves))
+    return _combine(b, s.op, single, b.extract_element(lanes, ir.Constant(I32, 0)))
 
 
 def _across_partitions(r: FunctionBuilder, s: Reduce) -> None:

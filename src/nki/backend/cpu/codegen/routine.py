@@ -10,6 +10,7 @@ from nki.backend.cpu.codegen.elementwise import emit_assign
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
+from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
@@ -32,7 +33,7 @@ from nki.backend.cpu.runtime import print_callback
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import is_row_indexed
-from nki.numerics import matmul_entry, top8
+from nki.numerics import top8
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,25 +85,12 @@ def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
         case Print(source, prefix, shape):
             number = print_callback.number(prefix, shape, source.dtype)
             r.call(print_callback.address(), [r.frame, r.address(source), ir.Constant(I64, number)])
-        case Gemm(target, left, right, accumulate):
-            # The matrix product is one tuned routine, which the NumPy executor calls too.
-            _emit_gemm(r, target, left, right, accumulate)
+        case Gemm():
+            emit_gemm(r, statement)
         case Top8(target, source):
             _call(r, top8.top8_address(), (target, source), (source.columns,))
         case FindIndex(target, source, wanted, last_first):
             _call(r, top8.find_address(), (target, source, wanted), (source.columns, int(last_first)))
-
-
-def _emit_gemm(r: FunctionBuilder, target: MemRef, left: MemRef, right: MemRef, accumulate: bool) -> None:
-    """Call the matrix product, for the rows of ``target``, which are columns of ``left``, in the routine's range."""
-    rows = CountedLoop(target.rows, (), r.per_partition(target.rows))
-    first, count = r.rounds(rows)
-    stationary = r.address(left)
-    if rows.per_partition:
-        stationary = r.move(stationary, r.b.mul(first, ir.Constant(I64, left.dtype.itemsize)))
-    numbers = [ir.Constant(I64, n) for n in (right.columns, left.rows, int(accumulate))]
-    matrices = [r.first_row(target), _row_step(target), stationary, _row_step(left), r.address(right), _row_step(right)]
-    r.call(matmul_entry.address(), [*matrices, count, *numbers])
 
 
 def _call(r: FunctionBuilder, routine: int, matrices: tuple[MemRef, ...], numbers: tuple[int, ...]) -> None:

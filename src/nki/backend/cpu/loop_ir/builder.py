@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from nki.backend.cpu.loop_ir.nodes import (
+    NARROW,
     SCRATCH,
     Assign,
     Dims,
@@ -70,7 +71,7 @@ class LoopIRBuilder:
         flat = value.rows == 1 and rows > 1 and value.columns == target.size
         memref = self._flat_memref_of(target) if flat else self._memref_of(target)
         if memref.dtype is dt.float32 and memref.dense_rows and (product := _product(value, memref)):
-            left, right = (self._dense_panel(arg) for arg in product.args)
+            left, right = self._factors(product)
             self.statements.append(Gemm(memref, left, right, product is not value))
             return
         if not flat and not (value.rows in (1, rows) and value.columns in (1, columns)):
@@ -247,13 +248,26 @@ class LoopIRBuilder:
     def _compute_products(self, expr: Expr) -> Expr:
         """Compute every matrix product in ``expr`` into scratch memory; gives ``expr``."""
         if expr.kind == "matmul":
-            left, right = (self._dense_panel(arg) for arg in expr.args)
+            left, right = self._factors(expr)
             memref = self.new_scratch(expr.rows, expr.columns, dt.float32)
             self.statements.append(Gemm(memref, left, right, False))
             expr.kind, expr.args, expr.memref = "load", (), memref
         for arg in expr.args:
             self._compute_products(arg)
         return expr
+
+    def _factors(self, product: Expr) -> tuple[MemRef, MemRef]:
+        """The memory of both operands of a matrix product, materialized as float32 if the product cannot read it."""
+        left, right = product.args
+        return self._factor(left, False), self._factor(right, True)
+
+    def _factor(self, expr: Expr, may_be_panels: bool) -> MemRef:
+        inner = expr.args[0] if expr.kind == "cast" and expr.args[0].dtype in NARROW else expr
+        if inner.kind == "load" and inner.memref is not None:
+            memref = inner.memref
+            if memref.dense_rows or (may_be_panels and memref.in_panels):
+                return memref
+        return self._dense_panel(expr)
 
     def _dense_panel(self, expr: Expr) -> MemRef:
         """The memory of ``expr``, float32, materialized if its rows are not dense; tfloat32 is stored as float32."""

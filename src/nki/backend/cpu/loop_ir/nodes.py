@@ -13,11 +13,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
+from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.ir.algebra import Step
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
+NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
+"""Dtypes of operands that matrix products convert to float32 by themselves."""
 Dims = tuple[tuple[int, int], ...]
 """``(step, count)`` pairs, outermost first."""
 
@@ -45,6 +48,11 @@ class MemRef:
     def dense_rows(self) -> bool:
         """True if each partition's elements are neighbours."""
         return len(self.dims) == 1 and (self.dims[0][0] == 1 or self.dims[0][1] == 1)
+
+    @property
+    def in_panels(self) -> bool:
+        """True if each partition's elements lie in blocks of 32 neighbours."""
+        return len(self.dims) == 2 and self.dims[1] == (1, 32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +109,10 @@ class Reduce:
 
 @dataclass(slots=True)
 class Gemm:
-    """``target (+)= left.T @ right`` on float32 panels."""
+    """``target (+)= left.T @ right`` on panels; operands are float32 or :data:`NARROW`, the target is float32.
+
+    The columns of ``right`` may lie in blocks of 32, each dense, if there are two ``dims``.
+    """
 
     target: MemRef
     left: MemRef

@@ -1,0 +1,74 @@
+"""The largest or smallest of many numbers, as IEEE 754-2019 has it: NaN wins, -0 is less than +0.
+
+A comparison and a choice for each vector, which processors do in one instruction, are right for all numbers but NaN
+and zeros. So the loop only notes if any number was NaN. If one was, or if the result is a zero, the loop runs again
+with the full rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from llvmlite import ir
+
+from nki.backend.cpu.codegen.alu import IDENTITIES
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
+from nki.numerics.llvm import F32, constant
+
+RELATIONS: Final = {"maximum": ">", "minimum": "<"}
+"""The operators, and the comparison that a number must pass to replace the extreme."""
+_VECTORS: Final = 4
+"""Vectors of extremes side by side, so that one comparison need not wait for the one before it."""
+
+
+@dataclass(slots=True)
+class QuickExtreme:
+    """The extremes so far: some vectors, and the lanes that have seen a NaN."""
+
+    r: FunctionBuilder
+    op: str
+    lanes: int
+    totals: list[Value]
+    nan: Value
+
+    @classmethod
+    def start(cls, r: FunctionBuilder, op: str, lanes: int, vectors: int) -> QuickExtreme:
+        """Before the first number; ``vectors`` is the number of vectors of a row, of ``lanes`` numbers each."""
+        wide, flags = ir.VectorType(F32, lanes), ir.VectorType(ir.IntType(1), lanes)
+        totals = [r.local(wide, constant(wide, IDENTITIES[op])) for _ in range(min(_VECTORS, vectors))]
+        return cls(r, op, lanes, totals, r.local(flags, constant(flags, 0)))
+
+    def line(self, count: int, vector: Callable[[Value], Value]) -> None:
+        """Take ``count`` vectors in; ``vector`` gives the one from an element on."""
+        several = len(self.totals)
+        whole = count // several * several
+
+        def chunk(index: Value) -> None:
+            values = [vector(self.r.b.add(index, ir.Constant(I64, n * self.lanes))) for n in range(several)]
+            self._take(values)
+
+        self.r.counted_loop(whole * self.lanes, several * self.lanes, chunk)
+        for number in range(whole, count):
+            self._take([vector(ir.Constant(I64, number * self.lanes))])
+
+    def _take(self, values: list[Value]) -> None:
+        b, wide = self.r.b, ir.VectorType(F32, self.lanes)
+        for value, slot in zip(values, self.totals, strict=False):
+            total = b.load(slot, typ=wide)
+            b.store(b.select(b.fcmp_ordered(RELATIONS[self.op], value, total), value, total), slot)
+        for left, right in zip(values[::2], [*values[1::2], values[-1]], strict=False):
+            unordered = b.fcmp_unordered("uno", left, right)
+            b.store(b.or_(b.load(self.nan, typ=unordered.type), unordered), self.nan)
+
+    def vectors(self) -> list[Value]:
+        """The vectors of extremes."""
+        return [self.r.b.load(slot, typ=ir.VectorType(F32, self.lanes)) for slot in self.totals]
+
+    def is_uncertain(self, result: Value) -> Value:
+        """True if ``result``, the extreme of all :meth:`vectors`, may not be that of all numbers."""
+        b, word = self.r.b, ir.IntType(self.lanes)
+        flags = b.load(self.nan, typ=ir.VectorType(ir.IntType(1), self.lanes))
+        any_nan = b.icmp_unsigned("!=", b.bitcast(flags, word), ir.Constant(word, 0))
+        return b.or_(any_nan, b.fcmp_ordered("==", result, ir.Constant(F32, 0.0)))
