@@ -40,6 +40,7 @@ DTYPES: Final[dict[int, DType]] = {
 }
 CONFIG: Final = b"backend_config"
 KERNEL: Final = b"kernel"
+BATCH: Final = b"batch"
 """Names of the attributes that a call may have."""
 _INTERNAL: Final = 13  # XLA_FFI_Error_Code_INTERNAL
 _STRING: Final = 4  # XLA_FFI_AttrType_STRING
@@ -137,12 +138,12 @@ def _bytes(address: int) -> bytes:
     return ctypes.string_at(span.address, span.size)
 
 
-def handler(execute: Callable[[bytes, Callable[[], bytes], list[Operand], list[Operand]], None]) -> int:
-    """The address of a C function that calls ``execute(config, kernel, arguments, results)``.
+def handler(execute: Callable[[bytes, Callable[[bytes], bytes], list[Operand], list[Operand]], None]) -> int:
+    """The address of a C function that calls ``execute(config, attribute, arguments, results)``.
 
-    ``config`` is the string attribute ``backend_config`` of the call; ``kernel()`` gives the string attribute
-    ``kernel``, which may be long and is copied only then. An attribute that is absent is empty. Any exception becomes
-    XLA's error status, with the exception's text.
+    ``config`` is the string attribute ``backend_config`` of the call; ``attribute(name)`` gives another one, which may
+    be long and is copied only then. An attribute that is absent is empty. Any exception becomes XLA's error status, with
+    the exception's text.
     """
 
     def call(address: int) -> int:
@@ -153,7 +154,7 @@ def handler(execute: Callable[[bytes, Callable[[], bytes], list[Operand], list[O
                 return 0
             attributes = frame.attributes
             config = _string(attributes, CONFIG)
-            execute(config, lambda: _string(attributes, KERNEL), _operands(frame.arguments), _operands(frame.results))
+            execute(config, lambda name: _string(attributes, name), _operands(frame.arguments), _operands(frame.results))
             return 0
         except BaseException as error:
             name, notes = type(error).__name__, getattr(error, "__notes__", ())
