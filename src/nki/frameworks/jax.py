@@ -15,12 +15,14 @@ import numpy as np
 from jax.core import Tracer
 
 from nki.base import dtype as dtypes
-from nki.base.errors import EagerTraceError
 from nki.frameworks import jax_call
 from nki.frameworks.kernel import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
+from nki.frameworks.simulated import SimulatedExecutable
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from nki.jit import Kernel
@@ -38,7 +40,7 @@ class JAXAdapter(JAXTensors, Adapter):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, tensors = kernel.specialise(args, kwargs, self)
-        if any(isinstance(t, Tracer) for t in tensors):
+        if self.is_tracing(tensors):
             return pack(executable, jax_call.call(executable, kernel.launch_grid(), tensors))
         try:
             return pack(executable, jax_call.compiled(executable, kernel.launch_grid())(*tensors))
@@ -46,11 +48,16 @@ class JAXAdapter(JAXTensors, Adapter):
             _handle_signals()
             raise
 
+    def is_tracing(self, tensors: Sequence[Any]) -> bool:
+        return any(isinstance(t, Tracer) for t in tensors)
+
+    def record_simulation(
+        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
+    ) -> Any:
+        executable, tensors = kernel.specialise(args, kwargs, self)
+        return pack(executable, jax_call.call(SimulatedExecutable(executable, run), kernel.launch_grid(), tensors))
+
     def to_numpy(self, t: Any) -> NDArray[Any]:
-        if isinstance(t, Tracer):
-            raise EagerTraceError(
-                "the eager simulator needs values, and inside jax.jit there are none", fix="call it outside jax.jit"
-            )
         return np.asarray(t)
 
     def update(self, t: Any, array: NDArray[Any], name: str) -> Any:  # noqa: ARG002  # arrays of JAX never change

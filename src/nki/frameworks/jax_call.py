@@ -1,10 +1,10 @@
 """The JAX primitive of a kernel's call: its results' types, its rule for ``jax.vmap``, its lowering, its custom call.
 
-The primitive ``nki_call`` lowers to a custom call with target ``AwsNeuronCustomNativeKernel``. For Neuron devices it has
-the form that the vendor's compiler reads (status-returning, ``backend_config`` as text). XLA on the CPU never passed
-that text to status-returning calls and drops them, so there the same target is a call of XLA's typed interface with the
-same text as an attribute; XLA's buffers go to the kernel without a copy. In programs of ``jax.export`` a second
-attribute holds the compiled kernel (:mod:`nki.frameworks.embedded`).
+The primitive ``nki_call`` lowers to a custom call with target ``AwsNeuronCustomNativeKernel``. For Neuron devices it
+has the form that the vendor's compiler reads (status-returning, ``backend_config`` as text). XLA on the CPU never
+passed that text to status-returning calls and drops them, so there the same target is a call of XLA's typed interface
+with the same text as an attribute; XLA's buffers go to the kernel without a copy. In programs of ``jax.export`` a
+second attribute holds the compiled kernel (:mod:`nki.frameworks.embedded`).
 
 Under ``jax.vmap`` the operands of one call get a first axis, the batch, and the call launches the kernel once per
 element, on addresses inside XLA's buffers. A batch that is sharded over devices stays so: each device launches the
@@ -46,10 +46,10 @@ _KERNEL: Final = xla_ffi.KERNEL.decode()
 _BATCH: Final = xla_ffi.BATCH.decode()
 
 nki_call: Final = Primitive("nki_call")
-"""Parameters: ``executable``; ``grid``, which the config mentions; ``batch``, the sizes of the batch axes; ``axes``, for
-each operand the batch axes that it has; ``partitioned``, the same call for several devices (None: the call itself).
+"""Parameters: ``executable``; ``grid``, which the config mentions; ``batch``, the sizes of the batch axes; ``axes``,
+for each operand the batch axes that it has; ``partitioned``, the same call for several devices (None: the call itself).
 
-Results have all batch axes, before their own; an operand those of ``axes``, in order.
+Results have all batch axes, before their own; an operand has those of ``axes``, in order.
 """
 nki_call.multiple_results = True
 
@@ -182,7 +182,7 @@ def _partitioned(
     def run(*operands: Any) -> Any:
         return tuple(nki_call.bind(*operands, batch=batch, **parameters))
 
-    def partition(mesh: Any, operands: Any, results: Any) -> Any:
+    def partition(mesh: Any, _: Any, results: Any) -> Any:
         split: Any = results[0].sharding
         if isinstance(split, NamedSharding):
             names = [*split.spec, *[None] * len(batch)][: len(batch)]
@@ -322,9 +322,7 @@ def _execute(
     executable.launch([address for address, _, _ in buffers])
 
 
-def _execute_batch(
-    executable: Executable, text: str, arguments: Sequence[Operand], results: Sequence[Operand]
-) -> None:
+def _execute_batch(executable: Executable, text: str, arguments: Sequence[Operand], results: Sequence[Operand]) -> None:
     """Launch the kernel once per element of the batch. ``text``: the batch axes of each operand, as "0 1,1,"."""
     inputs = executable.inputs
     batch = tuple(results[0][1][: len(results[0][1]) - len(executable.outputs[0].shape)])

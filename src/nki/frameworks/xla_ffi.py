@@ -142,8 +142,8 @@ def handler(execute: Callable[[bytes, Callable[[bytes], bytes], list[Operand], l
     """The address of a C function that calls ``execute(config, attribute, arguments, results)``.
 
     ``config`` is the string attribute ``backend_config`` of the call; ``attribute(name)`` gives another one, which may
-    be long and is copied only then. An attribute that is absent is empty. Any exception becomes XLA's error status, with
-    the exception's text.
+    be long and is copied only then. An attribute that is absent is empty. Any exception becomes XLA's error status,
+    with the exception's text.
     """
 
     def call(address: int) -> int:
@@ -154,7 +154,9 @@ def handler(execute: Callable[[bytes, Callable[[bytes], bytes], list[Operand], l
                 return 0
             attributes = frame.attributes
             config = _string(attributes, CONFIG)
-            execute(config, lambda name: _string(attributes, name), _operands(frame.arguments), _operands(frame.results))
+            execute(
+                config, lambda name: _string(attributes, name), _operands(frame.arguments), _operands(frame.results)
+            )
             return 0
         except BaseException as error:
             name, notes = type(error).__name__, getattr(error, "__notes__", ())
