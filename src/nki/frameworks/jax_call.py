@@ -1,4 +1,4 @@
-"""The JAX primitive of a kernel's call: its results' types, its rule for ``jax.vmap``, its lowering, its custom call.
+"""The JAX primitive of a kernel's call: its results' types, its rule for ``jax.vmap``, its lowering.
 
 The primitive ``nki_call`` lowers to a custom call with target ``AwsNeuronCustomNativeKernel``. For Neuron devices it
 has the form that the vendor's compiler reads (status-returning, ``backend_config`` as text). XLA on the CPU never
@@ -17,7 +17,6 @@ kernel on its own elements. For Neuron devices a batch is a loop of calls.
 from __future__ import annotations
 
 import functools
-import math
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
@@ -28,13 +27,14 @@ from jax.extend.core import Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, get_abstract_mesh
 
-from nki.base.errors import BackendConfigError, NotDifferentiableError, OperandError
+from nki.base.errors import NotDifferentiableError
 from nki.frameworks import embedded, xla_ffi
-from nki.frameworks.config import CUSTOM_CALL_TARGET, BackendConfig
-from nki.frameworks.kernel import Operand, check_operands, config_for, find
+from nki.frameworks.config import CUSTOM_CALL_TARGET
+from nki.frameworks.custom_call import HANDLER
+from nki.frameworks.kernel import config_for
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
@@ -284,71 +284,4 @@ mlir.register_lowering(nki_call, _lower_for_cpu, platform="cpu")
 mlir.register_lowering(nki_call, _lower_for_neuron)
 
 
-# The custom call on the CPU
-
-
-_kernels: Final[dict[bytes, Executable]] = {}
-"""The kernel of each config. That of an embedded kernel holds its digest, so that its bytes are looked at once."""
-
-
-def _kernel_of(config: bytes, attribute: Callable[[bytes], bytes]) -> Executable:
-    decoded = BackendConfig.decode(config)
-    decoded.check_runnable()
-    binary = decoded.binary
-    if binary.startswith(embedded.MARK):
-        binary = f"{binary}:{attribute(xla_ffi.KERNEL).decode('latin-1')}"
-    executable = find(binary)
-    if decoded.platform_target and decoded.platform_target != executable.kernel.target:
-        raise BackendConfigError(
-            f"the graph calls kernel {decoded.func_name!r} for {decoded.platform_target}; its artifact is for "
-            f"{executable.kernel.target}",
-            fix="trace or export the program again",
-        )
-    _kernels[config] = executable
-    return executable
-
-
-def _execute(
-    config: bytes, attribute: Callable[[bytes], bytes], arguments: Sequence[Operand], results: Sequence[Operand]
-) -> None:
-    """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores."""
-    executable = _kernels.get(config) or _kernel_of(config, attribute)
-    if results and len(results[0][1]) > len(executable.outputs[0].shape) and (axes := attribute(xla_ffi.BATCH)):
-        _execute_batch(executable, axes.decode("latin-1"), arguments, results)
-        return
-    check_operands(executable.name, executable.inputs, arguments)
-    check_operands(executable.name, executable.outputs, results)
-    buffers = (*arguments[: len(executable.inputs)], *results)
-    executable.launch([address for address, _, _ in buffers])
-
-
-def _execute_batch(executable: Executable, text: str, arguments: Sequence[Operand], results: Sequence[Operand]) -> None:
-    """Launch the kernel once per element of the batch. ``text``: the batch axes of each operand, as "0 1,1,"."""
-    inputs = executable.inputs
-    batch = tuple(results[0][1][: len(results[0][1]) - len(executable.outputs[0].shape)])
-    axes = [tuple(map(int, own.split())) for own in text.split(",")]
-    if len(axes) != len(inputs) or any(a >= len(batch) for own in axes for a in own):
-        raise OperandError(f"kernel {executable.name!r} has {len(inputs)} tensors here; the graph's batch is {text!r}")
-    axes += [tuple(range(len(batch)))] * len(results)
-    buffers = (*arguments[: len(inputs)], *results)
-    specs = (*inputs, *executable.outputs)
-    elements: list[Operand] = []
-    for (address, shape, dtype), own in zip(buffers, axes, strict=True):
-        has_batch = tuple(shape[: len(own)]) == tuple(batch[a] for a in own)
-        elements.append((address, shape[len(own) :] if has_batch else shape, dtype))
-    check_operands(executable.name, specs, elements)
-    offsets = [_offsets(spec, own, batch) for spec, own in zip(specs, axes, strict=True)]
-    for steps in zip(*offsets, strict=True):
-        executable.launch([x[0] + step for x, step in zip(buffers, steps, strict=True)])
-
-
-def _offsets(spec: TensorSpec, axes: Axes, batch: tuple[int, ...]) -> list[int]:
-    """The offset in bytes, for each element of the batch, of its part of an operand that has these batch ``axes``."""
-    shape = [size if axis in axes else 1 for axis, size in enumerate(batch)]
-    elements = np.arange(math.prod(shape)).reshape(shape) * math.prod(spec.shape) * spec.dtype.plain.itemsize
-    return np.broadcast_to(elements, batch).reshape(-1).tolist()
-
-
-HANDLER: Final = xla_ffi.handler(_execute)
-"""The address of the custom call's C function."""
 jax.ffi.register_ffi_target(CUSTOM_CALL_TARGET, jax.ffi.pycapsule(HANDLER), platform="cpu")
