@@ -1,4 +1,4 @@
-"""The custom call ``AwsNeuronCustomNativeKernel`` on the CPU: XLA calls it by its typed interface; it launches kernels."""
+"""The custom call ``AwsNeuronCustomNativeKernel`` on the CPU: by XLA's typed interface, on XLA's buffers."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from torch_xla import runtime
 
 from nki.base.errors import NotDifferentiableError, TensorDeviceError
 from nki.base.locks import Lock
-from nki.frameworks import hlo_proto, xla_library
+from nki.frameworks import hlo_proto, keep_hlo, xla_library
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
 from nki.frameworks.kernel import TensorMap, config_for, pack
@@ -39,6 +39,7 @@ OPERATION: Final = "xla___op_NkiKernelCallImpl"
 
 def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], tensors: TensorMap) -> Any:
     """Record a call of ``kernel`` on XLA tensors, or run it on the host; returns XLA tensors."""
+    keep_hlo()
     executable, inputs = kernel.specialise(args, kwargs, tensors)
     _check(executable, inputs)
     if runtime.device_type() != "CPU" or is_registered():
