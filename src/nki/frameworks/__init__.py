@@ -22,7 +22,7 @@ BRIDGES: Final = (
 )
 
 HLO_FOLDER: Final = "neuron_framework_debug"
-"""Where XLA keeps HLO with ``NEURON_FRAMEWORK_DEBUG=1``, in the working folder."""
+"""The folder for HLO with ``NEURON_FRAMEWORK_DEBUG=1``, in the working folder."""
 
 
 def keep_hlo() -> None:
