@@ -16,9 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-import _XLAC  # the extension module of torch_xla
 import torch
-from torch_xla import runtime
 
 from nki.base.errors import NotDifferentiableError, TensorDeviceError
 from nki.base.locks import Lock
@@ -42,15 +40,29 @@ def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
     keep_hlo()
     executable, inputs = kernel.specialise(args, kwargs, tensors)
     _check(executable, inputs)
-    if runtime.device_type() != "CPU" or is_registered():
-        computation = _computation(executable, kernel.launch_grid(), on_cpu=runtime.device_type() == "CPU")
-        results = _XLAC._xla_user_computation(NODE, list(inputs), computation)
+    on_cpu = _device_type() == "CPU"
+    if not on_cpu or is_registered():
+        computation = _computation(executable, kernel.launch_grid(), on_cpu=on_cpu)
+        results = _library()._xla_user_computation(NODE, list(inputs), computation)
     else:
         results = _on_host(executable, inputs)
     for output, number in executable.changes.items():
         inputs[number].copy_(results[output].reshape(inputs[number].shape))
         results[output] = inputs[number].view(executable.outputs[output].shape)
     return pack(executable, results)
+
+
+def _library() -> Any:
+    """The extension module of torch_xla."""
+    import torch_xla
+
+    return torch_xla._XLAC
+
+
+def _device_type() -> str:
+    from torch_xla import runtime
+
+    return runtime.device_type()
 
 
 def _check(executable: Executable, inputs: Sequence[torch.Tensor]) -> None:
@@ -75,7 +87,7 @@ def is_registered() -> bool:
 
 @functools.cache
 def _register() -> bool:
-    return xla_library.register(Path(str(_XLAC.__file__)), "PyInit__XLAC", CUSTOM_CALL_TARGET, HANDLER)
+    return xla_library.register(Path(_library().__file__), "PyInit__XLAC", CUSTOM_CALL_TARGET, HANDLER)
 
 
 _registering: Final = Lock()
@@ -83,7 +95,7 @@ _registering: Final = Lock()
 
 @functools.cache
 def _computation(executable: Executable, grid: tuple[int, ...], *, on_cpu: bool) -> Any:
-    return _XLAC._xla_op_computation_from_module_proto("nki", module(executable, grid, on_cpu=on_cpu))
+    return _library()._xla_op_computation_from_module_proto("nki", module(executable, grid, on_cpu=on_cpu))
 
 
 def module(executable: Executable, grid: tuple[int, ...], *, on_cpu: bool) -> bytes:
