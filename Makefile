@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 VENV   ?= .venv
+XLA    ?= .venv-xla
 JOBS   ?= auto
 K      ?= examples/rms_normalise.py
 ARGS   ?= --arg 128x512:float32
@@ -12,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick nightly million lint format types bench validate docs dump clean
+.PHONY: help demo test quick nightly xla million lint format types bench validate docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -27,9 +28,12 @@ test: lint types ## everything that CI checks: lint, types, all tests
 quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loop IR; under a minute
 	$(BIN)/python -m pytest -n $(JOBS) $(QUICK)
 
-nightly: $(STAMP) ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
+nightly: $(STAMP) xla ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
 	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py
+
+xla: $(XLA)/.installed ## kernels on tensors of torch_xla, in an environment of its own that this makes (1 GB)
+	PYTHONPATH=src:. $(XLA)/bin/python -m pytest tests/frameworks/test_torch_xla.py
 
 million: $(STAMP) ## a million random instances of instructions, native = simulated = oracle; stopped, it goes on where it was
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-0} $(BIN)/python -m tests.isa.million $(MILLION)
@@ -58,7 +62,7 @@ dump: $(STAMP) ## the stages of the README's kernel as text; K=FILE.py ARGS='--a
 	$(BIN)/nki dump $(K) $(ARGS)
 
 clean: ## remove the environment and everything generated
-	rm -rf $(VENV) build dist .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(XLA) build dist .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP): pyproject.toml
@@ -67,4 +71,8 @@ $(STAMP): pyproject.toml
 	@echo "creating $(VENV); the first time this fetches PyTorch and JAX and takes a few minutes"
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -e '.[dev]'
+	@touch $@
+
+$(XLA)/.installed: tools/torch_xla_environment.py pyproject.toml
+	$(PYTHON) -m tools.torch_xla_environment $(XLA)
 	@touch $@

@@ -11,6 +11,7 @@ from nki.base.version import version as _version
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning
 from nki.compiler.bridges import register_bridges as _register_bridges
 from nki.frameworks import BRIDGES as _BRIDGES
+from nki.frameworks import keep_hlo as _keep_hlo
 from nki.frameworks.kernel import FrameworkKernel
 from nki.frontend.dialect import register as _register
 from nki.jit import Kernel, jit, simulate
@@ -20,6 +21,7 @@ from nki.language.dialect import RELEASED as _RELEASED
 for _dialect in (_NKI, *_RELEASED):
     _register(_dialect)
 _register_bridges(_BRIDGES)
+_keep_hlo()
 
 __version__: str
 

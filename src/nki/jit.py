@@ -51,6 +51,10 @@ class Adapter(TensorMap, Protocol):
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
     def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
+    def is_tracing(self, tensors: Sequence[Any]) -> bool: ...
+    def record_simulation(
+        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[list[Any]], list[Any]]
+    ) -> Any: ...
 
 
 class Kernel(PickledByName):
@@ -443,11 +447,15 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     arguments = kernel.bind(args, kwargs)
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
-    arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    with default_environment(), compiler.config.configured(kernel.configs):
-        program, outputs = compiler.eager.run(
-            kernel.func, specs, arrays, kernel.chosen_target(), kernel.launch_grid(), kernel.schedule
-        )
+    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule
+
+    def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
+        with default_environment(), compiler.config.configured(kernel.configs):
+            return compiler.eager.run(kernel.func, specs, arrays, *launch)
+
+    if adapter.is_tracing(tensors):
+        return adapter.record_simulation(kernel, args, kwargs, lambda arrays: run(arrays)[1])
+    program, outputs = run([np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors])
     changes = program.signature.changed_inputs()
     results = [
         adapter.update(tensors[changes[i]], array, program.outputs[i].name)

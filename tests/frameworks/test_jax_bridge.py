@@ -21,9 +21,7 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import (
-    EagerTraceError,
     EmptyTensorError,
-    NotBatchableError,
     NotDifferentiableError,
     ScalarTensorError,
     UnknownDTypeError,
@@ -131,12 +129,7 @@ def test_simulated_results_equal_native_ones(dtype):
     assert equal(add(a, b), nki.simulate(add)(a, b))
 
 
-def test_the_simulator_needs_values():
-    with pytest.raises(EagerTraceError, match=r"outside jax\.jit"):
-        jax.jit(nki.simulate(add))(A, B)
-
-
-# Derivatives and batches
+# Derivatives
 
 
 def test_a_function_with_a_vjp_trains():
@@ -165,12 +158,6 @@ def test_a_derivative_through_a_bare_kernel_is_an_error_that_names_it(differenti
 def test_no_derivative_is_needed_where_none_flows():
     assert jax.grad(lambda x: add(A, B).sum() + x)(1.0) == 1
     assert equal(jax.grad(lambda x: (add(jax.lax.stop_gradient(x), B) * x).sum())(A), A + B)
-
-
-@pytest.mark.parametrize("wrap", [lambda f: f, jax.jit], ids=["concrete", "jit"])
-def test_vmap_is_refused(wrap):
-    with pytest.raises(NotBatchableError, match=r"'add'.*jax.vmap"):
-        jax.vmap(wrap(add))(A[None], B[None])
 
 
 # The graph

@@ -64,6 +64,11 @@ def debug() -> bool:
     return os.environ.get("NKI_DEBUG", "0") not in ("", "0")
 
 
+def framework_debug() -> bool:
+    """``NEURON_FRAMEWORK_DEBUG=1``: XLA keeps the HLO of each program, in binary form (``docs/torch_xla.md``)."""
+    return os.environ.get("NEURON_FRAMEWORK_DEBUG", "0") not in ("", "0")
+
+
 def cache_folder() -> Path:
     """``OPEN_NKI_CACHE``, else ``open-nki`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``)."""
     folder = os.environ.get("OPEN_NKI_CACHE")

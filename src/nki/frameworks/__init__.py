@@ -6,8 +6,13 @@ A bridge module has an ``ADAPTER`` (see :class:`nki.frameworks.kernel.Adapter`) 
 
 from __future__ import annotations
 
+import os
+import sys
+import warnings
 from typing import Final
 
+from nki.base import knobs
+from nki.base.warning import NkiWarning, stamped
 from nki.compiler.bridges import Bridge
 
 BRIDGES: Final = (
@@ -15,3 +20,20 @@ BRIDGES: Final = (
     Bridge(f"{__name__}.torch", ("torch",), 1),
     Bridge(f"{__name__}.jax", ("jax", "jaxlib"), 2),
 )
+
+HLO_FOLDER: Final = "neuron_framework_debug"
+"""The folder for HLO with ``NEURON_FRAMEWORK_DEBUG=1``, in the working folder."""
+
+
+def keep_hlo() -> None:
+    """With ``NEURON_FRAMEWORK_DEBUG=1``, add to XLA's flags that it keeps the HLO of each program as a file.
+
+    XLA reads its flags when a framework loads it, so this must come first: ``import nki`` calls it. Warns if it is too
+    late.
+    """
+    flags = os.environ.get("XLA_FLAGS", "")
+    if knobs.framework_debug() and "--xla_dump_to" not in flags:
+        os.environ["XLA_FLAGS"] = f"{flags} --xla_dump_to={HLO_FOLDER} --xla_dump_hlo_as_proto".strip()
+        if not sys.modules.keys().isdisjoint(("torch_xla", "jaxlib")):
+            message = "NEURON_FRAMEWORK_DEBUG=1 was set when XLA was loaded already, so no HLO is kept: set it before"
+            warnings.warn(stamped(message), NkiWarning, stacklevel=2)

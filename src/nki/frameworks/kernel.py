@@ -78,6 +78,16 @@ class Adapter(TensorMap):
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """A tensor of the framework with the elements of ``array``."""
 
+    def is_tracing(self, tensors: Sequence[Any]) -> bool:  # noqa: ARG002
+        """True if the framework records a program, so that the tensors have no values, and can record a simulation."""
+        return False
+
+    def record_simulation(
+        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
+    ) -> Any:
+        """Record a call that runs in the simulator: ``run(arrays)`` gives its results."""
+        raise NotImplementedError
+
 
 class FrameworkKernel(TensorMap):
     """Writes a kernel into an XLA graph, as a custom call with target ``AwsNeuronCustomNativeKernel``.

@@ -35,6 +35,7 @@ from nki.base.errors import (
     TensorLayoutError,
     UnknownDTypeError,
 )
+from nki.base.locks import imported
 from nki.frameworks import embedded
 from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_operands, check_shape, find, pack, remember
 
@@ -125,6 +126,8 @@ class TorchAdapter(TorchTensors, Adapter):
         plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0
         for t in tensors:
             if not t.is_cpu:
+                if any(x.device.type == "xla" for x in tensors):
+                    return imported("nki.frameworks.torch_xla").call(kernel, args, kwargs, self)
                 _check_devices([t.device.type for t in tensors])
                 plain = False
             elif type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():

@@ -40,6 +40,7 @@ DTYPES: Final[dict[int, DType]] = {
 }
 CONFIG: Final = b"backend_config"
 KERNEL: Final = b"kernel"
+BATCH: Final = b"batch"
 """Names of the attributes that a call may have."""
 _INTERNAL: Final = 13  # XLA_FFI_Error_Code_INTERNAL
 _STRING: Final = 4  # XLA_FFI_AttrType_STRING
@@ -70,11 +71,40 @@ class _ErrorArgs(_Header):
     _fields_ = (("message", c_char_p), ("code", c_int32))
 
 
+class _Bytes(Structure):
+    """XLA_FFI_ByteSpan."""
+
+    _fields_ = (("address", c_void_p), ("size", c_size_t))
+
+
+class _Registration(_Header):
+    """XLA_FFI_Handler_Register_Args; of the stages of a call only the last is ours."""
+
+    _fields_ = (
+        ("name", _Bytes),
+        ("platform", _Bytes),
+        ("instantiate", c_void_p),
+        ("prepare", c_void_p),
+        ("initialize", c_void_p),
+        ("execute", c_void_p),
+        ("traits", c_uint32),
+    )
+
+
+class _Message(_Header):
+    """XLA_FFI_Error_GetMessage_Args."""
+
+    _fields_ = (("error", c_void_p), ("message", c_char_p))
+
+
 class _Api(_Header):
     _fields_ = (
         ("api_version", _Version),
         ("internal", c_void_p),
         ("error_create", ctypes.CFUNCTYPE(c_void_p, POINTER(_ErrorArgs))),
+        ("error_get_message", ctypes.CFUNCTYPE(None, POINTER(_Message))),
+        ("error_destroy", c_void_p),
+        ("handler_register", ctypes.CFUNCTYPE(c_void_p, POINTER(_Registration))),
     )
 
 
@@ -110,12 +140,6 @@ class _Buffer(_Header):
     _fields_ = (("dtype", c_int32), ("data", c_void_p), ("rank", c_int64), ("dims", POINTER(c_int64)))
 
 
-class _Bytes(Structure):
-    """XLA_FFI_ByteSpan."""
-
-    _fields_ = (("address", c_void_p), ("size", c_size_t))
-
-
 def _operands(buffers: Any) -> list[Operand]:
     found: list[Operand] = []
     for i in range(buffers.size):
@@ -137,12 +161,12 @@ def _bytes(address: int) -> bytes:
     return ctypes.string_at(span.address, span.size)
 
 
-def handler(execute: Callable[[bytes, Callable[[], bytes], list[Operand], list[Operand]], None]) -> int:
-    """The address of a C function that calls ``execute(config, kernel, arguments, results)``.
+def handler(execute: Callable[[bytes, Callable[[bytes], bytes], list[Operand], list[Operand]], None]) -> int:
+    """The address of a C function that calls ``execute(config, attribute, arguments, results)``.
 
-    ``config`` is the string attribute ``backend_config`` of the call; ``kernel()`` gives the string attribute
-    ``kernel``, which may be long and is copied only then. An attribute that is absent is empty. Any exception becomes
-    XLA's error status, with the exception's text.
+    ``config`` is the string attribute ``backend_config`` of the call; ``attribute(name)`` gives another one, which may
+    be long and is copied only then. An attribute that is absent is empty. Any exception becomes XLA's error status,
+    with the exception's text.
     """
 
     def call(address: int) -> int:
@@ -153,7 +177,9 @@ def handler(execute: Callable[[bytes, Callable[[], bytes], list[Operand], list[O
                 return 0
             attributes = frame.attributes
             config = _string(attributes, CONFIG)
-            execute(config, lambda: _string(attributes, KERNEL), _operands(frame.arguments), _operands(frame.results))
+            execute(
+                config, lambda name: _string(attributes, name), _operands(frame.arguments), _operands(frame.results)
+            )
             return 0
         except BaseException as error:
             name, notes = type(error).__name__, getattr(error, "__notes__", ())
@@ -167,6 +193,25 @@ def handler(execute: Callable[[bytes, Callable[[], bytes], list[Operand], list[O
     return foreign_function(call, _ERRORS)
 
 
+def register(api: int, name: str, platform: str, function: int) -> None:
+    """Register the C function at address ``function`` with the XLA whose table of functions is at ``api``.
+
+    Raises RuntimeError if XLA refuses.
+    """
+    texts = [ctypes.create_string_buffer(text.encode()) for text in (name, platform)]
+    spans = [_Bytes(ctypes.addressof(text), len(text) - 1) for text in texts]
+    arguments = _Registration(ctypes.sizeof(_Registration), None, *spans, execute=function)
+    functions = _Api.from_address(api)
+    _registering.append(api)
+    error = functions.handler_register(ctypes.byref(arguments))
+    if error:
+        message = _Message(ctypes.sizeof(_Message), None, error)
+        functions.error_get_message(ctypes.byref(message))
+        raise RuntimeError(f"XLA does not register {name}: {(message.message or b'').decode(errors='replace')}")
+
+
+_registering: Final[list[int]] = []
+"""The tables of functions of :func:`register`. An XLA of 2025 passes none with its question for the version."""
 _handlers: Final[list[Callable[[int], int]]] = []
 """XLA may call a handler as long as the process lives."""
 _ERRORS: Final = ErrorTable(
@@ -184,6 +229,6 @@ def _describe(frame: Any) -> None:
     extension = _MetadataExtension.from_address(frame.extension_start)
     if extension.type == _EXTENSION_METADATA:
         metadata = extension.metadata.contents
-        ours = frame.api.contents.api_version
-        metadata.api_version.major, metadata.api_version.minor = ours.major, ours.minor
+        api = frame.api.contents if frame.api else _Api.from_address(_registering[-1])
+        metadata.api_version.major, metadata.api_version.minor = api.api_version.major, api.api_version.minor
         metadata.traits = 0

@@ -1,0 +1,86 @@
+"""The custom call ``AwsNeuronCustomNativeKernel`` on the CPU: by XLA's typed interface, on XLA's buffers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from nki.base.errors import BackendConfigError, OperandError
+from nki.frameworks import embedded, xla_ffi
+from nki.frameworks.config import BackendConfig
+from nki.frameworks.kernel import Operand, check_operands, find
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from nki.compiler.executable import Executable
+    from nki.ir.types import TensorSpec
+
+Axes = tuple[int, ...]
+
+_kernels: Final[dict[bytes, Executable]] = {}
+"""The kernel of each config. That of an embedded kernel holds its digest, so that its bytes are looked at once."""
+
+
+def _kernel_of(config: bytes, attribute: Callable[[bytes], bytes]) -> Executable:
+    decoded = BackendConfig.decode(config)
+    decoded.check_runnable()
+    binary = decoded.binary
+    if binary.startswith(embedded.MARK):
+        binary = f"{binary}:{attribute(xla_ffi.KERNEL).decode('latin-1')}"
+    executable = find(binary)
+    if decoded.platform_target and decoded.platform_target != executable.kernel.target:
+        raise BackendConfigError(
+            f"the graph calls kernel {decoded.func_name!r} for {decoded.platform_target}; its artifact is for "
+            f"{executable.kernel.target}",
+            fix="trace or export the program again",
+        )
+    _kernels[config] = executable
+    return executable
+
+
+def _execute(
+    config: bytes, attribute: Callable[[bytes], bytes], arguments: Sequence[Operand], results: Sequence[Operand]
+) -> None:
+    """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores."""
+    executable = _kernels.get(config) or _kernel_of(config, attribute)
+    if results and len(results[0][1]) > len(executable.outputs[0].shape) and (axes := attribute(xla_ffi.BATCH)):
+        _execute_batch(executable, axes.decode("latin-1"), arguments, results)
+        return
+    check_operands(executable.name, executable.inputs, arguments)
+    check_operands(executable.name, executable.outputs, results)
+    buffers = (*arguments[: len(executable.inputs)], *results)
+    executable.launch([address for address, _, _ in buffers])
+
+
+def _execute_batch(executable: Executable, text: str, arguments: Sequence[Operand], results: Sequence[Operand]) -> None:
+    """Launch the kernel once per element of the batch. ``text``: the batch axes of each operand, as "0 1,1,"."""
+    inputs = executable.inputs
+    batch = tuple(results[0][1][: len(results[0][1]) - len(executable.outputs[0].shape)])
+    axes = [tuple(map(int, own.split())) for own in text.split(",")]
+    if len(axes) != len(inputs) or any(a >= len(batch) for own in axes for a in own):
+        raise OperandError(f"kernel {executable.name!r} has {len(inputs)} tensors here; the graph's batch is {text!r}")
+    axes += [tuple(range(len(batch)))] * len(results)
+    buffers = (*arguments[: len(inputs)], *results)
+    specs = (*inputs, *executable.outputs)
+    elements: list[Operand] = []
+    for (address, shape, dtype), own in zip(buffers, axes, strict=True):
+        has_batch = tuple(shape[: len(own)]) == tuple(batch[a] for a in own)
+        elements.append((address, shape[len(own) :] if has_batch else shape, dtype))
+    check_operands(executable.name, specs, elements)
+    offsets = [_offsets(spec, own, batch) for spec, own in zip(specs, axes, strict=True)]
+    for steps in zip(*offsets, strict=True):
+        executable.launch([x[0] + step for x, step in zip(buffers, steps, strict=True)])
+
+
+def _offsets(spec: TensorSpec, axes: Axes, batch: tuple[int, ...]) -> list[int]:
+    """The offset in bytes, for each element of the batch, of its part of an operand that has these batch ``axes``."""
+    shape = [size if axis in axes else 1 for axis, size in enumerate(batch)]
+    elements = np.arange(math.prod(shape)).reshape(shape) * math.prod(spec.shape) * spec.dtype.plain.itemsize
+    return np.broadcast_to(elements, batch).reshape(-1).tolist()
+
+
+HANDLER: Final = xla_ffi.handler(_execute)
+"""The address of the custom call's C function."""
