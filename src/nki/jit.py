@@ -7,7 +7,6 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -302,7 +301,7 @@ class Kernel(PickledByName):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings, _configured(self.configs):
+        with watching() as watched, collecting() as warnings, compiler.config.configured(self.configs):
             program = pipeline.compile(
                 self.func,
                 specs,
@@ -343,10 +342,6 @@ class Kernel(PickledByName):
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
         return executable
-
-
-def _configured(configs: Configs | None) -> AbstractContextManager[None]:
-    return nullcontext() if configs is None else compiler.config.configured(configs)
 
 
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
@@ -455,7 +450,7 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
-        with default_environment(), _configured(kernel.configs):
+        with default_environment(), compiler.config.configured(kernel.configs):
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
     if adapter.is_tracing(tensors):
