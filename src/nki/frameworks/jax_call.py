@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 import jax
 from jax.core import ShapedArray
 from jax.extend.core import Primitive, jaxpr_as_fun
+from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
@@ -203,7 +204,9 @@ def _lower_for_cpu(
 ) -> Any:
     for_export = ctx.module_context.lowering_parameters.for_export
     if partitioned is not None and not for_export:
-        return mlir.lower_fun(jaxpr_as_fun(partitioned), multiple_results=True)(ctx, *operands)
+        results = mlir.lower_fun(jaxpr_as_fun(partitioned), multiple_results=True)(ctx, *operands)
+        _name_kernel(results[0].owner, config_for(executable, grid).encode())
+        return results
     attributes: dict[str, str] = {}
     reference = ""
     if for_export:
@@ -213,6 +216,16 @@ def _lower_for_cpu(
         attributes[_BATCH] = ",".join(" ".join(map(str, own)) for own in axes)
     lower = jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET, operand_output_aliases=_aliases(executable))
     return lower(ctx, *operands, **attributes)
+
+
+def _name_kernel(operation: Any, config: str) -> None:
+    """Write ``config`` at an ``operation`` that XLA will split, which shows only an address in this process.
+
+    Without it programs with different kernels could have one key in JAX's compilation cache.
+    """
+    target = operation.attributes.get("call_target_name", None)
+    if target is not None and target.value != CUSTOM_CALL_TARGET:
+        operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"nki_kernel": ir.StringAttr.get(config)})
 
 
 def _lower_for_neuron(
