@@ -37,6 +37,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "compiler": ("passes", "transforms", "language", "backend", "sim"),
     "jit": ("compiler",),
     "frameworks": ("jit",),
+    "jax": ("frameworks",),
     "torch": ("frameworks",),
     "testing": ("frameworks",),
     "profiling": ("jit",),

@@ -29,7 +29,7 @@ __version__: str
 _BETA1: Final = ("baremetal", "benchmark", "profile", "simulate_kernel")
 _PROFILING: Final = {"ShapeDtype": "nki.profiling.shapes"}
 _WHOLE_MODELS: Final = ("export", "load")
-_MODULES: Final = ("framework", "runtime", "simulator", "testing", "torch")
+_MODULES: Final = ("framework", "jax", "runtime", "simulator", "testing", "torch")
 
 
 def __getattr__(name: str) -> Any:

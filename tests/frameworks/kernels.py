@@ -70,3 +70,12 @@ def to_e4m3(a):
     result = nl.ndarray(a.shape, dtype=nl.float8_e4m3, buffer=nl.sbuf)
     nisa.tensor_copy(dst=result, src=_load(a))
     return _store(result)
+
+
+@nki.jit
+def weighted(x, w, scale=2.0):
+    """x w scale: each row of x, [n, d], times the one of w, [1, d]."""
+    rows, weights = _load(x), nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=weights, src=w.broadcast(0, x.shape[0]))
+    nisa.scalar_tensor_tensor(dst=rows, data=rows, op0=nl.multiply, operand0=scale, op1=nl.multiply, operand1=weights)
+    return _store(rows)

@@ -109,6 +109,51 @@ half = jax.shard_map(jax.vmap(add), mesh=two, in_specs=(P("d"), P("d")), out_spe
 assert np.array_equal(jax.jit(half)(a, placed(B, "d", on=two)), A + B)
 """
 
+RULE = """
+import nki.jax
+from tests.frameworks.kernels import weighted
+from nki.base.errors import ArgumentError
+
+rows, w = rng.normal(size=(8, 6)).astype(np.float32), rng.normal(size=(1, 6)).astype(np.float32)
+f = nki.jax.partitioned(weighted, "n d, one d -> n d", split="n")
+model = lambda x, w: f(x, w, scale=3.0)
+x = placed(rows, "d")
+assert gathers(weighted, x, placed(w)) == ["all-gather"]
+assert gathers(model, x, placed(w)) == []
+text = program(model, x, placed(w))
+assert "f32[2,6]{1,0} custom-call" in text and "f32[8,6]{1,0} custom-call" not in text
+out = jax.jit(model)(x, placed(w))
+assert out.sharding.spec == P("d") and np.array_equal(out, rows * 3 * w)
+assert np.array_equal(f(x, placed(w)), rows * 2 * w) and np.array_equal(f(rows, jnp.asarray(w)), rows * 2 * w)
+assert np.array_equal(jax.jit(model)(placed(rows[:6]), placed(w)), rows[:6] * 3 * w)
+several = nki.jax.partitioned(sum_and_scaled, "n d, n d -> n d, one d", split="")
+assert np.array_equal(jax.jit(several)(x, x)[0], rows + rows)
+inside = jax.shard_map(f, mesh=mesh, in_specs=(P("d"), P()), out_specs=P("d"))
+assert np.array_equal(jax.jit(inside)(x, placed(w)), rows * 2 * w)
+assert np.array_equal(jax.vmap(f, (0, None))(placed(np.stack([rows] * 4), "d"), w), np.stack([rows] * 4) * 2 * w)
+
+@jax.custom_vjp
+def trained(x, w):
+    return f(x, w)
+trained.defvjp(lambda x, w: (f(x, w), (x, w)), lambda xw, dy: (f(dy, xw[1]), (2 * dy * xw[0]).sum(0, keepdims=True)))
+gradients = lambda x, w: jax.grad(lambda x, w: trained(x, w).sum(), (0, 1))(x, w)
+assert "all-gather" not in program(gradients, x, placed(w))
+np.testing.assert_allclose(jax.jit(gradients)(x, placed(w))[1], 2 * rows.sum(0, keepdims=True), rtol=1e-5)
+
+for wrong, split, message in [
+    ("n d, d -> n d", "n", "does not fit kernel 'weighted'"),
+    ("n d, n d -> n d", "n", "has 8 elements, and in w 1"),
+    ("n d, one d -> n d", "m", "not in every result"),
+    ("n d", "n", "has no arrow"),
+]:
+    try:
+        nki.jax.partitioned(weighted, wrong, split=split)(rows, jnp.asarray(w))
+    except ArgumentError as error:
+        assert message in str(error), error
+    else:
+        raise AssertionError(wrong)
+"""
+
 SIMULATED = """
 os.environ["NKI_SIMULATOR"] = "1"
 a, b = placed(A, "d"), placed(B, "d")
@@ -127,8 +172,8 @@ assert np.array_equal(export.deserialize(data).call(A, B), A + B)
 
 @pytest.mark.parametrize(
     "script",
-    [BATCH, ADDRESSES, OTHER_BATCHES, TRAINING, SHARD_MAP, SIMULATED, EXPORTED],
-    ids=["batch", "addresses", "other-batches", "training", "shard-map", "simulated", "exported"],
+    [BATCH, ADDRESSES, OTHER_BATCHES, TRAINING, SHARD_MAP, RULE, SIMULATED, EXPORTED],
+    ids=["batch", "addresses", "other-batches", "training", "shard-map", "rule", "simulated", "exported"],
 )
 def test_on_four_devices(script):
     if script is EXPORTED:

@@ -172,6 +172,29 @@ def test_the_compilation_cache_of_jax_serves_another_process(elsewhere):
     assert int(first[0]) == 0 and int(again[0]) > 0
 
 
+SPLIT = """
+import os, sys
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, numpy as np, shipped
+from jax.sharding import NamedSharding, PartitionSpec as P
+jax.config.update("jax_compilation_cache_dir", "compiled")
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+jax.config.update("jax_remove_custom_partitioning_ptr_from_cache_key", True)
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+mesh = jax.make_mesh((2,), ("d",), axis_types=(jax.sharding.AxisType.Auto,))
+a = jax.device_put(np.full((8, 4, 6), 3, np.float32), NamedSharding(mesh, P("d")))
+out = jax.jit(jax.vmap(getattr(shipped, os.environ["KERNEL"])))(a, a)
+print(events.count("/jax/compilation_cache/cache_hits"), np.unique(out))
+"""
+
+
+def test_split_programs_in_the_compilation_cache_are_those_of_their_kernels(elsewhere):
+    runs = [elsewhere.write(SPLIT, KERNEL=kernel).stdout for kernel in ("add", "multiply", "add")]
+    assert runs == ["0 [6.]\n", "0 [9.]\n", "1 [6.]\n"]
+
+
 def test_several_kernels_in_one_program():
     def both(a, b):
         return sum_and_scaled(add(a, b), b)

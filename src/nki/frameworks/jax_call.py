@@ -20,24 +20,23 @@ import functools
 from typing import TYPE_CHECKING, Any, Final
 
 import jax
-import numpy as np
 from jax.core import ShapedArray
-from jax.experimental.custom_partitioning import custom_partitioning
 from jax.extend.core import Primitive, jaxpr_as_fun
+from jax.extend.mlir import ir
 from jax.interpreters import ad, batching, mlir
-from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec, get_abstract_mesh
+from jax.sharding import NamedSharding, PartitionSpec, get_abstract_mesh
 
 from nki.base.errors import NotDifferentiableError
 from nki.frameworks import embedded, xla_ffi
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
+from nki.frameworks.jax_partition import is_split_by_hand, splittable
 from nki.frameworks.kernel import config_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from nki.compiler.executable import Executable
-    from nki.ir.types import TensorSpec
 
 Axes = tuple[int, ...]
 _STATUS_RETURNING: Final = 2  # API_VERSION_STATUS_RETURNING
@@ -54,9 +53,13 @@ Results have all batch axes, before their own; an operand has those of ``axes``,
 nki_call.multiple_results = True
 
 
-def call(executable: Executable, grid: tuple[int, ...], operands: Sequence[Any]) -> list[Any]:
-    """Record a call of ``executable`` in the program that JAX traces."""
-    return nki_call.bind(*varying_alike(operands), **_parameters(executable, grid))
+def call(executable: Executable, grid: tuple[int, ...], operands: Sequence[Any], partitioned: Any = None) -> list[Any]:
+    """Call ``executable``, or record the call in the program that JAX traces.
+
+    ``partitioned``: the call as a function that XLA may split over devices (:mod:`nki.frameworks.jax_partition`).
+    """
+    parameters = _parameters(executable, grid) | {"partitioned": partitioned}
+    return nki_call.bind(*varying_alike(operands), **parameters)
 
 
 def _parameters(executable: Executable, grid: tuple[int, ...]) -> dict[str, Any]:
@@ -145,7 +148,9 @@ def _add_batch(
         placed.append(x)
         placed_axes.append(inner)
     parameters = {"executable": executable, "grid": grid, "batch": (size, *batch), "axes": tuple(placed_axes)}
-    results = nki_call.bind(*placed, **parameters, partitioned=_partitioned_call(parameters, placed))
+    types = tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in placed)
+    partitioned = None if is_split_by_hand() else _splittable(types=types, **parameters)
+    results = nki_call.bind(*placed, **parameters, partitioned=partitioned)
     return results, (0,) * len(results)
 
 
@@ -159,63 +164,30 @@ def _spread(x: Any, axes: Axes, batch: tuple[int, ...]) -> Any:
 batching.primitive_batchers[nki_call] = _add_batch
 
 
-def _partitioned_call(parameters: dict[str, Any], operands: Sequence[Any]) -> Any:
-    """The call as a function that XLA may split along the batch; None where devices are split by hand already."""
-    mesh = get_abstract_mesh()
-    if not mesh.empty and any(kind is AxisType.Manual for kind in mesh.axis_types):
-        return None
-    types = tuple((tuple(x.shape), x.dtype) for x in operands)
-    return _partitioned(types=types, **parameters)
-
-
 @functools.cache
-def _partitioned(
+def _splittable(
     executable: Executable,
     grid: tuple[int, ...],
     batch: tuple[int, ...],
     axes: tuple[Axes, ...],
-    types: tuple[tuple[tuple[int, ...], Any], ...],
+    types: tuple[jax.ShapeDtypeStruct, ...],
 ) -> Any:
-    """A closed jaxpr whose one operation tells XLA that elements of the batch do not depend on each other."""
-    parameters = {"executable": executable, "grid": grid, "axes": axes, "partitioned": None}
+    """The call as a function that XLA may split along the batch axes, which are named b0, b1 and so on."""
 
-    def run(*operands: Any) -> Any:
-        return tuple(nki_call.bind(*operands, batch=batch, **parameters))
+    def run(*operands: Any) -> tuple[Any, ...]:
+        sizes = {a: x.shape[k] for x, own in zip(operands, axes, strict=True) for k, a in enumerate(own)}
+        own_batch = tuple(sizes[a] for a in range(len(batch)))
+        return tuple(
+            nki_call.bind(*operands, executable=executable, grid=grid, batch=own_batch, axes=axes, partitioned=None)
+        )
 
-    def partition(mesh: Any, _: Any, results: Any) -> Any:
-        split: Any = results[0].sharding
-        if isinstance(split, NamedSharding):
-            names = [*split.spec, *[None] * len(batch)][: len(batch)]
-        else:  # of no mesh that JAX knows: nothing is split
-            mesh = Mesh(np.array(sorted(split.device_set, key=lambda device: device.id)), ("device",))
-            names = [None] * len(batch)
-        local = NamedSharding(mesh, PartitionSpec(*names))
-        sizes = local.shard_shape(results[0].shape)[: len(batch)]
-
-        def run_part(*parts: Any) -> Any:
-            return tuple(nki_call.bind(*parts, batch=sizes, **parameters))
-
-        whole = [NamedSharding(mesh, PartitionSpec(*(names[a] for a in own))) for own in axes]
-        return mesh, run_part, (local,) * len(results), tuple(whole)
-
-    rule, together = _sharding_rule(executable, len(batch), axes)
-    splittable = custom_partitioning(run)
-    splittable.def_partition(partition, sharding_rule=rule, need_replication_factors=together, decode_shardings=True)
-    return jax.make_jaxpr(splittable)(*[jax.ShapeDtypeStruct(*kind) for kind in types])
-
-
-def _sharding_rule(executable: Executable, rank: int, axes: tuple[Axes, ...]) -> tuple[str, tuple[str, ...]]:
-    """The einsum-like rule of a batched call, and its axes that devices must not split: all but those of the batch."""
-    together: list[str] = []
-
-    def names(spec: TensorSpec, own: Axes) -> str:
-        fresh = [f"d{len(together) + number}" for number in range(len(spec.shape))]
-        together.extend(fresh)
-        return " ".join([*(f"b{axis}" for axis in own), *fresh])
-
-    ins = ", ".join(names(spec, own) for spec, own in zip(executable.inputs, axes, strict=True))
-    outs = ", ".join(names(spec, tuple(range(rank))) for spec in executable.outputs)
-    return f"{ins} -> {outs}", tuple(together)
+    names = tuple(f"b{axis}" for axis in range(len(batch)))
+    ins = [
+        (*(names[a] for a in own), *(f"i{n}_{k}" for k in range(len(spec.shape))))
+        for n, (own, spec) in enumerate(zip(axes, executable.inputs, strict=True))
+    ]
+    outs = [(*names, *(f"o{n}_{k}" for k in range(len(spec.shape)))) for n, spec in enumerate(executable.outputs)]
+    return splittable(run, types, ins, outs, names)
 
 
 # Lowering
@@ -232,7 +204,9 @@ def _lower_for_cpu(
 ) -> Any:
     for_export = ctx.module_context.lowering_parameters.for_export
     if partitioned is not None and not for_export:
-        return mlir.lower_fun(jaxpr_as_fun(partitioned), multiple_results=True)(ctx, *operands)
+        results = mlir.lower_fun(jaxpr_as_fun(partitioned), multiple_results=True)(ctx, *operands)
+        _name_kernel(results[0].owner, config_for(executable, grid).encode())
+        return results
     attributes: dict[str, str] = {}
     reference = ""
     if for_export:
@@ -242,6 +216,16 @@ def _lower_for_cpu(
         attributes[_BATCH] = ",".join(" ".join(map(str, own)) for own in axes)
     lower = jax.ffi.ffi_lowering(CUSTOM_CALL_TARGET, operand_output_aliases=_aliases(executable))
     return lower(ctx, *operands, **attributes)
+
+
+def _name_kernel(operation: Any, config: str) -> None:
+    """Write ``config`` at an ``operation`` that XLA will split, which shows only an address in this process.
+
+    Without it programs with different kernels could have one key in JAX's compilation cache.
+    """
+    target = operation.attributes.get("call_target_name", None)
+    if target is not None and target.value != CUSTOM_CALL_TARGET:
+        operation.attributes["mhlo.frontend_attributes"] = ir.DictAttr.get({"nki_kernel": ir.StringAttr.get(config)})
 
 
 def _lower_for_neuron(
