@@ -49,6 +49,7 @@ class Adapter(TensorMap, Protocol):
     """Interface of a framework's bridge; see ``nki.frameworks.kernel.Adapter``."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
     def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
@@ -109,7 +110,7 @@ class Kernel(PickledByName):
             return invoke(self.func, *args, **kwargs)
         try:
             if knobs.simulator():
-                return _simulate(self, args, kwargs)
+                return adapter_for(args, kwargs).simulate(self, args, kwargs)
             return adapter_for(args, kwargs).call(self, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
@@ -435,7 +436,7 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(launched.func)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return _simulate(launched, args, kwargs)
+            return adapter_for(args, kwargs).simulate(launched, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -443,8 +444,8 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    adapter = adapter_for(args, kwargs)
+def simulate_eagerly(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter) -> Any:
+    """Results of the eager simulator for tensors that have values."""
     arguments = kernel.bind(args, kwargs)
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)

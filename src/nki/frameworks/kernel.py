@@ -29,7 +29,7 @@ from nki.base.errors import (
 from nki.base.locks import Lock
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
-from nki.jit import Kernel, jit
+from nki.jit import Kernel, jit, simulate_eagerly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -65,6 +65,10 @@ class Adapter(TensorMap):
     @abstractmethod
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Specialise ``kernel`` for the arguments, run it (or record it, while tracing) and return its results."""
+
+    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``kernel`` in the eager simulator and return its results."""
+        return simulate_eagerly(kernel, args, kwargs, self)
 
     @abstractmethod
     def to_numpy(self, t: Any) -> NDArray[Any]:

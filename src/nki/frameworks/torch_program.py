@@ -8,6 +8,7 @@ PyTorch's loader itself verifies that nodes call operators only.
 
 # PyTorch declares types only in part.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -21,8 +22,10 @@ import torch
 from torch.export.pt2_archive._package import PT2ArchiveReader
 
 from nki.compiler.errors import ModelFileError
-from nki.frameworks.torch import ADAPTER  # its import registers the operator
+from nki.frameworks.torch import ADAPTER
+from nki.frameworks.torch_operators import launch_op, update_op
 
+_OPERATORS: Final = (launch_op, update_op)
 _MODEL: Final = "models/model.json"
 _PLAIN: Final = ("archive_format", "archive_version", "byteorder", "version", ".data/")
 _TENSORS: Final = ("data/weights/", "data/constants/")
@@ -78,8 +81,10 @@ def kernels(program: torch.export.ExportedProgram) -> list[str]:
     """The kernels that the program calls, each once, in the order of their first call."""
     found: dict[str, None] = {}
     for node in _nodes(program):
-        if node.target is torch.ops.open_nki.launch.default:
-            found[str(node.args[1] if len(node.args) > 1 else node.kwargs["kernel"])] = None
+        # Of a program in functional form, the operator that changes tensors is the argument of another one.
+        operators = [node.target, *(argument for argument in node.args if isinstance(argument, torch._ops.OpOverload))]
+        if any(operator in _OPERATORS for operator in operators):
+            found[str(node.kwargs["kernel"] if "kernel" in node.kwargs else node.args[-1])] = None
     return list(found)
 
 
