@@ -84,8 +84,15 @@ class TorchTensors(TensorMap):
             raise TensorLayoutError(
                 f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor"
             )
-        # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
-        shape = t.shape if type(t) in PLAIN else tuple(int(d) for d in t.shape)
+        try:
+            # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
+            shape = t.shape if type(t) in PLAIN else tuple(int(d) for d in t.shape)
+        except RuntimeError:
+            if not t.is_nested:
+                raise
+            raise TensorLayoutError(
+                "a nested tensor has rows of several lengths", fix="pass torch.nested.to_padded_tensor(tensor, 0.0)"
+            ) from None
         if not shape or 0 in shape:
             check_shape(shape)
         return shape, t.dtype

@@ -9,6 +9,7 @@ and an add are never contracted: only an explicit ``llvm.fma`` fuses.
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Final
 
 from llvmlite import binding, ir
@@ -32,7 +33,9 @@ class Code:
         self.addresses = addresses
 
     # Defaults, because a module has no names any more when the interpreter ends.
-    def __del__(self, lock: Any = _llvm, dropped: list[Any] = _dropped) -> None:
+    def __del__(self, lock: Any = _llvm, dropped: list[Any] = _dropped, ends: Any = sys.is_finalizing) -> None:
+        if ends():  # llvmlite has let go of LLVM, and the memory goes with the process
+            return
         dropped.append(self._jit)
         if lock.acquire(blocking=False):  # else another thread compiles, and will free it
             try:
