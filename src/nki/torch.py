@@ -126,7 +126,9 @@ class Operator:
     def gradients(self, saved: Sequence[Any], grads: Sequence[Any], constants: dict[str, Any]) -> tuple[Any, ...]:
         """The gradients that the backward returns, as a tuple."""
         shown = grads[: -self.kept] if self.kept else grads
-        found = self.backward(*saved, *[g for g in shown if g is not None], **constants)
+        if self.changes:  # these have no gradient
+            shown = [g for g in shown if g is not None]
+        found = self.backward(*saved, *shown, **constants)
         return tuple(cast("Sequence[Any]", found)) if isinstance(found, (tuple, list)) else (found,)
 
 
@@ -153,7 +155,9 @@ class _KernelFunction(torch.autograd.Function):
         ctx.operator = operator
         ctx.tensors = tuple([isinstance(v, torch.Tensor) for v in values])
         ctx.constants = operator.constants(names, values)
-        results = _restored(output if isinstance(output, tuple) else (output,), values)
+        results = output if isinstance(output, tuple) else (output,)
+        if operator.changes:
+            results = _restored(results, values)
         saved = [v for v in values if isinstance(v, torch.Tensor)] if operator.saves_inputs else []
         ctx.save_for_backward(*saved, *(results if operator.saves_results else ()))
         if operator.kept:

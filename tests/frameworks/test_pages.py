@@ -31,4 +31,4 @@ def test_page(page, tmp_path):
     folder = tmp_path / "run"
     folder.mkdir()
     shown = Elsewhere(folder).read(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')").stdout
-    assert int(shown) == {"pytorch": 3, "jax": 2}[page]
+    assert int(shown) == {"pytorch": 4, "jax": 2}[page]

@@ -70,7 +70,9 @@ def from_bytes(data: bytes, origin: str) -> torch.export.ExportedProgram:
         return torch.export.load(io.BytesIO(data))
     except ModelFileError as error:
         raise ModelFileError(f"{origin}: {error.message}", fix=error.fix) from None
-    except Exception as error:  # PyTorch documents no common base for what damaged programs can raise
+    except MemoryError:
+        raise
+    except Exception as error:  # damage can raise anything: PyTorch documents no common base of its errors
         raise ModelFileError(
             f"{origin}: PyTorch {torch.__version__} cannot load the program: {type(error).__name__}: {error!s:.300}",
             fix="load it with the version of PyTorch that `nki info` names, or export the model again",
@@ -146,7 +148,9 @@ def _check_pickle(data: bytes, name: str) -> None:
         return
     try:
         torch.load(io.BytesIO(data), weights_only=True)
-    except Exception as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever stops the restricted loader, the one that runs code must not see it
         raise ModelFileError(
             f"the program holds {name!r:.80}, which PyTorch loads only by running code: {error!s:.200}",
             fix="export the model with arguments that are tensors, numbers, and lists, tuples or dicts of them",
