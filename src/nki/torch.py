@@ -180,7 +180,7 @@ class _KernelFunction(torch.autograd.Function):
 
 
 class _EagerKernelFunction(_KernelFunction):
-    """What PyTorch's compiler does not follow: ``torch.vmap``, and an error for forward mode."""
+    """The same outside of PyTorch's compiler, which follows neither ``torch.vmap`` nor the error for forward mode."""
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:

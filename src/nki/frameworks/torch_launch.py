@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class Launchable(Protocol):
-    """What a graph calls: a compiled kernel, or one that the eager simulator runs."""
+    """The callee of an operator: a compiled kernel, or one that the eager simulator runs."""
 
     @property
     def name(self) -> str: ...
