@@ -51,6 +51,8 @@ class TorchAdapter(TorchTensors, Adapter):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.compiler.is_dynamo_compiling():
+            if torch_distributed.among([*args, *kwargs.values()]):
+                return torch_distributed.call(kernel, args, kwargs)
             return _call_in_graph(kernel, args, kwargs, False)
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
         grad = torch.is_grad_enabled()
@@ -77,11 +79,9 @@ class TorchAdapter(TorchTensors, Adapter):
         return pack(executable, _dispatched(_named(executable), tensors, _changes(executable), under_func))
 
     def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return _call_in_graph(kernel, args, kwargs, True)
         if torch_distributed.among([*args, *kwargs.values()]):
             return torch_distributed.call(kernel, args, kwargs)
-        if _under_func():
+        if torch.compiler.is_dynamo_compiling() or _under_func():
             return _call_in_graph(kernel, args, kwargs, True)
         return super().simulate(kernel, args, kwargs)
 

@@ -47,23 +47,24 @@ def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         )
     replicated = [Replicate()] * meshes[0].ndim
 
-    gathered: dict[int, tuple[Any, Any]] = {}
+    gathered: list[tuple[Any, Any]] = []
 
     def whole(value: Any) -> Any:
         if not isinstance(value, DTensor):
             return value
         local = value.redistribute(placements=replicated).to_local()
-        gathered[id(local)] = local, value
+        gathered.append((local, value))
         return local
 
     def distributed(result: Any) -> Any:
         tensor = DTensor.from_local(result, meshes[0], replicated, run_check=False)
-        if id(result) not in gathered:
-            return tensor
-        changed = gathered[id(result)][1]
-        return changed.copy_(tensor)
+        for local, changed in gathered:
+            if result is local:
+                return changed.copy_(tensor)
+        return tensor
 
-    results: Any = kernel(*map(whole, args), **{name: whole(value) for name, value in kwargs.items()})
+    positional = [whole(value) for value in args]
+    results: Any = kernel(*positional, **{name: whole(value) for name, value in kwargs.items()})
     if isinstance(results, tuple):
-        return tuple(map(distributed, cast("tuple[Any, ...]", results)))
+        return tuple([distributed(result) for result in cast("tuple[Any, ...]", results)])
     return distributed(results)
