@@ -115,6 +115,8 @@ def distributed_tensors(mesh, rank):
     total, scaled = sum_and_scaled(a, b, scale=3.0)
     assert total.placements == (Replicate(),) and torch.equal(total.full_tensor(), A + B)
     assert torch.equal(scaled.full_tensor(), 3 * A[:1])
+    compiled = torch.compile(lambda a, b: add(a, b) + 1, fullgraph=True, backend="aot_eager")
+    assert torch.equal(compiled(a, b).full_tensor(), A + B + 1)
     a.requires_grad_()
     (product(a, b) * a).sum().backward()
     assert torch.allclose(a.grad.full_tensor(), 2 * A * B)
@@ -181,7 +183,7 @@ def work(rank, folder):
     globals()[sys.argv[1]](mesh, rank)
     dist.barrier()
     dist.destroy_process_group()
-    print("rank", rank, "is right", flush=True)
+    os.write(1, f"rank {rank} is right\n".encode())  # at once: both write to one pipe
 
 
 if __name__ == "__main__":
