@@ -183,7 +183,7 @@ def work(rank, folder):
     globals()[sys.argv[1]](mesh, rank)
     dist.barrier()
     dist.destroy_process_group()
-    os.write(1, f"rank {rank} is right\n".encode())  # at once: both write to one pipe
+    os.write(1, f"rank {rank} is right. ".encode())  # at once: both write to one pipe
 
 
 if __name__ == "__main__":
