@@ -48,13 +48,10 @@ class Adapter(TensorMap, Protocol):
     """Interface of a framework's bridge; see ``nki.frameworks.kernel.Adapter``."""
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
+    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any: ...
     def to_numpy(self, t: Any) -> np.ndarray[Any, Any]: ...
     def update(self, t: Any, array: np.ndarray[Any, Any], name: str) -> Any: ...
     def from_numpy(self, array: np.ndarray[Any, Any]) -> Any: ...
-    def is_tracing(self, tensors: Sequence[Any]) -> bool: ...
-    def record_simulation(
-        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[[list[Any]], list[Any]]
-    ) -> Any: ...
 
 
 class Kernel(PickledByName):
@@ -112,7 +109,7 @@ class Kernel(PickledByName):
             return invoke(self.func, *args, **kwargs)
         try:
             if knobs.simulator():
-                return _simulate(self, args, kwargs)
+                return adapter_for(args, kwargs).simulate(self, args, kwargs)
             return adapter_for(args, kwargs).call(self, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True  # of pytest: it shows the caller's frame
@@ -434,7 +431,7 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(launched.func)
     def run(*args: Any, **kwargs: Any) -> Any:
         try:
-            return _simulate(launched, args, kwargs)
+            return adapter_for(args, kwargs).simulate(launched, args, kwargs)
         except NkiError as error:
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
@@ -442,8 +439,10 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    adapter = adapter_for(args, kwargs)
+def simulation(
+    kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter
+) -> tuple[list[Any], Callable[[list[Any]], tuple[Program, list[Any]]]]:
+    """The tensors among the arguments, and the function that simulates the kernel for their values as arrays."""
     arguments = kernel.bind(args, kwargs)
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
@@ -453,8 +452,12 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
         with default_environment(), compiler.config.configured(kernel.configs):
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
-    if adapter.is_tracing(tensors):
-        return adapter.record_simulation(kernel, args, kwargs, lambda arrays: run(arrays)[1])
+    return tensors, run
+
+
+def simulate_eagerly(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter) -> Any:
+    """Results of the eager simulator for tensors that have values."""
+    tensors, run = simulation(kernel, args, kwargs, adapter)
     program, outputs = run([np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors])
     changes = program.signature.changed_inputs()
     results = [

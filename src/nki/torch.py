@@ -12,7 +12,8 @@ from typing import Any, Final, Literal, cast
 
 import torch
 
-from nki.base.errors import ArgumentError, NotDifferentiableError
+from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError
+from nki.frameworks.kernel import check_shape
 
 Saved = Literal["inputs", "results", "all"]
 _SAVED: Final = ("inputs", "results", "all")
@@ -21,7 +22,14 @@ _SAVED: Final = ("inputs", "results", "all")
 class Operator:
     """A kernel and its gradient as one function of tensors; made by :func:`op`."""
 
-    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any], save: Saved, kept: int) -> None:
+    def __init__(
+        self,
+        forward: Callable[..., Any],
+        backward: Callable[..., Any],
+        save: Saved,
+        kept: int,
+        changes: Sequence[str],
+    ) -> None:
         if save not in _SAVED:
             raise ArgumentError(f"save={save!r} is none of {', '.join(map(repr, _SAVED))}")
         functools.update_wrapper(self, forward, updated=())
@@ -29,6 +37,12 @@ class Operator:
         self.saves_inputs, self.saves_results, self.kept = save != "results", save != "inputs", kept
         parameters = inspect.signature(forward).parameters
         self.names = tuple(parameters)
+        self.changes = (changes,) if isinstance(changes, str) else tuple(changes)
+        if unknown := [name for name in self.changes if name not in parameters]:
+            raise ArgumentError(
+                f"changes={unknown!r}: {getattr(forward, '__name__', 'the kernel')} has no such parameter",
+                fix=f"name those of {', '.join(self.names)} that the kernel writes to and returns",
+            )
         wanted = set(inspect.signature(backward).parameters)
         # Arguments that are no tensors and that the backward takes too, by their names.
         self.shared = tuple(name for name in self.names if name in wanted)
@@ -41,8 +55,17 @@ class Operator:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not torch.is_grad_enabled():  # the Function would be most of a small kernel's time
             return self.shown(self.forward(*args, **kwargs))
-        results = cast("Any", _KernelFunction).apply(self, tuple(kwargs), *args, *kwargs.values())
-        return self.shown(results)
+        values = (*args, *kwargs.values())
+        function = _EagerKernelFunction
+        if torch.compiler.is_dynamo_compiling():
+            # The compiler traces a Function without a gradient as its forward, for which it counts parameters wrongly.
+            if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
+                return self.shown(self.forward(*args, **kwargs))
+            function = _KernelFunction
+        if self.changes:
+            self.check_changed(tuple(kwargs), values)
+        results = cast("Any", function).apply(self, tuple(kwargs), *values)
+        return self.shown(_restored(results, values) if self.changes else results)
 
     def shown(self, results: Any) -> Any:
         """The results without those that only the backward sees."""
@@ -58,22 +81,62 @@ class Operator:
         return f"<nki operator {getattr(self.forward, '__qualname__', self.forward)}>"
 
     def run(self, names: tuple[str, ...], values: Sequence[Any]) -> Any:
-        """The results of the forward; the last values belong to the keywords ``names``."""
+        """The results of the forward; the last values belong to the keywords ``names``.
+
+        In the place of a result that is a changed argument stands the number of this argument among ``values``.
+        """
         split = len(values) - len(names)
-        return self.forward(*values[:split], **dict(zip(names, values[split:], strict=True)))
+        results = self.forward(*values[:split], **dict(zip(names, values[split:], strict=True)))
+        if not isinstance(results, tuple):
+            return self.numbered(results, names, values)
+        return tuple([self.numbered(r, names, values) for r in results])
+
+    def numbered(self, result: Any, names: tuple[str, ...], values: Sequence[Any]) -> Any:
+        """``result``, or its number if it is one of ``values``. Raises :class:`ArgumentError` if nobody said so."""
+        for i, value in enumerate(values):
+            if value is result:
+                name = self.names_of(names, values)[i]
+                if name not in self.changes:
+                    raise ArgumentError(
+                        f"{self!r} returns its argument {name!r}, which its kernel may have changed",
+                        fix=f"say so: nki.torch.op(kernel, backward, changes=[{name!r}])",
+                    )
+                return i
+        return result
+
+    def names_of(self, names: tuple[str, ...], values: Sequence[Any]) -> tuple[str, ...]:
+        """The parameters that ``values`` belong to; the last ones to the keywords ``names``."""
+        return (*self.names[: len(values) - len(names)], *names)
+
+    def check_changed(self, names: tuple[str, ...], values: Sequence[Any]) -> None:
+        """Raise :class:`NotDifferentiableError` if a tensor that the kernel changes requires a gradient."""
+        for name, value in zip(self.names_of(names, values), values, strict=True):
+            if name in self.changes and value.requires_grad:
+                raise NotDifferentiableError(
+                    f"{self!r} changes {name!r}, which requires a gradient: its former contents are lost",
+                    fix=f"pass {name}.detach(), or write a kernel that returns the new contents",
+                )
 
     def constants(self, names: tuple[str, ...], values: Sequence[Any]) -> dict[str, Any]:
         """Keyword arguments of the backward: those of the forward that are no tensors."""
-        split = len(values) - len(names)
-        given = dict(zip((*self.names[:split], *names), values, strict=False))
+        given = dict(zip(self.names_of(names, values), values, strict=False))
         result = {**self.defaults, **{name: given[name] for name in self.shared if name in given}}
         return {name: value for name, value in result.items() if not isinstance(value, torch.Tensor)}
 
     def gradients(self, saved: Sequence[Any], grads: Sequence[Any], constants: dict[str, Any]) -> tuple[Any, ...]:
         """The gradients that the backward returns, as a tuple."""
         shown = grads[: -self.kept] if self.kept else grads
+        if self.changes:  # these have no gradient
+            shown = [g for g in shown if g is not None]
         found = self.backward(*saved, *shown, **constants)
         return tuple(cast("Sequence[Any]", found)) if isinstance(found, (tuple, list)) else (found,)
+
+
+def _restored(results: Any, values: Sequence[Any]) -> Any:
+    """``results`` of :meth:`Operator.run` with the changed arguments themselves."""
+    if not isinstance(results, tuple):
+        return results if isinstance(results, torch.Tensor) else values[results]
+    return tuple([r if isinstance(r, torch.Tensor) else values[r] for r in cast("tuple[Any, ...]", results)])
 
 
 class _KernelFunction(torch.autograd.Function):
@@ -93,6 +156,8 @@ class _KernelFunction(torch.autograd.Function):
         ctx.tensors = tuple([isinstance(v, torch.Tensor) for v in values])
         ctx.constants = operator.constants(names, values)
         results = output if isinstance(output, tuple) else (output,)
+        if operator.changes:
+            results = _restored(results, values)
         saved = [v for v in values if isinstance(v, torch.Tensor)] if operator.saves_inputs else []
         ctx.save_for_backward(*saved, *(results if operator.saves_results else ()))
         if operator.kept:
@@ -114,6 +179,38 @@ class _KernelFunction(torch.autograd.Function):
         return tuple(result)
 
 
+class _EagerKernelFunction(_KernelFunction):
+    """The same outside of PyTorch's compiler, which follows neither ``torch.vmap`` nor the error for forward mode."""
+
+    @staticmethod
+    def vmap(info: Any, in_dims: tuple[Any, ...], *args: Any) -> Any:
+        """One call for each element of the batch, then one copy of each result into a stack."""
+        operator, names, *values = args
+        if operator.changes:
+            raise NotBatchableError(
+                f"{operator!r}, which changes {', '.join(operator.changes)}, cannot run under torch.vmap",
+                fix="call it for each element, or write the batch axis into the kernel",
+            )
+        check_shape((info.batch_size,))
+        apply = cast("Any", _EagerKernelFunction).apply
+        placed = list(zip(values, in_dims[2:], strict=True))
+        calls: list[Any] = [
+            apply(operator, names, *[v if d is None else v.select(d, i) for v, d in placed])
+            for i in range(info.batch_size)
+        ]
+        if isinstance(calls[0], torch.Tensor):
+            return torch.stack(calls), 0
+        results = tuple([torch.stack(column) for column in zip(*calls, strict=True)])
+        return results, (0,) * len(results)
+
+    @staticmethod
+    def jvp(ctx: Any, *_: Any) -> Any:
+        raise NotDifferentiableError(
+            f"{ctx.operator!r} has a backward alone, and forward mode (torch.func.jvp) needs the derivative of results",
+            fix="use torch.func.vjp or grad; or write a torch.autograd.Function with a jvp that calls kernels",
+        )
+
+
 def _refuse_missing(operator: Operator, position: int, found: int) -> None:
     raise NotDifferentiableError(
         f"the backward of {operator!r} gives no gradient of tensor {position}, which requires one: it gives {found}",
@@ -128,7 +225,14 @@ def _refuse_surplus(operator: Operator, tensors: int, found: int) -> None:
     )
 
 
-def op(kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved = "inputs", kept: int = 0) -> Operator:
+def op(
+    kernel: Callable[..., Any],
+    backward: Callable[..., Any],
+    *,
+    save: Saved = "inputs",
+    kept: int = 0,
+    changes: Sequence[str] = (),
+) -> Operator:
     """A kernel with its gradient: an operator of PyTorch.
 
     ``backward`` is a kernel or a Python function. Its positional arguments are first what ``save`` says (``"inputs"``:
@@ -140,10 +244,14 @@ def op(kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved 
     ``kept`` counts results at the end that the operator does not return: they are only for the backward, which finds
     them with ``save="results"`` or ``"all"``; they have no gradient.
 
+    ``changes`` names the tensor arguments that the kernel writes to and returns. The call changes them in place and
+    returns them; they must not require a gradient, and the backward gets no gradient of them. If ``save`` gives them to
+    the backward, then as they are after the call.
+
     The operator works eagerly, in graphs of ``torch.compile``, under ``torch.func`` and activation checkpointing. It
     raises :class:`NotDifferentiableError` in the backward if a tensor requires a gradient and gets none.
     """
-    return Operator(kernel, backward, save, kept)
+    return Operator(kernel, backward, save, kept, changes)
 
 
 __all__ = ["Operator", "op"]

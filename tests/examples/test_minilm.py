@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
 
-from examples.minilm import encoder, main, reference
+from examples.minilm import encoder, main, reference, shipped
 from examples.minilm.model import MASKED, Batch, Model, load_model, make_batch
 
 SHORT = ["A cat sleeps.", "The kitten is napping in the warm sun.", "Rates rose."]
@@ -89,3 +90,30 @@ def test_sentence_limits(whole: Model) -> None:
         with pytest.raises(ValueError, match="give 1 to 128"):
             make_batch(whole.tokenizer, ["x"] * count)
     assert make_batch(whole.tokenizer, ["word " * 600]).length == 256
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning")  # of PyTorch's own use
+def test_the_shipped_model_has_the_bits_of_the_kernels(
+    shallow: Model, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """torch.compile, then one file, then another process, which ends in silence; all caches are fresh."""
+    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path / "kernels"))
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "inductor"))
+    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
+    monkeypatch.setattr(shipped, "load_model", lambda: shallow)
+    assert shipped.main(["--runs", "1", *SHORT]) == 0
+    shown, errors = capfd.readouterr()
+    assert shown.count("the same") == 4 and "OTHER" not in shown and "Exception ignored" not in errors
+    assert "4 kernels, embed_layer_norm, attention_block, feed_forward_block, pool_normalise" in shown
+
+
+def test_a_shipped_model_with_other_bits_fails_the_run(
+    shallow: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def elsewhere(_folder: Path, _runs: int) -> tuple[np.ndarray, float, float]:
+        found = encoder.embed(shallow, make_batch(shallow.tokenizer, SHORT))
+        return np.nextafter(found, np.float32(2)), 0.0, 0.0
+
+    monkeypatch.setattr(shipped, "elsewhere", elsewhere)
+    monkeypatch.setattr(shipped.torch, "compile", lambda module, fullgraph: module)
+    assert not shipped.compare(shallow, make_batch(shallow.tokenizer, SHORT), tmp_path, 1)

@@ -33,4 +33,4 @@ def test_page(page, tmp_path):
         folder.mkdir()
         shown = Elsewhere(folder).read(f"import runpy; runpy.run_path({str(script)!r}, run_name='__main__')").stdout
         counts.append(int(shown))
-    assert counts == {"pytorch": [3], "jax": [0, 0, 2]}[page]
+    assert counts == {"pytorch": [4], "jax": [0, 0, 2]}[page]

@@ -10,7 +10,6 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import nki
 from nki.base.errors import (
     EmptyTensorError,
-    NotBatchableError,
     NotDifferentiableError,
     OperandError,
     OutputDTypeError,
@@ -296,11 +295,6 @@ def test_forward_mode():
         assert torch.equal(add(A, B), A + B)
         with pytest.raises(NotDifferentiableError, match=r"'add'"):
             add(dual, B)
-
-
-def test_vmap_is_refused():
-    with pytest.raises(NotBatchableError, match=r"'add'.*torch.vmap"):
-        torch.vmap(add)(A[None], B[None])
 
 
 # The eager simulator

@@ -16,12 +16,13 @@ from jax.core import Tracer
 
 from nki.base import dtype as dtypes
 from nki.frameworks import jax_call
+from nki.frameworks.jax_simulated import SimulatedExecutable
 from nki.frameworks.kernel import Adapter, FrameworkKernel, pack
 from nki.frameworks.numpy import NumPyTensors
-from nki.frameworks.simulated import SimulatedExecutable
+from nki.jit import simulation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -49,13 +50,16 @@ class JAXAdapter(JAXTensors, Adapter):
             raise
 
     def is_tracing(self, tensors: Sequence[Any]) -> bool:
+        """True if JAX records a program, so that the tensors have no values."""
         return any(isinstance(t, Tracer) for t in tensors)
 
-    def record_simulation(
-        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
-    ) -> Any:
+    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        tensors, run = simulation(kernel, args, kwargs, self)
+        if not self.is_tracing(tensors):
+            return super().simulate(kernel, args, kwargs)
         executable, tensors = kernel.specialise(args, kwargs, self)
-        return pack(executable, jax_call.call(SimulatedExecutable(executable, run), kernel.launch_grid(), tensors))
+        simulated = SimulatedExecutable(executable, lambda arrays: run(arrays)[1])
+        return pack(executable, jax_call.call(simulated, kernel.launch_grid(), tensors))
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
         return np.asarray(t)

@@ -29,7 +29,7 @@ from nki.base.errors import (
 from nki.base.locks import Lock
 from nki.frameworks import embedded
 from nki.frameworks.config import BackendConfig
-from nki.jit import Kernel, jit
+from nki.jit import Kernel, jit, simulate_eagerly
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,6 +66,10 @@ class Adapter(TensorMap):
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Specialise ``kernel`` for the arguments, run it (or record it, while tracing) and return its results."""
 
+    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run ``kernel`` in the eager simulator and return its results."""
+        return simulate_eagerly(kernel, args, kwargs, self)
+
     @abstractmethod
     def to_numpy(self, t: Any) -> NDArray[Any]:
         """The elements of a tensor in its NKI dtype, for the eager simulator."""
@@ -77,16 +81,6 @@ class Adapter(TensorMap):
     @abstractmethod
     def from_numpy(self, array: NDArray[Any]) -> Any:
         """A tensor of the framework with the elements of ``array``."""
-
-    def is_tracing(self, tensors: Sequence[Any]) -> bool:  # noqa: ARG002
-        """True if the framework records a program, so that the tensors have no values, and can record a simulation."""
-        return False
-
-    def record_simulation(
-        self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], run: Callable[..., Any]
-    ) -> Any:
-        """Record a call that runs in the simulator: ``run(arrays)`` gives its results."""
-        raise NotImplementedError
 
 
 class FrameworkKernel(TensorMap):

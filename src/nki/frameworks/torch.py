@@ -1,9 +1,8 @@
 """Kernels on PyTorch tensors: eager, inside ``autograd.Function``, and in graphs of ``torch.compile``.
 
-One operator, ``open_nki::launch(Tensor[] inputs, str kernel) -> Tensor[]``, stands for all kernels; ``kernel`` is the
-path of a compiled artifact, so that a graph from PyTorch's on-disk cache names the same kernel in another process. In
-programs of ``torch.export`` it is the artifact itself (:mod:`nki.frameworks.embedded`).
-Plain eager calls bypass the operator, because its dispatch costs more than the rest of the call.
+In graphs, under ``torch.func`` and for tensors with gradients, operators stand for kernels
+(:mod:`nki.frameworks.torch_operators`). Plain eager calls bypass them, because their dispatch costs more than the rest
+of the call.
 """
 
 # PyTorch declares types only in part, and of its internals not that they may give None.
@@ -12,107 +11,40 @@ Plain eager calls bypass the operator, because its dispatch costs more than the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 import torch
 from torch._C import _len_torch_dispatch_stack
-from torch._C._functorch import is_batchedtensor, peek_interpreter_stack
-from torch._functorch.utils import enable_single_level_autograd_function
+from torch._C._functorch import is_functorch_wrapped_tensor, peek_interpreter_stack
 from torch.autograd import forward_ad
-from torch.autograd.forward_ad import _set_fwd_grad_enabled
-from torch.autograd.function import _SingleLevelFunction
 from torch.fx.experimental.symbolic_shapes import guard_scalar
 
 from nki.base import dtype as dtypes
-from nki.base.errors import (
-    EagerTraceError,
-    NotBatchableError,
-    NotDifferentiableError,
-    OutputDTypeError,
-    TensorDeviceError,
-    TensorLayoutError,
-    UnknownDTypeError,
-)
+from nki.base.errors import EagerTraceError
 from nki.base.locks import imported
-from nki.frameworks import embedded
-from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_operands, check_shape, find, pack, remember
+from nki.frameworks import embedded, torch_distributed, torch_simulated
+from nki.frameworks.kernel import Adapter, FrameworkKernel, pack, remember
+from nki.frameworks.torch_launch import fresh_specs, launch, launch_in_place, shaped, updated
+from nki.frameworks.torch_operators import launch_op, update_op
+from nki.frameworks.torch_simulated import Simulated
+from nki.frameworks.torch_tensors import (
+    PLAIN,
+    StandIn,
+    TorchTensors,
+    check_devices,
+    not_differentiable,
+    torch_dtype,
+)
+from nki.jit import simulate_eagerly
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from nki.base.dtype import DType
     from nki.compiler.executable import Executable
     from nki.jit import Kernel
-
-_TO_NKI: Final[dict[torch.dtype, DType]] = {
-    torch.bool: dtypes.bool_,
-    torch.int8: dtypes.int8,
-    torch.int16: dtypes.int16,
-    torch.int32: dtypes.int32,
-    torch.int64: dtypes.int64,
-    torch.uint8: dtypes.uint8,
-    torch.uint16: dtypes.uint16,
-    torch.uint32: dtypes.uint32,
-    torch.uint64: dtypes.uint64,
-    torch.float32: dtypes.float32,
-    torch.float16: dtypes.float16,
-    torch.bfloat16: dtypes.bfloat16,
-    torch.float8_e4m3fn: dtypes.float8_e4m3fn,
-    torch.float8_e5m2: dtypes.float8_e5m2,
-    torch.float8_e8m0fnu: dtypes.float8_e8m0fnu,
-}
-# Types without a counterpart come back in the type that stores them.
-_TO_TORCH: Final[dict[DType, torch.dtype]] = {nki: theirs for theirs, nki in _TO_NKI.items()} | {
-    dtypes.tfloat32: torch.float32,
-    dtypes.float8_e4m3fn_x4: torch.uint32,
-    dtypes.float8_e5m2_x4: torch.uint32,
-    dtypes.float4_e2m1fn_x4: torch.uint16,
-}
-_NARROWER: Final = {torch.float64: "float32"}
-_PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
-
-
-@dataclass(frozen=True)
-class _StandIn:
-    """A tensor without data, as PyTorch's compiler traces it."""
-
-    position: int
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    device_type: str
-    layout: torch.layout = torch.strided
-
-
-class TorchTensors(TensorMap):
-    """PyTorch tensors of any device; only shape, dtype and layout are looked at."""
-
-    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
-        found = _TO_NKI.get(_dtype)
-        if found is None:
-            narrower = _NARROWER.get(_dtype)
-            raise UnknownDTypeError(
-                f"{_dtype} is not an NKI dtype",
-                fix=f"pass tensor.to(torch.{narrower})" if narrower else "pass a tensor of plain numbers",
-            )
-        return found
-
-    def is_framework_tensor(self, t: Any) -> bool:
-        return isinstance(t, (torch.Tensor, _StandIn))
-
-    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
-        if t.layout is not torch.strided:
-            raise TensorLayoutError(
-                f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor"
-            )
-        # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
-        shape = t.shape if type(t) in _PLAIN else tuple(int(d) for d in t.shape)
-        if not shape or 0 in shape:
-            check_shape(shape)
-        return shape, t.dtype
 
 
 class TorchAdapter(TorchTensors, Adapter):
@@ -120,48 +52,56 @@ class TorchAdapter(TorchTensors, Adapter):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.compiler.is_dynamo_compiling():
-            return _call_in_graph(kernel, args, kwargs)
+            if torch_distributed.among([*args, *kwargs.values()]):
+                return torch_distributed.call(kernel, args, kwargs)
+            return _call_in_graph(kernel, args, kwargs, False)
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
         grad = torch.is_grad_enabled()
-        plain = not _len_torch_dispatch_stack() and peek_interpreter_stack() is None and forward_ad._current_level < 0
+        under_func = _under_func()
+        plain = not _len_torch_dispatch_stack() and not under_func
         for t in tensors:
             if not t.is_cpu:
                 if any(x.device.type == "xla" for x in tensors):
                     return imported("nki.frameworks.torch_xla").call(kernel, args, kwargs, self)
-                _check_devices([t.device.type for t in tensors])
+                check_devices([t.device.type for t in tensors])
                 plain = False
-            elif type(t) not in _PLAIN or (grad and t.requires_grad) or t.is_neg():
+            elif type(t) not in PLAIN or (grad and t.requires_grad) or t.is_neg():
                 plain = False
-        if plain and not executable.changes:
-            return pack(executable, _launch(executable, tensors, floats))
-        if not plain and executable.float_names:  # graphs name kernels without float arguments
+        if plain:
+            run = launch_in_place if executable.changes else launch
+            try:
+                return pack(executable, run(executable, tensors, floats))
+            except RuntimeError:
+                # Tensors of a torch.func that has returned, as in the function of torch.func.vjp, have no memory here.
+                if not any(map(is_functorch_wrapped_tensor, tensors)):
+                    raise
+        if torch_distributed.among(tensors):
+            return torch_distributed.call(kernel, args, kwargs)
+        if executable.float_names:  # graphs name kernels without float arguments
             executable, tensors = kernel.specialise(args, kwargs, self)
-        outputs = _launch(executable, tensors, floats) if plain else _op(tensors, _named(executable))
-        return pack(executable, _updated(outputs, tensors, executable.changes))
+        return pack(executable, _dispatched(_named(executable), tensors, _changes(executable), under_func))
+
+    def simulate(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if torch_distributed.among([*args, *kwargs.values()]):
+            return torch_distributed.call(kernel, args, kwargs)
+        if torch.compiler.is_dynamo_compiling() or _under_func():
+            return _call_in_graph(kernel, args, kwargs, True)
+        return super().simulate(kernel, args, kwargs)
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
-        _check_devices([t.device.type, "cpu"])
+        check_devices([t.device.type, "cpu"])
         if torch.is_grad_enabled() and t.requires_grad:
-            raise _not_differentiable("a kernel in the eager simulator")
+            raise not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
-        if torch.compiler.is_exporting():
-            raise EagerTraceError(
-                "the eager simulator needs values, and inside torch.export there are none",
-                fix="export without nki.simulate and NKI_SIMULATOR=1",
-            )
-        if is_batchedtensor(t):
-            raise EagerTraceError(
-                "the eager simulator needs values, and inside torch.vmap there are none",
-                fix="call it outside torch.vmap",
-            )
+        _refuse_export()
         # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy.
         return t.detach().resolve_neg().contiguous().view(torch.uint8).numpy().view(dtype).reshape(t.shape)
 
     def update(self, t: Any, array: NDArray[Any], name: str) -> Any:  # noqa: ARG002  # tensors of PyTorch can change
-        return _updated([self.from_numpy(array)], [t], {0: 0})[0]
+        return updated([self.from_numpy(array)], [t], {0: 0})[0]
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
-        dtype = _torch_dtype(dtypes.of(array.dtype))
+        dtype = torch_dtype(dtypes.of(array.dtype))
         return torch.from_numpy(array.view(np.uint8)).view(dtype).reshape(array.shape)
 
 
@@ -169,150 +109,59 @@ class PyTorchFrameworkKernel(TorchTensors, FrameworkKernel):
     """A :class:`FrameworkKernel` whose example arguments are PyTorch tensors (of any device, meta included)."""
 
 
-def _check_devices(devices: Sequence[str]) -> None:
-    """Refuse tensors that are neither all on the CPU nor all without data, on ``meta``."""
-    for device in devices:
-        if device not in ("cpu", "meta"):
-            raise TensorDeviceError(
-                f"a tensor on device {device!r} is not in the memory of the CPU, where the kernel runs",
-                fix="pass tensor.cpu()",
-            )
-    if "meta" in devices and "cpu" in devices:
-        raise TensorDeviceError(
-            "a tensor on device 'meta' has no data for the kernel to run on",
-            fix="pass tensors on 'cpu'; with all of them on 'meta', a compiled kernel gives results on 'meta'",
+def _under_func() -> bool:
+    """True inside ``torch.func`` and forward mode, where tensors have more than their own elements."""
+    level: int = forward_ad._current_level
+    return peek_interpreter_stack() is not None or level >= 0
+
+
+def _refuse_export() -> None:
+    if torch.compiler.is_exporting():
+        raise EagerTraceError(
+            "the eager simulator needs values, and inside torch.export there are none",
+            fix="export without nki.simulate and NKI_SIMULATOR=1",
         )
-
-
-def _not_differentiable(what: str) -> NotDifferentiableError:
-    return NotDifferentiableError(
-        f"{what} has no derivative",
-        fix="give it one, f = nki.torch.op(kernel, backward), and call f; or call the kernel under torch.no_grad()",
-    )
 
 
 def _named(executable: Executable) -> str:
-    """The argument ``kernel`` of the operator: a path, and in an exported program the artifact itself."""
+    """The argument ``kernel`` of the operators: a path, and in an exported program the artifact itself."""
     return embedded.embed(executable) if torch.compiler.is_exporting() else remember(executable)
 
 
-def _launch(
-    executable: Executable, tensors: Sequence[torch.Tensor], floats: Sequence[float] = ()
-) -> list[torch.Tensor]:
-    # What is not dense, or starts between two elements, is copied.
-    inputs = [
-        t if t.is_contiguous() and not t.data_ptr() % t.itemsize else t.clone(memory_format=torch.contiguous_format)
-        for t in tensors
-    ]
-    outputs = [torch.empty(spec.shape, dtype=_torch_dtype(spec.dtype), device="cpu") for spec in executable.outputs]
-    executable.launch([t.data_ptr() for t in inputs + outputs], floats)
-    return outputs
+class _Changes(NamedTuple):
+    """The results of a kernel that changes its arguments, by their numbers."""
+
+    inputs: tuple[tuple[int, int, tuple[int, ...]], ...]
+    """Results that are inputs: number of the result and of the input, shape of the result."""
+    fresh: tuple[tuple[tuple[int, ...], torch.dtype], ...]
+    """Shape and dtype of the other results."""
 
 
-def _updated(
-    outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], changes: Mapping[int, int]
-) -> list[torch.Tensor]:
-    """``outputs`` with the tensors that the kernel changes in the place of their new contents, which they then have."""
-    result = list(outputs)
-    for output, number in changes.items():
-        changed = result[output]
-        tensors[number].copy_(changed.reshape(tensors[number].shape))
-        result[output] = tensors[number].view(changed.shape)
-    return result
-
-
-def _torch_dtype(dtype: DType) -> torch.dtype:
-    found = _TO_TORCH.get(dtype)
-    if found is None:
-        raise OutputDTypeError(
-            f"the kernel returns {dtype}, which PyTorch does not have",
-            fix="return a type that PyTorch has; for eight-bit floats float8_e4m3fn or float8_e5m2",
-        )
-    return found
-
-
-# The operator
-
-
-def _run(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
-    executable = find(kernel)
-    inputs = [t if type(t) in _PLAIN else t.as_subclass(torch.Tensor) for t in inputs]  # may have a shape of its own
-    check_operands(executable.name, executable.inputs, [(t.data_ptr(), t.shape, _TO_NKI.get(t.dtype)) for t in inputs])
-    return _launch(executable, inputs)
-
-
-def _infer(inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
-    for t in inputs:
-        ADAPTER.map_framework_tensor(t)  # refuses a layout that the kernel cannot read
-    device = inputs[0].device if inputs else "cpu"
-    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device=device) for s in find(kernel).outputs]
-
-
-class _Launch(_SingleLevelFunction):
-    """The operator for inputs with gradients, at one level of torch.func or at none.
-
-    ``torch.library.register_autograd`` would do, but for torch.func, where PyTorch refuses its function even if nothing
-    asks for the gradient.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, keys: torch._C.DispatchKeySet, kernel: str, *inputs: torch.Tensor) -> Any:
-        ctx.count, ctx.kernel = len(inputs), kernel
-        if peek_interpreter_stack() is None:
-            return tuple(_below_autograd(keys, list(inputs), kernel))
-        # PyTorch switches derivatives off here; the levels below have their own.
-        with torch.enable_grad(), _set_fwd_grad_enabled(True):
-            return tuple(_below_autograd(keys, list(inputs), kernel))
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        # Not an error yet: the compiler traces a backward for every forward, whether the program asks for one or not.
-        return None, None, *_no_gradient(ctx.kernel, ctx.count)
-
-
-def _below_autograd(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
-    with torch._C._AutoDispatchBelowAutograd():
-        return _op.redispatch(keys & torch._C._after_autograd_keyset, inputs, kernel)
-
-
-def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
-    # In forward mode the derivative is asked for now, in reverse mode maybe later: see _Launch.backward.
-    forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
-    if forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in inputs):
-        raise _not_differentiable(f"kernel {find(kernel).name!r}")
-    if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
-        return _below_autograd(keys, inputs, kernel)
-    with enable_single_level_autograd_function():
-        outputs: tuple[torch.Tensor, ...] = cast("Any", _Launch).apply(keys, kernel, *inputs)
-        return list(outputs)
-
-
-def _raise_no_gradient(kernel: str, _count: int) -> list[torch.Tensor]:
-    raise _not_differentiable(f"kernel {find(kernel).name!r}")
-
-
-def _infer_no_gradient(kernel: str, count: int) -> list[torch.Tensor]:
-    return [torch.empty(s.shape, dtype=_torch_dtype(s.dtype), device="cpu") for s in find(kernel).inputs[:count]]
-
-
-def _raise_no_batch(_info: Any, _in_dims: Any, _inputs: list[torch.Tensor], kernel: str) -> Any:
-    raise NotBatchableError(
-        f"kernel {find(kernel).name!r} cannot run under torch.vmap: it is compiled for the shapes of one call",
-        fix="call it for each element, or write the batch axis into the kernel",
+def _changes(executable: Executable) -> _Changes:
+    return _Changes(
+        tuple((o, i, tuple(executable.outputs[o].shape)) for o, i in sorted(executable.changes.items())),
+        tuple((tuple(spec.shape), torch_dtype(spec.dtype)) for spec in fresh_specs(executable)),
     )
 
 
-_library: Final = torch.library.Library("open_nki", "DEF")
-_library.define("launch(Tensor[] inputs, str kernel) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
-_library.define("no_gradient(str kernel, int count) -> Tensor[]", tags=(torch.Tag.pt2_compliant_tag,))
-_library.impl("launch", _run, "CPU")
-_library.impl("no_gradient", _raise_no_gradient, "CompositeExplicitAutograd")
-torch.library.register_fake("open_nki::launch", _infer, lib=_library)
-torch.library.register_fake("open_nki::no_gradient", _infer_no_gradient, lib=_library)
-_library.impl("launch", _differentiated, "Autograd", with_keyset=True)
-torch.library.register_vmap("open_nki::launch", _raise_no_batch, lib=_library)
-_op: Final = torch.ops.open_nki.launch.default
-_no_gradient: Final = torch.ops.open_nki.no_gradient.default
+def _dispatched(name: str, tensors: Sequence[torch.Tensor], changes: _Changes, under_func: bool) -> list[torch.Tensor]:
+    """The results of the operator that stands for the kernel ``name``.
+
+    With a gradient, or under ``torch.func``, PyTorch itself copies what changes, for it knows both.
+    """
+    inputs = list(tensors)
+    if not changes.inputs:
+        return launch_op(inputs, name)
+    if under_func or (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
+        return updated(launch_op(inputs, name), inputs, {output: number for output, number, _ in changes.inputs})
+    numbers = sorted({number for _, number, _ in changes.inputs})
+    others = [t for i, t in enumerate(inputs) if i not in numbers]
+    changed = [inputs[i] for i in numbers]
+    results = [torch.empty(shape, dtype=dtype, device=changed[0].device) for shape, dtype in changes.fresh]
+    update_op(changed, results, others, name)
+    for output, number, shape in changes.inputs:
+        results = [*results[:output], shaped(inputs[number], shape), *results[output:]]  # Dynamo lacks list.insert
+    return results
 
 
 # Under torch.compile. Dynamo traces _call_in_graph itself; it calls _prepare for real, once per set of arguments, and
@@ -321,12 +170,11 @@ _no_gradient: Final = torch.ops.open_nki.no_gradient.default
 _TENSOR: Final = "open_nki::tensor"
 
 
-def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def _call_in_graph(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], simulated: bool) -> Any:
     tensors: list[torch.Tensor] = []
     described = [_describe(x, tensors) for x in (*args, *kwargs.values())]
-    key, order, is_sequence, changes = _prepare(kernel, tuple(kwargs), *described)
-    inputs = [tensors[i] for i in order]
-    outputs = _updated(_op(inputs, key), inputs, dict(changes))
+    name, order, is_sequence, changes = _prepare(kernel, simulated, tuple(kwargs), *described)
+    outputs = _dispatched(name, [tensors[i] for i in order], changes, simulated)
     return tuple(outputs) if is_sequence else outputs[0]
 
 
@@ -353,7 +201,7 @@ def _restore(value: Any) -> Any:
     """Undo :func:`_describe`, with stand-ins for the tensors."""
     if isinstance(value, tuple):
         items = cast("tuple[Any, ...]", value)
-        return _StandIn(*items[1:]) if items and items[0] == _TENSOR else tuple(map(_restore, items))
+        return StandIn(*items[1:]) if items and items[0] == _TENSOR else tuple(map(_restore, items))
     if isinstance(value, list):
         return [_restore(x) for x in cast("list[Any]", value)]
     if isinstance(value, dict):
@@ -363,18 +211,40 @@ def _restore(value: Any) -> Any:
 
 @torch.compiler.assume_constant_result
 def _prepare(
-    kernel: Kernel, names: tuple[str, ...], *described: Any
-) -> tuple[str, tuple[int, ...], bool, tuple[tuple[int, int], ...]]:
+    kernel: Kernel, simulated: bool, names: tuple[str, ...], *described: Any
+) -> tuple[str, tuple[int, ...], bool, _Changes]:
     """Compile; returns the operator's name for the kernel, the order of its inputs among the tensors, its form, and the
     outputs that are inputs.
     """
     values = [_restore(x) for x in described]
     split = len(values) - len(names)
-    kwargs = dict(zip(names, values[split:], strict=True))
-    executable, tensors = kernel.specialise(tuple(values[:split]), kwargs, ADAPTER)
-    _check_devices([t.device_type for t in tensors])
+    args, kwargs = tuple(values[:split]), dict(zip(names, values[split:], strict=True))
+    executable, tensors = kernel.specialise(args, kwargs, ADAPTER)
+    check_devices([t.device_type for t in tensors])
     order = tuple(t.position for t in tensors)
-    return _named(executable), order, executable.returns_sequence, tuple(executable.changes.items())
+    name = _simulated(kernel, args, kwargs, executable, order) if simulated else _named(executable)
+    return name, order, executable.returns_sequence, _changes(executable)
+
+
+def _simulated(
+    kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], executable: Executable, order: tuple[int, ...]
+) -> str:
+    """The name of ``kernel`` with these arguments in the eager simulator; ``order`` is that of :func:`_prepare`."""
+    _refuse_export()
+
+    def run(tensors: Sequence[torch.Tensor]) -> list[torch.Tensor]:
+        # What the kernel changes is a copy: the caller of a graph's operator updates its tensors itself.
+        copies = [t.clone() if i in executable.changes.values() else t for i, t in enumerate(tensors)]
+        by_position = dict(zip(order, copies, strict=True))
+
+        def actual(value: Any) -> Any:
+            return by_position[value.position] if isinstance(value, StandIn) else value
+
+        found = simulate_eagerly(kernel, tuple(map(actual, args)), {k: actual(v) for k, v in kwargs.items()}, ADAPTER)
+        return list(found) if executable.returns_sequence else [found]
+
+    key = kernel.key(kernel.bind(args, kwargs), ADAPTER)[0]
+    return torch_simulated.remember((kernel, key, order), Simulated(executable, run))
 
 
 ADAPTER: Final = TorchAdapter()

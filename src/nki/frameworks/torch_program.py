@@ -8,6 +8,7 @@ PyTorch's loader itself verifies that nodes call operators only.
 
 # PyTorch declares types only in part.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -21,8 +22,10 @@ import torch
 from torch.export.pt2_archive._package import PT2ArchiveReader
 
 from nki.compiler.errors import ModelFileError
-from nki.frameworks.torch import ADAPTER  # its import registers the operator
+from nki.frameworks.torch import ADAPTER
+from nki.frameworks.torch_operators import launch_op, update_op
 
+_OPERATORS: Final = (launch_op, update_op)
 _MODEL: Final = "models/model.json"
 _PLAIN: Final = ("archive_format", "archive_version", "byteorder", "version", ".data/")
 _TENSORS: Final = ("data/weights/", "data/constants/")
@@ -67,7 +70,9 @@ def from_bytes(data: bytes, origin: str) -> torch.export.ExportedProgram:
         return torch.export.load(io.BytesIO(data))
     except ModelFileError as error:
         raise ModelFileError(f"{origin}: {error.message}", fix=error.fix) from None
-    except Exception as error:  # PyTorch documents no common base for what damaged programs can raise
+    except MemoryError:
+        raise
+    except Exception as error:  # damage can raise anything: PyTorch documents no common base of its errors
         raise ModelFileError(
             f"{origin}: PyTorch {torch.__version__} cannot load the program: {type(error).__name__}: {error!s:.300}",
             fix="load it with the version of PyTorch that `nki info` names, or export the model again",
@@ -78,8 +83,10 @@ def kernels(program: torch.export.ExportedProgram) -> list[str]:
     """The kernels that the program calls, each once, in the order of their first call."""
     found: dict[str, None] = {}
     for node in _nodes(program):
-        if node.target is torch.ops.open_nki.launch.default:
-            found[str(node.args[1] if len(node.args) > 1 else node.kwargs["kernel"])] = None
+        # Of a program in functional form, the operator that changes tensors is the argument of another one.
+        operators = [node.target, *(argument for argument in node.args if isinstance(argument, torch._ops.OpOverload))]
+        if any(operator in _OPERATORS for operator in operators):
+            found[str(node.kwargs["kernel"] if "kernel" in node.kwargs else node.args[-1])] = None
     return list(found)
 
 
@@ -141,7 +148,9 @@ def _check_pickle(data: bytes, name: str) -> None:
         return
     try:
         torch.load(io.BytesIO(data), weights_only=True)
-    except Exception as error:
+    except MemoryError:
+        raise
+    except Exception as error:  # whatever stops the restricted loader, the one that runs code must not see it
         raise ModelFileError(
             f"the program holds {name!r:.80}, which PyTorch loads only by running code: {error!s:.200}",
             fix="export the model with arguments that are tensors, numbers, and lists, tuples or dicts of them",

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -48,7 +49,9 @@ class Code:
         """True if the object code holds in another process, too."""
 
     # Defaults, because a module has no names any more when the interpreter ends.
-    def __del__(self, lock: Any = _llvm, dropped: list[Any] = _dropped) -> None:
+    def __del__(self, lock: Any = _llvm, dropped: list[Any] = _dropped, ends: Any = sys.is_finalizing) -> None:
+        if ends():  # llvmlite has let go of LLVM, and the memory goes with the process
+            return
         dropped.append(self._jit)
         if lock.acquire(blocking=False):  # else another thread compiles, and will free it
             try:

@@ -50,11 +50,15 @@ def constant_key(name: str, value: Any) -> Any:
         ) from None
     except _Opaque as opaque:
         wrong = cast("type[Any]", type(opaque.value))
+        lends = opaque.depth == 0 and hasattr(wrong, "__dlpack__")
         shown = wrong.__name__ if wrong.__module__ == "builtins" else f"{wrong.__module__}.{wrong.__name__}"
         raise KernelArgumentError(
             f"argument '{name}' {'is' if opaque.depth == 0 else 'holds a value'} of type {shown}, which can neither be "
             "a tensor of the call's framework nor a constant to compile in",
-            fix="pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, "
+            fix=f"pass tensors all of one framework; numpy.from_dlpack({name}), torch.from_dlpack({name}) and "
+            f"jax.dlpack.from_dlpack({name}) convert without a copy"
+            if lends
+            else "pass each tensor as an argument of its own, all of one framework; constants are numbers, strings, "
             "lists, tuples, dicts and plain objects of them",
         ) from None
 
@@ -82,6 +86,10 @@ class _Opaque(Exception):
 
 class _TooDeep(Exception):
     """Containers in containers beyond the limit."""
+
+
+def _is_array(value: Any) -> bool:
+    return hasattr(value, "__array__") or hasattr(value, "__dlpack__")
 
 
 class _Content:
@@ -135,7 +143,7 @@ class _Content:
             return kind, self.of(whole.func, depth), self.of(whole.args, depth), self.of(whole.keywords, depth)
         if isinstance(value, type) or is_toolchain(kind) or not is_users(kind):
             return self.foreign(value, kind, depth)
-        if hasattr(value, "__array__"):
+        if _is_array(value):
             return self.opaque(value, depth)
         scalar = repr(value) if isinstance(value, int | float | str) else None
         return kind, scalar, self.attributes(value, kind, depth)
@@ -149,9 +157,9 @@ class _Content:
             return kind, frozenset(self.of(item, depth) for item in cast("set[Any]", value))
         if isinstance(value, types.SimpleNamespace):
             return kind, self.of(vars(value), depth)
-        if callable(value) or (is_toolchain(kind) and not hasattr(value, "__array__")):
+        if callable(value) or (is_toolchain(kind) and not _is_array(value)):
             return Same(value)
-        if hasattr(value, "__dict__") and not hasattr(value, "__array__"):
+        if hasattr(value, "__dict__") and not _is_array(value):
             return kind, self.of(vars(value), depth)
         return self.opaque(value, depth)
 

@@ -1,0 +1,125 @@
+"""Launches of compiled kernels on PyTorch's tensors in the memory of the CPU."""
+
+# PyTorch declares types only in part.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+import torch
+
+from nki.frameworks.torch_tensors import torch_dtype
+
+if TYPE_CHECKING:
+    from nki.compiler.executable import Executable
+    from nki.ir.types import TensorSpec
+
+
+class Launchable(Protocol):
+    """The callee of an operator: a compiled kernel, or one that the eager simulator runs."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def inputs(self) -> Sequence[TensorSpec]: ...
+    @property
+    def outputs(self) -> Sequence[TensorSpec]: ...
+    @property
+    def changes(self) -> Mapping[int, int]: ...
+
+
+def launch(executable: Executable, tensors: Sequence[torch.Tensor], floats: Sequence[float] = ()) -> list[torch.Tensor]:
+    """Fresh results; no tensor changes."""
+    inputs = [_dense(t) for t in tensors]
+    outputs = [_empty(spec) for spec in executable.outputs]
+    executable.launch([t.data_ptr() for t in inputs + outputs], floats)
+    return outputs
+
+
+def launch_in_place(
+    executable: Executable,
+    tensors: Sequence[torch.Tensor],
+    floats: Sequence[float] = (),
+    fresh: Sequence[torch.Tensor] | None = None,
+) -> list[torch.Tensor]:
+    """Results, of which those that are inputs are the changed ``tensors`` themselves.
+
+    The others are written to the dense tensors ``fresh``, or to new ones.
+
+    The kernel changes copies where tensors may share memory, for each argument is a tensor of its own. Copied back one
+    after the other, the last one wins, as in ``nki.simulate``.
+    """
+    inputs = [_dense(t) for t in tensors]
+    changes = executable.changes
+    apart = not any(
+        _overlap(tensors[number], other)
+        for number in changes.values()
+        for position, other in enumerate(tensors)
+        if position != number
+    )
+    for number in changes.values():
+        if inputs[number] is tensors[number] and not (apart and _writable(tensors[number])):
+            inputs[number] = tensors[number].clone()
+    others = iter(fresh if fresh is not None else map(_empty, fresh_specs(executable)))
+    outputs = [inputs[changes[i]] if i in changes else next(others) for i in range(len(executable.outputs))]
+    executable.launch([t.data_ptr() for t in inputs + outputs], floats)
+    for output, number in changes.items():
+        if inputs[number] is tensors[number]:
+            torch.autograd.graph.increment_version(tensors[number])
+        else:
+            tensors[number].copy_(inputs[number])
+        outputs[output] = shaped(tensors[number], executable.outputs[output].shape)
+    return outputs
+
+
+def updated(
+    outputs: Sequence[torch.Tensor], tensors: Sequence[torch.Tensor], changes: Mapping[int, int]
+) -> list[torch.Tensor]:
+    """``outputs`` with the tensors that the kernel changes in the place of their new contents, which they then have."""
+    result = list(outputs)
+    for output, number in changes.items():
+        changed = result[output]
+        tensors[number].copy_(shaped(changed, tensors[number].shape))
+        result[output] = shaped(tensors[number], changed.shape)
+    return result
+
+
+def shaped(tensor: torch.Tensor, shape: Sequence[int]) -> torch.Tensor:
+    """``tensor`` itself if it has this shape, else a view."""
+    return tensor if tensor.shape == torch.Size(shape) else tensor.view(shape)
+
+
+def fresh_specs(executable: Launchable) -> list[TensorSpec]:
+    """The results that are no inputs."""
+    return [spec for number, spec in enumerate(executable.outputs) if number not in executable.changes]
+
+
+def _empty(spec: TensorSpec) -> torch.Tensor:
+    return torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device="cpu")
+
+
+def _dense(tensor: torch.Tensor) -> torch.Tensor:
+    """``tensor``, or a copy if it is not row-major or starts between two elements."""
+    if tensor.is_contiguous() and not tensor.data_ptr() % tensor.itemsize:
+        return tensor
+    return tensor.clone(memory_format=torch.contiguous_format)
+
+
+def _writable(tensor: torch.Tensor) -> bool:
+    """False for a tensor that PyTorch itself must change, because it counts or refuses its changes."""
+    return not tensor.is_inference() or torch.is_inference_mode_enabled()
+
+
+def _overlap(one: torch.Tensor, other: torch.Tensor) -> bool:
+    """True if the bytes from the first to the last element of both have some in common."""
+    first, end = _extent(one)
+    other_first, other_end = _extent(other)
+    return first < other_end and other_first < end
+
+
+def _extent(tensor: torch.Tensor) -> tuple[int, int]:
+    first = tensor.data_ptr()
+    last = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride(), strict=True))
+    return first, first + (last + 1) * tensor.itemsize

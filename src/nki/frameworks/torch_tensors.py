@@ -1,0 +1,135 @@
+"""PyTorch's tensors as arguments of kernels: dtypes, shapes, layouts and devices."""
+
+# PyTorch declares types only in part.
+# pyright: reportUnknownMemberType=false
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import torch
+
+from nki.base import dtype as dtypes
+from nki.base.errors import (
+    NotDifferentiableError,
+    OutputDTypeError,
+    TensorDeviceError,
+    TensorLayoutError,
+    UnknownDTypeError,
+)
+from nki.frameworks.kernel import TensorMap, check_shape
+
+if TYPE_CHECKING:
+    from nki.base.dtype import DType
+
+TO_NKI: Final[dict[torch.dtype, DType]] = {
+    torch.bool: dtypes.bool_,
+    torch.int8: dtypes.int8,
+    torch.int16: dtypes.int16,
+    torch.int32: dtypes.int32,
+    torch.int64: dtypes.int64,
+    torch.uint8: dtypes.uint8,
+    torch.uint16: dtypes.uint16,
+    torch.uint32: dtypes.uint32,
+    torch.uint64: dtypes.uint64,
+    torch.float32: dtypes.float32,
+    torch.float16: dtypes.float16,
+    torch.bfloat16: dtypes.bfloat16,
+    torch.float8_e4m3fn: dtypes.float8_e4m3fn,
+    torch.float8_e5m2: dtypes.float8_e5m2,
+    torch.float8_e8m0fnu: dtypes.float8_e8m0fnu,
+}
+# Types without a counterpart come back in the type that stores them.
+_TO_TORCH: Final[dict[DType, torch.dtype]] = {nki: theirs for theirs, nki in TO_NKI.items()} | {
+    dtypes.tfloat32: torch.float32,
+    dtypes.float8_e4m3fn_x4: torch.uint32,
+    dtypes.float8_e5m2_x4: torch.uint32,
+    dtypes.float4_e2m1fn_x4: torch.uint16,
+}
+_NARROWER: Final = {torch.float64: "float32"}
+PLAIN: Final = (torch.Tensor, torch.nn.Parameter)
+
+
+@dataclass(frozen=True)
+class StandIn:
+    """A tensor without data, as PyTorch's compiler traces it."""
+
+    position: int
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    device_type: str
+    layout: torch.layout = torch.strided
+
+
+class TorchTensors(TensorMap):
+    """PyTorch tensors of any device; only shape, dtype and layout are looked at."""
+
+    def translate_to_neuron_dtype(self, _dtype: Any) -> DType:
+        found = TO_NKI.get(_dtype)
+        if found is None:
+            narrower = _NARROWER.get(_dtype)
+            raise UnknownDTypeError(
+                f"{_dtype} is not an NKI dtype",
+                fix=f"pass tensor.to(torch.{narrower})" if narrower else "pass a tensor of plain numbers",
+            )
+        return found
+
+    def is_framework_tensor(self, t: Any) -> bool:
+        return isinstance(t, (torch.Tensor, StandIn))
+
+    def map_framework_tensor(self, t: Any) -> tuple[tuple[int, ...], Any]:
+        if t.layout is not torch.strided:
+            raise TensorLayoutError(
+                f"a tensor of layout {t.layout} is not one block of elements", fix="pass a dense tensor"
+            )
+        try:
+            # Under a tracer dimensions are symbols; a kernel is compiled for numbers, so the trace gets a guard here.
+            shape = t.shape if type(t) in PLAIN else tuple(int(d) for d in t.shape)
+        except RuntimeError:
+            if not t.is_nested:
+                raise
+            raise TensorLayoutError(
+                "a nested tensor has rows of several lengths", fix="pass torch.nested.to_padded_tensor(tensor, 0.0)"
+            ) from None
+        if not shape or 0 in shape:
+            check_shape(shape)
+        return shape, t.dtype
+
+
+def check_devices(devices: Sequence[str]) -> None:
+    """Refuse tensors that are neither all on the CPU nor all without data, on ``meta``."""
+    for device in devices:
+        if device not in ("cpu", "meta"):
+            raise TensorDeviceError(
+                f"a tensor on device {device!r} is not in the memory of the CPU, where the kernel runs",
+                fix="pass tensor.cpu()",
+            )
+    if "meta" in devices and "cpu" in devices:
+        raise TensorDeviceError(
+            "a tensor on device 'meta' has no data for the kernel to run on",
+            fix="pass tensors on 'cpu'; with all of them on 'meta', a compiled kernel gives results on 'meta'",
+        )
+
+
+def torch_dtype(dtype: DType) -> torch.dtype:
+    """PyTorch's dtype for results of ``dtype``. Raises :class:`OutputDTypeError` if it has none."""
+    found = _TO_TORCH.get(dtype)
+    if found is None:
+        raise OutputDTypeError(
+            f"the kernel returns {dtype}, which PyTorch does not have",
+            fix="return a type that PyTorch has; for eight-bit floats float8_e4m3fn or float8_e5m2",
+        )
+    return found
+
+
+def not_differentiable(what: str) -> NotDifferentiableError:
+    """The error about a derivative that nobody wrote, with the line that adds one."""
+    return NotDifferentiableError(
+        f"{what} has no derivative",
+        fix="give it one, f = nki.torch.op(kernel, backward), and call f; or call the kernel under torch.no_grad()",
+    )
+
+
+TENSORS: Final = TorchTensors()

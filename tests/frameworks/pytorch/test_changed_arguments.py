@@ -1,0 +1,271 @@
+"""Kernels that write to their arguments: eager, in graphs, exported, and as operators with a gradient."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+import torch
+from torch._inductor.utils import run_and_get_code
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+import nki.torch
+from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError, OperandError
+from nki.frameworks import torch_program
+from nki.frameworks.kernel import remember
+from nki.frameworks.torch import ADAPTER
+from tests.frameworks.kernels import scale_in_place
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:`torch.jit:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:.*autograd.function.Function:DeprecationWarning"),
+]
+
+A = torch.arange(24, dtype=torch.float32).reshape(4, 6) / 8
+
+
+@nki.jit
+def append(cache, x, row=0):
+    """cache, whose rows from ``row`` on are then x; and 2 x."""
+    tile = nl.load(x)
+    nisa.dma_copy(dst=cache[row : row + x.shape[0], :], src=tile)
+    nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0)
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, tile)
+    return cache, out
+
+
+@nki.jit
+def overwrite_both(x, y):
+    nisa.dma_copy(x, nl.full(x.shape, 1.0, dtype=nl.float32, buffer=nl.sbuf))
+    nisa.dma_copy(y, nl.full(y.shape, 2.0, dtype=nl.float32, buffer=nl.sbuf))
+    return y, x
+
+
+@nki.jit
+def overwrite_first(x, y):
+    """x, which is then 7; and 2 y, of which half is read after the change of x."""
+    tile = nl.load(y)
+    nisa.dma_copy(x, nl.full(x.shape, 7.0, dtype=nl.float32, buffer=nl.sbuf))
+    again = nl.load(y)
+    out = nl.ndarray(y.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    nisa.tensor_tensor(tile, tile, again, nl.add)
+    nl.store(out, tile)
+    return x, out
+
+
+appended = nki.torch.op(append, lambda cache, x, dy: (None, 2 * dy), changes=["cache"])
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.compiler.reset()
+
+
+def compiled(function, backend="aot_eager"):
+    return torch.compile(function, fullgraph=True, backend=backend)
+
+
+# Eager
+
+
+def test_a_dense_argument_is_changed_in_place(launches):
+    a = A.clone()
+    result = scale_in_place(a)
+    assert result is a and torch.equal(a, 2 * A)
+    assert launches == [(a.data_ptr(), a.data_ptr())]
+
+
+def test_pytorch_counts_the_change():
+    a, weight = A.clone(), torch.ones(4, 6, requires_grad=True)
+    loss = (weight * a).sum()
+    scale_in_place(a)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("view", [lambda t: t.t(), lambda t: t[:, ::2], lambda t: t[1:]], ids=["t", "step", "rows"])
+def test_views_are_changed_where_they_are(view):
+    a = A.clone()
+    scale_in_place(view(a))
+    expected = A.clone()
+    view(expected).mul_(2)
+    assert torch.equal(a, expected)
+
+
+ALIASES = {
+    "the same": lambda: (lambda a: (a, a))(torch.ones(4, 4)),
+    "overlapping": lambda: (lambda b: (b[:16].reshape(4, 4), b[8:].reshape(4, 4)))(torch.ones(24)),
+    "one strided": lambda: (lambda b: (b[:4], b[::2]))(torch.ones(8, 4)),
+    "the other strided": lambda: (lambda b: (b[::2], b[:4]))(torch.ones(8, 4)),
+    "apart": lambda: (torch.ones(4, 4), torch.ones(4, 4)),
+}
+
+
+@pytest.mark.parametrize("kernel", [overwrite_first, overwrite_both], ids=["one", "both"])
+@pytest.mark.parametrize("tensors", ALIASES.values(), ids=ALIASES)
+@pytest.mark.parametrize("run", [lambda f: f, compiled], ids=["eager", "compiled"])
+def test_arguments_that_share_memory_are_tensors_of_their_own(kernel, tensors, run):
+    native, simulated = tensors(), tensors()
+    got, want = run(lambda *args: kernel(*args))(*native), nki.simulate(kernel)(*simulated)
+    for one, other in zip((*got, *native), (*want, *simulated), strict=True):
+        assert torch.equal(one, other)
+
+
+def test_inference_tensors():
+    with torch.inference_mode():
+        a = torch.ones(2, 3)
+        assert torch.equal(scale_in_place(a), torch.full((2, 3), 2.0))
+    with pytest.raises(RuntimeError, match="Inplace update to inference tensor"):
+        scale_in_place(a)
+
+
+def test_a_leaf_with_gradient_is_not_changed():
+    a = A.clone().requires_grad_()
+    with pytest.raises(RuntimeError, match="a leaf Variable that requires grad"):
+        scale_in_place(a)
+    with torch.no_grad():
+        scale_in_place(a)
+    assert torch.equal(a, 2 * A)
+
+
+# Graphs
+
+
+@pytest.mark.parametrize("backend", ["eager", "aot_eager", "inductor"])
+def test_graphs_declare_the_change(backend):
+    cache = torch.zeros(8, 6)
+
+    def step(cache, x):
+        kept, double = append(cache, x, row=2)
+        return kept.sum(), double + cache[2:6]
+
+    total, result = compiled(step, backend)(cache, A)
+    assert torch.equal(cache[2:6], A) and torch.equal(cache[6:], torch.zeros(2, 6))
+    assert torch.equal(total, A.sum()) and torch.equal(result, 3 * A)
+
+
+def test_inductor_changes_the_argument_without_a_copy(launches):
+    cache = torch.zeros(8, 6)
+    function = compiled(lambda cache, x: append(cache, x, row=2)[1] + 1, "inductor")
+    result, (code,) = run_and_get_code(function, cache, A)
+    assert torch.equal(result, 2 * A + 1) and "open_nki.update" in code
+    assert launches[-1][0] == launches[-1][2] == cache.data_ptr()
+
+
+def operator_call(kernel, changed, others):
+    executable, _ = kernel.specialise((*changed, *others), {}, ADAPTER)
+    fresh = [spec for i, spec in enumerate(executable.outputs) if i not in executable.changes]
+    results = [torch.empty(spec.shape) for spec in fresh]
+    return torch.ops.open_nki.update.default, (list(changed), results, list(others), remember(executable))
+
+
+def test_the_operator_is_what_pytorch_expects_of_operators():
+    torch.library.opcheck(*operator_call(append, [torch.zeros(8, 6)], [A]))
+    torch.library.opcheck(*operator_call(scale_in_place, [A.clone()], []))
+
+
+def test_the_operator_refuses_other_shapes_and_takes_results_of_any_layout():
+    op, (changed, (result,), others, kernel) = operator_call(append, [torch.zeros(8, 6)], [A])
+    with pytest.raises(OperandError, match=r"\(8, 6\).*\(7, 6\)"):
+        op([changed[0][:7]], [result], others, kernel)
+    with pytest.raises(OperandError, match=r"\(4, 6\).*\(3, 6\)"):
+        op(changed, [result[:3]], others, kernel)
+    turned = torch.empty(6, 4).t()
+    op(changed, [turned], others, kernel)
+    assert torch.equal(turned, 2 * A)
+
+
+class Step(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("cache", torch.zeros(8, 6))
+
+    def forward(self, x):
+        _, double = append(self.cache, x, row=2)
+        return double + self.cache[:4]
+
+
+@pytest.mark.filterwarnings("ignore:`isinstance.treespec, LeafSpec:FutureWarning")  # PyTorch's copy of its own objects
+def test_export(tmp_path):
+    for decompose in (False, True):
+        program = torch.export.export(Step(), (A,))
+        if decompose:
+            program = program.run_decompositions()
+        assert [name[:18] for name in torch_program.kernels(program)] == ["nki-kernel:1:appen"]
+        file = io.BytesIO()
+        torch.export.save(program, file)
+        file.seek(0)
+        model = torch.export.load(file).module()
+        assert torch.equal(model(A), 2 * A + torch.cat([torch.zeros(2, 6), A[:2]]))
+        assert torch.equal(model.cache[2:6], A)
+    nki.export(Step(), (A,), tmp_path / "step.nkix")
+    model = nki.load(tmp_path / "step.nkix")
+    assert model.kernels == ["append"]
+    assert torch.equal(model(A), 2 * A + torch.cat([torch.zeros(2, 6), A[:2]]))
+
+
+# Operators with a gradient
+
+
+@pytest.mark.parametrize(
+    "run", [lambda f: f, compiled, lambda f: compiled(f, "inductor")], ids=["eager", "aot_eager", "inductor"]
+)
+@pytest.mark.parametrize("simulated", [False, True], ids=["native", "simulated"])
+def test_the_operator_trains(run, simulated, monkeypatch):
+    monkeypatch.setenv("NKI_SIMULATOR", str(int(simulated)))
+    cache, x = torch.zeros(8, 6), A.clone().requires_grad_()
+    kept, double = run(lambda cache, x: appended(cache, x, row=2))(cache, x)
+    assert torch.equal(kept, cache) and torch.equal(cache[2:6], A) and torch.equal(double, 2 * A)
+    assert not kept.requires_grad
+    double.sum().backward()
+    assert torch.equal(x.grad, torch.full_like(A, 2))
+    with torch.no_grad():
+        assert torch.equal(run(lambda cache, x: appended(cache, x))(cache, x)[1], 2 * A)
+
+
+def test_an_operator_that_only_changes():
+    f = nki.torch.op(scale_in_place, lambda a: None, changes="a")
+    a = A.clone()
+    assert f(a, scale=3.0) is a and torch.equal(a, 3 * A)
+
+
+def test_saved_results_hold_the_changed_argument():
+    seen = []
+
+    def backward(cache, double, dy):
+        seen.append(cache)
+        return None, dy * double
+
+    f = nki.torch.op(append, backward, save="results", changes=["cache"])
+    cache, x = torch.zeros(8, 6), A.clone().requires_grad_()
+    f(cache, x)[1].sum().backward()
+    assert torch.equal(x.grad, 2 * A) and torch.equal(seen[0], cache)
+
+
+def test_mistakes():
+    x = A.clone().requires_grad_()
+    with pytest.raises(ArgumentError, match=r"returns its argument 'cache'.*\n.*changes=\['cache'\]"):
+        nki.torch.op(append, lambda cache, x, dy: (None, dy))(torch.zeros(8, 6), x)
+    with pytest.raises(ArgumentError, match=r"no such parameter\n.*cache, x, row"):
+        nki.torch.op(append, lambda cache, x, dy: (None, dy), changes=["chace"])
+    with pytest.raises(NotDifferentiableError, match=r"changes 'cache', which requires a gradient"):
+        appended(torch.zeros(8, 6, requires_grad=True), x)
+    with pytest.raises(NotBatchableError, match=r"changes cache, cannot run under torch.vmap"):
+        torch.vmap(appended)(torch.zeros(2, 8, 6), torch.ones(2, 4, 6))
+
+
+def test_a_bare_kernel_under_vmap_changes_each_element():
+    x = torch.arange(24.0).reshape(2, 3, 4)
+    torch.vmap(scale_in_place)(x)
+    assert torch.equal(x, 2 * torch.arange(24.0).reshape(2, 3, 4))
+    program = torch.export.export(Scaled(), (torch.ones(3, 4),)).module()
+    with pytest.raises(NotBatchableError, match="'scale_in_place'"):
+        torch.vmap(program)(x)
+
+
+class Scaled(torch.nn.Module):
+    def forward(self, a):
+        return scale_in_place(a) + 1
