@@ -36,7 +36,7 @@ class AxisPattern(NamedTuple):
 
     def bounded(self) -> AxisPattern:
         """The same pattern, or its hull where the pattern has more than :data:`MAX_RUNS` runs."""
-        if math.prod(count for count, _ in self.dims) <= MAX_RUNS:
+        if not self.dims or math.prod(count for count, _ in self.dims) <= MAX_RUNS:
             return self
         return AxisPattern(self.start, self.run + sum((count - 1) * step for count, step in self.dims))
 
