@@ -68,7 +68,7 @@ class CoreProgram:
     _numbered: tuple[Inst, ...] | None = field(default=None, init=False, repr=False)
     _has_edges: bool | None = field(default=None, init=False, repr=False)
     live_ranges: tuple[Target, Any] | None = field(default=None, init=False, repr=False)
-    """What :func:`nki.analysis.liveness.live_ranges` has found, and for which target."""
+    """The target and the result of the last :func:`nki.analysis.liveness.live_ranges`."""
 
     @property
     def numbered(self) -> tuple[Inst, ...]:
