@@ -17,7 +17,18 @@ import sys
 
 import torch
 
-from benchmarks import compiling, launching, matmul, memory, model, primitives, profiling, scheduling, simulating
+from benchmarks import (
+    compiling,
+    first_call,
+    launching,
+    matmul,
+    memory,
+    model,
+    primitives,
+    profiling,
+    scheduling,
+    simulating,
+)
 
 SECTIONS = {
     "matmul": matmul.rows,
@@ -27,6 +38,7 @@ SECTIONS = {
     "profiling": profiling.rows,
     "simulating": simulating.rows,
     "memory": memory.rows,
+    "first call": first_call.rows,
     "launching": launching.rows,
     "model": model.rows,
 }

@@ -23,6 +23,7 @@ CHANGING = (
     (r"\S+/examples/", "examples/"),
     (r"\S+/tests/cli/", "tests/cli/"),
     (r"\S+/kernels$", "kernels"),
+    (r"\S+/native\b", "native"),
     (r"\b(?:[0-9a-f]{40}|[0-9a-f]{64})\b", "DIGEST"),
     (r"\S*model\.nkix", "model.nkix"),
     (r"torch \d\S*", "torch VERSION"),

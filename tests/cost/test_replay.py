@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
 
-from nki.cost.replay import Cause, Replay, TensorClock
+from nki.cost.replay import Cause, Replay, TensorClock, in_order_ns, run
 from nki.ir.estimate import Estimate
 from nki.target import GEN2, GEN3, Target
 from nki.target.model import Fact
@@ -153,3 +154,41 @@ def test_bounds_of_a_target() -> None:
     assert fact.range == (50.0, 650.0)
     assert GEN2.bound(0).dma_trigger_ns == 50.0 and GEN2.bound(1).dma_trigger_ns == 650.0
     assert GEN2.dma_trigger_ns == 648.0
+
+
+def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:
+    """Random blocks: queues of engines and rings, shared generators and ports, tables, a throttled clock, chains."""
+    random = Random(3)
+    for target in (GEN2, GEN3):
+        for _ in range(200):
+            count, ports = random.randrange(1, 40), ("sbuf",)
+            queues = [random.randrange(5) for _ in range(count)]
+            estimates: list[Estimate] = []
+            for queue in queues:
+                if queue > 2:
+                    estimates.append(moved(random.randrange(1, 90), random.randrange(1, 90), random.choice("ab")))
+                    continue
+                name, busy = ("vector", "scalar", "tensor")[queue], random.randrange(1, 3000)
+                table = random.choice(("", "exp", "tanh")) if name == "scalar" else ""
+                more = {"ports": ports if name == "vector" else (), "table": table, "activity": random.random()}
+                estimates.append(replace(plain(name, busy, busy + random.randrange(50), **more), dependent=9.0))
+            predecessors = [tuple(sorted({random.randrange(n) for _ in range(2)})) if n else () for n in range(count)]
+            chained = [tuple(p for p in predecessors[n] if queues[p] == queues[n]) for n in range(count)]
+            depths: list[int] = []
+            for before in predecessors:
+                depths.append(1 + max((depths[p] for p in before), default=-1))
+            order = sorted(range(count), key=depths.__getitem__)
+            place = {number: position for position, number in enumerate(order)}
+            records = Replay(target)
+            run(
+                records.block(
+                    [queues[n] for n in order],
+                    [estimates[n] for n in order],
+                    [tuple(place[p] for p in predecessors[n]) for n in order],
+                    [tuple(place[p] for p in chained[n]) for n in order],
+                )
+            )
+            assert in_order_ns(queues, estimates, predecessors, chained, target, order) == records.now
+            again = Replay(target)
+            run(again.block(queues, estimates, predecessors, chained))
+            assert in_order_ns(queues, estimates, predecessors, chained, target) == again.now

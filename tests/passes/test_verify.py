@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki.backend.numpy import executor
+from nki.base.dtype import float32
 from nki.base.errors import (
     ArgumentError,
     CapacityError,
@@ -29,6 +33,7 @@ from nki.compiler import pipeline
 from nki.compiler.executable import Executable
 from nki.ir.program import Program
 from nki.ir.text import parser
+from nki.ir.types import TensorSpec
 from nki.target import find
 from tests.support.program_text import accept, edited
 
@@ -260,3 +265,32 @@ def test_what_is_accepted_stays_inside(name: str, window: tuple[int, list[tuple[
         partition = [element // access.partition_step for element in touched]
         first = np.array(partition).reshape(access.shape[0], -1)
         assert (first == first[:, :1]).all()
+
+
+@nki.jit
+def _with_bias(a):
+    """Legal on trn2; on trn1 a bias is no number."""
+    out = nl.ndarray((64, 64), dtype=a.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(a)
+    sum_of = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.activation_reduce(tile, nl.exp, tile, reduce_op=nl.add, reduce_res=sum_of, bias=0.5)
+    nl.store(out, tile)
+    return out
+
+
+def test_what_was_recorded_for_one_target_is_verified_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPEN_NKI_CHECK_STAGES")
+    specs = {"a": TensorSpec("a", (64, 64), float32)}
+    program = pipeline.compile(_with_bias.func, specs, find("trn2"), stop="specialise")
+    assert all(inst.verified_for is find("trn2") for inst in program.instructions())
+    pipeline.compile(None, {}, find("trn2"), start=program, stop="verify")
+    with pytest.raises(NkiError):  # trn1 takes no number as bias
+        pipeline.compile(None, {}, find("trn1"), start=program, stop="verify")
+
+
+def test_a_changed_instruction_is_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPEN_NKI_CHECK_STAGES")
+    specs = {"a": TensorSpec("a", (64, 64), float32)}
+    program = pipeline.compile(_with_bias.func, specs, find("trn2"), stop="specialise")
+    assert all(inst.replace().verified_for is None for inst in program.instructions())
+    assert all(inst.with_schedule(queue="x").verified_for is find("trn2") for inst in program.instructions())

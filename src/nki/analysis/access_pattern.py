@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,8 @@ from nki.ir.types import Access
 Ints = NDArray[np.int64]
 AccessPattern = tuple[int, tuple[int, ...], tuple[int, ...], int]
 """Offset, shape and strides of an access in elements, and the bytes of an element; a key without the tensor."""
+_MOST_KEPT = 1 << 13
+"""Patterns whose bytes are kept: the tiles of unrolled loops have the same few over and over."""
 MAX_RUNS = 1 << 14
 """Runs of one axis pattern; a pattern with more counts as everything from its first to its last byte."""
 
@@ -33,7 +36,7 @@ class AxisPattern(NamedTuple):
 
     def bounded(self) -> AxisPattern:
         """The same pattern, or its hull where the pattern has more than :data:`MAX_RUNS` runs."""
-        if math.prod(count for count, _ in self.dims) <= MAX_RUNS:
+        if not self.dims or math.prod(count for count, _ in self.dims) <= MAX_RUNS:
             return self
         return AxisPattern(self.start, self.run + sum((count - 1) * step for count, step in self.dims))
 
@@ -49,8 +52,9 @@ class ByteRanges(NamedTuple):
     size: int
     dims: tuple[tuple[int, int], ...]
 
-    @classmethod
-    def of(cls, pattern: AccessPattern) -> ByteRanges:
+    @staticmethod
+    @lru_cache(maxsize=_MOST_KEPT)
+    def of(pattern: AccessPattern) -> ByteRanges:
         """The bytes of an access with that pattern."""
         offset, shape, strides, size = pattern
         start, dims = offset * size, list[tuple[int, int]]()
@@ -63,8 +67,9 @@ class ByteRanges(NamedTuple):
         while dims and dims[-1][1] <= size:
             count, step = dims.pop()
             size += (count - 1) * step
-        return cls(start, size, tuple(dims))
+        return ByteRanges(start, size, tuple(dims))
 
+    @lru_cache(maxsize=_MOST_KEPT)  # noqa: B019  # of a tuple of numbers
     def box(self, row_bytes: int) -> Box | None:
         """The same bytes as rows by columns; None if the access does not keep to rows of ``row_bytes``."""
         first, column = divmod(self.start, row_bytes)

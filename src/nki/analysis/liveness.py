@@ -120,7 +120,14 @@ def live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRang
     """The live ranges in SBUF and in PSUM, in the order of their first points.
 
     A tensor that no instruction accesses has no live range. A tile that the user has placed may have several.
+    The result is kept with ``core`` and its copies with other addresses, and is not to be changed.
     """
+    if core.live_ranges is None or core.live_ranges[0] is not target:
+        core.live_ranges = target, _live_ranges(core, target)
+    return core.live_ranges[1]
+
+
+def _live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRange]]:
     ranges, _ = _body_ranges(core.body, 0)
     result: dict[Buffer, list[LiveRange]] = {Buffer[space.name]: [] for space in memory_spaces(target)}
     placed: _Ranges = {}

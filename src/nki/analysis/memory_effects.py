@@ -62,8 +62,10 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
     first = instructions[0].memory_effects if instructions else None
     if first is not None:
         classes: AliasClasses = first.classes
-        if classes.addresses is addresses and all(_is_numbered_by(inst, classes) for inst in instructions):
-            return classes
+        if classes.addresses is addresses:
+            effects = [inst.memory_effects for inst in instructions]
+            if all(each is not None and each.classes is classes for each in effects):
+                return classes
     numbering = _Numbering(addresses)
     by_object, number = numbering.by_object, numbering.number
     patterns: dict[_Pattern, int] = {}
@@ -99,15 +101,11 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
     return classes
 
 
-def _is_numbered_by(inst: Inst, classes: AliasClasses) -> bool:
-    return inst.memory_effects is not None and inst.memory_effects.classes is classes
-
-
 def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
-    nonempty = [part for part in parts if part]
-    if len(nonempty) == 1:
-        return nonempty[0]
-    return tuple(dict.fromkeys(alias_class for part in nonempty for alias_class in part))
+    union: tuple[int, ...] = ()
+    for part in parts:
+        union = union + part if union else part
+    return union if len(set(union)) == len(union) else tuple(dict.fromkeys(union))
 
 
 class _Numbering:
@@ -167,8 +165,8 @@ class _Numbering:
             reads, writes = pattern
             effects = result[pattern] = MemoryEffects(
                 classes,
-                small[reads[0]] if len(reads) == 1 else _union(small[n] for n in reads),
-                small[writes[0]] if len(writes) == 1 else _union(small[n] for n in writes),
+                small[reads[0]] if len(reads) == 1 else _union([small[n] for n in reads]),
+                small[writes[0]] if len(writes) == 1 else _union([small[n] for n in writes]),
             )
             if large:
                 effects.large_reads = tuple(large[n] for n in reads if n in large)

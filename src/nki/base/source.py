@@ -186,12 +186,21 @@ def here() -> Where:
     """
     frames: list[tuple[CodeType, int]] = []
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
-    ours = folders()
+    ours = _own_code
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(ours):
-            frames.append((code, frame.f_lasti))
-        elif id(code) in _boundaries:
+        number = id(code)
+        if number not in ours:
+            if not code.co_filename.startswith(folders()):
+                frames.append((code, frame.f_lasti))
+                frame = frame.f_back
+                continue
+            ours[number] = code
+        if number in _boundaries:
             break
         frame = frame.f_back
     return Where(tuple(frames))
+
+
+_own_code: dict[int, CodeType] = {}
+"""Code of the toolchain that :func:`here` has met, by id; it stays alive, so that no other code gets the id."""

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 import torch
 
 from nki.base.errors import NotDifferentiableError, TensorDeviceError
-from nki.base.locks import Lock
+from nki.base.locks import Lock, imported
 from nki.frameworks import hlo_proto, keep_hlo, xla_library
 from nki.frameworks.config import CUSTOM_CALL_TARGET
 from nki.frameworks.custom_call import HANDLER
@@ -54,15 +54,11 @@ def call(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], tensors:
 
 def _library() -> Any:
     """The extension module of torch_xla."""
-    import torch_xla
-
-    return torch_xla._XLAC
+    return imported("torch_xla")._XLAC
 
 
 def _device_type() -> str:
-    from torch_xla import runtime
-
-    return runtime.device_type()
+    return imported("torch_xla.runtime").device_type()
 
 
 def _check(executable: Executable, inputs: Sequence[torch.Tensor]) -> None:

@@ -15,6 +15,7 @@ from nki.ir.floats.runtime_float import FloatSpec
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Statement, While, instructions
 from nki.ir.types import Buffer, Tensor, TensorSpec, TileAddress
+from nki.target.model import Target
 
 Placement = Mapping[Tensor, TileAddress]
 """The address of each tensor on chip."""
@@ -66,6 +67,8 @@ class CoreProgram:
     placement: Placement = field(default_factory=dict[Tensor, TileAddress])
     _numbered: tuple[Inst, ...] | None = field(default=None, init=False, repr=False)
     _has_edges: bool | None = field(default=None, init=False, repr=False)
+    live_ranges: tuple[Target, Any] | None = field(default=None, init=False, repr=False)
+    """The target and the result of the last :func:`nki.analysis.liveness.live_ranges`."""
 
     @property
     def numbered(self) -> tuple[Inst, ...]:
@@ -89,7 +92,7 @@ class CoreProgram:
     def with_placement(self, placement: Placement) -> CoreProgram:
         """The same core with other addresses."""
         core = replace(self, placement=placement)
-        core._numbered, core._has_edges = self._numbered, self._has_edges
+        core._numbered, core._has_edges, core.live_ranges = self._numbered, self._has_edges, self.live_ranges
         return core
 
     def instructions(self) -> Iterator[Inst]:

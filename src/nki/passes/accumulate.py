@@ -41,9 +41,17 @@ class Accumulate(CoreStage):
 
 def _decided(body: Sequence[Statement], psum: PsumState) -> tuple[Statement, ...]:
     result: list[Statement] = []
+    writes_psum: dict[object, bool] = {}  # by form, which tells the memory of each operand
     for statement in body:
         if isinstance(statement, Inst):
-            result.extend(decided(statement, psum))
+            form = statement.form()
+            writes = writes_psum.get(form)
+            if writes is None:
+                writes = writes_psum[form] = any(access.buffer is Buffer.psum for access in statement.writes())
+            if writes or statement.effects.accumulation is not None:
+                result.extend(decided(statement, psum))
+            else:
+                result.append(statement)
         else:
             psum.enter_loop()
             for tensor in statement.tensors:

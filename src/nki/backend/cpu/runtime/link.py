@@ -131,7 +131,7 @@ class _Needed:
 
 
 def _sharing(inst: Inst) -> tuple[int, ...]:
-    """What :func:`~nki.backend.cpu.runtime.routines.aliases` depends on besides the signature.
+    """Everything but the signature that :func:`~nki.backend.cpu.runtime.routines.aliases` depends on.
 
     The first operand on the tensor of each operand, and how many elements this begins behind that one; nothing where no
     two operands are on one tensor.
