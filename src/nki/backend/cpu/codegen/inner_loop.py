@@ -21,7 +21,6 @@ from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
 from nki.numerics.llvm import constant
 
-
 _LARGEST_SHUFFLED: Final = 4
 """The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
 
