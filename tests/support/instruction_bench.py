@@ -260,11 +260,12 @@ def window(array: Array, access: Access) -> Array:
 
 
 def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
-    """The bytes of ``array`` with one NaN for all in what ``inst`` writes."""
+    """The bytes of ``array`` with one NaN for all in what ``inst`` writes: anywhere, if an index says where that is."""
     made = array.copy()
     for access in inst.writes():
-        if access.tensor is tensor and access.dtype.is_float and access.dynamic is None:
-            words = window(made, access)
+        known = access.dynamic is None
+        if access.tensor is tensor and access.dtype.is_float and (known or access.dtype is tensor.dtype):
+            words = window(made, access if known else Access.whole(tensor))
             with np.errstate(all="ignore"):
                 missing = np.isnan(words.copy().view(access.dtype.plain).astype(np.float32))
             words[missing] = (1 << 8 * access.dtype.itemsize - 1) - 1

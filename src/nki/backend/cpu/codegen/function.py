@@ -79,8 +79,8 @@ class FunctionBuilder:
         self.frame, self.args, first, last = self.function.args
         self.partitions = partitions
         """The number of partitions that a call may take a range of; 0 if the routine runs whole."""
-        if partitions:
-            self.first, self.last = self._boundary(first), self._boundary(last)
+        self.first: Value = self._boundary(first) if partitions else None
+        self.last: Value = self._boundary(last) if partitions else None
         self.arguments = ArgumentLayout(inst)
         self.pointers = {slot: self.pointer(slot) for slot in range(len(self.operands))}
         if loop_ir.scratch_bytes:
@@ -125,6 +125,26 @@ class FunctionBuilder:
         b.cbranch(b.icmp_signed("<", after, ir.Constant(I64, arguments.rows)), head, ends)
         b.position_at_end(ends)
         self.pointers.update(unmoved)
+
+    @contextmanager
+    def in_blocks(self, block: int) -> Generator[None]:
+        """Emit the body in a loop over blocks of ``block`` partitions, a multiple of the granule; 0: just once."""
+        if not block or block >= self.partitions:
+            yield
+            return
+        b, whole = self.b, (self.first, self.last)
+        before, head, done = b.block, b.append_basic_block("block"), b.append_basic_block("last_block")
+        b.branch(head)
+        b.position_at_end(head)
+        start = b.phi(I64)
+        start.add_incoming(whole[0], before)
+        following = b.add(start, ir.Constant(I64, block))
+        self.first, self.last = start, smaller(b, following, whole[1])
+        yield
+        start.add_incoming(following, b.block)
+        b.cbranch(b.icmp_signed("<", following, whole[1]), head, done)
+        b.position_at_end(done)
+        self.first, self.last = whole
 
     def _moved(self, slot: int, number: Value, following: Value, ends: Value) -> Value:
         """The address of operand ``slot`` in row ``number``, its run-time index applied."""

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import Final, cast
 
 from llvmlite import ir
 
@@ -20,6 +20,9 @@ from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
 from nki.numerics.llvm import constant
+
+_LARGEST_SHUFFLED: Final = 4
+"""The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
 
 
 class InnerLoop:
@@ -136,6 +139,8 @@ class InnerLoop:
         if step == 1:
             wide = storage_type(memref.dtype, width)
             return self.b.load(self._address(stream, memref, index), align=size, typ=wide)
+        if step is not None and 1 < step <= _LARGEST_SHUFFLED:
+            return load_every(self.b, self._address(stream, memref, index), memref.dtype, step, width)
         result = ir.Constant(ir.VectorType(kind, width), ir.Undefined)
         for lane in range(width):
             at = self._address(stream, memref, self.b.add(index, ir.Constant(I64, lane)))
@@ -178,6 +183,25 @@ class InnerLoop:
             return first
         lanes = ir.Constant(ir.VectorType(I32, width), [ir.Constant(I32, lane) for lane in range(width)])
         return b.add(self._splat(first, width), b.mul(lanes, self._splat(factor, width)))
+
+
+def load_every(b: Builder, pointer: Value, dtype: dt.DType, step: int, width: int) -> Value:
+    """Every ``step``-th element from ``pointer`` on, ``width`` of them: vectors of neighbours, shuffled.
+
+    The last vector ends with the last element that is wanted, so nothing beyond it is read.
+    """
+    size, kind = dtype.itemsize, storage_type(dtype, width)
+    last = (width - 1) * step
+    result: Value = ir.Constant(kind, ir.Undefined)
+    for number in range(step):
+        first = min(number * width, last + 1 - width)
+        done = first if number == 0 else min((number - 1) * width, last + 1 - width) + width
+        at = b.gep(pointer, [ir.Constant(I64, first * size)], source_etype=I8)
+        vector = b.load(at, align=size, typ=kind)
+        places = [width + n * step - first if done <= n * step < first + width else n for n in range(width)]
+        mask = ir.Constant(ir.VectorType(I32, width), places)
+        result = b.shuffle_vector(result, vector, mask)
+    return result
 
 
 def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: CountedLoop, cursors: Cursors) -> None:

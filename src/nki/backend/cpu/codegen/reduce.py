@@ -123,7 +123,7 @@ def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Curso
     b, streams = r.b, nest.streams
     groups = [starts[first : first + r.lanes] for first in range(0, len(starts), r.lanes)]
     for group in groups:
-        rows = row_vectors.RowVectors(r, streams, s.value, group)
+        rows = row_vectors.RowVectors(r, streams, s.value, group, nest.inner[-1].steps[1] or 1)
         initial = rows.gathered([_initial(r, s, streams, cursors) for cursors in group])
         total = r.local(initial.type, initial)
 

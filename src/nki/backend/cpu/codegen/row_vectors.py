@@ -14,7 +14,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
-from nki.backend.cpu.codegen.inner_loop import InnerLoop
+from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import Expr, subexpressions
@@ -27,19 +27,24 @@ _FEWEST: Final = 8
 
 
 def suits(value: Expr, last: CountedLoop) -> bool:
-    """True if :class:`RowVectors` can follow ``value`` along ``last``, the innermost loop: one load of neighbours."""
+    """True if :class:`RowVectors` can follow ``value`` along ``last``, the innermost loop.
+
+    It can follow one load, of neighbours or of every second element.
+    """
     parts = subexpressions(value)
     loads = [part for part in parts if part.kind == "load"]
     if len(loads) != 1 or any(part.kind not in ("load", "cast") for part in parts):
         return False
-    return last.count >= _FEWEST and all(step == 1 for step in last.steps[1:2])
+    return last.count >= _FEWEST and last.steps[1] in (1, 2)
 
 
 class RowVectors:
     """Vectors of columns of ``lanes`` rows, which begin at ``starts``."""
 
-    def __init__(self, r: FunctionBuilder, streams: list[Stream], value: Expr, starts: list[Cursors]) -> None:
-        self.r, self.b, self.streams, self.value, self.starts = r, r.b, streams, value, starts
+    def __init__(
+        self, r: FunctionBuilder, streams: list[Stream], value: Expr, starts: list[Cursors], step: int
+    ) -> None:
+        self.r, self.b, self.streams, self.value, self.starts, self.step = r, r.b, streams, value, starts, step
         self.lanes = len(starts)
 
     def columns(self, cursors: list[Cursors], index: Value) -> list[Value]:
@@ -53,7 +58,7 @@ class RowVectors:
 
     def column(self, cursors: list[Cursors], index: Value) -> Value:
         """One vector: the elements of all rows in column ``index``."""
-        flat = CountedLoop(1, (0, 1, *(0 for _ in self.streams[2:])))
+        flat = CountedLoop(1, (0, self.step, *(0 for _ in self.streams[2:])))
         values = [InnerLoop(self.r, self.streams, flat, c).value(self.value, index, 1) for c in cursors]
         return self.gathered(values)
 
@@ -69,7 +74,9 @@ class RowVectors:
         memref = self.streams[1].memref
         assert memref is not None
         size = memref.dtype.itemsize
-        at = self.r.move(cursors[1], self.b.mul(index, ir.Constant(I64, size)))
+        at = self.r.move(cursors[1], self.b.mul(index, ir.Constant(I64, size * self.step)))
+        if self.step > 1:
+            return load_every(self.b, at, memref.dtype, self.step, PIECE)
         return self.b.load(at, typ=storage_type(memref.dtype, PIECE), align=size)
 
     def _decoded(self, pieces: list[Value]) -> Value:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.direct_stores import store_directly
 from nki.backend.cpu.loop_ir.nodes import (
     SCRATCH,
+    Aliases,
     Assign,
     FindIndex,
     Gemm,
@@ -37,10 +39,6 @@ def template(inst: Inst) -> Inst:
     return generic
 
 
-Aliases = tuple[tuple[int, int, bool], ...]
-"""(written operand, read operand, True if both are the same window) for operands that share memory."""
-
-
 def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
     """The loop IR of ``inst``, whose operands overlap as ``aliases`` says.
 
@@ -52,7 +50,8 @@ def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
         template(inst).semantics(builder)
         clobbered = _read_after_write(builder.statements, aliases)
         if clobbered <= copied:
-            builder.statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
+            statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
+            builder.statements = store_directly(statements, aliases)
             return builder
         copied |= clobbered
 

@@ -21,6 +21,8 @@ SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
 NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 """Dtypes of operands that matrix products convert to float32 by themselves."""
+Aliases = tuple[tuple[int, int, bool], ...]
+"""(written operand, read operand, True if both are the same window) for operands that share memory."""
 Dims = tuple[tuple[int, int], ...]
 """``(step, count)`` pairs, outermost first."""
 

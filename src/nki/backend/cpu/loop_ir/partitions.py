@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
 
-from nki.backend.cpu.loop_ir.lower import Aliases, reads_of
+from nki.backend.cpu.loop_ir.lower import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
     SCRATCH,
+    Aliases,
     Assign,
     Expr,
     Gemm,

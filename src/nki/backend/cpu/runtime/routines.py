@@ -12,7 +12,8 @@ from weakref import WeakValueDictionary
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.loop_ir.lower import Aliases, lower
+from nki.backend.cpu.loop_ir.lower import lower
+from nki.backend.cpu.loop_ir.nodes import Aliases
 from nki.backend.cpu.loop_ir.printer import show_loops
 from nki.backend.cpu.runtime import stored_routines
 from nki.base.locks import Lock
