@@ -18,6 +18,8 @@ from nki.ir.algebra import Step
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
+GRANULE: Final = 16
+"""Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 Dims = tuple[tuple[int, int], ...]
 """``(step, count)`` pairs, outermost first."""
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final
 
 from nki.backend.cpu.loop_ir.lower import Aliases, reads_of
 from nki.backend.cpu.loop_ir.nodes import (
+    GRANULE,
     SCRATCH,
     Assign,
     Expr,
@@ -24,9 +24,6 @@ from nki.backend.cpu.loop_ir.nodes import (
     RowOp,
     loads,
 )
-
-GRANULE: Final = 16
-"""Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 
 
 def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> int:
@@ -51,11 +48,18 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
     return partitions
 
 
+def uses_of(statements: list[LoopStatement], partitions: int) -> tuple[Use, ...]:
+    """The operands' bytes that ``statements``, which may be split over ``partitions``, read and write; each once."""
+    every = (use for statement in statements for use in _uses(statement, partitions, {}))
+    return tuple(dict.fromkeys(use for use in every if use.memory != SCRATCH))
+
+
 @dataclass(frozen=True, slots=True)
-class _Use:
+class Use:
     """Bytes of one memory that a statement reads or writes: from ``low`` to ``high`` in each partition.
 
-    ``step`` leads from partition to partition; 0: every range uses the same bytes.
+    ``memory`` is the number of an operand, ``low`` and ``high`` count from its first element. ``step`` leads from
+    partition to partition; 0: every range uses the same bytes.
     """
 
     memory: int
@@ -69,24 +73,25 @@ class _Use:
     def by_partition(self) -> bool:
         return self.step != 0
 
-    def overlaps(self, other: _Use) -> bool:
+    def overlaps(self, other: Use) -> bool:
         """True if the two may share bytes, taking all partitions together."""
-        (low, high), (other_low, other_high) = self._span(), other._span()
+        (low, high), (other_low, other_high) = self.span(), other.span()
         return self.memory == other.memory and low < other_high and other_low < high
 
-    def _span(self) -> tuple[int, int]:
+    def span(self) -> tuple[int, int]:
+        """The first byte of all partitions, and the one behind the last."""
         reach = (self.partitions - 1) * self.step
         return self.low + min(0, reach), self.high + max(0, reach)
 
 
-def _separate(one: _Use, two: _Use) -> bool:
+def _separate(one: Use, two: Use) -> bool:
     """True if no partition of one use shares bytes with another partition of the other one."""
     if not one.by_partition and not two.by_partition:
         return one.memory == SCRATCH  # computed by every range for itself
     return one.step == two.step and max(one.high, two.high) - min(one.low, two.low) <= abs(one.step)
 
 
-def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[_Use]:
+def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[Use]:
     """The memory that ``statement`` reads and writes."""
     assert not isinstance(statement, Print)
     gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
@@ -103,11 +108,11 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
         step = memref.row_step * size
         is_write = number < len(writes) + len(work)
         if memref.rows == partitions and memref not in work and not (whole and not is_write):
-            yield _Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions)
+            yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions)
         else:
             reach = (memref.rows - 1) * step
             low, high = low + min(0, reach), high + max(0, reach)
-            yield _Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+            yield Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
 
 
 def _loads(statement: LoopStatement) -> Iterator[Expr]:

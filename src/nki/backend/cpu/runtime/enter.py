@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime import barrier, poll
+from nki.backend.cpu.runtime import barrier, parallel_region, poll
 from nki.backend.cpu.runtime.dispatch import WALK, walk_address
 from nki.backend.cpu.runtime.frame import ANYWHERE, CONTROL
-from nki.backend.cpu.runtime.interpreter import call_api, call_libc
+from nki.backend.cpu.runtime.interpreter import call_address, call_api, call_libc
 from nki.numerics.jit import engine
 from nki.numerics.llvm import while_
 
@@ -59,6 +59,14 @@ def run() -> Callable[[int, int, int, int], None]:
 
 
 @cache
+def run_with_team() -> Callable[[int, int, int, int], None]:
+    """Like :func:`run`, for a frame with a team, which helps unless it helps another launch."""
+    module = ir.Module("nki_enter_with_team")
+    _add_run_with_team(module)
+    return ctypes.PYFUNCTYPE(None, *_ENTRY)(engine().compile(module)["nki_run_with_team"])
+
+
+@cache
 def lead() -> Callable[[int, int, int, int, int, int, int], None]:
     """``lead(table, rows, args, frame, lines, rank, cores)``: like :func:`run` for the leader of several cores.
 
@@ -92,6 +100,20 @@ def _add_run(module: ir.Module) -> None:
     _walk(b, function.args)
     call_api(b, "PyEval_RestoreThread", VOID, [state])
     poll.raise_kept(b, poll.slot(b, function.args[3], CONTROL))
+    b.ret_void()
+
+
+def _add_run_with_team(module: ir.Module) -> None:
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_run_with_team")
+    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+    frame = function.args[3]
+    state = call_api(b, "PyEval_SaveThread", POINTER, [])
+    # No Python code runs between begin and end, which a signal could interrupt.
+    call_address(b, parallel_region.begin_address(), VOID, [frame])
+    _walk(b, function.args)
+    call_address(b, parallel_region.end_address(), VOID, [frame])
+    call_api(b, "PyEval_RestoreThread", VOID, [state])
+    poll.raise_kept(b, poll.slot(b, frame, CONTROL))
     b.ret_void()
 
 

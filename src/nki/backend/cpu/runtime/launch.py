@@ -15,6 +15,7 @@ from nki.backend.cpu.runtime.frame import WORD, Frame, FrameLayout
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
 from nki.backend.cpu.runtime.routines import Progress
+from nki.backend.cpu.runtime.thread_count import number_of_threads
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
@@ -28,6 +29,8 @@ from nki.rendezvous.protocol import deadlock
 _word: Final = ctypes.c_int64.from_address
 
 
+WORTH_A_TEAM: Final = 100_000.0
+"""Nanoseconds of parallel regions from which on a launch asks for a team, which may take some microseconds to wake."""
 Status = tuple[int, int, int, int]
 """The words of the status of a frame; see :data:`~nki.backend.cpu.runtime.frame.STATUS`."""
 
@@ -92,6 +95,7 @@ class Executable:
         cores = zip(program.cores, self.linked.cores, strict=True)
         self._cores = [_Core(core, linked, count, len(self.linked.floats)) for core, linked in cores]
         self._core = self._cores[0]
+        self._is_long = self._core.linked.shared_nanoseconds >= WORTH_A_TEAM
         self.float_names = [spec.name for spec in program.signature.floats]
         formulas = self.linked.floats
         self._formulas = None if formulas == tuple(self.float_names) else formulas
@@ -126,9 +130,14 @@ class Executable:
             return
         core = self._core
         linked = core.linked
-        frame = self._runtime.frame(core.frame, (*pointers, *core.constants, *floats))
+        slots = (*pointers, *core.constants, *floats)
+        threads = number_of_threads() if self._is_long else 1
+        if threads == 1:
+            frame, run = self._runtime.frame(core.frame, slots), self._run
+        else:
+            frame, run = self._runtime.frame_with_team(core.frame, slots, threads), enter.run_with_team()
         try:
-            self._run(core.table, linked.rows, core.args, frame.address)
+            run(core.table, linked.rows, core.args, frame.address)
         except BaseException as error:
             self._note_interruption(error, [frame])
             raise

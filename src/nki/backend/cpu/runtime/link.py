@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.runtime import barrier, routines
+from nki.backend.cpu.runtime import barrier, parallel_region, routines
 from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
+from nki.backend.cpu.runtime.region_builder import RegionBuilder
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
@@ -53,6 +54,8 @@ class LinkedCore:
     body: list[Statement]
     sites: list[Inst]
     loops: list[Loop]
+    shared_nanoseconds: float
+    """The estimated run time of the parallel regions, one round of each loop."""
 
 
 @dataclass(slots=True)
@@ -88,7 +91,8 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     for rank, core in enumerate(program.cores):
         storage = Storage(core, program.signature, shared, layout, fills[rank])
         peers = _Peers(rank, len(program.cores), storage.free_slot)
-        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats)
+        regions = RegionBuilder(core, program.signature, storage)
+        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats, regions)
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
         table.add_core(core, program.outputs)
         cores.append(table.finish(core, max(scratch, table.scratch), len(unique)))
@@ -141,8 +145,10 @@ class _Table:
         fills: set[Tensor],
         peers: _Peers,
         floats: dict[str, Formula],
+        regions: RegionBuilder,
     ) -> None:
         self.storage = storage
+        self.regions = regions
         self.floats = floats
         """The floats of a launch by their text, in the order of their slots; it grows."""
         self.first_float = peers.lines + (2 if peers.cores > 1 else 0)
@@ -163,14 +169,21 @@ class _Table:
         """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, and the index of
         the arguments that tell the rows.
         """
+        self.apart: list[tuple[int, list[int]]] = []
+        """The rows of regions, which stand behind all others, each with the index of the argument that tells where."""
+        self.shared_nanoseconds = 0.0
 
     def finish(self, core: CoreProgram, scratch: int, routines: int) -> LinkedCore:
         """The finished table."""
+        for at, region_rows in self.apart:
+            self.args[at] = len(self.rows) // 2
+            self.rows += region_rows
         table = np.array(self.rows, np.int64).reshape(-1, 2)
         args = np.array(self.args, np.int64)
         arena, body = self.storage.arena_bytes, list(core.body)
         rows, prologue = self.main_rows, self.prologue
-        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, self.sites, self.loops)
+        sites, loops, shared = self.sites, self.loops, self.shared_nanoseconds
+        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, shared)
 
     def add_prologue(self, tensors: Sequence[Tensor]) -> None:
         """Add rows that fill ``tensors``."""
@@ -188,12 +201,14 @@ class _Table:
                 for access in touched(statement):
                     self.add_fill(access.tensor)
             self.add_statement(number, statement)
+        self.end_region()
         self.main_rows = len(self.rows) // 2
         while self.pending:
             start, loop, at = self.pending.pop(0)
             first = len(self.rows) // 2
             for number, statement in with_numbers(loop.body, start):
                 self.add_statement(number, statement)
+            self.end_region()
             self.args[at : at + 2] = [first, len(self.rows) // 2 - first]
 
     def add_fill(self, tensor: Tensor) -> None:
@@ -213,9 +228,23 @@ class _Table:
         self.add_row(fill_address(), [*base, self.storage.layout.nbytes(tensor), word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
-        """Add a row with arguments of its own."""
+        """Add a row with arguments of its own, which ends the open region."""
+        self.end_region()
         self.rows += [routine, len(self.args)]
         self.args += args
+
+    def end_region(self) -> None:
+        """Add the row of the open region if it has one, or its rows themselves where they are few and short."""
+        region = self.regions.region
+        if region.is_worthwhile:
+            self.shared_nanoseconds += region.nanoseconds
+            self.apart.append((len(self.args), region.rows))
+            self.rows += [parallel_region.address(), len(self.args)]
+            self.args += [0, len(region.rows) // 2, region.partitions, region.block]
+        else:
+            self.rows += region.rows
+        if region.rows:
+            self.regions.start()
 
     def add_statement(self, number: int, statement: Statement) -> None:
         """Add the rows of a statement, whose first instruction has that dense number."""
@@ -228,11 +257,15 @@ class _Table:
         else:
             self.add_instruction(statement, self.routines[self.numbers[number][0]])
 
-    def add_instruction(self, inst: Inst, routine: Routine) -> None:
-        """Add the row of an instruction."""
+    def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
+        """Add the row of an instruction; ``in_region`` is False if it uses scratch memory that other rows use, too."""
         args = self.args
-        self.rows.append(routine.address)
-        self.rows.append(len(args))
+        if not (routine.partitions and in_region):
+            self.end_region()  # which has arguments, too
+            self.rows += [routine.address, len(args)]
+        elif not self.regions.add(inst, routine, (routine.address, len(args))):
+            self.end_region()
+            self.regions.add(inst, routine, (routine.address, len(args)))
         operands = inst.accesses()
         args += self.storage.arguments(operands)
         indexed = [access for access in operands if access.dynamic is not None]
@@ -258,7 +291,7 @@ class _Table:
         self.scratch = max(self.scratch, rows.scratch)
         self.add_rows(rows.gather(len(self.sites)))
         for part, routine in zip(steps.parts, part_routines, strict=True):
-            self.add_instruction(part, routine)
+            self.add_instruction(part, routine, in_region=False)
         self.add_rows(rows.scatter())
 
     def add_rows(self, rows: Sequence[Row]) -> None:
@@ -277,6 +310,7 @@ class _Table:
 
     def add_loop(self, number: int, loop: Loop) -> None:
         """Add the row of a loop, and note that its body, whose first instruction has that number, has no rows yet."""
+        self.end_region()
         locate = self.storage.locate
         if isinstance(loop, While):
             args = [*locate(loop.register)]

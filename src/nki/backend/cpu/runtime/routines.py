@@ -13,6 +13,7 @@ from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import Aliases, lower
+from nki.backend.cpu.loop_ir.partitions import Use
 from nki.backend.cpu.loop_ir.printer import show_loops
 from nki.base.locks import Lock
 from nki.ir.access_overlap import may_overlap
@@ -34,12 +35,14 @@ class Routine:
     """A routine in memory: its address, the scratch bytes that it needs, and the partitions that it may be split over.
 
     It is in memory as long as this object, which holds its ``code``. ``partitions`` is 0 if the routine must run whole;
-    see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine`.
+    see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine` for this and for ``uses`` and ``nanoseconds``.
     """
 
     address: int
     scratch: int
     partitions: int
+    uses: tuple[Use, ...]
+    nanoseconds: float
     code: Code
 
 
@@ -72,7 +75,9 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
         with _lock:
             for n, (key, inst) in enumerate(batch):
                 address = code.addresses[f"r{n}_{inst.mnemonic}"]
-                compiled[key] = _routines[key] = Routine(address, emitted[n].scratch, emitted[n].partitions, code)
+                e = emitted[n]
+                routine = Routine(address, e.scratch, e.partitions, e.uses, e.nanoseconds, code)
+                compiled[key] = _routines[key] = routine
                 _recent.append(compiled[key])
         if progress is not None:
             progress(first + len(batch), len(missing))
