@@ -10,7 +10,7 @@ from weakref import ref
 
 import numpy as np
 
-from nki.backend.cpu.runtime import barrier, enter, poll
+from nki.backend.cpu.runtime import barrier, enter, huge_pages, poll
 from nki.backend.cpu.runtime.frame import WORD, Frame, FrameLayout
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
@@ -90,6 +90,9 @@ class Executable:
         with gc_pause.paused():
             self.linked = link(program, progress, layout)
         self._runtime = runtime
+        sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
+        self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= huge_pages.LEAST]
+        """The positions and sizes of large outputs, whose memory is likely to be fresh."""
         self._several = len(program.cores) > 1
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 2 if self._several else 0)
         cores = zip(program.cores, self.linked.cores, strict=True)
@@ -123,6 +126,8 @@ class Executable:
         Raises :class:`OutOfBoundsError` if a run-time index led outside its tensor, :class:`DeadlockError` if cores did
         not meet: outputs are then incomplete.
         """
+        for number, nbytes in self._large:
+            huge_pages.welcome(pointers[number], nbytes)
         if self.changes:
             pointers = self._copy_changed_inputs(pointers)
         if self._several:
