@@ -44,7 +44,20 @@ def some_rows(source: random.Random) -> tuple[int, int]:
 
 def some_steps(source: random.Random) -> tuple[tuple[Any, ...], ...]:
     """Steps of a program: an operation, tiles, rows, and a number."""
-    names = ("add", "scale", "act", "centre", "turn", "product", "spill", "shift", "columns", "total", "loop", "broadcast")
+    names = (
+        "add",
+        "scale",
+        "act",
+        "centre",
+        "turn",
+        "product",
+        "spill",
+        "shift",
+        "columns",
+        "total",
+        "loop",
+        "broadcast",
+    )
     return tuple(
         (
             source.choice(names),

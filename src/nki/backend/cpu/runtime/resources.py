@@ -12,6 +12,7 @@ from typing import Any
 
 from nki.backend.cpu.runtime.frame import Frame, FrameLayout
 from nki.backend.cpu.runtime.team import Team
+from nki.base.locks import Lock
 
 _POOL_FRAMES = 4
 
@@ -54,6 +55,7 @@ class Runtime:
         self._frames: list[Frame] = []
         self._idle: deque[_Worker] = deque()
         self._team: Team | None = None
+        self._changing_team = Lock()
         atexit.register(self._end_team)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_threads)  # a child process does not inherit threads
@@ -95,11 +97,15 @@ class Runtime:
     def team(self, size: int) -> int:
         """The address of the team of ``size`` threads, the one that launches included; others of another size end."""
         team = self._team
-        if team is None or team.size != size:
-            if team is not None:
-                team.stop()
-            team = self._team = Team(size)
-        return team.address
+        if team is not None and team.size == size:
+            return team.address
+        with self._changing_team:
+            team = self._team
+            if team is None or team.size != size:
+                if team is not None:
+                    team.stop()
+                team = self._team = Team(size)
+            return team.address
 
     def _end_team(self) -> None:
         """Let the helpers end before the interpreter takes the memory that they might look at."""
