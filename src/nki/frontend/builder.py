@@ -309,6 +309,7 @@ class Builder:
                 shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
+            spills=self.dialect.spills,
         )
 
 

@@ -126,6 +126,8 @@ class Program:
     signature: Signature
     cores: tuple[CoreProgram, ...]
     version: str = field(default_factory=version)
+    spills: bool = False
+    """Stage ``allocate`` may spill tiles. No part of the text form: a compiled kernel has its spills."""
 
     @classmethod
     def of(cls, parts: Sequence[Program]) -> Program:
