@@ -181,7 +181,7 @@ warnings.simplefilter("ignore")
 os.environ.update(OPEN_NKI_CACHE_DISABLE="1", NKI_NUM_THREADS="3")
 import numpy as np
 from nki.backend.cpu.runtime import launch as launching, region_builder
-region_builder.WORTHWHILE = launching.WORTH_A_TEAM = 0.0
+region_builder.WORTHWHILE = region_builder.LEAST_WORK = launching.WORTH_A_TEAM = 0.0
 from tests.backend.test_team import X, chain, launch, linked, times
 
 executable = linked(chain, X, times(1))

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.runtime import barrier, parallel_region, routines
+from nki.backend.cpu.runtime import barrier, parallel_region, region_builder, routines
 from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
-from nki.backend.cpu.runtime.region_builder import RegionBuilder
+from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of, work_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
@@ -55,7 +55,7 @@ class LinkedCore:
     sites: list[Inst]
     loops: list[Loop]
     shared_nanoseconds: float
-    """The estimated run time of the parallel regions, one round of each loop."""
+    """The estimated run time of the parallel regions."""
 
 
 @dataclass(slots=True)
@@ -91,7 +91,9 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     for rank, core in enumerate(program.cores):
         storage = Storage(core, program.signature, shared, layout, fills[rank])
         peers = _Peers(rank, len(program.cores), storage.free_slot)
-        regions = RegionBuilder(core, program.signature, storage)
+        used = (compiled[parts[0]] if len(parts) == 1 else None for parts in numbers[rank])
+        is_long = work_of(core.body, used) >= region_builder.LEAST_WORK
+        regions = RegionBuilder(core, program.signature, storage) if is_long else None
         table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats, regions)
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
         table.add_core(core, program.outputs)
@@ -145,7 +147,7 @@ class _Table:
         fills: set[Tensor],
         peers: _Peers,
         floats: dict[str, Formula],
-        regions: RegionBuilder,
+        regions: RegionBuilder | None,
     ) -> None:
         self.storage = storage
         self.regions = regions
@@ -165,10 +167,12 @@ class _Table:
         self.prologue = 0
         self.main_rows = 0
         self.scratch = 0
-        self.pending: list[tuple[int, Loop, int]] = []
-        """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, and the index of
-        the arguments that tell the rows.
+        self.pending: list[tuple[int, Loop, int, int]] = []
+        """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, the index of the
+        arguments that tell the rows, and the rounds of all loops around.
         """
+        self.rounds = 1
+        """Rounds of the loops around the rows that are added, as far as they are known."""
         self.apart: list[tuple[int, list[int]]] = []
         """The rows of regions, which stand behind all others, each with the index of the argument that tells where."""
         self.shared_nanoseconds = 0.0
@@ -204,7 +208,8 @@ class _Table:
         self.end_region()
         self.main_rows = len(self.rows) // 2
         while self.pending:
-            start, loop, at = self.pending.pop(0)
+            start, loop, at, outer = self.pending.pop(0)
+            self.rounds = outer * rounds_of(loop)
             first = len(self.rows) // 2
             for number, statement in with_numbers(loop.body, start):
                 self.add_statement(number, statement)
@@ -235,9 +240,11 @@ class _Table:
 
     def end_region(self) -> None:
         """Add the row of the open region if it has one, or its rows themselves where they are few and short."""
+        if self.regions is None:
+            return
         region = self.regions.region
         if region.is_worthwhile:
-            self.shared_nanoseconds += region.nanoseconds
+            self.shared_nanoseconds += self.rounds * region.nanoseconds
             self.apart.append((len(self.args), region.rows))
             self.rows += [parallel_region.address(), len(self.args)]
             self.args += [0, len(region.rows) // 2, region.partitions, region.block]
@@ -259,15 +266,11 @@ class _Table:
 
     def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
         """Add the row of an instruction; ``in_region`` is False if it uses scratch memory that other rows use, too."""
-        args = self.args
-        if not (routine.partitions and in_region):
-            self.end_region()  # which has arguments, too
-            self.rows += [routine.address, len(args)]
-        elif not self.regions.add(inst, routine, (routine.address, len(args))):
-            self.end_region()
-            self.regions.add(inst, routine, (routine.address, len(args)))
         operands = inst.accesses()
-        args += self.storage.arguments(operands)
+        places = self.storage.arguments(operands)
+        self.add_region_row(inst, routine, tuple(places) if in_region else None)
+        args = self.args
+        args += places
         indexed = [access for access in operands if access.dynamic is not None]
         if indexed:
             for access in indexed:
@@ -277,6 +280,16 @@ class _Table:
             args.append(len(self.sites))
         for number in inst.immediates():
             args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
+
+    def add_region_row(self, inst: Inst, routine: Routine, places: tuple[int, ...] | None) -> None:
+        """Add a row whose arguments come next and whose operands lie at ``places``: to a region, unless that is None."""
+        regions = self.regions
+        if regions is None or places is None or not routine.partitions:
+            self.end_region()  # which has arguments, too
+            self.rows += [routine.address, len(self.args)]
+        elif not regions.add(inst, routine, places, (routine.address, len(self.args))):
+            self.end_region()
+            regions.add(inst, routine, places, (routine.address, len(self.args)))
 
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate."""
@@ -325,7 +338,7 @@ class _Table:
                     self.args.append(bound)
             args.append(loop.step)
             routine = for_address()
-        self.pending.append((number, loop, len(self.args) + len(args)))
+        self.pending.append((number, loop, len(self.args) + len(args), self.rounds))
         self.loops.append(loop)
         self.add_row(routine, [*args, 0, 0, len(self.loops)])
 

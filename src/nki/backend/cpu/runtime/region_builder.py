@@ -7,6 +7,7 @@ use of one partition lies within a step. Otherwise partitions cross, and the row
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +16,7 @@ from nki.backend.cpu.loop_ir.partitions import Use
 from nki.backend.cpu.runtime.routines import Routine
 from nki.backend.cpu.runtime.storage import Storage
 from nki.ir.instruction import Inst
+from nki.ir.loop import For, Loop, Statement
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Tensor
 
@@ -30,6 +32,31 @@ _ROWS_IN_CACHE: Final = 3
 """Rows in turn whose bytes are to be in the cache together."""
 
 
+LEAST_WORK: Final = 30_000.0
+"""Nanoseconds of a launch below which regions are not worth the search for them."""
+_UNKNOWN_ROUNDS: Final = 16
+"""Assumed rounds of a loop whose number of rounds is known at run time only."""
+
+
+def rounds_of(loop: Loop) -> int:
+    """The number of rounds of a loop, as far as it is known."""
+    if isinstance(loop, For) and isinstance(loop.start, int) and isinstance(loop.stop, int):
+        return max(0, -(-(loop.stop - loop.start) // loop.step))
+    return _UNKNOWN_ROUNDS
+
+
+def work_of(body: Iterable[Statement], routines: Iterator[Routine | None]) -> float:
+    """The estimated nanoseconds of ``body``; ``routines`` gives that of each instruction in turn, if it has one."""
+    total = 0.0
+    for statement in body:
+        if isinstance(statement, Inst):
+            routine = next(routines)
+            total += 0.0 if routine is None else routine.nanoseconds
+        else:
+            total += rounds_of(statement) * work_of(statement.body, routines)
+    return total
+
+
 @dataclass(slots=True)
 class _Entry:
     """Bytes that rows of the open region use, of one memory; see :class:`Use`. ``first`` and ``end`` span all."""
@@ -40,6 +67,10 @@ class _Entry:
     first: int
     end: int
     writes: bool
+
+
+_Span = tuple[Use, int, int]
+"""A use, the first byte of all its partitions, and the one behind the last."""
 
 
 @dataclass(slots=True)
@@ -76,26 +107,38 @@ class RegionBuilder:
     def __init__(self, core: CoreProgram, signature: Signature, storage: Storage) -> None:
         self._storage = storage
         self._never_written = {*signature.inputs, *core.constants()}.difference(signature.outputs)
+        self._spans: dict[Routine, list[_Span]] = {}
         self.region = Region()
         self._entries: dict[tuple[int, int], list[_Entry]] = {}
+        self._joined: dict[tuple[Routine, tuple[int, ...]], int] = {}
+        """Rows of the open region without run-time indices, by their routine and the places of their operands, each
+        with the changes of the entries that there were when it joined: if there were none since, it may join again.
+        """
+        self._changes = 0
 
     def start(self) -> None:
         """Begin a new region."""
         self.region = Region()
         self._entries = {}
+        self._joined = {}
 
-    def add(self, inst: Inst, routine: Routine, row: tuple[int, int]) -> bool:
-        """Add the ``row`` of an instruction to the region; False, and no change, if it must not join."""
+    def add(self, inst: Inst, routine: Routine, places: tuple[int, ...], row: tuple[int, int]) -> bool:
+        """Add the ``row`` of an instruction to the region; False, and no change, if it must not join.
+
+        ``places`` are slot and byte offset of each operand.
+        """
         region = self.region
         if len(region.rows) >= 2 * MOST_ROWS or (region.rows and not self._suits(routine)):
             return False
-        uses = [self._located(inst, use) for use in routine.uses]
-        located = [each for group in uses for each in group]
-        places = [self._place(key, entry) for key, entry in located]
-        if region.rows and None in places:
-            return False
-        for (key, entry), place in zip(located, places, strict=True):
-            self._note(key, entry, place)
+        if self._joined.get((routine, places)) != self._changes:
+            located = self._located(inst, routine, places)
+            into = [self._taking(key, entry) for key, entry in located]
+            if None in into:
+                return False  # an empty region takes every row
+            for (key, entry), old in zip(located, into, strict=True):
+                self._note(key, entry, old)
+            if not inst.indexed_by():
+                self._joined[routine, places] = self._changes
         region.rows += row
         region.partitions = max(region.partitions, routine.partitions)
         region.nanoseconds += routine.nanoseconds
@@ -105,41 +148,50 @@ class RegionBuilder:
 
     def _suits(self, routine: Routine) -> bool:
         """False if threads would share an expensive row badly, since other rows of the region have more partitions."""
+        if routine.partitions == self.region.partitions:
+            return True
         few, many = sorted((routine.partitions, self.region.partitions))
         return 4 * few > 3 * many or min(routine.nanoseconds, self.region.nanoseconds) < WORTHWHILE
 
-    def _located(self, inst: Inst, use: Use) -> list[tuple[tuple[int, int], _Entry]]:
-        """The memory of a use, and its bytes there; nothing for memory that is never written."""
-        access = inst.accesses()[use.memory]
+    def _located(self, inst: Inst, routine: Routine, places: tuple[int, ...]) -> list[tuple[tuple[int, int], _Entry]]:
+        """The memory that a row uses, and its bytes there; nothing for memory that is never written."""
         located: list[tuple[tuple[int, int], _Entry]] = []
-        if access.dynamic is not None:
-            located += self._whole(access.dynamic.source.tensor, False)
-        if access.tensor in self._never_written:
-            return located
-        if access.dynamic is not None:
-            return [*located, *self._whole(access.tensor, use.writes)]
-        at = self._storage.layout.displacement(access, access.offset)
-        first, end = use.span()
-        entry = _Entry(use.step, at + use.low, at + use.high, at + first, at + end, use.writes)
-        return [(self._storage.base(access.tensor), entry)]
+        spans = self._spans.get(routine)
+        if spans is None:
+            spans = self._spans[routine] = [(use, *use.span()) for use in routine.uses]
+        operands, base = inst.accesses(), self._storage.base
+        for use, first, end in spans:
+            access = operands[use.memory]
+            tensor = access.tensor
+            if access.dynamic is not None:
+                located += self._whole(access.dynamic.source.tensor, False)
+                located += self._whole(tensor, use.writes)
+            elif tensor not in self._never_written:
+                at = places[2 * use.memory + 1]
+                entry = _Entry(use.step, at + use.low, at + use.high, at + first, at + end, use.writes)
+                located.append((base(tensor), entry))
+        return located
 
     def _whole(self, tensor: Tensor, writes: bool) -> list[tuple[tuple[int, int], _Entry]]:
         if tensor in self._never_written:
             return []
-        size = self._storage.layout.nbytes(tensor)
-        return [(self._storage.base(tensor), _Entry(0, 0, size, 0, size, writes))]
+        slot, start = self._storage.base(tensor)
+        end = start + self._storage.layout.nbytes(tensor)
+        return [((slot, start), _Entry(0, start, end, start, end, writes))]
 
-    def _place(self, key: tuple[int, int], new: _Entry) -> _Entry | int | None:
+    def _taking(self, key: tuple[int, int], new: _Entry) -> _Entry | int | None:
         """The entry that can take in ``new``, 0 if none can, None if partitions cross."""
         into: _Entry | int = 0
         entries = self._entries.get(key, ())
         if len(entries) >= _MOST_ENTRIES:
             return None
+        low, high, step = new.low, new.high, new.step
         for entry in entries:
-            aligned = entry.step == new.step and (
-                new.step != 0 and max(entry.high, new.high) - min(entry.low, new.low) <= abs(new.step)
-            )
-            if aligned:
+            if (
+                entry.step == step
+                and step
+                and (entry.high if entry.high > high else high) - (entry.low if entry.low < low else low) <= abs(step)
+            ):
                 into = entry
             elif (entry.writes or new.writes) and new.first < entry.end and entry.first < new.end:
                 return None
@@ -151,7 +203,17 @@ class RegionBuilder:
         """Enter ``new``, or let ``into`` take it in."""
         if not isinstance(into, _Entry):
             self._entries.setdefault(key, []).append(new)
+            self._changes += 1
+            return
+        if (
+            new.low >= into.low
+            and new.high <= into.high
+            and new.first >= into.first
+            and new.end <= into.end
+            and new.writes <= into.writes
+        ):
             return
         into.low, into.high = min(into.low, new.low), max(into.high, new.high)
         into.first, into.end = min(into.first, new.first), max(into.end, new.end)
         into.writes = into.writes or new.writes
+        self._changes += 1
