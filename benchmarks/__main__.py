@@ -1,6 +1,7 @@
 """All measurements in one table: ``python -m benchmarks [--runs N] [section ...]``.
 
-Ratios are within one run: each pair of times is the median of interleaved runs on one thread.
+Ratios are within one run: each pair of times is the median of interleaved runs on one thread, except where a row says
+otherwise.
 """
 
 from __future__ import annotations
@@ -17,7 +18,17 @@ import sys
 
 import torch
 
-from benchmarks import compiling, launching, matmul, memory, model, primitives, profiling, scheduling, simulating
+from benchmarks import (
+    compiling,
+    kernels_whole,
+    launching,
+    matmul,
+    memory,
+    primitives,
+    profiling,
+    scheduling,
+    simulating,
+)
 
 SECTIONS = {
     "matmul": matmul.rows,
@@ -28,7 +39,7 @@ SECTIONS = {
     "simulating": simulating.rows,
     "memory": memory.rows,
     "launching": launching.rows,
-    "model": model.rows,
+    "kernels_whole": kernels_whole.rows,
 }
 
 
