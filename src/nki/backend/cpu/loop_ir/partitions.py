@@ -6,7 +6,7 @@ memory with one row, which every range computes for itself (ranges that run at o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -40,7 +40,7 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
         return 0
     owners = _owners(aliases)
     uses = [use for statement in statements for use in _uses(statement, partitions, owners)]
-    if any(use.writes and use.by_partition and not _separate(use, use) for use in uses):
+    if any(use.writes and use.by_partition and not (_separate(use, use) or use.distinct) for use in uses):
         return 0
     for one, two in combinations(uses, 2):
         if (one.writes or two.writes) and one.overlaps(two) and not _separate(one, two):
@@ -68,6 +68,8 @@ class Use:
     high: int
     step: int
     partitions: int
+    distinct: bool = False
+    """True if no two elements of all partitions share a byte, even where partitions are interleaved."""
 
     @property
     def by_partition(self) -> bool:
@@ -108,11 +110,22 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
         step = memref.row_step * size
         is_write = number < len(writes) + len(work)
         if memref.rows == partitions and memref not in work and not (whole and not is_write):
-            yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions)
+            distinct = _is_distinct([(step, partitions), *((step * size, count) for step, count in dims)], size)
+            yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions, distinct)
         else:
             reach = (memref.rows - 1) * step
             low, high = low + min(0, reach), high + max(0, reach)
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+
+
+def _is_distinct(dims: Iterable[tuple[int, int]], size: int) -> bool:
+    """True if elements of ``size`` bytes in a pattern of these steps, in bytes, and counts certainly share no byte."""
+    reach = size
+    for step, count in sorted((abs(step), count) for step, count in dims if count > 1):
+        if step < reach:
+            return False
+        reach += step * (count - 1)
+    return True
 
 
 def _loads(statement: LoopStatement) -> Iterator[Expr]:

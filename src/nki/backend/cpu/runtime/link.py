@@ -282,7 +282,7 @@ class _Table:
             args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
 
     def add_region_row(self, inst: Inst, routine: Routine, places: tuple[int, ...] | None) -> None:
-        """Add a row whose arguments come next and whose operands lie at ``places``: to a region, unless that is None."""
+        """Add a row whose arguments come next and whose operands lie at ``places``: to no region if that is None."""
         regions = self.regions
         if regions is None or places is None or not routine.partitions:
             self.end_region()  # which has arguments, too
