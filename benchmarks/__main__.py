@@ -1,6 +1,7 @@
 """All measurements in one table: ``python -m benchmarks [--runs N] [section ...]``.
 
-Ratios are within one run: each pair of times is the median of interleaved runs on one thread.
+Ratios are within one run: each pair of times is the median of interleaved runs on one thread, except where a row says
+otherwise.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ import torch
 from benchmarks import (
     compiling,
     first_call,
+    kernels_whole,
     launching,
     matmul,
     memory,
-    model,
     primitives,
     profiling,
     scheduling,
@@ -40,7 +41,7 @@ SECTIONS = {
     "memory": memory.rows,
     "first call": first_call.rows,
     "launching": launching.rows,
-    "model": model.rows,
+    "kernels_whole": kernels_whole.rows,
 }
 
 

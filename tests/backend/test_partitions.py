@@ -13,7 +13,7 @@ import pytest
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.loop_ir.partitions import GRANULE
+from nki.backend.cpu.loop_ir.nodes import GRANULE
 from nki.backend.cpu.runtime.frame import FIRST_IO, SCRATCH, STATUS
 from nki.backend.cpu.runtime.routines import aliases
 from nki.ir.instruction import REGISTRY, Inst
@@ -28,8 +28,6 @@ SAMPLES = max(3, instruction_bench.EXAMPLES // 12)
 EVERY = (1 << 63) - 1
 WHOLE = {
     "core_barrier",
-    "dma_compute",  # DMA sees no partitions
-    "dma_copy",
     "local_gather",  # groups of partitions share indices
     "nonzero_with_count",  # results are in one partition
     "quantize_mx",  # scales of groups of partitions

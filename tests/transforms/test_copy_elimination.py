@@ -160,6 +160,56 @@ def one_place(x):
     return result
 
 
+def in_place(x):
+    """Each instruction writes the whole tile anew: the first reads the input, the last writes the output."""
+    result = out(128, 192)
+    a = tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(a, a, nl.add, 1.0)
+    nisa.activation(a, nl.square, a)
+    nisa.tensor_scalar(a, a, nl.multiply, 0.5)
+    nisa.dma_copy(result, a)
+    return result
+
+
+def in_place_and_stored_twice(x):
+    """The contents in the middle are stored, too; those at the end are read after their store."""
+    middle, result, again = out(128, 192), out(128, 192), out(128, 192)
+    a = tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(a, a, nl.add, 1.0)
+    nisa.dma_copy(middle, a)
+    nisa.tensor_scalar(a, a, nl.multiply, 0.5)
+    nisa.dma_copy(result, a)
+    nisa.tensor_scalar(a, a, nl.add, 2.0)
+    nisa.tensor_scalar(a[:, 0:64], a[:, 64:128], nl.add, 3.0)
+    nisa.dma_copy(again, a)
+    return middle, result, again
+
+
+def loaded_twice(x):
+    """The second load replaces contents that are read before; both are read in one instruction with what is written."""
+    result = out(128, 192)
+    a, b = tile(128, 192), tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(b, a, nl.add, 1.0)
+    nisa.dma_copy(a, x[128:256])
+    nisa.tensor_tensor(b, a, b, nl.subtract)
+    nisa.dma_copy(result, b)
+    return result
+
+
+def written_in_part_after_the_load(x):
+    """The write in the middle keeps the rest of what was loaded."""
+    result = out(128, 192)
+    a = tile(128, 192)
+    nisa.dma_copy(a, x[0:128])
+    nisa.tensor_scalar(a[:, 0:64], a[:, 64:128], nl.add, 1.0)
+    nisa.tensor_scalar(a, a, nl.add, 1.0)
+    nisa.dma_copy(result, a)
+    return result
+
+
 # The kernel, and how many of its DMA copies are left.
 CASES: list[tuple[Callable[..., Any], int]] = [
     (elementwise, 0),
@@ -169,12 +219,16 @@ CASES: list[tuple[Callable[..., Any], int]] = [
     (written_again, 2),
     (written_in_parts, 1),
     (interleaved, 2),
-    (read_back, 4),
+    (read_back, 3),
     (side_by_side, 0),
     (turned, 0),
     (wide_stationary, 1),
     (shuffled_in_part, 2),
     (one_place, 2),
+    (in_place, 0),
+    (in_place_and_stored_twice, 3),
+    (loaded_twice, 1),
+    (written_in_part_after_the_load, 1),
 ]
 
 

@@ -69,6 +69,16 @@ def framework_debug() -> bool:
     return os.environ.get("NEURON_FRAMEWORK_DEBUG", "0") not in ("", "0")
 
 
+def threads() -> bytes:
+    """``NKI_NUM_THREADS``: the threads that run a kernel, at least 1; not checked here, empty if unset."""
+    return _lookup(b"NKI_NUM_THREADS") or b""
+
+
+def openmp_threads() -> bytes:
+    """``OMP_NUM_THREADS``: the same for all libraries of the process; a list of numbers by level of nesting."""
+    return _lookup(b"OMP_NUM_THREADS") or b""
+
+
 def cache_folder() -> Path:
     """``OPEN_NKI_CACHE``, else ``open-nki`` in the user's cache folder (``XDG_CACHE_HOME`` or ``~/.cache``)."""
     folder = os.environ.get("OPEN_NKI_CACHE")

@@ -3,10 +3,13 @@
 On the chip a tile must be loaded before an engine can touch it; a CPU reads the caller's array as well. Two kinds of
 DMA are redundant there:
 
-- a tile whose only write is a copy of an input or a constant (which never change): its readers read the source;
+- a tile that a copy of an input or a constant (which never change) fills: its readers read the source;
 - a tile whose only reader is a copy to an output: its writers write the output, provided that one of them certainly
   writes all of the tile, and that in between no other instruction touches these bytes of the output and no core waits
   for others.
+
+An instruction that writes all of a tile begins its contents anew, also if it reads the old ones: both rules hold for
+the contents up to there, or from there on, by themselves.
 
 A copy that converts stays, and so does one that the user has ordered, and one whose access cannot be followed through
 the strides of the other side. An instruction keeps its operand if its declaration does not accept the new layout
@@ -15,7 +18,7 @@ the strides of the other side. An instruction keeps its operand if its declarati
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -28,7 +31,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
+from nki.ir.types import Access, Buffer, Role, Tensor, coalesced, row_major
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -38,9 +41,9 @@ class _Uses:
 
     __slots__ = ("reads", "writes")
 
-    def __init__(self) -> None:
-        self.writes: list[int] = []
-        self.reads: list[int] = []
+    def __init__(self, writes: Sequence[int] = (), reads: Sequence[int] = ()) -> None:
+        self.writes: list[int] = [*writes]
+        self.reads: list[int] = [*reads]
 
 
 @dataclass(frozen=True)
@@ -82,12 +85,13 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     for tensor, use in uses.items():
         if tensor.buffer is not Buffer.sbuf or tensor in pinned:
             continue
-        if not use.writes or not use.reads or use.writes[-1] >= use.reads[0]:
+        if not use.writes or not use.reads:
             continue
-        if len(use.writes) == 1 and _forward_load(body, tensor, use, sources):
+        if _forward_load(body, tensor, use, sources):
             continue
-        if len(use.reads) == 1 and not _is_between(use.writes[0], use.reads[0], meetings):
-            _forward_store(core, body, tensor, use, outputs, uses)
+        contents = _last_contents(body, tensor, use)
+        if contents is not None and not _is_between(contents.writes[0], contents.reads[0], meetings):
+            _forward_store(core, body, tensor, contents, outputs, uses)
     return [statement for statement in body if statement is not None]
 
 
@@ -134,14 +138,32 @@ def moves_all(tile: Tensor, own: Access, other: Access) -> bool:
 
 
 def _forward_load(body: list[Statement | None], tile: Tensor, use: _Uses, sources: set[Tensor]) -> bool:
-    """Remove the load of ``tile`` if its readers can read the source; True if they can."""
-    copy = plain_copy(body[use.writes[0]])
+    """Remove the load that fills ``tile`` first, if those who read what it loads can read the source; True if they all
+    read nothing else.
+    """
+    load = use.writes[0]
+    copy = plain_copy(body[load])
     if copy is None or not moves_all(tile, copy.dst, copy.src) or copy.src.tensor not in sources:
         return False
-    if not _redirect(body, use.reads, tile, copy.src):
+    end = use.writes[1] if len(use.writes) > 1 else len(body)
+    if use.reads[0] < load or (end < len(body) and not _fills(body[end], tile)):
         return False
-    body[use.writes[0]] = None
-    return True
+    readers = use.reads[: bisect_right(use.reads, end)]
+    if not readers or not _redirect(body, readers, tile, copy.src, (end, Role.IN)):
+        return False
+    body[load] = None
+    del use.writes[0], use.reads[: len(readers) - (readers[-1] == end)]
+    return not use.writes
+
+
+def _last_contents(body: list[Statement | None], tile: Tensor, use: _Uses) -> _Uses | None:
+    """The writes of the last contents of ``tile``, the first of which fills it, and their only reader; else None."""
+    full = next((position for position in reversed(use.writes) if _fills(body[position], tile)), None)
+    if full is None:
+        return None
+    writes = use.writes[bisect_left(use.writes, full) :]
+    reads = use.reads[bisect_right(use.reads, full) :]
+    return _Uses(writes, reads) if len(reads) == 1 and reads[0] > writes[-1] else None
 
 
 def _forward_store(
@@ -164,9 +186,7 @@ def _forward_store(
         for position in positions[bisect_left(positions, use.writes[0]) : bisect_left(positions, store)]
     ):
         return
-    if not any(_fills(body[position], tile) for position in use.writes):
-        return
-    if _redirect(body, use.writes, tile, copy.dst):
+    if _redirect(body, use.writes, tile, copy.dst, (use.writes[0], Role.OUT)):
         body[store] = None
 
 
@@ -188,16 +208,25 @@ def _fills(inst: Statement | None, tile: Tensor) -> bool:
     return any(a.tensor is tile and covers_tensor(a) for a in inst.writes())
 
 
-def _redirect(body: list[Statement | None], positions: list[int], tile: Tensor, target: Access) -> bool:
-    """Let the instructions at ``positions`` use ``target`` instead of ``tile``; False, and no change, if one cannot."""
+def _redirect(
+    body: list[Statement | None], positions: list[int], tile: Tensor, target: Access, border: tuple[int, Role]
+) -> bool:
+    """Let the instructions at ``positions`` use ``target`` instead of ``tile``; False, and no change, if one cannot.
+
+    The instruction at the ``border`` does so with operands of that role only: the others belong to other contents.
+    """
     redirected: dict[int, Inst] = {}
     for position in dict.fromkeys(positions):
         inst = body[position]
         if not isinstance(inst, Inst):
             return False
         operands: dict[int, Access] = {}
-        for number, access in enumerate(inst.accesses()):
+        for number, (parameter, access) in enumerate(inst.operands()):
             if access.tensor is tile:
+                if position == border[0] and parameter.role is not border[1]:
+                    if parameter.role is Role.INOUT:
+                        return False
+                    continue
                 followed = _followed(target, access)
                 if followed is None or access.dtype is not tile.dtype or not _suits(inst, access, followed):
                     return False

@@ -17,6 +17,7 @@ from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import (
+    GRANULE,
     Aliases,
     Assign,
     FindIndex,
@@ -30,7 +31,8 @@ from nki.backend.cpu.loop_ir.nodes import (
     Scan,
     Top8,
 )
-from nki.backend.cpu.loop_ir.partitions import GRANULE, parallel_partitions
+from nki.backend.cpu.loop_ir.partitions import Use, parallel_partitions, uses_of
+from nki.backend.cpu.loop_ir.work import nanoseconds
 from nki.backend.cpu.runtime import print_callback
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
@@ -46,11 +48,14 @@ class EmittedRoutine:
     """Facts about a routine: the bytes of scratch memory that it needs, and the partitions that it may be split over.
 
     ``partitions`` is 0 if the routine must run whole. Else calls with ranges of partitions that cover all of them, in
-    any order, are one call, to the bit; calls at one time need scratch memory each.
+    any order, are one call, to the bit; calls at one time need scratch memory each. ``uses`` are the operands' bytes
+    that a range uses, ``nanoseconds`` a rough estimate of a whole run; both only if the routine may be split.
     """
 
     scratch: int
     partitions: int
+    uses: tuple[Use, ...] = ()
+    nanoseconds: float = 0.0
 
 
 def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lanes: int) -> EmittedRoutine:
@@ -65,7 +70,10 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
         for statement in loop_ir.statements:
             _emit(routine, statement)
     routine.b.ret_void()
-    return EmittedRoutine(loop_ir.scratch_bytes, partitions)
+    if not partitions:
+        return EmittedRoutine(loop_ir.scratch_bytes, 0)
+    uses = uses_of(loop_ir.statements, partitions)
+    return EmittedRoutine(loop_ir.scratch_bytes, partitions, uses, nanoseconds(loop_ir.statements))
 
 
 def _block(statements: list[LoopStatement], partitions: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from nki.backend.cpu.loop_ir.flat import rows_of_flat
 from nki.backend.cpu.loop_ir.nodes import (
     NARROW,
     SCRATCH,
@@ -70,6 +71,9 @@ class LoopIRBuilder:
         rows, columns = target.partitions, target.free_elements
         flat = value.rows == 1 and rows > 1 and value.columns == target.size
         memref = self._flat_memref_of(target) if flat else self._memref_of(target)
+        if memref.rows == 1 and (by_rows := rows_of_flat(memref, value, rows)) is not None:
+            self.statements.append(Assign(*by_rows))
+            return
         if memref.dtype is dt.float32 and memref.dense_rows and (product := _product(value, memref)):
             left, right = self._factors(product)
             self.statements.append(Gemm(memref, left, right, product is not value))

@@ -6,13 +6,13 @@ memory with one row, which every range computes for itself (ranges that run at o
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Final
 
 from nki.backend.cpu.loop_ir.lower import reads_of
 from nki.backend.cpu.loop_ir.nodes import (
+    GRANULE,
     SCRATCH,
     Aliases,
     Assign,
@@ -25,9 +25,6 @@ from nki.backend.cpu.loop_ir.nodes import (
     RowOp,
     loads,
 )
-
-GRANULE: Final = 16
-"""Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 
 
 def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> int:
@@ -44,7 +41,7 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
         return 0
     owners = _owners(aliases)
     uses = [use for statement in statements for use in _uses(statement, partitions, owners)]
-    if any(use.writes and use.by_partition and not _separate(use, use) for use in uses):
+    if any(use.writes and use.by_partition and not (_separate(use, use) or use.distinct) for use in uses):
         return 0
     for one, two in combinations(uses, 2):
         if (one.writes or two.writes) and one.overlaps(two) and not _separate(one, two):
@@ -52,11 +49,18 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
     return partitions
 
 
+def uses_of(statements: list[LoopStatement], partitions: int) -> tuple[Use, ...]:
+    """The operands' bytes that ``statements``, which may be split over ``partitions``, read and write; each once."""
+    every = (use for statement in statements for use in _uses(statement, partitions, {}))
+    return tuple(dict.fromkeys(use for use in every if use.memory != SCRATCH))
+
+
 @dataclass(frozen=True, slots=True)
-class _Use:
+class Use:
     """Bytes of one memory that a statement reads or writes: from ``low`` to ``high`` in each partition.
 
-    ``step`` leads from partition to partition; 0: every range uses the same bytes.
+    ``memory`` is the number of an operand, ``low`` and ``high`` count from its first element. ``step`` leads from
+    partition to partition; 0: every range uses the same bytes.
     """
 
     memory: int
@@ -65,29 +69,32 @@ class _Use:
     high: int
     step: int
     partitions: int
+    distinct: bool = False
+    """True if no two elements of all partitions share a byte, even where partitions are interleaved."""
 
     @property
     def by_partition(self) -> bool:
         return self.step != 0
 
-    def overlaps(self, other: _Use) -> bool:
+    def overlaps(self, other: Use) -> bool:
         """True if the two may share bytes, taking all partitions together."""
-        (low, high), (other_low, other_high) = self._span(), other._span()
+        (low, high), (other_low, other_high) = self.span(), other.span()
         return self.memory == other.memory and low < other_high and other_low < high
 
-    def _span(self) -> tuple[int, int]:
+    def span(self) -> tuple[int, int]:
+        """The first byte of all partitions, and the one behind the last."""
         reach = (self.partitions - 1) * self.step
         return self.low + min(0, reach), self.high + max(0, reach)
 
 
-def _separate(one: _Use, two: _Use) -> bool:
+def _separate(one: Use, two: Use) -> bool:
     """True if no partition of one use shares bytes with another partition of the other one."""
     if not one.by_partition and not two.by_partition:
         return one.memory == SCRATCH  # computed by every range for itself
     return one.step == two.step and max(one.high, two.high) - min(one.low, two.low) <= abs(one.step)
 
 
-def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[_Use]:
+def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[Use]:
     """The memory that ``statement`` reads and writes."""
     assert not isinstance(statement, Print)
     gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
@@ -104,11 +111,22 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
         step = memref.row_step * size
         is_write = number < len(writes) + len(work)
         if memref.rows == partitions and memref not in work and not (whole and not is_write):
-            yield _Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions)
+            distinct = _is_distinct([(step, partitions), *((step * size, count) for step, count in dims)], size)
+            yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions, distinct)
         else:
             reach = (memref.rows - 1) * step
             low, high = low + min(0, reach), high + max(0, reach)
-            yield _Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+            yield Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+
+
+def _is_distinct(dims: Iterable[tuple[int, int]], size: int) -> bool:
+    """True if elements of ``size`` bytes in a pattern of these steps, in bytes, and counts certainly share no byte."""
+    reach = size
+    for step, count in sorted((abs(step), count) for step, count in dims if count > 1):
+        if step < reach:
+            return False
+        reach += step * (count - 1)
+    return True
 
 
 def _loads(statement: LoopStatement) -> Iterator[Expr]:

@@ -18,10 +18,10 @@ from typing import Any, Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.runtime import barrier, poll
+from nki.backend.cpu.runtime import barrier, parallel_region, poll
 from nki.backend.cpu.runtime.dispatch import WALK, walk_address
 from nki.backend.cpu.runtime.frame import ANYWHERE, CONTROL
-from nki.backend.cpu.runtime.interpreter import call_api, call_libc
+from nki.backend.cpu.runtime.interpreter import call_api, call_compiled, call_libc
 from nki.numerics.jit import engine
 from nki.numerics.llvm import while_
 
@@ -44,6 +44,7 @@ _SLEEP: Final = 50
 """Microseconds."""
 _PATIENCE: Final = 100_000_000
 """Nanoseconds that a worker waits at the gate before it asks whether its launch still exists."""
+_OF_FRAME: Final = ir.FunctionType(VOID, [POINTER])
 _ENTRY: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _CORE: Final = (*_ENTRY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -56,6 +57,19 @@ def run() -> Callable[[int, int, int, int], None]:
     """
     # A prototype for functions that know Python: it keeps the lock, and raises the exception that they leave.
     return ctypes.PYFUNCTYPE(None, *_ENTRY)(_addresses()["nki_run"])
+
+
+@cache
+def run_with_team() -> Callable[[int, int, int, int], None]:
+    """Like :func:`run`, for a frame with a team, which helps unless it helps another launch."""
+    addresses = engine().fixed("nki_enter_with_team", _module_with_team)
+    return ctypes.PYFUNCTYPE(None, *_ENTRY)(addresses["nki_run_with_team"])
+
+
+def _module_with_team() -> ir.Module:
+    module = ir.Module("nki_enter_with_team")
+    _add_run_with_team(module)
+    return module
 
 
 @cache
@@ -96,6 +110,20 @@ def _add_run(module: ir.Module) -> None:
     _walk(b, function.args)
     call_api(b, "PyEval_RestoreThread", VOID, [state])
     poll.raise_kept(b, poll.slot(b, function.args[3], CONTROL))
+    b.ret_void()
+
+
+def _add_run_with_team(module: ir.Module) -> None:
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_run_with_team")
+    b: Any = ir.IRBuilder(function.append_basic_block("entry"))
+    frame = function.args[3]
+    state = call_api(b, "PyEval_SaveThread", POINTER, [])
+    # No Python code runs between begin and end, which a signal could interrupt.
+    call_compiled(b, parallel_region.begin_address(), _OF_FRAME, [frame])
+    _walk(b, function.args)
+    call_compiled(b, parallel_region.end_address(), _OF_FRAME, [frame])
+    call_api(b, "PyEval_RestoreThread", VOID, [state])
+    poll.raise_kept(b, poll.slot(b, frame, CONTROL))
     b.ret_void()
 
 

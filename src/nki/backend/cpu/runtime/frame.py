@@ -3,6 +3,9 @@
 A block of memory holds the frame itself, the status, the arena and the scratch memory, in this order; so nothing that
 belongs to a launch is global. The first slots are the same in every frame; the slots of inputs, outputs, constants and
 of memory that cores share follow, then those of the floats that the launch passes.
+
+If a team helps (:mod:`nki.backend.cpu.runtime.team`), the frames of its helpers stand behind the scratch memory, each
+with status and scratch memory of its own; their other slots are those of the launch.
 """
 
 from __future__ import annotations
@@ -30,7 +33,14 @@ WORKER: Final = 5
 """The number of the worker in its launch; each core has one worker, numbered like the core."""
 CONTROL: Final = 6
 """Words that all workers of a launch share; see :mod:`~nki.backend.cpu.runtime.poll`."""
-FIRST_IO: Final = 7
+TEAM: Final = 7
+"""The address of the team that helps; 0: none does."""
+THREADS: Final = 8
+"""The threads that may run the launch, the one that has launched included."""
+HELPERS: Final = 9
+"""The address of the first helper's frame; :data:`HELPER_STEP` leads from one to the next, in bytes."""
+HELPER_STEP: Final = 10
+FIRST_IO: Final = 11
 
 WORD: Final = 8
 CONTROL_BYTES: Final = 8 * WORD
@@ -74,16 +84,30 @@ class FrameLayout:
         self.arena = aligned(words + STATUS_BYTES)
         self.scratch = self.arena + aligned(arena)
         self.nbytes = self.scratch + aligned(scratch)
+        self.helper = self.arena + aligned(scratch)
+        """Bytes of the frame of a helper, which has no arena."""
         self._pack = Struct(f"={FIRST_IO + pointers}q{floats}d{STATUS_BYTES}x").pack_into
 
-    def write(self, frame: Frame, worker: int, pointers: Sequence[float], control: int = 0) -> None:
+    def write(
+        self,
+        frame: Frame,
+        worker: int,
+        pointers: Sequence[float],
+        control: int = 0,
+        team: int = 0,
+        threads: int = 1,
+    ) -> None:
         """Write all slots of ``frame``, which has at least ``nbytes``, and clear its status.
 
         ``pointers``: the addresses, then the floats.
 
         ``control`` is the address of words that the launch's workers share; without, the frame has its own.
+        ``team`` is the address of the team that may help; the frame then has ``helper`` bytes more for each thread
+        beside the first.
         """
         start, table, args = frame.address, self.table, self.args
         arena, scratch, status = start + self.arena, start + self.scratch, start + self.status
         control = control or status + STATUS_BYTES - CONTROL_BYTES
-        self._pack(frame.memory, 0, arena, scratch, status, table, args, worker, control, *pointers)
+        helpers = start + self.nbytes
+        slots = (arena, scratch, status, table, args, worker, control, team, threads, helpers, self.helper)
+        self._pack(frame.memory, 0, *slots, *pointers)

@@ -10,12 +10,13 @@ from weakref import ref
 
 import numpy as np
 
-from nki.backend.cpu.runtime import barrier, enter, poll
+from nki.backend.cpu.runtime import barrier, enter, huge_pages, poll
 from nki.backend.cpu.runtime.frame import WORD, Frame, FrameLayout
 from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
 from nki.backend.cpu.runtime.routines import Progress
 from nki.backend.cpu.runtime.row_times import RowTimes
+from nki.backend.cpu.runtime.thread_count import number_of_threads
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
@@ -29,6 +30,8 @@ from nki.rendezvous.protocol import deadlock
 _word: Final = ctypes.c_int64.from_address
 
 
+WORTH_A_TEAM: Final = 100_000.0
+"""Nanoseconds of parallel regions from which on a launch asks for a team, which may take some microseconds to wake."""
 Status = tuple[int, int, int, int]
 """The words of the status of a frame; see :data:`~nki.backend.cpu.runtime.frame.STATUS`."""
 
@@ -88,10 +91,14 @@ class Executable:
         with gc_pause.paused():
             self.linked = link(program, progress, layout)
         self._runtime = runtime
+        sizes = [(number, tensor.nbytes) for number, tensor in enumerate(program.outputs, len(self.inputs))]
+        self._large = [(number, nbytes) for number, nbytes in sizes if nbytes >= huge_pages.LEAST]
+        """The positions and sizes of large outputs, whose memory is likely to be fresh."""
         self._several = len(program.cores) > 1
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 2 if self._several else 0)
         self._program, self._slots = program, count
         self._attach()
+        self._is_long = self._core.linked.shared_nanoseconds >= WORTH_A_TEAM
         self.float_names = [spec.name for spec in program.signature.floats]
         formulas = self.linked.floats
         self._formulas = None if formulas == tuple(self.float_names) else formulas
@@ -131,6 +138,8 @@ class Executable:
         Raises :class:`OutOfBoundsError` if a run-time index led outside its tensor, :class:`DeadlockError` if cores did
         not meet: outputs are then incomplete.
         """
+        for number, nbytes in self._large:
+            huge_pages.welcome(pointers[number], nbytes)
         if self.changes:
             pointers = self._copy_changed_inputs(pointers)
         if self._several:
@@ -138,9 +147,14 @@ class Executable:
             return
         core = self._core
         linked = core.linked
-        frame = self._runtime.frame(core.frame, (*pointers, *core.constants, *floats))
+        slots = (*pointers, *core.constants, *floats)
+        threads = number_of_threads() if self._is_long else 1
+        if threads == 1:
+            frame, run = self._runtime.frame(core.frame, slots), self._run
+        else:
+            frame, run = self._runtime.frame_with_team(core.frame, slots, threads), enter.run_with_team()
         try:
-            self._run(core.table, linked.rows, core.args, frame.address)
+            run(core.table, linked.rows, core.args, frame.address)
         except BaseException as error:
             self._note_interruption(error, [frame])
             raise

@@ -14,10 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.analysis.definite_initialization import maybe_uninitialized
-from nki.backend.cpu.runtime import barrier, routines
+from nki.backend.cpu.runtime import barrier, parallel_region, region_builder, routines
 from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
+from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of, work_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
@@ -55,6 +56,8 @@ class LinkedCore:
     loops: list[Loop]
     origins: list[tuple[int, Statement]]
     """The statement of each row: its rows' arguments begin at that index or behind it."""
+    shared_nanoseconds: float
+    """The estimated run time of the parallel regions."""
 
 
 @dataclass(slots=True)
@@ -91,7 +94,10 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
     for rank, core in enumerate(program.cores):
         storage = Storage(core, program.signature, shared, layout, fills[rank])
         peers = _Peers(rank, len(program.cores), storage.free_slot)
-        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats)
+        used = (compiled[parts[0]] if len(parts) == 1 else None for parts in numbers[rank])
+        is_long = work_of(core.body, used) >= region_builder.LEAST_WORK
+        regions = RegionBuilder(core, program.signature, storage) if is_long else None
+        table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats, regions)
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
         table.add_core(core, program.outputs)
         cores.append(table.finish(core, max(scratch, table.scratch), len(unique)))
@@ -175,8 +181,10 @@ class _Table:
         fills: set[Tensor],
         peers: _Peers,
         floats: dict[str, Formula],
+        regions: RegionBuilder | None,
     ) -> None:
         self.storage = storage
+        self.regions = regions
         self.floats = floats
         """The floats of a launch by their text, in the order of their slots; it grows."""
         self.first_float = peers.lines + (2 if peers.cores > 1 else 0)
@@ -196,19 +204,27 @@ class _Table:
         self.prologue = 0
         self.main_rows = 0
         self.scratch = 0
-        self.pending: list[tuple[int, Loop, int]] = []
-        """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, and the index of
-        the arguments that tell the rows.
+        self.pending: list[tuple[int, Loop, int, int]] = []
+        """Loops whose bodies have no rows yet: the dense number of the first instruction, the loop, the index of the
+        arguments that tell the rows, and the rounds of all loops around.
         """
+        self.rounds = 1
+        """Rounds of the loops around the rows that are added, as far as they are known."""
+        self.apart: list[tuple[int, list[int]]] = []
+        """The rows of regions, which stand behind all others, each with the index of the argument that tells where."""
+        self.shared_nanoseconds = 0.0
 
     def finish(self, core: CoreProgram, scratch: int, routines: int) -> LinkedCore:
         """The finished table."""
+        for at, region_rows in self.apart:
+            self.args[at] = len(self.rows) // 2
+            self.rows += region_rows
         table = np.array(self.rows, np.int64).reshape(-1, 2)
         args = np.array(self.args, np.int64)
         arena, body = self.storage.arena_bytes, list(core.body)
         rows, prologue = self.main_rows, self.prologue
-        sites, loops, origins = self.sites, self.loops, self.origins
-        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, origins)
+        sites, loops, origins, shared = self.sites, self.loops, self.origins, self.shared_nanoseconds
+        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, origins, shared)
 
     def add_prologue(self, tensors: Sequence[Tensor]) -> None:
         """Add rows that fill ``tensors``."""
@@ -226,12 +242,15 @@ class _Table:
                 for access in touched(statement):
                     self.add_fill(access.tensor)
             self.add_statement(number, statement)
+        self.end_region()
         self.main_rows = len(self.rows) // 2
         while self.pending:
-            start, loop, at = self.pending.pop(0)
+            start, loop, at, outer = self.pending.pop(0)
+            self.rounds = outer * rounds_of(loop)
             first = len(self.rows) // 2
             for number, statement in with_numbers(loop.body, start):
                 self.add_statement(number, statement)
+            self.end_region()
             self.args[at : at + 2] = [first, len(self.rows) // 2 - first]
 
     def add_fill(self, tensor: Tensor) -> None:
@@ -251,9 +270,25 @@ class _Table:
         self.add_row(fill_address(), [*base, self.storage.layout.nbytes(tensor), word])
 
     def add_row(self, routine: int, args: Sequence[int]) -> None:
-        """Add a row with arguments of its own."""
+        """Add a row with arguments of its own, which ends the open region."""
+        self.end_region()
         self.rows += [routine, len(self.args)]
         self.args += args
+
+    def end_region(self) -> None:
+        """Add the row of the open region if it has one, or its rows themselves where they are few and short."""
+        if self.regions is None:
+            return
+        region = self.regions.region
+        if region.is_worthwhile:
+            self.shared_nanoseconds += self.rounds * region.nanoseconds
+            self.apart.append((len(self.args), region.rows))
+            self.rows += [parallel_region.address(), len(self.args)]
+            self.args += [0, len(region.rows) // 2, region.partitions, region.block]
+        else:
+            self.rows += region.rows
+        if region.rows:
+            self.regions.start()
 
     def add_statement(self, number: int, statement: Statement) -> None:
         """Add the rows of a statement, whose first instruction has that dense number."""
@@ -267,13 +302,13 @@ class _Table:
         else:
             self.add_instruction(statement, self.routines[self.numbers[number][0]])
 
-    def add_instruction(self, inst: Inst, routine: Routine) -> None:
-        """Add the row of an instruction."""
-        args = self.args
-        self.rows.append(routine.address)
-        self.rows.append(len(args))
+    def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
+        """Add the row of an instruction; ``in_region`` is False if it uses scratch memory that other rows use, too."""
         operands = inst.accesses()
-        args += self.storage.arguments(operands)
+        places = self.storage.arguments(operands)
+        self.add_region_row(inst, routine, tuple(places) if in_region else None)
+        args = self.args
+        args += places
         if inst.form() not in self.static:
             self.add_indices(inst, operands)
         if inst.immediate_names:
@@ -293,6 +328,16 @@ class _Table:
             self.sites.append(inst)
             args.append(len(self.sites))
 
+    def add_region_row(self, inst: Inst, routine: Routine, places: tuple[int, ...] | None) -> None:
+        """Add a row whose arguments come next and whose operands lie at ``places``: to no region if that is None."""
+        regions = self.regions
+        if regions is None or places is None or not routine.partitions:
+            self.end_region()  # which has arguments, too
+            self.rows += [routine.address, len(self.args)]
+        elif not regions.add(inst, routine, places, (routine.address, len(self.args))):
+            self.end_region()
+            regions.add(inst, routine, places, (routine.address, len(self.args)))
+
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate."""
         self.floats.setdefault(show(number.formula), number.formula)
@@ -306,7 +351,7 @@ class _Table:
         self.scratch = max(self.scratch, rows.scratch)
         self.add_rows(rows.gather(len(self.sites)))
         for part, routine in zip(steps.parts, part_routines, strict=True):
-            self.add_instruction(part, routine)
+            self.add_instruction(part, routine, in_region=False)
         self.add_rows(rows.scatter())
 
     def add_rows(self, rows: Sequence[Row]) -> None:
@@ -325,6 +370,7 @@ class _Table:
 
     def add_loop(self, number: int, loop: Loop) -> None:
         """Add the row of a loop, and note that its body, whose first instruction has that number, has no rows yet."""
+        self.end_region()
         locate = self.storage.locate
         if isinstance(loop, While):
             args = [*locate(loop.register)]
@@ -339,7 +385,7 @@ class _Table:
                     self.args.append(bound)
             args.append(loop.step)
             routine = for_address()
-        self.pending.append((number, loop, len(self.args) + len(args)))
+        self.pending.append((number, loop, len(self.args) + len(args), self.rounds))
         self.loops.append(loop)
         self.add_row(routine, [*args, 0, 0, len(self.loops)])
 

@@ -65,6 +65,11 @@ def slot(b: Any, frame: Any, number: int) -> Any:
     return b.load(word(b, frame, number), typ=POINTER)
 
 
+def cancelled(b: Any, frame: Any) -> Any:
+    """The place of the word that is 1 once the launch is cancelled."""
+    return word(b, slot(b, frame, CONTROL), CANCELLED)
+
+
 def countdown(b: Any, frame: Any) -> Any:
     """The place of a number that polls count down; below -:data:`PATIENCE`, :data:`POLL` is to be called."""
     return word(b, slot(b, frame, STATUS), _COUNTDOWN)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import _thread
+import atexit
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -10,6 +11,8 @@ from queue import SimpleQueue
 from typing import Any
 
 from nki.backend.cpu.runtime.frame import Frame, FrameLayout
+from nki.backend.cpu.runtime.team import Team
+from nki.base.locks import Lock
 
 _POOL_FRAMES = 4
 
@@ -51,6 +54,9 @@ class Runtime:
     def __init__(self) -> None:
         self._frames: list[Frame] = []
         self._idle: deque[_Worker] = deque()
+        self._team: Team | None = None
+        self._changing_team = Lock()
+        atexit.register(self._end_team)
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forget_threads)  # a child process does not inherit threads
 
@@ -68,6 +74,12 @@ class Runtime:
         layout.write(frame, worker, pointers, control)
         return frame
 
+    def frame_with_team(self, layout: FrameLayout, pointers: Sequence[float], threads: int) -> Frame:
+        """The frame of a launch on one core, which a team may help."""
+        frame = self.acquire(layout.nbytes + (threads - 1) * layout.helper)
+        layout.write(frame, 0, pointers, 0, self.team(threads), threads)
+        return frame
+
     def release(self, *frames: Frame) -> None:
         """Keep ``frames`` for later launches."""
         if len(self._frames) < _POOL_FRAMES:
@@ -82,8 +94,28 @@ class Runtime:
             _thread.start_new_thread(_run, (worker.work, self._idle))
         worker.work.put((worker, call, arguments))
 
+    def team(self, size: int) -> int:
+        """The address of the team of ``size`` threads, the one that launches included; others of another size end."""
+        team = self._team
+        if team is not None and team.size == size:
+            return team.address
+        with self._changing_team:
+            team = self._team
+            if team is None or team.size != size:
+                if team is not None:
+                    team.stop()
+                team = self._team = Team(size)
+            return team.address
+
+    def _end_team(self) -> None:
+        """Let the helpers end before the interpreter takes the memory that they might look at."""
+        if self._team is not None:
+            self._team.stop(wait=True)
+            self._team = None
+
     def _forget_threads(self) -> None:
         self._idle = deque()
+        self._team = None
 
 
 RUNTIME = Runtime()

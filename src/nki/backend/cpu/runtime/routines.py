@@ -14,6 +14,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import Aliases
+from nki.backend.cpu.loop_ir.partitions import Use
 from nki.backend.cpu.loop_ir.printer import show_loops
 from nki.backend.cpu.runtime import stored_routines
 from nki.base.locks import Lock
@@ -36,12 +37,14 @@ class Routine:
     """A routine in memory: its address, the scratch bytes that it needs, and the partitions that it may be split over.
 
     It is in memory as long as this object, which holds its ``code``. ``partitions`` is 0 if the routine must run whole;
-    see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine`.
+    see :class:`~nki.backend.cpu.codegen.routine.EmittedRoutine` for this and for ``uses`` and ``nanoseconds``.
     """
 
     address: int
     scratch: int
     partitions: int
+    uses: tuple[Use, ...]
+    nanoseconds: float
     code: Code
 
 
@@ -91,7 +94,8 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
 
 
 def _routine(name: str, facts: EmittedRoutine, code: Code) -> Routine:
-    return Routine(code.addresses[name], facts.scratch, facts.partitions, code)
+    address = code.addresses[name]
+    return Routine(address, facts.scratch, facts.partitions, facts.uses, facts.nanoseconds, code)
 
 
 def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 
-from nki.backend.cpu.runtime import poll
+from nki.backend.cpu.runtime import parallel_region, poll
 from nki.backend.cpu.runtime.dispatch import I8, I64, ROUTINE, element, for_address, while_address
 from nki.backend.cpu.runtime.link import LinkedCore
 from nki.ir.instruction import Inst
@@ -42,7 +42,7 @@ class RowTimes:
         self._starts = [start for start, _ in core.origins]
         self._statements = [statement for _, statement in core.origins]
         self._rows = core.table.tolist()
-        self._containers = {for_address(), while_address()}
+        self._containers = {for_address(), while_address(), parallel_region.address()}
         self._totals = np.zeros((len(core.table), 2), np.int64)
         count = len(core.args)
         args = np.zeros(count + _WORDS * len(core.table), np.int64)

@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 import msgpack
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine
+from nki.backend.cpu.loop_ir.partitions import Use
 from nki.base.dtype import DType
 from nki.base.version import build
 from nki.isa.tables.operators import Op
@@ -24,7 +25,7 @@ from nki.numerics.jit import Code, engine
 
 Stored = tuple[str, EmittedRoutine, Code]
 """Name of a routine in its object code, facts about it, and the code."""
-_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (EmittedRoutine,)}
+_KINDS: Final[dict[str, type[Any]]] = {kind.__name__: kind for kind in (EmittedRoutine, Use)}
 """The classes of which facts about a routine consist."""
 
 

@@ -1,0 +1,53 @@
+"""Rough run time of loop IR on one core: enough to tell what is worth the help of other threads.
+
+The numbers are guesses about a present server core: orders of magnitude, from `make bench`. Nothing but speed depends
+on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, LoopStatement, Print, Reduce, Scan
+
+_PRODUCT: Final = 0.01
+"""Nanoseconds of a multiplication and an addition in a matrix product: 200 GFLOP/s."""
+_ELEMENT: Final = 0.08
+"""Nanoseconds to load an element, or to store it."""
+_OPERATION: Final = {"act": 0.4, "gather": 1.0}
+"""Nanoseconds of an operation on an element; others than these are almost free."""
+_SEQUENTIAL: Final = 0.3
+"""Nanoseconds of an element in a reduction."""
+_BY_ROW: Final = 1.5
+"""Nanoseconds of an element where a loop walks each row step by step."""
+_START: Final = 30.0
+"""Nanoseconds of a statement without elements."""
+
+
+def nanoseconds(statements: Iterable[LoopStatement]) -> float:
+    """The estimated run time of ``statements``, all partitions."""
+    return sum(_START + _of(statement) for statement in statements)
+
+
+def _of(statement: LoopStatement) -> float:
+    match statement:
+        case Gemm(target, left, _, _):
+            return target.rows * target.columns * left.rows * _PRODUCT
+        case Assign(target, value):
+            return target.rows * target.columns * (_ELEMENT + _expression(value))
+        case Reduce():
+            return statement.value.rows * statement.value.columns * (_SEQUENTIAL + _expression(statement.value))
+        case Scan():
+            return statement.target.rows * statement.target.columns * _BY_ROW
+        case Print():
+            return 0.0
+        case _:
+            source = getattr(statement, "source", statement.target)
+            return source.rows * source.columns * _BY_ROW
+
+
+def _expression(expr: Expr) -> float:
+    """Nanoseconds of one element of ``expr``."""
+    own = _ELEMENT if expr.kind == "load" else _OPERATION.get(expr.kind, 0.01)
+    return own + sum(_expression(arg) for arg in expr.args)

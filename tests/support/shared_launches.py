@@ -1,0 +1,35 @@
+"""Native code whose smallest regions a team shares, so that tests of small kernels run in several threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki.backend.cpu.runtime import launch, region_builder
+from nki.compiler.executable import Executable
+from nki.ir.program import Program
+
+THREADS = (1, 2, 3)
+
+
+@pytest.fixture
+def shared(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Every region of more than one granule is worth a team; :func:`launched` then sets the number of threads."""
+    monkeypatch.setattr(region_builder, "WORTHWHILE", 0.0)
+    monkeypatch.setattr(region_builder, "LEAST_WORK", 0.0)
+    monkeypatch.setattr(launch, "WORTH_A_TEAM", 0.0)
+    return monkeypatch
+
+
+def launched(program: Program, arrays: Sequence[Any], shared: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
+    """The bytes of the outputs of ``program`` on 1, 2 and 3 threads."""
+    executable = Executable(program)
+    for threads in THREADS:
+        shared.setenv("NKI_NUM_THREADS", str(threads))
+        inputs = [np.ascontiguousarray(array).copy() for array in arrays]
+        outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+        executable.launch([array.ctypes.data for array in (*inputs, *outputs)])
+        yield [output.tobytes() for output in outputs]
