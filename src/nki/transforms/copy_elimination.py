@@ -42,8 +42,8 @@ class _Uses:
     __slots__ = ("reads", "writes")
 
     def __init__(self, writes: Sequence[int] = (), reads: Sequence[int] = ()) -> None:
-        self.writes: list[int] = [*writes]
-        self.reads: list[int] = [*reads]
+        self.writes = list(writes)
+        self.reads = list(reads)
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,12 @@ from nki.ir.algebra import Step
 
 SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
+GRANULE: Final = 16
+"""Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 """Dtypes of operands that matrix products convert to float32 by themselves."""
 Aliases = tuple[tuple[int, int, bool], ...]
 """(written operand, read operand, True if both are the same window) for operands that share memory."""
-GRANULE: Final = 16
-"""Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 Dims = tuple[tuple[int, int], ...]
 """``(step, count)`` pairs, outermost first."""
 

@@ -44,7 +44,6 @@ _SLEEP: Final = 50
 """Microseconds."""
 _PATIENCE: Final = 100_000_000
 """Nanoseconds that a worker waits at the gate before it asks whether its launch still exists."""
-_OF_FRAME: Final = ir.FunctionType(VOID, [POINTER])
 _ENTRY: Final = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
 _CORE: Final = (*_ENTRY, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -64,12 +63,6 @@ def run_with_team() -> Callable[[int, int, int, int], None]:
     """Like :func:`run`, for a frame with a team, which helps unless it helps another launch."""
     addresses = engine().fixed("nki_enter_with_team", _module_with_team)
     return ctypes.PYFUNCTYPE(None, *_ENTRY)(addresses["nki_run_with_team"])
-
-
-def _module_with_team() -> ir.Module:
-    module = ir.Module("nki_enter_with_team")
-    _add_run_with_team(module)
-    return module
 
 
 @cache
@@ -113,15 +106,21 @@ def _add_run(module: ir.Module) -> None:
     b.ret_void()
 
 
+def _module_with_team() -> ir.Module:
+    module = ir.Module("nki_enter_with_team")
+    _add_run_with_team(module)
+    return module
+
+
 def _add_run_with_team(module: ir.Module) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64, POINTER, POINTER]), "nki_run_with_team")
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     frame = function.args[3]
     state = call_api(b, "PyEval_SaveThread", POINTER, [])
     # No Python code runs between begin and end, which a signal could interrupt.
-    call_compiled(b, parallel_region.begin_address(), _OF_FRAME, [frame])
+    call_compiled(b, parallel_region.begin_address(), parallel_region.FRAME, [frame])
     _walk(b, function.args)
-    call_compiled(b, parallel_region.end_address(), _OF_FRAME, [frame])
+    call_compiled(b, parallel_region.end_address(), parallel_region.FRAME, [frame])
     call_api(b, "PyEval_RestoreThread", VOID, [state])
     poll.raise_kept(b, poll.slot(b, frame, CONTROL))
     b.ret_void()

@@ -98,7 +98,6 @@ class Executable:
         count = len(self.inputs) + len(self.outputs) + (len(self.linked.shared) + 2 if self._several else 0)
         self._program, self._slots = program, count
         self._attach()
-        self._is_long = self._core.linked.shared_nanoseconds >= WORTH_A_TEAM
         self.float_names = [spec.name for spec in program.signature.floats]
         formulas = self.linked.floats
         self._formulas = None if formulas == tuple(self.float_names) else formulas
@@ -111,6 +110,7 @@ class Executable:
         cores = zip(self._program.cores, self.linked.cores, strict=True)
         self._cores = [_Core(core, linked, self._slots, len(self.linked.floats)) for core, linked in cores]
         self._core = self._cores[0]
+        self._is_long = self._core.linked.shared_nanoseconds >= WORTH_A_TEAM
 
     def with_times(self) -> list[RowTimes]:
         """Let all later launches note the time of each row, which makes them slower; the times of each core."""

@@ -54,10 +54,10 @@ class LinkedCore:
     body: list[Statement]
     sites: list[Inst]
     loops: list[Loop]
-    origins: list[tuple[int, Statement]]
-    """The statement of each row: its rows' arguments begin at that index or behind it."""
     shared_nanoseconds: float
     """The estimated run time of the parallel regions."""
+    origins: list[tuple[int, Statement]]
+    """The statement of each row: its rows' arguments begin at that index or behind it."""
 
 
 @dataclass(slots=True)
@@ -224,7 +224,7 @@ class _Table:
         arena, body = self.storage.arena_bytes, list(core.body)
         rows, prologue = self.main_rows, self.prologue
         sites, loops, origins, shared = self.sites, self.loops, self.origins, self.shared_nanoseconds
-        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, origins, shared)
+        return LinkedCore(table, args, prologue, rows, arena, scratch, routines, body, sites, loops, shared, origins)
 
     def add_prologue(self, tensors: Sequence[Tensor]) -> None:
         """Add rows that fill ``tensors``."""

@@ -33,7 +33,7 @@ from nki.backend.cpu.runtime.interpreter import call_libc
 from nki.numerics.jit import engine
 from nki.numerics.llvm import Variable, i64, smaller, while_
 
-_FRAME: Final = ir.FunctionType(VOID, [POINTER])
+FRAME: Final = ir.FunctionType(VOID, [POINTER])
 _YIELDS_BEFORE_SLEEP: Final = 200
 _SLEEP: Final = 50
 """Microseconds."""
@@ -185,7 +185,7 @@ def _merge_errors(b: Any, frame: Any, threads: Any) -> None:
 
 
 def _add_begin(module: ir.Module) -> None:
-    function = ir.Function(module, _FRAME, "nki_begin")
+    function = ir.Function(module, FRAME, "nki_begin")
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     frame = function.args[0]
     members = element(b, frame, i64(TEAM), POINTER)
@@ -213,7 +213,7 @@ def _add_begin(module: ir.Module) -> None:
 
 
 def _add_end(module: ir.Module) -> None:
-    function = ir.Function(module, _FRAME, "nki_end")
+    function = ir.Function(module, FRAME, "nki_end")
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     members = element(b, function.args[0], i64(TEAM), POINTER)
     with b.if_then(b.icmp_signed("!=", b.ptrtoint(members, I64), i64(0))):

@@ -94,8 +94,7 @@ def compile_routines(instructions: dict[Key, Inst], progress: Progress | None) -
 
 
 def _routine(name: str, facts: EmittedRoutine, code: Code) -> Routine:
-    address = code.addresses[name]
-    return Routine(address, facts.scratch, facts.partitions, facts.uses, facts.nanoseconds, code)
+    return Routine(code.addresses[name], facts.scratch, facts.partitions, facts.uses, facts.nanoseconds, code)
 
 
 def _add(routines: dict[Key, Routine], compiled: dict[Key, Routine]) -> None:

@@ -1,8 +1,9 @@
 """The host's time by row of the table: each row calls a native routine that looks at the clock before and after it.
 
 Only launches of an executable that asks for it pay: its tables are replaced by others, whose rows call the timing
-routine; that calls the routine of the row. Times are added atomically, since several threads may run one row. A loop's
-row contains those of its body and is left out. A look at the clock takes about 30 ns, which counts for the row.
+routine; that calls the routine of the row. Times are added atomically, since several threads may run one row, a chunk
+of partitions each; the first chunk counts as the call. The rows of loops and of regions contain others and are left
+out. A look at the clock takes about 30 ns, which counts for the row.
 """
 
 from __future__ import annotations
@@ -85,7 +86,8 @@ def _module() -> ir.Module:
     before = poll.time(b)
     b.call(routine, [frame, own_args, first, last])
     taken = b.sub(poll.time(b), before)
-    for number, amount in enumerate((taken, ir.Constant(I64, 1))):
+    is_call = b.zext(b.icmp_signed("==", first, ir.Constant(I64, 0)), I64)  # else a later chunk of one
+    for number, amount in enumerate((taken, is_call)):
         place = b.inttoptr(b.add(words[2], ir.Constant(I64, 8 * number)), I64.as_pointer())
         b.atomic_rmw("add", place, amount, "monotonic")
     b.ret_void()
