@@ -5,6 +5,7 @@ Source of the formulas: NKI 2.26.1, direct allocation guide.
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable
 from typing import Any, Final
@@ -70,6 +71,17 @@ def _tuple(tiles: Any) -> Shape:
     return tuple(int(n) for n in tiles) if isinstance(tiles, tuple | list) else (int(tiles),)
 
 
+def _callback(rule: Callable[..., Any]) -> Callable[[Shape, int, int], Any]:
+    """A user's rule; it gets its arguments by the documented names where it has these."""
+
+    def call(index: Shape, partitions: int, size: int) -> Any:
+        named = {"idx": index, "pdim_size": partitions, "fdim_size": size}
+        by_name = named.keys() <= inspect.signature(rule).parameters.keys()
+        return rule(**named) if by_name else rule(index, partitions, size)
+
+    return call
+
+
 class SbufAllocation:
     """``nki.compiler.sbuf``."""
 
@@ -81,7 +93,7 @@ class SbufAllocation:
 
     def alloc(self, rule: Callable[..., Any]) -> Allocator:
         """SBUF, at ``rule(index, partitions, bytes)`` = (first partition, byte)."""
-        return Allocator(Buffer.sbuf, lambda index, p, f: rule(index, p, f))
+        return Allocator(Buffer.sbuf, _callback(rule))
 
     def mod_alloc(
         self, *, base_addr: int, base_partition: int = 0, num_par_tiles: Any = (), num_free_tiles: Any = ()
@@ -106,7 +118,7 @@ class PsumAllocation:
 
     def alloc(self, rule: Callable[..., Any]) -> Allocator:
         """PSUM, at ``rule(index, partitions, bytes)`` = (bank, first partition, byte)."""
-        return Allocator(Buffer.psum, lambda index, p, f: rule(index, p, f))
+        return Allocator(Buffer.psum, _callback(rule))
 
     def mod_alloc(
         self,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from nki.beta1 import creation, moving
 from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
 from nki.ir.loop import instructions
+from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
 from nki.language.dialect import NKI_0_7
 
@@ -26,7 +28,10 @@ def results(builder: Builder, result: Any) -> Any:
     if waiting is not None:
         waiting.settle()
     if isinstance(result, Tensor):
-        return result
+        return _in_hbm(result)
+    if isinstance(result, tuple | list) and result:
+        items: list[Any] = list(result)  # pyright: ignore[reportUnknownArgumentType]
+        return tuple(_in_hbm(item) if isinstance(item, Tensor) else item for item in items)
     if result is None or (isinstance(result, tuple | list) and not result):
         written = _written(builder)
         if not written:
@@ -34,6 +39,16 @@ def results(builder: Builder, result: Any) -> Any:
         outputs = [Tensor.around_whole(tensor) for tensor in builder.tensors if tensor in written]
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
     return result
+
+
+def _in_hbm(tensor: Tensor) -> Tensor:
+    """``tensor``, or an output that holds it if it is a tile on chip (the simulator of Beta 1 takes both)."""
+    if tensor.buffer.is_hbm:
+        return tensor
+    tensor.settle()
+    output = creation.new("a result", tensor.shape, tensor.kind, Buffer.shared_hbm, f"{tensor.name}_result")
+    moving.store(output, tensor)
+    return output
 
 
 def _written(builder: Builder) -> set[Stored]:
@@ -63,6 +78,7 @@ BETA1: Final = Dialect(
     },
     newer=NKI_0_7.newer,
     results=results,
+    carries=True,
 )
 
 __all__ = ["BETA1", "RELEASE", "Beta1LaunchError", "results"]

@@ -123,7 +123,9 @@ def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
 
 
 def static_cast(x: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Any:
-    """A copy of a tile with another dtype."""
+    """A copy of a tile, or of a NumPy array, with another dtype."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x.astype(dtypes.of(dtype).dtype)
     return elements.copy(x, dtype=dtype, mask=mask)
 
 

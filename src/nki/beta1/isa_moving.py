@@ -24,7 +24,7 @@ from nki.isa.tables import enums
 def nc_matmul(
     stationary: Any, moving_: Any = None, *, is_stationary_onezero: bool = False, is_moving_onezero: bool = False,
     is_transpose: bool = False, tile_position: Any = (), tile_size: Any = (), mask: Any = None, moving: Any = None,
-    **_: Any,
+    perf_mode: Any = None, **_: Any,
 ) -> Tensor:  # fmt: skip
     """``stationary.T @ moving`` in PSUM."""
     what = "nisa.nc_matmul"
@@ -34,6 +34,8 @@ def nc_matmul(
     options: dict[str, Any] = {}
     if is_transpose:
         options["is_transpose"] = True
+    if perf_mode is not None and "double_row" in str(getattr(perf_mode, "name", perf_mode)):
+        options["perf_mode"] = enums.matmul_perf_mode.double_row
     if tile_position or tile_size:
         options |= {"tile_position": tuple(tile_position), "tile_size": tuple(tile_size)}
     return _product(left, right, mask, what, options)

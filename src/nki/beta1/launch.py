@@ -119,6 +119,8 @@ def trace(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 
 def simulate_kernel(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Run ``kernel(*args, **kwargs)`` in the simulator."""
+    if isinstance(kernel, harness.Baremetal):
+        kernel = kernel.kernel
     launched = kernel if isinstance(kernel, Beta1Kernel) else _kernel(kernel, None)
     return simulate(launched)(*map(_as_argument, args), **kwargs)
 

@@ -290,7 +290,8 @@ def _masked(t: Tensor) -> Tensor:
 def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options: Any) -> Tensor:
     """``stationary.T @ moving`` in PSUM: a waiting result that an ``+=`` accumulates."""
     stationary, moving = _masked(stationary), _masked(moving)
-    columns, rows = math.prod(stationary.shape[1:]), math.prod(moving.shape[1:])
+    double = "perf_mode" in options
+    columns, rows = (t.shape[-1] if double else math.prod(t.shape[1:]) for t in (stationary, moving))
     if stationary.shape[0] != moving.shape[0]:
         raise Beta1OperandError(
             f"num_partition_mismatch: {what}: '{stationary.name}' {stationary.shape} and '{moving.name}' "
@@ -313,7 +314,7 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
         over = region(mask, shape)
         if over.box is None:
             return
-        left, right = _flattened(stationary), _flattened(moving)
+        left, right = (t if double else _flattened(t) for t in (stationary, moving))
         (a, b), (c, d) = over.box
         into = dst.bare(Region(dst.shape, over.box)) if not over.is_whole else dst.bare()
         if not over.is_whole:

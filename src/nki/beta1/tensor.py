@@ -260,8 +260,9 @@ class Tensor:
             return  # the end of t[…] += v, or an assignment to itself
         operations["assign"](target, value)
 
-    def reshape(self, *shape: Any) -> Tensor:
+    def reshape(self, *shape: Any, **named: Any) -> Tensor:
         """The same elements in another shape: in HBM any, on chip with the same partitions."""
+        shape = shape or (named["shape"],)
         sizes = _sizes(shape[0] if len(shape) == 1 and not isinstance(shape[0], int | np.integer) else shape)
         view = self.base
         if -1 in sizes:

@@ -137,6 +137,9 @@ def _basic(name: str, view: View, entries: list[Any], *, on_chip: bool) -> View:
             shape.append(1 if count is None else count)
             strides.append(step * pace)
         dim += 1
+    if on_chip and len(shape) == 1 and not blocks:
+        shape.append(1)
+        strides.append(0)
     bounds = tuple(
         Bound(d, size, start, tuple(pace if axis == own else 0 for axis in range(len(shape))))
         for d, size, start, pace, own in starts

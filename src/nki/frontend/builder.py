@@ -315,6 +315,7 @@ class Builder:
                 shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
+            carries=self.dialect.carries,
         )
 
 

@@ -142,7 +142,7 @@ class Dialect:
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
     names that only newer releases have. ``results`` takes the builder and what the kernel returned, when its Python has
-    run, and gives what counts as returned.
+    run, and gives what counts as returned. ``carries``: undefined elements may be read (``Program.carries``).
     """
 
     name: str
@@ -160,6 +160,7 @@ class Dialect:
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
     results: Callable[[Any, Any], Any] | None = None
+    carries: bool = False
 
     def require(self, full: str, written: str) -> None:
         """Raise :class:`NewerApiError` if the release does not have the name ``full``; kernels write ``written``."""
