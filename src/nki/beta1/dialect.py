@@ -8,7 +8,9 @@ from nki.beta1 import creation, moving
 from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
+from nki.beta1.loops import once
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
+from nki.frontend.rewrite import ONCE
 from nki.ir.loop import instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
@@ -65,7 +67,7 @@ BETA1: Final = Dialect(
     syntax_rules=NKI_0_7.syntax_rules,
     unknown_syntax=NKI_0_7.unknown_syntax,
     signature_rule=lambda _report, _args: None,
-    hooks=NKI_0_7.hooks,
+    hooks={**NKI_0_7.hooks, ONCE: lambda _inliner: once},
     instructions=InstructionStyle(),
     removed=RemovedNames(),
     imports={

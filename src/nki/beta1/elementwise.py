@@ -51,7 +51,9 @@ def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:
         return dtypes.of(dtype)
     if name in TRUTHS:
         return dt.bool_
-    return dtypes.of_sides(*(s.kind if isinstance(s, Tensor) else s for s in sides))
+    kind = dtypes.of_sides(*(s.kind if isinstance(s, Tensor) else s for s in sides))
+    # A quotient of integers has a fraction: published kernels apply nl.floor to it.
+    return dt.float32 if name == "divide" and not kind.is_float else kind
 
 
 def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:

@@ -15,6 +15,7 @@ from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
 from nki.beta1.errors import Beta1LaunchError, Beta1OperandError
 from nki.beta1.index import Index, arange, ds, mgrid
+from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
 from nki.beta1.operators import operator_of
 from nki.beta1.tensor import Pending, Tensor, flush
@@ -238,14 +239,14 @@ def program_ndim() -> int:
     return len(builder.programs) - 1 if builder.programs else len(builder.grid)
 
 
-def affine_range(*args: Any, **_: Any) -> range:
+def affine_range(*args: Any, **_: Any) -> Rounds:
     """Iterations whose order does not matter."""
-    return range(*(int(a) for a in args))
+    return Rounds(range(*(int(a) for a in args)))
 
 
-def sequential_range(*args: Any, **_: Any) -> range:
+def sequential_range(*args: Any, **_: Any) -> Rounds:
     """Iterations one after the other."""
-    return range(*(int(a) for a in args))
+    return Rounds(range(*(int(a) for a in args)))
 
 
 def static_range(*args: Any, **_: Any) -> range:
