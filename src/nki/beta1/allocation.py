@@ -34,7 +34,7 @@ class Allocator:
         """The function from a block index to (first partition, byte) of the tile there."""
         size = math.prod(tile[1:]) * kind.itemsize
         for count in self.counts:
-            if count and len(count) != blocks:
+            if blocks and count and len(count) != blocks:
                 raise Beta1AllocationError(
                     f"'{label}' has {blocks} block dimensions, and its allocation numbers of tiles for {len(count)}",
                     fix="give a number of tiles for each block dimension",
@@ -60,7 +60,7 @@ def _wrong(label: str, given: Shape, form: str) -> Beta1AllocationError:
 
 def _linear(tiles: Shape, index: Shape) -> int:
     """The row-major number of ``index``, taken modulo ``tiles``."""
-    counts = tiles or (1,) * len(index)
+    counts = (tiles if index else ()) or (1,) * len(index)
     number = 0
     for i, count in zip(index, counts, strict=True):
         number = number * count + i % count

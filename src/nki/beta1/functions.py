@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, Final
@@ -11,9 +12,12 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
+from nki.base.source import here
+from nki.base.toolchain import is_toolchain
 from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
-from nki.beta1.errors import Beta1LaunchError, Beta1OperandError
+from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.index import Index, arange, ds, mgrid
 from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
@@ -255,11 +259,31 @@ def static_range(*args: Any, **_: Any) -> range:
 
 
 def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """Refused: the name that the result is bound to is its right operand, which a function cannot see."""
-    raise Beta1OperandError(
-        "nl.loop_reduce: its result continues the variable that it is assigned to",
-        fix="make a tile before the loop and write: if first: acc[...] = x; else: acc[...] = op(acc, x)",
-    )
+    """``x`` in the first round of the loops, then ``op`` of the result so far, which has the result's name, and ``x``."""
+    what = "nl.loop_reduce"
+    tile, function = tile_of(x, what, "x"), operator_of(op, what)
+    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    first = all(int(index) == 0 for index in loop_indices)
+    name = assigned_name(here(), "")
+    before = _variable(name) if name and not first else None
+    if isinstance(before, Tensor):
+        return elements.update(function.name, before, tile)
+
+    def emit(dst: Tensor) -> None:
+        if first or dst.is_new:
+            elements.elementwise(dst, [tile], mask, lambda d, s: isa.tensor_copy(d, s[0]))
+        else:
+            elements.elementwise(dst, [dst, tile], mask, lambda d, s: elements.combine(function, d, s[0], s[1]))
+
+    return Tensor.wait(Pending(tile.shape, kind, emit, name="total"))
+
+
+def _variable(name: str) -> Any:
+    """The variable of the kernel's running function; None if it has none of that name."""
+    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the only way to a caller's variable
+    while frame is not None and is_toolchain(frame.f_code):
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals.get(name)
 
 
 class _TileSize:

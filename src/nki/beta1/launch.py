@@ -72,11 +72,11 @@ def grid_of(grid: Any) -> tuple[int, ...]:
     axes: tuple[Any, ...] = grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, list) else (grid,)
     if len(axes) == 1 and isinstance(axes[0], Cores):
         return (int(axes[0]),)
-    if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 1 for n in axes):
+    if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in axes):
         raise Beta1LaunchError(f"launch grid {grid!r:.60}: an axis is no positive number", fix="write kernel[4, 2](…)")
     if not axes:
         return ()
-    return (*(int(n) for n in axes), 1)
+    return (*(max(1, int(n)) for n in axes), 1)  # published scripts write kernel[0] for one program
 
 
 def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:

@@ -184,18 +184,38 @@ def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Comp
         over = over if over.array is None and (regular or not dst.is_new) else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
         reads, into = _reads(sources, columns, shape, over), write(dst, over)
         if starts_well(into) or into.buffer is not Buffer.sbuf:
-            compute(into, reads)
+            forwards(compute, into, reads, len(columns))
             return
         moved = scratch(f"{dst.name}_moved", into.shape, into.dtype).bare()
-        compute(moved, reads)
+        forwards(compute, moved, reads, len(columns))
         record(copy_by_dma(into, moved))
         return
     end = over.box[0][1]
     whole = Region(shape, ((0, end), *over.box[1:]))
     temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
-    compute(temporary.bare(), _reads(sources, columns, shape, whole))
+    forwards(compute, temporary.bare(), _reads(sources, columns, shape, whole), len(columns))
     chosen = over.array if over.array is not None else np.ones(tuple(b - a for a, b in over.box), np.bool_)
     predicated(dst, temporary, whole, _lower(chosen, over.box[0][0]))
+
+
+def forwards(compute: Compute, dst: Access, reads: list[Access], columns: int = 0) -> None:
+    """``compute(dst, reads)``, in parts where an access goes backwards: engines step forwards only."""
+    whole = reads[: len(reads) - columns]
+    axes = [a for a in range(1, len(dst.shape)) if dst.shape[a] > 1 and any(r.strides[a] < 0 for r in (dst, *whole))]
+    if not axes:
+        compute(dst, reads)
+        return
+    for place in np.ndindex(*(dst.shape[a] for a in axes)):
+        at = dict(zip(axes, (int(n) for n in place), strict=True))
+        compute(_at(dst, at), [*(_at(r, at) for r in whole), *reads[len(whole) :]])
+
+
+def _at(access: Access, at: dict[int, int]) -> Access:
+    """``access`` with one position on each of the axes ``at``, which stay with size 1."""
+    offset = access.offset + sum(access.strides[a] * n for a, n in at.items())
+    shape = tuple(1 if a in at else n for a, n in enumerate(access.shape))
+    strides = tuple(0 if a in at else s for a, s in enumerate(access.strides))
+    return Access(access.tensor, offset, shape, strides, access.dtype, access.dynamic)
 
 
 def _lower(chosen: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:

@@ -15,6 +15,7 @@ from nki.beta1.elementwise import copy
 from nki.beta1.errors import Beta1OperandError
 from nki.beta1.lowering import (
     converted,
+    forwards,
     in_sbuf,
     operand_of,
     over_box,
@@ -92,7 +93,7 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, **options: Any) -> None:
             read, write = part(source, shape, box), part(target, shape, box)
         src.place.before_read(read)
         dst.place.before_write(write, certain=over.is_whole)
-        record(DmaCopy(write, read, **options))
+        forwards(lambda d, s: record(DmaCopy(d, s[0], **options)), write, [read])
 
 
 def _inside(src: Tensor, over: Region) -> bool:

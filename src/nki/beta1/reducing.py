@@ -69,6 +69,8 @@ def fold(
     over = region(mask, tile.shape)
     if over.is_empty:
         return
+    if any(step < 0 for step in tile.base.strides):
+        tile = unary("copy", tile).settle()
     if over.array is not None:
         tile, over = with_neutral(tile, over, op), Region(tile.shape, over.box)
     assert over.box is not None
