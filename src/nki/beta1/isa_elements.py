@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from nki.beta1.elementwise import combine, select
 from nki.beta1.errors import Beta1MaskError, Beta1OperandError
 from nki.beta1.index import Index
 from nki.beta1.lowering import (
-    Operand,
     constant_tile,
     converted,
     elementwise,
@@ -37,7 +36,7 @@ from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, Op
 
 Shape = tuple[int, ...]
-Compute = Callable[[Access, list[Access]], None]
+Compute = Callable[[Access, list[Access]], object]
 
 
 def waiting(
@@ -56,6 +55,7 @@ def in_sbuf_only(target: Tensor) -> bool:
 
 
 def kind_of(dtype: Any, otherwise: DType) -> DType:
+    """The compiler's type of ``dtype``, or ``otherwise`` for None."""
     return otherwise if dtype is None else dtypes.of(dtype)
 
 
@@ -95,6 +95,7 @@ class Columns:
 
 
 def engine_of(value: Any) -> enums.engine:
+    """The engine that a call names; unknown for another value."""
     return value if isinstance(value, enums.engine) else enums.engine.unknown
 
 
@@ -157,7 +158,9 @@ def tensor_scalar(
         x, y = a(s), b(s)
         if not bits:
             x, y = _float(x), _float(y)
-        record(TensorScalar(computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first)))
+        record(
+            TensorScalar(computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first))
+        )
         if computed is not dst:
             isa.tensor_copy(dst, computed)
 
@@ -259,7 +262,7 @@ def reciprocal(data: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> T
     tile = tile_of(data, "nisa.reciprocal", "data")
     return waiting(
         tile.shape, kind_of(dtype, tile.kind), [tile], mask, lambda d, s: isa.reciprocal(d, s[0]), "reciprocal"
-    )  # type: ignore[arg-type]
+    )
 
 
 def tensor_reduce(
@@ -311,17 +314,14 @@ def affine_select(
         )
     number = float(on_false_value)
     kind = kind_of(dtype, tile.kind)
-    chosen = np.full(tile.shape, bool(pred), np.uint8) if not isinstance(pred, Mask) else None
     affine = pred.affine if isinstance(pred, Mask) else None
-    if isinstance(pred, Mask) and affine is None:
-        chosen = pred.array(tile.shape).astype(np.uint8)
+    chosen = pred.array(tile.shape) if isinstance(pred, Mask) else np.full(tile.shape, bool(cast("bool", pred)))
 
     def emit(dst: Tensor) -> None:
-        if chosen is not None or mask is not None or dst.shape != tile.shape:
-            array = pred.array(tile.shape).astype(np.uint8) if chosen is None else chosen
-            elementwise(dst, [constant_tile(array), tile], mask, lambda d, s: select(d, s[0], s[1], number))
+        if affine is None or mask is not None or dst.shape != tile.shape:
+            sources = [constant_tile(chosen.astype(np.uint8)), tile]
+            elementwise(dst, sources, mask, lambda d, s: select(d, s[0], s[1], number))
             return
-        assert affine is not None
         index, name = affine
         steps = index.expanded(len(tile.shape))[1]
         source = in_sbuf(tile)
@@ -418,9 +418,9 @@ def nc_match_replace8(
 
 
 def range_select(
-    *, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any, reduce_cmd: Any = enums.reduce_cmd.idle,
-    reduce_res: Any = None, reduce_op: Any = np.amax, range_start: Any = 0, on_false_value: Any = None,
-    mask: Any = None, dtype: Any = None, **_: Any,
+    *, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any,
+    reduce_cmd: Any = enums.reduce_cmd.idle, reduce_res: Any = None, reduce_op: Any = np.amax,
+    range_start: Any = 0, on_false_value: Any = None, mask: Any = None, dtype: Any = None, **_: Any,
 ) -> Tensor:  # fmt: skip
     """``on_true_tile`` where the position is within two bounds, else the smallest float32."""
     del on_false_value, reduce_op
@@ -481,8 +481,3 @@ def sequence_bounds(*, segment_ids: Any, **_: Any) -> Tensor:
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """``data`` with elements replaced by 0, each with the probability ``prob``."""
     return creation.dropout(data, prob, dtype=dtype, mask=mask, what="nisa.dropout")
-
-
-def operands(*values: Operand) -> list[Tensor]:
-    """The tiles among ``values``."""
-    return [value for value in values if isinstance(value, Tensor)]

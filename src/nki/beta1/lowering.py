@@ -52,6 +52,12 @@ def tile_of(x: Any, what: str, name: str) -> Tensor:
             "sbuf and psum",
             fix=f"load it first: nl.load({x.name})",
         )
+    if x.mask is not None and "matmul" not in what:
+        raise Beta1OperandError(
+            f"unsupported_expression_in_mask: {what}: {name} '{x.name}' is indexed with a mask, which only operands of "
+            "matrix products may be",
+            fix="pass mask= to the function",
+        )
     return x.settle()
 
 
@@ -118,7 +124,7 @@ def over_box(t: Tensor, shape: Shape, over: Region) -> Access:
     assert over.box is not None
     box = [(0, 1) if n == 1 else bound for n, bound in zip(own, over.box, strict=True)]
     more = len(shape) - t.ndim
-    inner = tuple([*box[:1], *box[1 + more :]])
+    inner = (*box[:1], *box[1 + more :])
     access = t.bare(Region(t.shape, inner if t.ndim else ()))
     strides = (*access.strides[:1], *(0,) * more, *access.strides[1:])
     kept = tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
@@ -164,10 +170,12 @@ def write(t: Tensor, over: Region) -> Access:
     return access
 
 
-Compute = Callable[[Access, list[Access]], None]
+Compute = Callable[[Access, list[Access]], object]
 
 
-def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Compute, columns: Sequence[Tensor] = ()) -> None:
+def elementwise(
+    dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Compute, columns: Sequence[Tensor] = ()
+) -> None:
     """Record ``compute(dst, sources)`` where ``mask`` holds: sources repeated to the shape of ``dst``.
 
     ``columns``: (partitions, 1) operands, which come behind the sources and keep their one column.
@@ -181,7 +189,11 @@ def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Comp
     columns = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in columns]
     regular = over.array is None and _may_start(over.box)
     if dst.is_new or over.array is None:
-        over = over if over.array is None and (regular or not dst.is_new) else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
+        over = (
+            over
+            if over.array is None and (regular or not dst.is_new)
+            else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
+        )
         reads, into = _reads(sources, columns, shape, over), write(dst, over)
         if starts_well(into) or into.buffer is not Buffer.sbuf:
             forwards(compute, into, reads, len(columns))
@@ -194,7 +206,8 @@ def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Comp
     whole = Region(shape, ((0, end), *over.box[1:]))
     temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
     forwards(compute, temporary.bare(), _reads(sources, columns, shape, whole), len(columns))
-    chosen = over.array if over.array is not None else np.ones(tuple(b - a for a, b in over.box), np.bool_)
+    assert over.array is not None, "boxes have gone the other way"
+    chosen = over.array
     predicated(dst, temporary, whole, _lower(chosen, over.box[0][0]))
 
 

@@ -109,8 +109,10 @@ class Region:
     @property
     def is_whole(self) -> bool:
         """True if every element takes part."""
-        return self.box is not None and self.array is None and all(
-            start == 0 and end == size for (start, end), size in zip(self.box, self.shape, strict=True)
+        return (
+            self.box is not None
+            and self.array is None
+            and all(start == 0 and end == size for (start, end), size in zip(self.box, self.shape, strict=True))
         )
 
     @property
@@ -151,7 +153,9 @@ def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[
             array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
         for part in others:
             array &= np.broadcast_to(part, shape)
-        lines = [array.any(axis=tuple(a for a in range(len(shape)) if a != axis)) for axis in range(len(shape))]
+        lines = [
+            np.asarray(array.any(axis=tuple(a for a in range(len(shape)) if a != axis))) for axis in range(len(shape))
+        ]
     else:
         array = None
     box: list[tuple[int, int]] = []
