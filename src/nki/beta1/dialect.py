@@ -96,6 +96,7 @@ BETA1: Final = Dialect(
     newer=NKI_0_7.newer,
     results=results,
     carries=True,
+    spills=True,
 )
 
 __all__ = ["BETA1", "RELEASE", "results"]

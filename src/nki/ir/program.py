@@ -128,6 +128,8 @@ class Program:
     version: str = field(default_factory=version)
     carries: bool = False
     """Undefined elements may be read, and are an error only where they reach an output: the dialect says so."""
+    spills: bool = False
+    """Stage ``allocate`` may spill tiles. No part of the text form: a compiled kernel has its spills."""
 
     @classmethod
     def of(cls, parts: Sequence[Program]) -> Program:
