@@ -308,7 +308,7 @@ def _record_into(target: Tensor, value: Tensor) -> bool:
     pending = value.pending
     assert pending is not None
     direct = target.buffer.on_chip if pending.direct is None else pending.direct(target)
-    into = _fitted(target, pending.shape) if direct else None
+    into = _destination(target, pending) if direct else None
     if into is None:
         return False
     pending = value.take()
@@ -316,6 +316,14 @@ def _record_into(target: Tensor, value: Tensor) -> bool:
         pending.emit(into)
     value.become(into)
     return True
+
+
+def _destination(target: Tensor, pending: Pending) -> Tensor | None:
+    """``target`` as the destination of ``pending``: a view of its shape, of a product any with as many elements."""
+    into = _fitted(target, pending.shape)
+    if into is None and pending.product is not None and target.size == int(np.prod(pending.shape)):
+        return target if target.shape[0] == pending.shape[0] else None
+    return into
 
 
 def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
@@ -357,7 +365,7 @@ def update(name: str, target: Any, value: Any) -> Any:
         )
     pending = value.pending if isinstance(value, Tensor) else None
     if name == "add" and target.buffer is Buffer.psum and pending is not None and pending.product is not None:
-        into = _fitted(target, pending.shape)
+        into = _destination(target, pending)
         if into is not None:
             accumulate(into, value)
             return target

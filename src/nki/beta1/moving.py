@@ -26,7 +26,7 @@ from nki.beta1.lowering import (
 )
 from nki.beta1.masks import Mask, Region, boxes_of, region
 from nki.beta1.tensor import Pending, Tensor
-from nki.beta1.view import check_bounds
+from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -337,7 +337,11 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
 
 
 def _flattened(t: Tensor) -> Tensor:
-    return t if t.ndim == 2 else t.reshape((t.shape[0], math.prod(t.shape[1:])))
+    """``t`` with one free dimension where a view has it; instructions count free dimensions as one anyway."""
+    free = math.prod(t.shape[1:])
+    if t.ndim == 2 or strides_of(t.shape, t.base.strides, (t.shape[0], free)) is None:
+        return t
+    return t.reshape((t.shape[0], free))
 
 
 def dma(dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any) -> None:
