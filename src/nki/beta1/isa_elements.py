@@ -1,4 +1,7 @@
-"""Instructions of ``neuronxcc.nki.isa`` that compute element by element or reduce: each gives a waiting result."""
+"""Instructions of ``neuronxcc.nki.isa`` that compute element by element or reduce: each gives a waiting result.
+
+Those that also write to an argument are declared to return ``Any``: a kernel may leave their result unused.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +105,7 @@ def engine_of(value: Any) -> enums.engine:
 def activation(
     op: Any, data: Any, *, bias: Any = None, scale: Any = 1.0, reduce_op: Any = None, reduce_res: Any = None,
     reduce_cmd: Any = enums.reduce_cmd.idle, dtype: Any = None, mask: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``op(data * scale + bias)`` on the Scalar engine."""
     what = "nisa.activation"
     tile = tile_of(data, what, "data")
@@ -129,7 +132,7 @@ def _float(value: Any) -> Any:
 def activation_reduce(
     op: Any, data: Any, *, reduce_op: Any, reduce_res: Any, bias: Any = None, scale: Any = 1.0, dtype: Any = None,
     mask: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``activation`` and the sum of its results in ``reduce_res``."""
     return activation(
         op, data, bias=bias, scale=scale, reduce_op=reduce_op, reduce_res=reduce_res,
@@ -221,7 +224,7 @@ def scalar_tensor_tensor(
 def tensor_scalar_reduce(
     *, data: Any, op0: Any, operand0: Any, reduce_op: Any, reduce_res: Any, reverse0: bool = False, dtype: Any = None,
     mask: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``data op0 operand0``, and its fold in ``reduce_res``."""
     what = "nisa.tensor_scalar_reduce"
     tile = tile_of(data, what, "data")
@@ -401,7 +404,7 @@ def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None,
 
 def nc_match_replace8(
     *, data: Any, vals: Any, imm: Any, dst_idx: Any = None, mask: Any = None, dtype: Any = None, **_: Any
-) -> Tensor:
+) -> Any:
     """``data`` with the first occurrence of each of eight values replaced by ``imm``."""
     what = "nisa.nc_match_replace8"
     tile, values = tile_of(data, what, "data"), tile_of(vals, what, "vals")
@@ -421,7 +424,7 @@ def range_select(
     *, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any,
     reduce_cmd: Any = enums.reduce_cmd.idle, reduce_res: Any = None, reduce_op: Any = np.amax,
     range_start: Any = 0, on_false_value: Any = None, mask: Any = None, dtype: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``on_true_tile`` where the position is within two bounds, else the smallest float32."""
     del on_false_value, reduce_op
     what = "nisa.range_select"

@@ -293,7 +293,7 @@ def _composed(
 
 def _affine(name: str, view: View, entry: Any, size: int, ndim: int) -> tuple[int, Shape]:
     if isinstance(entry, Index):
-        if entry.ndim == 1 and ndim == 1 and entry.shape[0] > 1:
+        if entry.ndim == 1 and entry.shape[0] > 1:
             raise Beta1IndexError(
                 f"1d_arange: {describe(name, view)} is indexed with an nl.arange of one axis",
                 fix="give it two axes: nl.arange(n)[:, None] or nl.arange(n)[None, :]",
