@@ -22,7 +22,8 @@ def _sigmoid(x: Any) -> Any:
 UNARY = {
     "abs": np.abs, "arctan": np.arctan, "ceil": np.ceil, "cos": np.cos, "erf": _erf, "exp": np.exp, "floor": np.floor,
     "gelu": lambda x: x * 0.5 * (1 + _erf(x / math.sqrt(2))), "log": lambda x: np.log(x), "negative": np.negative,
-    "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))), "reciprocal": lambda x: 1 / x, "relu": lambda x: np.maximum(x, 0),
+    "mish": lambda x: x * np.tanh(np.log1p(np.exp(x))), "reciprocal": lambda x: 1 / x,
+    "relu": lambda x: np.maximum(x, 0),
     "rsqrt": lambda x: 1 / np.sqrt(x), "sigmoid": _sigmoid, "sign": np.sign, "silu": lambda x: x * _sigmoid(x),
     "sin": np.sin, "softplus": lambda x: np.log1p(np.exp(x)), "sqrt": np.sqrt, "square": np.square, "tan": np.tan,
     "tanh": np.tanh, "trunc": np.trunc,

@@ -31,7 +31,10 @@ def _stats(x: Any) -> Any:
 
 P, F = np.arange(ROWS)[:, None], np.arange(COLUMNS)[None, :]
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "activation": (lambda x, y: nisa.activation(np.exp, x, bias=y[:, 0:1], scale=0.5), lambda x, y: np.exp(x * 0.5 + y[:, :1])),
+    "activation": (
+        lambda x, y: nisa.activation(np.exp, x, bias=y[:, 0:1], scale=0.5),
+        lambda x, y: np.exp(x * 0.5 + y[:, :1]),
+    ),
     "tensor_scalar": (
         lambda x, y: nisa.tensor_scalar(x, np.subtract, y[:, 0:1], reverse0=True, op1=np.multiply, operand1=3),
         lambda x, y: (y[:, :1] - x) * 3,
@@ -43,29 +46,47 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda x, y: x * 2 + y,
     ),
     "tensor_tensor_scan": (lambda x, y: nisa.tensor_tensor_scan(x, y, 0.0, np.multiply, np.add), _scan),
-    "tensor_reduce": (lambda x, y: nisa.tensor_reduce(np.add, x, axis=[1], negate=True), lambda x, y: -x.sum(1, keepdims=True)),  # noqa: ARG005
-    "tensor_partition_reduce": (lambda x, y: nisa.tensor_partition_reduce(np.add, x), lambda x, y: x.sum(0, keepdims=True)),  # noqa: ARG005
-    "reciprocal": (lambda x, y: nisa.reciprocal(x), lambda x, y: 1 / x),  # noqa: ARG005
-    "tensor_copy": (lambda x, y: nisa.tensor_copy(x, dtype=nl.bfloat16), lambda x, y: x.astype(nl.bfloat16)),  # noqa: ARG005
-    "iota": (lambda x, y: nisa.iota(3 * nl.arange(ROWS)[:, None] + nl.arange(4)[None, :], dtype=np.int32), lambda x, y: 3 * P + F[:, :4]),  # noqa: ARG005
-    "affine_select": (
-        lambda x, y: nisa.affine_select(nl.arange(ROWS)[:, None] >= nl.arange(COLUMNS)[None, :], x, -9.0),  # noqa: ARG005
-        lambda x, y: np.where(P >= F, x, -9),  # noqa: ARG005
+    "tensor_reduce": (
+        lambda x, y: nisa.tensor_reduce(np.add, x, axis=[1], negate=True),
+        lambda x, y: -x.sum(1, keepdims=True),
     ),
-    "memset": (lambda x, y: nisa.memset((nl.par_dim(4), 5), 2.5, np.float32), lambda x, y: np.full((4, 5), 2.5)),  # noqa: ARG005
-    "bn_stats": (lambda x, y: nisa.bn_stats(x), lambda x, y: _stats(x)),  # noqa: ARG005
-    "bn_aggr": (lambda x, y: nisa.bn_aggr(nisa.bn_stats(x)), lambda x, y: np.stack([x.mean(1), x.var(1)], 1)),  # noqa: ARG005
-    "max8": (lambda x, y: nisa.max8(src=x), lambda x, y: -np.sort(-x, 1)[:, :8]),  # noqa: ARG005
-    "nc_find_index8": (lambda x, y: nisa.nc_find_index8(data=x, vals=nisa.max8(src=x)), lambda x, y: np.argsort(-x, 1)[:, :8]),  # noqa: ARG005
+    "tensor_partition_reduce": (
+        lambda x, y: nisa.tensor_partition_reduce(np.add, x),
+        lambda x, y: x.sum(0, keepdims=True),
+    ),
+    "reciprocal": (lambda x, y: nisa.reciprocal(x), lambda x, y: 1 / x),
+    "tensor_copy": (lambda x, y: nisa.tensor_copy(x, dtype=nl.bfloat16), lambda x, y: x.astype(nl.bfloat16)),
+    "iota": (
+        lambda x, y: nisa.iota(3 * nl.arange(ROWS)[:, None] + nl.arange(4)[None, :], dtype=np.int32),
+        lambda x, y: 3 * P + F[:, :4],
+    ),
+    "affine_select": (
+        lambda x, y: nisa.affine_select(nl.arange(ROWS)[:, None] >= nl.arange(COLUMNS)[None, :], x, -9.0),
+        lambda x, y: np.where(P >= F, x, -9),
+    ),
+    "memset": (lambda x, y: nisa.memset((nl.par_dim(4), 5), 2.5, np.float32), lambda x, y: np.full((4, 5), 2.5)),
+    "bn_stats": (lambda x, y: nisa.bn_stats(x), lambda x, y: _stats(x)),
+    "bn_aggr": (lambda x, y: nisa.bn_aggr(nisa.bn_stats(x)), lambda x, y: np.stack([x.mean(1), x.var(1)], 1)),
+    "max8": (lambda x, y: nisa.max8(src=x), lambda x, y: -np.sort(-x, 1)[:, :8]),
+    "nc_find_index8": (
+        lambda x, y: nisa.nc_find_index8(data=x, vals=nisa.max8(src=x)),
+        lambda x, y: np.argsort(-x, 1)[:, :8],
+    ),
     "nc_match_replace8": (
-        lambda x, y: nisa.nc_match_replace8(data=x, vals=nisa.max8(src=x), imm=-5.0),  # noqa: ARG005
-        lambda x, y: np.where(x >= -np.sort(-x, 1)[:, 7:8], -5, x),  # noqa: ARG005
+        lambda x, y: nisa.nc_match_replace8(data=x, vals=nisa.max8(src=x), imm=-5.0),
+        lambda x, y: np.where(x >= -np.sort(-x, 1)[:, 7:8], -5, x),
     ),
     "nc_matmul": (lambda x, y: nisa.nc_matmul(x, y), lambda x, y: x.T @ y),
-    "nc_matmul from PSUM": (lambda x, y: nisa.nc_matmul(nisa.nc_transpose(x[0:32, 0:32]), y), lambda x, y: x[:, :32] @ y),
-    "nc_transpose": (lambda x, y: nisa.nc_transpose(x), lambda x, y: x.T),  # noqa: ARG005
-    "nc_transpose on Vector": (lambda x, y: nisa.nc_transpose(x[:, 0:32], engine=nisa.vector_engine), lambda x, y: x[:, :32].T),  # noqa: ARG005
-    "dma_transpose": (lambda x, y: nisa.dma_transpose(x), lambda x, y: x.T),  # noqa: ARG005
+    "nc_matmul from PSUM": (
+        lambda x, y: nisa.nc_matmul(nisa.nc_transpose(x[0:32, 0:32]), y),
+        lambda x, y: x[:, :32] @ y,
+    ),
+    "nc_transpose": (lambda x, y: nisa.nc_transpose(x), lambda x, y: x.T),
+    "nc_transpose on Vector": (
+        lambda x, y: nisa.nc_transpose(x[:, 0:32], engine=nisa.vector_engine),
+        lambda x, y: x[:, :32].T,
+    ),
+    "dma_transpose": (lambda x, y: nisa.dma_transpose(x), lambda x, y: x.T),
 }  # fmt: skip
 
 

@@ -10,8 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any, Final, cast
 
+from nki.base.beta1_errors import Beta1AllocationError
 from nki.base.dtype import DType
-from nki.beta1.errors import Beta1AllocationError
 from nki.ir.types import Buffer
 from nki.target.gen3 import GEN3
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from nki.beta1.errors import Beta1FlowError
+from nki.base.beta1_errors import Beta1FlowError
 from nki.beta1.tensor import Tensor
 
 

@@ -12,12 +12,12 @@ import numpy as np
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
+from nki.base.beta1_errors import Beta1TensorError
 from nki.base.dtype import DType
 from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.allocation import Allocator
 from nki.beta1.elementwise import fill
-from nki.beta1.errors import Beta1TensorError
 from nki.beta1.lowering import elementwise, operand_of, scratch, tile_of
 from nki.beta1.storage import Storage
 from nki.beta1.tensor import Pending, Tensor, flush

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
+from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1 import creation, moving
-from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.loops import once
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder

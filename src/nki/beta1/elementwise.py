@@ -9,9 +9,9 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
 from nki.beta1 import dtypes
-from nki.beta1.errors import Beta1OperandError, Beta1TensorError
 from nki.beta1.lowering import (
     Operand,
     elementwise,

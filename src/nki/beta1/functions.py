@@ -13,11 +13,11 @@ import numpy as np
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
+from nki.base.beta1_errors import Beta1LaunchError
 from nki.base.source import here
 from nki.base.toolchain import is_toolchain
 from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
-from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.index import Index, arange, ds, mgrid
 from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.beta1.errors import Beta1FlowError, Beta1IndexError, Beta1MaskError
+from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1MaskError
 from nki.beta1.masks import Mask
 
 Shape = tuple[int, ...]

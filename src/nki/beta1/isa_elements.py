@@ -13,10 +13,10 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1MaskError, Beta1OperandError
 from nki.base.dtype import DType
 from nki.beta1 import creation, dtypes, reducing
 from nki.beta1.elementwise import combine, select
-from nki.beta1.errors import Beta1MaskError, Beta1OperandError
 from nki.beta1.index import Index
 from nki.beta1.lowering import (
     constant_tile,

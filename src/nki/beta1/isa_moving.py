@@ -8,9 +8,9 @@ from typing import Any, cast
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1LaunchError, Beta1OperandError
 from nki.beta1 import moving as moving_of
 from nki.beta1.elementwise import predicate as predicate_of
-from nki.beta1.errors import Beta1LaunchError, Beta1OperandError
 from nki.beta1.isa_elements import engine_of, in_sbuf_only, kind_of, waiting
 from nki.beta1.lowering import converted, elementwise, in_sbuf, operand_of, scratch, tile_of
 from nki.beta1.tensor import Pending, Tensor, flush

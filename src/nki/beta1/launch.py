@@ -11,8 +11,8 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki import target as targets
+from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1
-from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.functions import Cores
 from nki.frontend.dialect import assign_dialect, under_dialect
 from nki.harness import beta1 as harness

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1OperandError
 from nki.base.dtype import DType
 from nki.base.source import here
-from nki.beta1.errors import Beta1OperandError
 from nki.beta1.masks import Region, region
 from nki.beta1.storage import Storage
 from nki.beta1.tensor import Tensor

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.beta1.errors import Beta1FlowError, Beta1MaskError
+from nki.base.beta1_errors import Beta1FlowError, Beta1MaskError
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]

@@ -10,9 +10,9 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import copy
-from nki.beta1.errors import Beta1OperandError
 from nki.beta1.lowering import (
     converted,
     forwards,

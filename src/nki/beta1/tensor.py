@@ -14,11 +14,11 @@ from typing import Any, Final, NoReturn, cast
 import numpy as np
 
 from nki.base.assigned_name import assigned_name
+from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
 from nki.base.errors import NkiError
 from nki.base.source import Where, here
 from nki.beta1 import dtypes
-from nki.beta1.errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.beta1.index import Index
 from nki.beta1.masks import Mask, Region, region
 from nki.beta1.storage import Place, Storage
