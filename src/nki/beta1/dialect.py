@@ -51,8 +51,8 @@ def _check_written(builder: Builder, items: list[Any]) -> None:
     for tensor, where in _written(builder).items():
         if tensor not in returned:
             raise Beta1LaunchError(
-                f"mutable_parameter_not_returned: the kernel writes to its argument '{tensor.name}' and does not return "
-                "it",
+                f"mutable_parameter_not_returned: the kernel writes to its argument '{tensor.name}' and does not "
+                "return it",
                 fix=f"annotate it as nt.mutable_tensor and return {tensor.name} as well",
                 span=where.span,
             )
