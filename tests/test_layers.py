@@ -42,6 +42,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "testing": ("frameworks",),
     "profiling": ("jit",),
     "harness": ("frameworks", "profiling"),
+    "beta1": ("harness",),
     "framework": ("harness",),
     "runtime": ("harness",),
     "simulator": ("harness",),

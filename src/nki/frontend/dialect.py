@@ -142,7 +142,8 @@ class Dialect:
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
     names that only newer releases have. ``spills``: kernels may hold more tiles than fit, as compilers of the language
-    spill.
+    spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
+    returned. ``carries``: undefined elements may be read (``Program.carries``).
     """
 
     name: str
@@ -159,6 +160,8 @@ class Dialect:
     advise: Callable[[Exception, Any], NkiError | None] | None = None
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
+    results: Callable[[Any, Any], Any] | None = None
+    carries: bool = False
     spills: bool = False
 
     def require(self, full: str, written: str) -> None:

@@ -74,7 +74,7 @@ def specialise(
 
 
 def _warn_of_list(captured: Captured, name: str) -> None:
-    if captured.dialect.release not in ("0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
+    if captured.dialect.release not in ("0.1", "0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
         message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
         warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
 
@@ -132,6 +132,8 @@ def _recorded(builder: Builder, function: Callable[..., Any], args: list[Any], k
     with recording(builder):
         try:
             result = _call(function, args, kwargs)
+            if builder.dialect.results is not None:
+                result = builder.dialect.results(builder, result)
             if builder.failed is not None:
                 raise builder.failed
         except Warning:  # raised by a filter that the user has set; it is what it says
