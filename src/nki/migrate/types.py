@@ -280,10 +280,10 @@ class Types:
         owner = self.tensor(node.value)
         if owner is None:
             return None
-        if owner.shape is None:
+        if owner.shape is None and not self._indexed(node):
             return Tensor(None, owner.dtype, owner.buffer)
         parts: list[Polynomial | None] = []
-        rest = list(owner.shape)
+        rest = list(owner.shape) if owner.shape is not None else [Polynomial()] * len(node.slice)
         elements = list(node.slice)[len(owner.blocks) :]
         variables: dict[int, Polynomial] = {}
         ndim = 0
@@ -307,6 +307,13 @@ class Types:
             shape = tuple(variables.get(axis, Polynomial.of(1)) for axis in range(-ndim, 0))
             return Tensor((*shape, *rest), owner.dtype, owner.buffer)
         return Tensor((*(p for p in parts if p is not None), *rest), owner.dtype, owner.buffer)
+
+    def _indexed(self, node: cst.Subscript) -> bool:
+        """True if an index tile stands in the subscript, which so names every dimension."""
+        return any(
+            isinstance(element.slice, cst.Index) and isinstance(self.value(element.slice.value), Index)
+            for element in node.slice
+        )
 
     def _part(self, inner: cst.BaseSlice, size: Polynomial) -> Polynomial | Index | None:
         """What one element of a subscript leaves: a size, the variables of an index, or None for a number."""

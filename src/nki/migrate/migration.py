@@ -1,0 +1,129 @@
+"""The migration of one file: rewrite it, then run both versions."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libcst as cst
+
+from nki.base.errors import NkiError
+from nki.migrate.beta1_file import rewritten
+from nki.migrate.comparison import Call, Outcome, compared, launched, loaded
+from nki.migrate.facts import Facts
+from nki.migrate.names import Names
+from nki.migrate.recording import instrumented, recording
+from nki.migrate.releases import renewed
+from nki.migrate.statements import MARK, Report
+
+
+@dataclass(slots=True)
+class Migration:
+    """A migrated file: its new source, what was left in it, and the comparisons of the two versions."""
+
+    path: Path
+    old: str
+    new: str = ""
+    beta1: bool = False
+    left: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+
+    @property
+    def done(self) -> bool:
+        """True if nothing is left to do, and no comparison found a difference."""
+        return MARK not in self.new and all(one.same for one in self.outcomes)
+
+
+def is_beta1(source: str) -> bool:
+    """True for a file that imports the names of Beta 1. Raises ``libcst.ParserSyntaxError``."""
+    names = Names()
+    cst.parse_module(source).visit(names)
+    return names.beta1
+
+
+def migrated(path: Path, source: str, calls: Sequence[Call]) -> Migration:
+    """The file rewritten, with ``calls`` of its kernels as the examples that both versions run."""
+    result = Migration(path, source)
+    module = cst.parse_module(source)
+    names = Names()
+    module.visit(names)
+    result.beta1 = names.beta1
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
+        if names.beta1:
+            facts = _recorded(module, names, path, Path(folder), calls, result)
+            module = rewritten(module, facts, report)
+        module = renewed(module, report)
+        result.new = module.code
+        result.left += report.left
+        result.notes += report.notes
+        if result.new != source:
+            _compare(result, path, Path(folder), calls)
+    differing = [one for one in result.outcomes if not one.same]
+    if differing:
+        result.new = _with_marks(result.new, differing)
+    return result
+
+
+def _recorded(
+    module: cst.Module, names: Names, path: Path, folder: Path, calls: Sequence[Call], result: Migration
+) -> Facts:
+    """The facts of a run of each call."""
+    facts = Facts()
+    if not calls:
+        return facts
+    source, nodes = instrumented(module, names)
+    try:
+        with loaded(folder / f"{path.stem}_recorded.py", source, path.parent) as copy, recording(facts, nodes):
+            for call in calls:
+                try:
+                    launched(copy, call, new=False)
+                except Exception as error:  # whatever users' code raises: the rewriting goes on with less
+                    result.notes.append(f"`{call.kernel}` does not run as it is: {_brief(error)}")
+    except Exception as error:
+        result.notes.append(f"the file does not load as it is: {_brief(error)}")
+    return facts
+
+
+def _brief(error: BaseException) -> str:
+    text = str(error).split("\n", 1)[0] if isinstance(error, NkiError) else f"{type(error).__name__}: {error}"
+    return text.split("\n", 1)[0]
+
+
+def _compare(result: Migration, path: Path, folder: Path, calls: Sequence[Call]) -> None:
+    """Run each call in both versions."""
+    for call in calls:
+        try:
+            with loaded(folder / f"{path.stem}_before.py", result.old, path.parent) as module:
+                old = launched(module, call, new=False)
+        except Exception as error:
+            result.notes.append(f"`{call.kernel}` was not compared: it does not run as it is: {_brief(error)}")
+            continue
+        try:
+            with loaded(folder / f"{path.stem}_after.py", result.new, path.parent) as module:
+                new = launched(module, call, new=True)
+        except Exception as error:
+            result.outcomes.append(Outcome(call.kernel, f"the new version does not run: {_brief(error)}", False))
+            continue
+        result.outcomes.append(compared(call, old, new))
+
+
+def _with_marks(source: str, differing: Sequence[Outcome]) -> str:
+    """The source with a comment above each kernel whose results differ."""
+    lines = source.split("\n")
+    for one in differing:
+        name = one.kernel.rpartition(".")[2]
+        place = next((k for k, line in enumerate(lines) if line.lstrip().startswith(f"def {name}(")), None)
+        if place is None:
+            place = 0
+        while place > 0 and lines[place - 1].lstrip().startswith("@"):
+            place -= 1
+        indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+        lines.insert(place, f"{indent}{MARK} {one.text}")
+    return "\n".join(lines)
+
+
+__all__ = ["Migration", "is_beta1", "migrated"]
