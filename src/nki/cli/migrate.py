@@ -64,7 +64,7 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
         raise UsageError(f"{path} is not text") from None
     try:
         calls = _calls(path, source, name, options)
-        return migration.migrated(path.resolve(), source, calls)
+        return migration.migrated(path.resolve(), source, calls, name)
     except cst.ParserSyntaxError as error:
         raise UsageError(f"{path} is not Python: {error.message}") from None
 
@@ -73,12 +73,14 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
     """The calls of the file's kernels: of ``--arg``, else those that the file shows."""
     comparison: Any = imported_lazily("nki.migrate.comparison")
     grid = tuple(int(n) for n in options.grid.split(",")) if options.grid else ()
+    if options.arg and name:
+        return [_given(name, options, grid, comparison)]
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             with imported(path) as module:
                 if options.arg:
-                    return [_given(module, path, name, options, grid, comparison)]
+                    return [_given(_only(module, path), options, grid, comparison)]
                 return list(_shown(module, path, source, name, comparison))[:EXAMPLES]
         except UsageError:
             raise
@@ -86,14 +88,16 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
             return []  # the migration says so itself: the file does not load
 
 
-def _given(
-    module: ModuleType, path: Path, name: str, options: argparse.Namespace, grid: tuple[int, ...], comparison: Any
-) -> Call:
+def _only(module: ModuleType, path: Path) -> str:
+    """The only kernel of a file."""
     kernels = _kernels(module)
-    if not name:
-        if len(kernels) != 1:
-            raise UsageError(f"{path} has {len(kernels)} kernels", f"say which: {path}:NAME, NAME of {', '.join(kernels)}")
-        name = kernels[0]
+    if len(kernels) != 1:
+        raise UsageError(f"{path} has {len(kernels)} kernels", f"say which: {path}:NAME, NAME of {', '.join(kernels)}")
+    return kernels[0]
+
+
+def _given(name: str, options: argparse.Namespace, grid: tuple[int, ...], comparison: Any) -> Call:
+    """The call with the arguments of the command line."""
     args: list[Any] = []
     kwargs: dict[str, Any] = {}
     for index, text in enumerate(options.arg):

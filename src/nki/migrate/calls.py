@@ -35,6 +35,13 @@ def nki_value(names: Names, node: cst.BaseExpression) -> cst.BaseExpression:
     full = names.full(node)
     if full in ("nki.language.fp32.min", "nki.language.bfp16.min"):
         return expression("-3.4028234663852886e+38" if "fp32" in full else "-3.3895313892515355e+38")
+    match node:
+        case cst.Attribute(value=cst.Call(func=function), attr=cst.Name(value="min" | "max" as side)) if (
+            names.full(function) == "nki.language.finfo"
+        ):
+            return expression("-3.4028234663852886e+38" if side == "min" else "3.4028234663852886e+38")
+        case _:
+            pass
     if not full.startswith("numpy."):
         return node
     name = full.removeprefix("numpy.")

@@ -50,10 +50,10 @@ class Expressions(cst.CSTTransformer):
 
     def mask_bounds(self, node: cst.BaseExpression) -> Bounds:
         """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles."""
-        value = self.types.value(node)
         if isinstance(node, cst.Name) and node.value == "None":
             return Bounds()
-        if not isinstance(value, Mask):
+        value = self.types.evaluator.mask(node)
+        if value is None or (isinstance(node, cst.Name) and self.types.facts.others.get(id(node)) == "mask"):
             raise NotCarriedOverError(f"the mask `{one_line(node)}` is not known here: cut the slices to size")
         bounds = bounds_of(value)
         if bounds.several:
@@ -109,7 +109,8 @@ class Expressions(cst.CSTTransformer):
         if name in ("program_id", "num_programs", "program_ndim"):
             return self._program(name, updated)
         if name in ("affine_range", "sequential_range", "static_range"):
-            return updated.with_changes(func=cst.Name("range"))
+            args = [arg for arg in updated.args if arg.keyword is None]
+            return updated.with_changes(func=cst.Name("range"), args=cleaned(self.names, args, _range))
         if name == "store":
             return self._store(original, updated, bounds)
         if name == "atomic_rmw":
@@ -184,9 +185,15 @@ class Expressions(cst.CSTTransformer):
 
     def _matmul(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         x, y, turned = matmul_operands(updated)
+        named = arguments(original, ("x", "y"))
+        x, y = self._in_sbuf(named["x"].value, x), self._in_sbuf(named["y"].value, y)
         if turned:
             return expression(f"nl.matmul({x}, {y}, transpose_x=True)")
         return expression(f"nl.matmul(nl.copy(nl.transpose({x})), {y}, transpose_x=True)")
+
+    def _in_sbuf(self, node: cst.BaseExpression, text: str) -> str:
+        tensor = self.types.tensor(node)
+        return f"nl.copy({text})" if tensor is not None and tensor.buffer == "psum" else text
 
     def _binary_call(self, name: str, original: cst.Call, updated: cst.Call, bounds: Bounds) -> cst.BaseExpression:
         """``nl.add(x, y, …)``: the smaller operand is repeated explicitly."""
@@ -366,7 +373,23 @@ class Expressions(cst.CSTTransformer):
         return expression(f"nl.{name}({_bare(updated_node.expression)})") if name else updated_node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:  # noqa: N802
-        return nki_value(self.names, updated_node) if "nki" in self.names.full(original_node) else updated_node
+        full = self.names.full(original_node)
+        if full == "nki.tensor":
+            return expression("nt.tensor")
+        if "nki" in full:
+            return nki_value(self.names, updated_node)
+        return self._of_blocks(original_node) or updated_node
+
+    def _of_blocks(self, node: cst.Attribute) -> cst.BaseExpression | None:
+        """``t.dtype`` and ``t.shape`` of a tensor that is a list today."""
+        owner = self.types.tensor(node.value) if isinstance(node.value, cst.Name | cst.Subscript) else None
+        if owner is None or not owner.blocks or owner.buffer == "hbm" or not isinstance(node.value, cst.Name):
+            return None
+        if node.attr.value == "dtype":
+            return expression(f"{node.value.value}{'[0]' * len(owner.blocks)}.dtype")
+        if node.attr.value == "shape" and owner.shape is not None:
+            return expression(shape_text((*owner.blocks, *owner.shape)))
+        return None
 
     def visit_ListComp(self, node: cst.ListComp) -> None:  # noqa: ARG002, N802
         self.inner += 1
@@ -381,6 +404,10 @@ class Expressions(cst.CSTTransformer):
     def leave_Lambda(self, original_node: cst.Lambda, updated_node: cst.Lambda) -> cst.Lambda:  # noqa: ARG002, N802
         self.inner -= 1
         return updated_node
+
+
+def _range(start: int, stop: int = 0, step: int = 1) -> None:
+    """The signature of ``range``."""
 
 
 def _one(fn: Any) -> None:

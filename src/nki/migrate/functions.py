@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import libcst as cst
 
 from nki.migrate.code import code_of, expression, one_line, statement
+from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Facts, Tensor
 from nki.migrate.indices import names_in
 from nki.migrate.names import Names
@@ -61,6 +62,7 @@ class Functions:
         if body.grid:
             lines = _looped(lines, body.grid)
             params = self._with_grid(node.name.value, params, body.grid)
+        params = cast("cst.Parameters", params.visit(Expressions(types, set())))
         block = node.body if isinstance(node.body, cst.IndentedBlock) else cst.IndentedBlock([])
         block = block.with_changes(body=lines or [statement("pass")])
         return node.with_changes(decorators=decorators, body=block, params=params)

@@ -86,8 +86,9 @@ def placed(
     for line in result:
         used |= names_in(line)
     hoisted = [text for small in inner for text in renamed(small) if text not in written]
-    for alias, text in (("nki", "import nki"), ("nl", "import nki.language as nl"), ("nisa", "import nki.isa as nisa")):
-        bound = names.bound.get(alias, "") in ("nki", "nki.language", "nki.isa")
+    for alias, text in (("nki", "import nki"), ("nl", "import nki.language as nl"), ("nisa", "import nki.isa as nisa"),
+                        ("nt", "import nki.typing as nt")):  # fmt: skip
+        bound = names.bound.get(alias, "") in ("nki", "nki.language", "nki.isa", "nki.typing")
         if alias in used and (not bound or text not in written):
             hoisted.append(text)
     new = [statement(text) for text in dict.fromkeys(hoisted) if text not in written]

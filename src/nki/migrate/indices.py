@@ -115,7 +115,16 @@ class Evaluator:
         value = self._any(node)
         if isinstance(value, Index) and not value.steps:
             return None
+        if isinstance(value, Mask) and not any(part.index.steps for part in value.parts):
+            return None
         return value
+
+    def mask(self, node: cst.BaseExpression) -> Mask | None:
+        """A mask, or a condition of plain numbers; None where it is neither, as far as is known."""
+        value = self._any(node)
+        if isinstance(value, Index) and not value.steps:
+            return Mask((Comparison(value, "if", one_line(node)),))
+        return value if isinstance(value, Mask) else None
 
     def index(self, node: cst.BaseExpression) -> Index | None:
         """The index of one dimension; plain numbers count."""
@@ -211,8 +220,9 @@ class Evaluator:
 
     def _binary(self, node: cst.BinaryOperation) -> Value | None:
         left, right = self._any(node.left), self._any(node.right)
-        if isinstance(node.operator, cst.BitAnd) and isinstance(left, Mask) and isinstance(right, Mask):
-            return Mask((*left.parts, *right.parts))
+        if isinstance(node.operator, cst.BitAnd) and (isinstance(left, Mask) or isinstance(right, Mask)):
+            first, second = self.mask(node.left), self.mask(node.right)
+            return Mask((*first.parts, *second.parts)) if first is not None and second is not None else None
         if not isinstance(left, Index) or not isinstance(right, Index):
             return None
         match node.operator:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -30,11 +31,39 @@ class Migration:
     left: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    only: str = ""
+    """The one kernel that was asked for."""
 
     @property
     def done(self) -> bool:
-        """True if nothing is left to do, and no comparison found a difference."""
-        return MARK not in self.new and all(one.same for one in self.outcomes)
+        """True if nothing is left to do, and no comparison found a difference; of one kernel and what it calls."""
+        if not all(one.same for one in self.outcomes):
+            return False
+        return not any(MARK in text for text in _reached(self.new, self.only))
+
+
+def _reached(source: str, name: str) -> list[str]:
+    """The parts of a file that a function uses, with the code outside of functions; all of it without a name."""
+    tree = ast.parse(source) if name else None
+    if tree is None:
+        return [source]
+    lines = source.split("\n")
+    parts: dict[str, tuple[str, set[str]]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+            while start > 0 and lines[start - 1].startswith("#"):
+                start -= 1
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            parts[node.name] = "\n".join(lines[start : node.end_lineno]), names
+    found: dict[str, str] = {}
+    waiting = [name.split(".")[0]]
+    while waiting:
+        one = waiting.pop()
+        if one in parts and one not in found:
+            found[one], more = parts[one]
+            waiting += more
+    return list(found.values()) or [source]
 
 
 def is_beta1(source: str) -> bool:
@@ -44,9 +73,9 @@ def is_beta1(source: str) -> bool:
     return names.beta1
 
 
-def migrated(path: Path, source: str, calls: Sequence[Call]) -> Migration:
+def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "") -> Migration:
     """The file rewritten, with ``calls`` of its kernels as the examples that both versions run."""
-    result = Migration(path, source)
+    result = Migration(path, source, only=only)
     module = cst.parse_module(source)
     names = Names()
     module.visit(names)

@@ -84,10 +84,16 @@ class Instrument(cst.CSTTransformer):
     def leave_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002, N802
         self.quiet -= 1
 
-    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: ARG002, N802
-        return False
+    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: N802
+        return not self.names.full(node) and isinstance(node.value, cst.Name | cst.Call | cst.Subscript)
 
-    def visit_Subscript(self, node: cst.Subscript) -> bool:
+    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002, N802
+        self.quiet += 1
+
+    def leave_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002, N802
+        self.quiet -= 1
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool:  # noqa: N802
         full = self.names.full(node.value)
         return not full.startswith("nki.")
 
@@ -126,8 +132,11 @@ class Instrument(cst.CSTTransformer):
     def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: ARG002, N802
         return False
 
-    def visit_AnnAssign(self, node: cst.AnnAssign) -> bool:  # noqa: ARG002, N802
-        return False
+    def visit_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002, N802
+        self.quiet += 1
+
+    def leave_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002, N802
+        self.quiet -= 1
 
     def visit_CompFor(self, node: cst.CompFor) -> bool:  # noqa: ARG002, N802
         return False

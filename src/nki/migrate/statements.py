@@ -140,7 +140,7 @@ class Statements:
             case cst.Assign(targets=[cst.AssignTarget(target=target)], value=value):
                 return self._assign(target, value, small)
             case cst.AnnAssign(target=target, value=cst.BaseExpression() as value):
-                return self._assign(target, value, small)
+                return self._annotated(target, value, small)
             case cst.AugAssign(target=target, operator=operator, value=value):
                 return self._update(target, operator, value, small)
             case cst.Expr(value=cst.Call() as call):
@@ -187,7 +187,7 @@ class Statements:
     def _assign(
         self, target: cst.BaseExpression, value: cst.BaseExpression, small: cst.BaseSmallStatement
     ) -> list[cst.BaseStatement]:
-        if self._indices(target, value):
+        if self._indices(target, value) or self._allocator(target, value):
             return []
         if isinstance(target, cst.Name):
             tensor = self.types.tensor(value)
@@ -207,6 +207,17 @@ class Statements:
         before: list[cst.BaseStatement] = []
         new_value = self._expression(value, before)
         return [*before, _line_of(cast(Any, small).with_changes(value=new_value))]
+
+    def _annotated(
+        self, target: cst.BaseExpression, value: cst.BaseExpression, small: cst.AnnAssign
+    ) -> list[cst.BaseStatement]:
+        """``x: nt.tensor[rows, columns] = …``: the annotation is the shape."""
+        annotation = small.annotation.annotation
+        if isinstance(annotation, cst.Subscript) and self.names.full(annotation.value).endswith(".tensor"):
+            sizes = [e.slice.value for e in annotation.slice if isinstance(e.slice, cst.Index)]
+            if len(sizes) == len(annotation.slice):
+                self.types.declare(value, tuple(self.types.evaluator.polynomial(size) for size in sizes))
+        return self._assign(target, value, small)
 
     def _indices(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
         """Notes the indices and masks that names stand for; False if the value is neither."""
@@ -230,6 +241,15 @@ class Statements:
             return False
         self._forget(cast(cst.Name, target).value)
         self.types.values[cast(cst.Name, target).value] = found
+        return True
+
+    def _allocator(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
+        """True for a name of one of Beta 1's allocators, which rewritten code does not use."""
+        full = self.names.full(_called(value))
+        if not full.startswith("nki.compiler.") or not isinstance(target, cst.Name):
+            return False
+        memory = next((name for name in ("psum", "sbuf") if name in full), "")
+        self.names.bound[target.value] = f"nki.compiler.{memory}" if isinstance(value, cst.Call) else full
         return True
 
     def _unpacked(self, target: cst.Tuple | cst.List, value: cst.BaseExpression) -> None:
@@ -329,12 +349,10 @@ class Statements:
 
     def _buffer(self, name: str, node: cst.BaseExpression) -> str:
         """The memory of an allocation; addresses of Beta 1's allocators are left to the compiler."""
-        text = one_line(node)
-        function = node.func if isinstance(node, cst.Call) else None
-        if function is not None and isinstance(function, cst.Attribute):
-            text = one_line(function.value)
-            if function.attr.value in ("mod_alloc", "alloc"):
-                self.report.notes.append(f"`{name}`: the compiler chooses the address; nl.ndarray(address=…) fixes one")
+        full = self.names.full(_called(node))
+        text = full or one_line(node)
+        if text.endswith(("mod_alloc", ".alloc")) or "nki.compiler" in text:
+            self.report.notes.append(f"`{name}`: the compiler chooses the address; nl.ndarray(address=…) fixes one")
         kind = next((k for k in ("psum", "sbuf", "shared_hbm", "private_hbm", "hbm") if k in text), "")
         if kind == "hbm":
             kind = "shared_hbm" if name in self.returned else "private_hbm"
@@ -385,7 +403,7 @@ class Statements:
         """``t[…] = value``."""
         bounds = self._bounds(value)
         before: list[cst.BaseStatement] = []
-        place = self._expression(target, before, bounds)
+        place = self._place(target, before, bounds)
         to = one_line(place)
         if not isinstance(place, cst.Subscript) and not isinstance(value, cst.Call):
             to_assign = f"{to}[...]"
@@ -399,6 +417,11 @@ class Statements:
                 rewriter = self._rewriter(bounds, value)
                 new = cast("cst.Call", value.visit(rewriter))
                 extra = "accumulate=False" if function == "nc_matmul" else ""
+                if self._by_psum(function, value, owner):
+                    name = rewriter.fresh(f"{function}_result")
+                    made = rewriter.computed(name, function, value, new)
+                    copy = statement(f"nisa.tensor_copy(dst={_plain(to)}, src={name})")
+                    return [*before, *rewriter.before, *made, _guarded(copy, bounds)]
                 line = rewriter.written(_plain(to), function, value, new, extra)
                 self._no_index_left(line)
                 return [*before, *rewriter.before, _guarded(line, bounds)]
@@ -410,6 +433,29 @@ class Statements:
             return [*before, statement(f"nisa.memset(dst={_plain(to)}, value={self._number(text, owner)})")]
         text = self._repeated(text, value, target)
         return [*before, statement(f"{to_assign} = {text}")]
+
+    def _by_psum(self, function: str, call: cst.Call, owner: Tensor | None) -> bool:
+        """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there."""
+        if owner is None or owner.buffer != "sbuf" or function not in ("nc_matmul", "nc_transpose"):
+            return False
+        result = self.types.tensor(call)
+        if function == "nc_transpose":
+            named = arguments(call, ("data",))
+            if "engine" in named:
+                return "vector" not in one_line(named["engine"].value)
+            sizes = [size.constant for size in result.shape] if result is not None and result.shape is not None else []
+            return not sizes or not all(size is not None and size <= 32 for size in sizes)
+        return True
+
+    def _place(
+        self, target: cst.BaseExpression, before: list[cst.BaseStatement], bounds: Bounds
+    ) -> cst.BaseExpression:
+        """What is written: all of a tile only as far as ``bounds`` let its axes through."""
+        place = self._expression(target, before, bounds)
+        variables = [*bounds.lower, *bounds.upper]
+        if not variables or (isinstance(target, cst.Subscript) and variables_in(self.types, target)):
+            return place
+        return expression(_cut(_plain(one_line(place)), self.types.tensor(target), bounds, variables))
 
     def _is_scalar(self, value: cst.BaseExpression) -> bool:
         if isinstance(value, cst.Integer | cst.Float | cst.UnaryOperation):
@@ -483,7 +529,7 @@ class Statements:
             new = self._expression(value, before)
             return [*before, _line_of(cast(Any, small).with_changes(value=new))]
         bounds = self._bounds(value)
-        to = _plain(one_line(self._expression(target, before, bounds)))
+        to = _plain(one_line(self._place(target, before, bounds)))
         product = self._product(value, bounds, before) if isinstance(operator, cst.AddAssign) else None
         if product is not None and (tensor is None or tensor.buffer == "psum"):
             text = f"nisa.nc_matmul(dst={to}, {product})"

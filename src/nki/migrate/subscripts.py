@@ -160,16 +160,19 @@ def _gathered(
 ) -> str:
     """``x[index_tile, columns]``: rows that are known when the kernel runs."""
     owner = types.tensor(original.value)
-    if tiles != [0] or owner is None or owner.buffer != "hbm":
+    lead = tiles[0]
+    plain = all(part.index is None and ":" not in part.text and part.text.strip() for part in parts[:lead])
+    if len(tiles) > 1 or not plain or owner is None or owner.buffer != "hbm":
         raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
     rest: list[str] = []
-    for part in parts[1:]:
+    for part in parts[lead + 1 :]:
         found = sliced(part.index, bounds) if part.index is not None else None
         if part.index is not None and found is None:
             raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
         rest.append(found[0] if found is not None else part.text)
-    columns = f"[:, {', '.join(rest)}]" if rest else ""
-    return f"{base}{columns}.vector_select(0, {parts[0].text})"
+    before = [part.text for part in parts[:lead]]
+    columns = f"[{', '.join([*before, ':', *rest])}]" if rest or before else ""
+    return f"{base}{columns}.vector_select(0, {parts[lead].text})"
 
 
 def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variable]) -> str:

@@ -97,6 +97,12 @@ class Types:
             self._done[id(node)] = self._tensor(node)
         return self._done[id(node)]
 
+    def declare(self, node: cst.BaseExpression, shape: tuple[Polynomial, ...]) -> None:
+        """The user says which shape an expression has."""
+        known = self.tensor(node)
+        if known is not None and known.shape is None:
+            self._done[id(node)] = Tensor(shape, known.dtype, known.buffer, known.blocks)
+
     def forget(self) -> None:
         """Drop what was inferred before a name changed its meaning."""
         self._done.clear()
@@ -154,7 +160,7 @@ class Types:
         if one is None or other is None:
             only = one or other
             return Tensor(only.shape, dtype or only.dtype, "sbuf", name=only.name) if only is not None else None
-        kind = dtype or (one.dtype if one.dtype == other.dtype else "")
+        kind = dtype or promoted(one.dtype, other.dtype)
         if one.shape is None or other.shape is None or len(one.shape) != len(other.shape):
             return Tensor(None, kind)
         shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
@@ -170,7 +176,13 @@ class Types:
             return self._function(node, name)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("reshape", "broadcast_to", "view", "astype"):
             owner = self.tensor(node.func.value)
-            return Tensor(None, owner.dtype, owner.buffer) if owner is not None else None
+            if owner is None:
+                return None
+            method = node.func.attr.value
+            shape = self._sizes(node.args[0]) if method in ("reshape", "broadcast_to") and len(node.args) == 1 else None
+            known = shape if shape is not None else owner.shape if method == "astype" else None
+            dtype = dtype_text(self.names, node.args[0].value) if method in ("astype", "view") else owner.dtype
+            return Tensor(known, dtype, owner.buffer if method != "astype" else "sbuf")
         return None
 
     def _dtype(self, named: dict[str, cst.Arg], default: str) -> str:
@@ -187,7 +199,7 @@ class Types:
         if name == "load":
             if operand is None:
                 return Tensor(None, self._dtype(named, ""))
-            return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf")
+            return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf", name=operand.name)
         if name in BINARY and "y" in named:
             result = self._broadcast(first.value, named["y"].value)
             if result is None:
@@ -201,9 +213,40 @@ class Types:
             return self._product(node, named)
         if name == "transpose" and operand.shape is not None:
             return Tensor(operand.shape[::-1], self._dtype(named, operand.dtype), "psum")
-        if name in REDUCTIONS | LIKE | {"where", "transpose", "load_transpose2d", "broadcast_to", "gather_flattened"}:
+        if name in REDUCTIONS:
+            return Tensor(self._reduced(named, operand), self._dtype(named, operand.dtype))
+        if name == "load_transpose2d" and operand.shape is not None and len(operand.shape) == 2:
+            return Tensor(operand.shape[::-1], self._dtype(named, operand.dtype))
+        if name == "broadcast_to":
+            return Tensor(self._sizes(arguments(node, ("src", "shape")).get("shape")), self._dtype(named, operand.dtype))
+        if name in LIKE:
+            return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf", operand.blocks, operand.name)
+        if name in LIKE | {"where", "transpose", "load_transpose2d", "broadcast_to", "gather_flattened"}:
             return Tensor(None, self._dtype(named, operand.dtype))
         return None
+
+    def _sizes(self, arg: cst.Arg | None) -> tuple[Polynomial, ...] | None:
+        """A shape that is written out."""
+        value = arg.value if arg is not None else None
+        if not isinstance(value, cst.Tuple | cst.List):
+            return None
+        return tuple(self.evaluator.polynomial(element.value) for element in value.elements)
+
+    def _reduced(self, named: dict[str, cst.Arg], operand: Tensor) -> tuple[Polynomial, ...] | None:
+        """The shape of a reduction over ``axis``."""
+        if operand.shape is None or "axis" not in named:
+            return None
+        text = one_line(named["axis"].value)
+        numbers = [int(word) for word in text.strip("[]()").replace(" ", "").split(",") if word.lstrip("-").isdigit()]
+        rank = len(operand.shape)
+        axes = {number % rank for number in numbers}
+        if not axes or 0 in axes:
+            return None
+        one = Polynomial.of(1)
+        if "keepdims" in named and one_line(named["keepdims"].value) == "True":
+            return tuple(one if k in axes else size for k, size in enumerate(operand.shape))
+        left = tuple(size for k, size in enumerate(operand.shape) if k not in axes)
+        return left if len(left) > 1 else (*left, one)
 
     def _product(self, node: cst.Call, named: dict[str, cst.Arg]) -> Tensor | None:
         x, y = self.tensor(named["x"].value), self.tensor(named["y"].value) if "y" in named else None
@@ -242,7 +285,7 @@ class Types:
             dtype = operand.dtype
             if name == "tensor_tensor" and "data2" in named:
                 other = self.tensor(named["data2"].value)
-                dtype = dtype if other is not None and other.dtype == dtype else ""
+                dtype = promoted(dtype, other.dtype) if other is not None else ""
             return Tensor(operand.shape, self._dtype(named, dtype), name=operand.name)
         data = {key: self.tensor(arg.value) for key, arg in named.items()}
         return self._shaped(node, name, named, data)
@@ -269,12 +312,24 @@ class Types:
             case "bn_stats" | "bn_aggr" | "max8" | "nc_find_index8" if rows is not None:
                 count = {"bn_stats": 6, "bn_aggr": 2}.get(name, 8)
                 return Tensor((rows, Polynomial.of(count)), "nl.uint32" if name == "nc_find_index8" else dtype)
-            case "tensor_reduce" if first is not None and first.shape is not None and len(first.shape) == 2:
-                return Tensor((first.shape[0], one), dtype)
+            case "tensor_reduce" if first is not None:
+                return Tensor(self._reduced(named, first), dtype)
+            case "tensor_partition_reduce" if first is not None and first.shape is not None:
+                return Tensor((one, *first.shape[1:]), dtype)
+            case "iota":
+                return Tensor(self._of_index(named["expr"].value), dtype_text(self.names, named["dtype"].value))
             case "memset" if isinstance(named["shape"].value, cst.Tuple | cst.List):
                 return self.created(node.with_changes(args=[named["shape"]]), "ndarray")
             case _:
                 return Tensor(None, dtype)
+
+    def _of_index(self, node: cst.BaseExpression) -> tuple[Polynomial, ...] | None:
+        """The shape of an index tile."""
+        value = self.value(node)
+        if not isinstance(value, Index):
+            return None
+        sizes = {variable.axis: variable.size for variable, _ in value.steps}
+        return tuple(sizes.get(axis, Polynomial.of(1)) for axis in range(-max(value.ndim, 2), 0))
 
     def _subscript(self, node: cst.Subscript) -> Tensor | None:
         owner = self.tensor(node.value)
@@ -333,6 +388,13 @@ def par_dim_of(names: Names, node: cst.BaseExpression) -> cst.BaseExpression | N
     if isinstance(node, cst.Call) and names.full(node.func) == "nki.language.par_dim" and node.args:
         return node.args[0].value
     return None
+
+
+def promoted(one: str, other: str) -> str:
+    """The dtype of a result of two tiles; "" if it is not known from the source."""
+    if one == other:
+        return one
+    return "nl.float32" if "nl.float32" in (one, other) else ""
 
 
 _NUMPY_NAMES: Final = {"bool": "bool_", "half": "float16", "single": "float32"}
