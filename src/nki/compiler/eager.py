@@ -168,7 +168,8 @@ def run(
     memory, captured = Memory(), check(capture(fn))
     wide = None if knobs.precise_fp() else promote_float32.Widening()
     common: dict[str, Tensor] = {}
-    launch = Launch(target) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
+    carries = captured.dialect.carries
+    launch = Launch(target, carries=carries) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
 
     grid, programs = launch_of(grid, target)
 

@@ -28,7 +28,7 @@ def run(kernel: Program, inputs: list[Array]) -> list[Array]:
 def _run(kernel: Program, inputs: list[Array]) -> list[Array]:
     if not knobs.hazards():
         return reference.run(kernel, inputs)
-    launch = Launch(targets.find(kernel.target))
+    launch = Launch(targets.find(kernel.target), carries=kernel.carries)
     outputs = reference.run(
         kernel, inputs, lambda core, executor: Hazards(launch, executor, core, multicore=len(kernel.cores) > 1)
     )

@@ -85,6 +85,12 @@ class Builder:
     """Number of open ``nl.no_reorder`` blocks."""
     warned: set[object] = field(default_factory=set[object])
     """Places and texts of warnings that the kernel's own code gives, each once."""
+    at: Where | None = None
+    """The place at which instructions are recorded; None: the running line."""
+    waiting: Any = None
+    """A result of the dialect whose instructions are not recorded yet."""
+    dialect_state: dict[str, Any] = field(default_factory=dict[str, Any])
+    """Whatever the dialect keeps for this program."""
     _ordered_from: int = 0
     _declared: dict[str, Where] = field(default_factory=dict[str, Where])
     programs: tuple[int, ...] = ()
@@ -194,7 +200,7 @@ class Builder:
 
     def emit(self, inst: Inst) -> None:
         """Verify and record ``inst`` at the user's current line."""
-        inst.where = here()
+        inst.where = self.at or here()
         verify(inst, self.target, self._verified)
         if self.failed is not None:
             raise self.failed
@@ -309,6 +315,7 @@ class Builder:
                 shapes if shapes != tuple(tensor.shape for tensor in outputs) else (),
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
+            carries=self.dialect.carries,
         )
 
 

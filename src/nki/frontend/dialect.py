@@ -141,7 +141,8 @@ class Dialect:
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
-    names that only newer releases have.
+    names that only newer releases have. ``results`` takes the builder and what the kernel returned, when its Python has
+    run, and gives what counts as returned. ``carries``: undefined elements may be read (``Program.carries``).
     """
 
     name: str
@@ -158,6 +159,8 @@ class Dialect:
     advise: Callable[[Exception, Any], NkiError | None] | None = None
     newer: NewerPython = field(default_factory=NewerPython)
     later: LaterNames = field(default_factory=LaterNames)
+    results: Callable[[Any, Any], Any] | None = None
+    carries: bool = False
 
     def require(self, full: str, written: str) -> None:
         """Raise :class:`NewerApiError` if the release does not have the name ``full``; kernels write ``written``."""

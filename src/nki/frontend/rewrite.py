@@ -25,6 +25,8 @@ KEY = "__nki_key__"
 WARN = "__nki_warn__"
 WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
+ONCE = "__nki_once__"
+"""The hook of a dialect whose loops are traced once: the numbers that a body changes begin each round anew."""
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -98,6 +100,8 @@ class _Rewriting:
             return ast.copy_location(type(node)(func=hook, args=[node.func, *node.args], keywords=node.keywords), node)
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))
+        if isinstance(node, ast.For) and ONCE in self.dialect.hooks:
+            return cast("_Node", _once(node))
         if isinstance(node, ast.Try):
             return cast("_Node", self._try(node, outer))
         if isinstance(node, ast.withitem) and self.dialect.newer.since:
@@ -198,6 +202,45 @@ def _is_text(key: ast.expr) -> bool:
 def _key(key: ast.expr) -> ast.Call:
     hook = ast.copy_location(ast.Name(KEY, ast.Load()), key)
     return ast.copy_location(ast.Call(hook, [key], []), key)
+
+
+def _once(loop: ast.For) -> ast.For:
+    """The same loop with the variables that its body computes from themselves as further targets of each round."""
+    names = _continued(loop)
+    if not names:
+        return loop
+    nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+    values = ast.Tuple([ast.Name(name, ast.Load()) for name in names], ast.Load())
+    hook = ast.Call(ast.Name(ONCE, ast.Load()), [loop.iter, ast.Lambda(nothing, values)], [])
+    kept = ast.Tuple([ast.Name(name, ast.Store()) for name in names], ast.Store())
+    target = ast.Tuple([loop.target, kept], ast.Store())
+    for part in (hook.func, *hook.args[1:], hook, target, kept):
+        for inner in ast.walk(part):
+            if not hasattr(inner, "lineno") and isinstance(inner, ast.expr):
+                ast.copy_location(inner, loop.iter)
+    return ast.copy_location(ast.For(target, hook, loop.body, loop.orelse), loop)
+
+
+def _continued(loop: ast.For) -> list[str]:
+    """The variables that the body of ``loop`` computes from their own values."""
+    names: dict[str, None] = {}
+    todo: list[ast.AST] = list(loop.body)
+    while todo:
+        node = todo.pop()
+        if isinstance(node, (*FUNCTIONS, *COMPREHENSIONS, ast.ClassDef)):
+            continue
+        match node:
+            case ast.AugAssign(target=ast.Name(id=name)):
+                names[name] = None
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if any(
+                isinstance(part, ast.Name) and part.id == name for part in ast.walk(value)
+            ):
+                names[name] = None
+            case _:
+                pass
+        todo.extend(ast.iter_child_nodes(node))
+    bound = {part.id for part in ast.walk(loop.target) if isinstance(part, ast.Name)}
+    return sorted(names.keys() - bound)
 
 
 def _while(loop: ast.While) -> ast.For:

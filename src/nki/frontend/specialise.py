@@ -132,6 +132,8 @@ def _recorded(builder: Builder, function: Callable[..., Any], args: list[Any], k
     with recording(builder):
         try:
             result = _call(function, args, kwargs)
+            if builder.dialect.results is not None:
+                result = builder.dialect.results(builder, result)
             if builder.failed is not None:
                 raise builder.failed
         except Warning:  # raised by a filter that the user has set; it is what it says

@@ -126,6 +126,8 @@ class Program:
     signature: Signature
     cores: tuple[CoreProgram, ...]
     version: str = field(default_factory=version)
+    carries: bool = False
+    """Undefined elements may be read, and are an error only where they reach an output: the dialect says so."""
 
     @classmethod
     def of(cls, parts: Sequence[Program]) -> Program:
@@ -187,4 +189,4 @@ class Program:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
-        return (self.name, self.target, self.grid, self.version, s.sequence, s.shapes, floats, names, self.cores)
+        return (self.name, self.target, self.grid, self.version, self.carries, s.sequence, s.shapes, floats, names, self.cores)

@@ -11,7 +11,7 @@ from nki.target.gen3 import GEN3
 from nki.target.gen4 import GEN4
 from nki.target.model import Fact, Target
 
-__all__ = ["ENVIRONMENT", "GEN2", "GEN3", "GEN4", "GENERATIONS", "Fact", "Target", "default", "find"]
+__all__ = ["ENVIRONMENT", "GEN2", "GEN3", "GEN4", "GENERATIONS", "Fact", "Target", "default", "find", "is_chosen"]
 
 GENERATIONS: Final = (GEN2, GEN3, GEN4)
 ENVIRONMENT: Final = "NEURON_PLATFORM_TARGET_OVERRIDE"
@@ -34,6 +34,11 @@ def default() -> Target:
     """
     name = os.environ.get(ENVIRONMENT, "").strip()
     return _find(name, f"{ENVIRONMENT}={name!r} names no target") if name else GEN4
+
+
+def is_chosen() -> bool:
+    """True if the environment names a target."""
+    return bool(os.environ.get(ENVIRONMENT, "").strip())
 
 
 def _find(name: str, complaint: str) -> Target:

@@ -51,8 +51,10 @@ class Shadow(PsumShadow):
 class Launch:
     """State of one run of a kernel on all its cores, which run in turns and share tensors."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, *, carries: bool = False) -> None:
         self.target = target
+        self.carries = carries
+        """Undefined elements are an error only where they reach an output (``Program.carries``)."""
         self.cores = 0
         self.log = ExecutionLog()
         self.races = CoreRaces(self.log)
@@ -214,7 +216,7 @@ class Hazards(ExecutionObserver):
     def _read_partly_defined(self, inst: Inst, access: Access, shadow: Shadow) -> None:
         """Read ``access``, some of which is undefined: raise if all of it is, else propagate the undefined elements."""
         times = shadow.times_of(access)
-        deferred = self._launch.is_deferred(shadow.origin)
+        deferred = self._launch.carries or self._launch.is_deferred(shadow.origin)
         if _is_overwritten(times).any() or not ((times > 0).any() or deferred or self._others_may_write(access)):
             raise self._missing(inst, access, shadow)
         origin = shadow.origin if (times == POISONED).any() else self._missing(inst, access, shadow)

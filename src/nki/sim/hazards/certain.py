@@ -186,8 +186,8 @@ class CertainHazards(Hazards):
             self._launch.psum_groups.go_on(inst, access, shadow, self._time)
 
 
-def certain_launch(target: Target) -> tuple[Launch, CertainRaces]:
+def certain_launch(target: Target, *, carries: bool = False) -> tuple[Launch, CertainRaces]:
     """The state of a replay."""
-    launch = Launch(target)
+    launch = Launch(target, carries=carries)
     launch.races = races = CertainRaces(launch.log)
     return launch, races

@@ -117,7 +117,7 @@ def check(program: Program, target: Target) -> None:
 
     Hazards that only some data show are none of these: :mod:`nki.compiler.simulated_run` finds them.
     """
-    launch, races = certain_launch(target)
+    launch, races = certain_launch(target, carries=program.carries)
     multicore, in_order = len(program.cores) > 1, not _meet_in_loops(program)
     replays: list[partial[None]] = []
     for core in program.cores:

@@ -1,0 +1,24 @@
+"""NKI Beta 1: the namespace ``neuronxcc.nki`` on this compiler (docs/beta1.md).
+
+``neuronxcc`` itself is a namespace without a file, so that it stands in the way of no other package of that name.
+"""
+
+from __future__ import annotations
+
+import nki as _nki
+from neuronxcc.nki import compiler, isa, language, typing
+from nki.beta1.dialect import BETA1 as _BETA1
+from nki.beta1.launch import baremetal, benchmark, jit, profile, simulate_kernel, trace
+from nki.beta1.tensor import Tensor as tensor  # noqa: N813  # the public name
+from nki.frontend.dialect import register as _register
+
+_register(_BETA1)
+
+FrameworkKernel = _nki.FrameworkKernel
+NkiError = _nki.NkiError
+__version__ = _nki.__version__
+
+__all__ = [
+    "FrameworkKernel", "NkiError", "baremetal", "benchmark", "compiler", "isa", "jit", "language", "profile",
+    "simulate_kernel", "tensor", "trace", "typing",
+]  # fmt: skip

@@ -1,0 +1,18 @@
+"""``neuronxcc.nki.compiler``: direct allocation, and directives that change no value here."""
+
+from __future__ import annotations
+
+from nki.beta1.allocation import psum, sbuf
+from nki.beta1.directives import (
+    allocation_scope,
+    enable_stack_allocator,
+    force_auto_alloc,
+    multi_buffer,
+    no_reorder,
+    skip_middle_end_transformations,
+)
+
+__all__ = [
+    "allocation_scope", "enable_stack_allocator", "force_auto_alloc", "multi_buffer", "no_reorder", "psum", "sbuf",
+    "skip_middle_end_transformations",
+]  # fmt: skip

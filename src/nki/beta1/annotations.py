@@ -1,0 +1,44 @@
+"""``nki.typing``: annotations. The shape of ``x: nt.tensor[128, 512] = …`` in a kernel is documentation here."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+from nki.beta1.errors import Beta1FlowError
+from nki.beta1.tensor import Tensor
+
+
+class _Annotated:
+    """``tensor[shape]``: an annotation with a shape."""
+
+    def __init__(self, kind: type[Any], shape: tuple[Any, ...]) -> None:
+        self.kind = kind
+        self.shape = shape
+
+    def __repr__(self) -> str:
+        return f"nt.{self.kind.__name__}[{', '.join(map(str, self.shape))}]"
+
+
+class _TensorMeta(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, Tensor)
+
+    def __getitem__(cls, shape: Any) -> _Annotated:
+        return _Annotated(cls, cast("tuple[Any, ...]", shape if isinstance(shape, tuple) else (shape,)))
+
+
+class tensor(metaclass=_TensorMeta):  # noqa: N801  # the public name
+    """A tensor; ``tensor[shape]``: a tensor of this shape."""
+
+
+class mutable_tensor(tensor):  # noqa: N801  # the public name
+    """A parameter that the kernel writes to and returns."""
+
+
+def scalar(value: Any) -> Any:
+    """Refused: a loop whose number of rounds only the data tell."""
+    raise Beta1FlowError(
+        "while_loop_requires_unconditional_entry: nt.scalar makes the condition of a loop at run time, which is not "
+        "supported",
+        fix="use a loop of known length, or nki.language.while_loop of the present language",
+    )

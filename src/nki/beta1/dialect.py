@@ -1,0 +1,86 @@
+"""The dialect of NKI Beta 1: the namespaces, the tensor, and the Python that its kernels may use."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from nki.beta1 import creation, moving
+from nki.beta1.errors import Beta1LaunchError
+from nki.beta1.tensor import Tensor
+from nki.frontend.builder import Builder
+from nki.beta1.loops import once
+from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
+from nki.frontend.rewrite import ONCE
+from nki.ir.loop import instructions
+from nki.ir.types import Buffer
+from nki.ir.types import Tensor as Stored
+from nki.language.dialect import NKI_0_7
+
+RELEASE: Final = "0.1"
+"""The number of Beta 1 among the releases of NKI, the next of which is 0.2."""
+
+
+def results(builder: Builder, result: Any) -> Any:
+    """The result of a kernel once every waiting instruction is recorded.
+
+    A kernel that returns nothing returns the arguments that it wrote, in the order of its parameters; so does one whose
+    last arguments are its outputs.
+    """
+    waiting = builder.waiting
+    if waiting is not None:
+        waiting.settle()
+    if isinstance(result, Tensor):
+        return _in_hbm(result)
+    if isinstance(result, tuple | list) and result:
+        items: list[Any] = list(result)  # pyright: ignore[reportUnknownArgumentType]
+        return tuple(_in_hbm(item) if isinstance(item, Tensor) else item for item in items)
+    if result is None or (isinstance(result, tuple | list) and not result):
+        written = _written(builder)
+        if not written:
+            return result
+        outputs = [Tensor.around_whole(tensor) for tensor in builder.tensors if tensor in written]
+        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    return result
+
+
+def _in_hbm(tensor: Tensor) -> Tensor:
+    """``tensor``, or an output that holds it if it is a tile on chip (the simulator of Beta 1 takes both)."""
+    if tensor.buffer.is_hbm:
+        return tensor
+    tensor.settle()
+    output = creation.new("a result", tensor.shape, tensor.kind, Buffer.shared_hbm, f"{tensor.name}_result")
+    moving.store(output, tensor)
+    return output
+
+
+def _written(builder: Builder) -> set[Stored]:
+    return {
+        access.tensor for inst in instructions(builder.body) for access in inst.writes() if access.tensor.role == "input"
+    }
+
+
+BETA1: Final = Dialect(
+    name="nki beta 1",
+    releases=(RELEASE,),
+    namespaces=("neuronxcc.nki",),
+    tensor=TensorType(Tensor, Tensor.around),
+    syntax_rules=NKI_0_7.syntax_rules,
+    unknown_syntax=NKI_0_7.unknown_syntax,
+    signature_rule=lambda _report, _args: None,
+    hooks={**NKI_0_7.hooks, ONCE: lambda _inliner: once},
+    instructions=InstructionStyle(),
+    removed=RemovedNames(),
+    imports={
+        "nki": "import neuronxcc.nki as nki",
+        "nl": "import neuronxcc.nki.language as nl",
+        "nisa": "import neuronxcc.nki.isa as nisa",
+        "nt": "import neuronxcc.nki.typing as nt",
+        "np": "import numpy as np",
+        "math": "import math",
+    },
+    newer=NKI_0_7.newer,
+    results=results,
+    carries=True,
+)
+
+__all__ = ["BETA1", "RELEASE", "Beta1LaunchError", "results"]

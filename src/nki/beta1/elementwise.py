@@ -1,0 +1,416 @@
+"""Functions of elements, operators on tiles, and assignment."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+import numpy as np
+
+from nki import isa
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.beta1 import dtypes
+from nki.beta1.errors import Beta1OperandError
+from nki.beta1.lowering import (
+    Operand,
+    converted,
+    elementwise,
+    in_sbuf,
+    joint_shape,
+    operand_of,
+    padded,
+    record,
+    scratch,
+    spread_rows,
+    tile_of,
+)
+from nki.beta1.tensor import Pending, Tensor, operations, recorded_at
+from nki.beta1.view import describe
+from nki.ir.types import Access, Buffer
+from nki.isa.build import copy_by_dma
+from nki.isa.instructions.tensor_scalar import TensorScalar
+from nki.isa.instructions.tensor_tensor import TensorTensor
+from nki.isa.tables.operators import OPS, Op
+from nki.language import elementwise as present
+from nki.language.tensor import NkiTensor
+
+TRUTHS: Final = frozenset({
+    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
+    "logical_not",
+})  # fmt: skip
+
+
+def is_bits(op: Op) -> bool:
+    return op.alu is not None and op.alu.bits
+
+
+def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:
+    """The dtype of a result: ``dtype`` if given, bool of comparisons, else what the sides make together."""
+    if dtype is not None:
+        return dtypes.of(dtype)
+    if name in TRUTHS:
+        return dt.bool_
+    kind = dtypes.of_sides(*(s.kind if isinstance(s, Tensor) else s for s in sides))
+    # A quotient of integers has a fraction: published kernels apply nl.floor to it.
+    return dt.float32 if name == "divide" and not kind.is_float else kind
+
+
+def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
+    """``dst = x op y`` for accesses of one shape and at most one number."""
+    if is_bits(op):
+        _combine_bits(op, dst, x, y)
+    elif isinstance(x, Access) and isinstance(y, Access):
+        if y.shape[1:] != x.shape[1:] and y.size == y.shape[0]:
+            record(TensorScalar(dst, x, op, y))
+            return
+        if op.name == "power" or (x.buffer is Buffer.psum and y.buffer is Buffer.psum):
+            y = _in_sbuf(y)
+        if op.name == "power":
+            x = _in_sbuf(x)
+        if op.name == "power" and dst.buffer is Buffer.psum:
+            temporary = scratch("power", dst.shape, dst.dtype).access
+            record(TensorTensor(temporary, x, y, op))
+            isa.tensor_copy(dst, temporary)
+            return
+        record(TensorTensor(dst, x, y, op))
+    elif isinstance(x, Access):
+        record(TensorScalar(dst, x, op, float(y)))  # type: ignore[arg-type]
+    elif isinstance(y, Access):
+        record(TensorScalar(dst, y, op, float(x), True))
+
+
+def _in_sbuf(a: Access) -> Access:
+    if a.buffer is Buffer.sbuf:
+        return a
+    copied = scratch(f"{a.name}_copy", a.shape, a.dtype).bare()
+    isa.tensor_copy(copied, a)
+    return copied
+
+
+def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
+    kinds = [side.dtype for side in (x, y) if isinstance(side, Access)]
+    for kind in kinds:
+        if kind.is_float:
+            raise Beta1OperandError(
+                f"nl.{op.name} of {kind}: bits are those of integers", fix="pass integer tiles, or t.view(np.int32)"
+            )
+    wide = max(kinds, key=lambda kind: kind.itemsize)
+    x, y = (_widened(side, wide) for side in (x, y))
+    same = dst.dtype.itemsize == wide.itemsize and not dst.dtype.is_float
+    computed = dst if same else scratch("bits", dst.shape, wide).bare()
+    if isinstance(x, Access) and isinstance(y, Access):
+        record(TensorTensor(computed, x, y, op))
+    elif isinstance(x, Access):
+        record(TensorScalar(computed, x, op, int(y)))  # type: ignore[call-overload]
+    elif isinstance(y, Access):
+        record(TensorScalar(computed, y, op, int(x), True))
+    if computed is not dst:
+        isa.tensor_copy(dst, computed)
+
+
+def _widened(side: Access | float, kind: DType) -> Access | float:
+    if not isinstance(side, Access):
+        return int(side)
+    if side.dtype.kind == "b":
+        side = Access(side.tensor, side.offset, side.shape, side.strides, dt.uint8)
+    if side.dtype.itemsize == kind.itemsize:
+        return side
+    wider = scratch("wide", side.shape, kind).bare()
+    isa.tensor_copy(wider, side)
+    return wider
+
+
+def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by_operator: bool = False) -> Any:
+    """``x name y``: a waiting result; a number for two numbers."""
+    what = f"nl.{name}"
+    left, right = operand_of(x, what, "x"), operand_of(y, what, "y")
+    if not isinstance(left, Tensor) and not isinstance(right, Tensor):
+        return getattr(np, name)(left, right).item()
+    tiles = [side for side in (left, right) if isinstance(side, Tensor)]
+    if name == "floor_divide":
+        return unary("floor", binary("divide", left, right, dtype=np.float32, mask=mask), dtype=dtype, mask=mask)
+    shape = joint_shape(what, *tiles)
+    if by_operator and len({t.shape[0] for t in tiles}) > 1:
+        raise Beta1OperandError(
+            f"num_partition_mismatch: {' and '.join(f'{t.name!r} {t.shape}' for t in tiles)} have different partitions",
+            fix=f"write {what}(x, y), which repeats a partition, or use broadcast_to",
+        )
+    op = OPS[name]
+    kind = result_kind(name, dtype, left, right)
+    if is_bits(op) and dtype is None:
+        kind = max((t.kind for t in tiles), key=lambda k: k.itemsize)
+
+    def emit(dst: Tensor) -> None:
+        if len(tiles) == 2:
+            columns: list[Tensor] = []
+            sources = tiles
+            column = _column(op, *tiles, shape=shape)
+            if column is not None:
+                sources, columns = [tiles[0]], [tiles[1]]
+            elementwise(dst, sources, mask, lambda d, s: combine(op, d, s[0], s[1]), columns)
+        elif isinstance(left, Tensor):
+            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], right))  # type: ignore[arg-type]
+        else:
+            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, left, s[0]))
+
+    return Tensor.wait(Pending(shape, kind, emit, name=name))
+
+
+def _column(op: Op, x: Tensor, y: Tensor, *, shape: tuple[int, ...]) -> Tensor | None:
+    """``y`` if it is a float32 column in SBUF that goes with every element of a partition of ``x``."""
+    is_one = y.size == y.shape[0] and y.shape[0] == shape[0] and y.ndim == 2
+    fits = is_one and y.kind is dt.float32 and y.buffer is Buffer.sbuf and x.shape == shape
+    return y if fits and x.size != x.shape[0] and not is_bits(op) and op.name != "power" else None
+
+
+def unary(name: str, x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+    """``name(x)``: a waiting result."""
+    tile = tile_of(x, f"nl.{name}", "x")
+    kind = dtypes.of(dtype) if dtype is not None else dt.bool_ if name == "logical_not" else tile.kind
+
+    def emit(dst: Tensor) -> None:
+        elementwise(dst, [tile], mask, lambda d, s: apply(name, d, s[0]))
+
+    return Tensor.wait(Pending(tile.shape, kind, emit, name=name))
+
+
+def apply(name: str, dst: Access, x: Access) -> None:
+    """``dst = name(x)`` for accesses of one shape."""
+    if name == "copy":
+        isa.tensor_copy(dst, x)
+    elif name == "negative":
+        record(TensorScalar(dst, x, OPS["multiply"], -1.0))
+    elif name in _COMPOSED:
+        _COMPOSED[name](dst, x)
+    elif name == "rsqrt":
+        isa.activation(dst, OPS["rsqrt"], x)
+    elif name == "invert":
+        _combine_bits_unary(dst, x)
+    else:
+        present.apply(NkiTensor(dst), name, NkiTensor(x))
+
+
+def _combine_bits_unary(dst: Access, x: Access) -> None:
+    x = _widened(x, dt.uint8) if x.dtype.kind == "b" else x  # type: ignore[assignment]
+    same = dst.dtype.itemsize == x.dtype.itemsize and not dst.dtype.is_float
+    computed = dst if same else scratch("bits", x.shape, x.dtype).bare()
+    record(TensorScalar(computed, x, OPS["invert"], 0))
+    if computed is not dst:
+        isa.tensor_copy(dst, computed)
+
+
+def _composed(name: str) -> Any:
+    function = getattr(present, name)
+
+    def run(dst: Access, x: Access) -> None:
+        isa.tensor_copy(dst, function(NkiTensor(x), dtype=dst.dtype))
+
+    return run
+
+
+_COMPOSED: Final = {name: _composed(name) for name in ("cos", "tan", "floor", "ceil", "trunc")}
+
+
+def copy(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+    """A copy of a tile."""
+    return unary("copy", src, dtype=dtype, mask=mask)
+
+
+def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+    """``x`` where ``condition`` is not 0, else ``y``."""
+    what = "nl.where"
+    test = tile_of(condition, what, "condition")
+    left, right = operand_of(x, what, "x"), operand_of(y, what, "y")
+    tiles = [side for side in (left, right) if isinstance(side, Tensor)]
+    shape = joint_shape(what, test, *tiles)
+    kind = result_kind("where", dtype, left, right)
+
+    def emit(dst: Tensor) -> None:
+        elementwise(dst, [test, *tiles], mask, run)
+
+    def run(dst: Access, accesses: list[Access]) -> None:
+        rest = iter(accesses[1:])
+        a, b = (next(rest) if isinstance(side, Tensor) else side for side in (left, right))
+        select(dst, accesses[0], a, b)
+
+    return Tensor.wait(Pending(shape, kind, emit, name="where"))
+
+
+def select(dst: Access, test: Access, a: Access | float, b: Access | float) -> None:
+    """``dst = a`` where ``test`` is not 0, else ``b``."""
+    chosen = predicate(test)
+    used = {side.tensor for side in (test, a) if isinstance(side, Access)}
+    out = dst if dst.tensor not in used and dst.buffer is Buffer.sbuf else scratch("chosen", dst.shape, dst.dtype).bare()
+    if isinstance(b, Access):
+        isa.tensor_copy(out, b)
+    else:
+        isa.memset(out, b)
+    if isinstance(a, Access):
+        if a.dtype is not dst.dtype or a.buffer is Buffer.psum:
+            same = scratch("same", a.shape, dst.dtype).bare()
+            isa.tensor_copy(same, a)
+            a = same
+    elif dst.dtype.is_float:
+        a = float(a)
+    isa.tensor_copy_predicated(out, a, chosen)
+    if out is not dst:
+        isa.tensor_copy(dst, out)
+
+
+def predicate(test: Access) -> Access:
+    """``test`` as a predicate of ``nisa.tensor_copy_predicated``: unsigned integers, not 0 where it is not 0."""
+    if test.dtype.kind in "bu":
+        kind = dt.uint8 if test.dtype.kind == "b" else test.dtype
+        return Access(test.tensor, test.offset, test.shape, test.strides, kind, test.dynamic)
+    truth = scratch("truth", test.shape, dt.uint8).bare()
+    record(TensorScalar(truth, test, OPS["not_equal"], 0.0))
+    return truth
+
+
+def assign(target: Tensor, value: Any) -> None:
+    """``t[…] = value``: a waiting result is recorded with ``t`` as destination, a tile is copied, a number fills."""
+    if not target.buffer.is_hbm and target.base.blocks:
+        _ = target.place  # says what is wrong
+    if isinstance(value, Tensor):
+        if value.pending is not None and _record_into(target, value):
+            return
+        if value.buffer.is_hbm or target.buffer.is_hbm:
+            _move(target, value)
+            return
+        value.settle()
+        fitted = _fitted(target, value.shape)
+        into = target if fitted is None else fitted
+        with recorded_at_line():
+            elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
+        return
+    number = operand_of(value, "assignment", "value")
+    assert not isinstance(number, Tensor)
+    if target.buffer.is_hbm:
+        raise Beta1OperandError(
+            f"assignment of a number into '{target.name}' in {target.buffer.value}",
+            fix=f"write nl.store({target.name}[…], value={number!r})",
+        )
+    fill(target, number, None)
+
+
+class recorded_at_line:  # noqa: N801
+    """Nothing: instructions are recorded at the running line."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *_: object) -> None: ...
+
+
+def fill(target: Tensor, number: float, mask: Any) -> None:
+    """Fill the elements of ``target`` where ``mask`` holds with a number."""
+    whole = number if target.kind.is_float or target.kind.kind == "b" else int(number)
+    elementwise(target, [], mask, lambda d, _: isa.memset(d, whole))  # type: ignore[arg-type]
+
+
+def _record_into(target: Tensor, value: Tensor) -> bool:
+    """Record the waiting result ``value`` with ``target`` as destination; False if it needs a tile of its own."""
+    pending = value.pending
+    assert pending is not None
+    direct = target.buffer.on_chip if pending.direct is None else pending.direct(target)
+    into = _fitted(target, pending.shape) if direct else None
+    if into is None:
+        return False
+    pending = value.take()
+    with recorded_at(pending.where):
+        pending.emit(into)
+    value.become(into)
+    return True
+
+
+def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
+    """``target`` as a view of ``shape``, if only dimensions of size 1 differ; None otherwise."""
+    if target.shape == shape:
+        return target
+    base = target.base
+    if target.size != int(np.prod(shape)):
+        return None
+    if base.bounds or [n for n in target.shape if n != 1] != [n for n in shape if n != 1] or target.shape[0] != shape[0]:
+        try:
+            return target.reshape(shape) if target.buffer.on_chip and target.shape[0] == shape[0] else None
+        except Exception:  # noqa: BLE001
+            return None
+    steps = iter([s for s, n in zip(base.strides[1:], base.shape[1:], strict=True) if n != 1])
+    strides = (base.strides[0], *(next(steps) if n != 1 else 0 for n in shape[1:]))
+    return Tensor(target.storage, replace(base, shape=shape, strides=strides))
+
+
+def _move(target: Tensor, value: Tensor) -> None:
+    source = in_sbuf(value.settle()) if value.buffer is Buffer.psum else value
+    access = target.bare()
+    target.place.before_write(access)
+    record(copy_by_dma(access, source.access))
+
+
+def update(name: str, target: Any, value: Any) -> Any:
+    """``t op= value`` in place; of a matrix product into PSUM, the sum goes on there."""
+    target.settle()
+    if target.buffer.is_hbm:
+        raise Beta1OperandError(
+            f"unsupported_memory: {describe(target.storage.name, target.base)} in {target.buffer.value} is updated in "
+            "place",
+            fix="load it, compute, and store it; or use nl.atomic_rmw",
+        )
+    waits = isinstance(value, Tensor) and value.pending is not None
+    if name == "add" and waits and target.buffer is Buffer.psum and value.pending.product is not None:
+        into = _fitted(target, value.pending.shape)
+        if into is not None:
+            accumulate(into, value)
+            return target
+    result = binary(name, target, value)
+    if result.shape != target.shape:
+        return result
+    assign(target, result)
+    return target
+
+
+def accumulate(target: Tensor, value: Tensor) -> None:
+    """Add the waiting product ``value`` to the PSUM tile ``target``, or start its sum."""
+    access = target.bare()
+    starts = target.place.starts_sum(access)
+    if starts is None:
+        value.settle()
+        assign(target, binary("add", target, value))
+        return
+    pending = value.take()
+    assert pending.product is not None
+    with recorded_at(pending.where):
+        pending.product(target, not starts)
+    value.become(target)
+
+
+def broadcast_to(x: Any, shape: Any) -> Tensor:
+    """``x`` with dimensions of size 1 repeated: a view, but for the partitions."""
+    tile: Tensor = x.settle()
+    sizes = tuple(int(n) for n in shape)
+    own = padded(tile.shape, len(sizes)) if tile.buffer.on_chip else (*(1,) * (len(sizes) - tile.ndim), *tile.shape)
+    if any(have not in (1, want) for have, want in zip(own, sizes, strict=True)):
+        raise Beta1OperandError(
+            f"broadcast_to: '{tile.name}' {tile.shape} cannot be repeated to {sizes}",
+            fix="each dimension keeps its size, unless that is 1",
+        )
+    if tile.buffer.on_chip and own[0] != sizes[0]:
+        tile = spread_rows(tile, sizes[0])
+        own = (sizes[0], *own[1:])
+    base = tile.base
+    more = len(sizes) - tile.ndim
+    strides = (*base.strides[:1], *(0,) * more, *base.strides[1:]) if tile.buffer.on_chip else (*(0,) * more, *base.strides)
+    kept = tuple(s if n == want else 0 for s, n, want in zip(strides, own, sizes, strict=True))
+    return Tensor(tile.storage, replace(base, shape=sizes, strides=kept, bounds=()))
+
+
+operations |= {
+    "assign": assign,
+    "binary": binary,
+    "broadcast_to": broadcast_to,
+    "copy": copy,
+    "unary": unary,
+    "update": update,
+}
+
+__all__ = ["accumulate", "apply", "assign", "binary", "broadcast_to", "combine", "converted", "copy", "fill", "predicate",
+           "select", "unary", "update", "where"]  # fmt: skip

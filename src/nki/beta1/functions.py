@@ -1,0 +1,369 @@
+"""The functions of ``neuronxcc.nki.language`` under their public names and signatures."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, Final
+
+import numpy as np
+
+from nki import isa
+from nki.base import dtype as dt
+from nki.base.assigned_name import assigned_name
+from nki.base.source import here
+from nki.base.toolchain import is_toolchain
+from nki.beta1 import creation, dtypes, moving, reducing
+from nki.beta1 import elementwise as elements
+from nki.beta1.errors import Beta1LaunchError
+from nki.beta1.index import Index, arange, ds, mgrid
+from nki.beta1.loops import Rounds
+from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
+from nki.beta1.operators import operator_of
+from nki.beta1.tensor import Pending, Tensor, flush
+from nki.frontend.builder import current
+from nki.ir.types import Buffer
+from nki.isa.build import device_print as print_instruction
+from nki.isa.tables.operators import OPS
+from nki.language import no_reorder
+
+BINARY: Final = (
+    "add", "subtract", "multiply", "divide", "power", "maximum", "minimum", "mod", "fmod", "bitwise_and", "bitwise_or",
+    "bitwise_xor", "left_shift", "right_shift", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+    "logical_and", "logical_or", "logical_xor",
+)  # fmt: skip
+UNARY: Final = (
+    "abs", "arctan", "ceil", "cos", "erf", "erf_dx", "exp", "floor", "gelu", "gelu_apprx_sigmoid",
+    "gelu_apprx_sigmoid_dx", "gelu_apprx_tanh", "gelu_dx", "invert", "log", "logical_not", "mish", "negative",
+    "reciprocal", "relu", "rsqrt", "sigmoid", "sign", "silu", "silu_dx", "sin", "softplus", "sqrt", "square", "tan",
+    "tanh", "trunc",
+)  # fmt: skip
+
+
+def _binary(name: str) -> Callable[..., Any]:
+    def function(x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+        return elements.binary(name, x, y, dtype=dtype, mask=mask)
+
+    return _named(function, name, f"``{name}`` of two tiles, or of a tile and a number, element by element.")
+
+
+def _unary(name: str) -> Callable[..., Any]:
+    def function(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+        return elements.unary(name, x, dtype=dtype, mask=mask)
+
+    return _named(function, name, f"``{name}`` of each element of a tile.")
+
+
+def _named(function: Any, name: str, text: str) -> Callable[..., Any]:
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = text
+    if name in OPS:
+        function.operator = OPS[name]
+    return function
+
+
+def _reduction(name: str, op: str) -> Callable[..., Any]:
+    def function(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any) -> Any:
+        return reducing.reduce(OPS[op], x, axis, f"nl.{name}", dtype=dtype, mask=mask, keepdims=keepdims, name=name)
+
+    result: Any = _named(function, name, f"``{name}`` over free dimensions.")
+    result.operator = OPS[op]
+    return result
+
+
+functions: Final[dict[str, Any]] = {
+    **{name: _binary(name) for name in BINARY},
+    **{name: _unary(name) for name in UNARY},
+    **{name: _reduction(name, op) for name, op in {
+        "sum": "add", "max": "maximum", "min": "minimum", "prod": "multiply", "all": "logical_and",
+    }.items()},
+}  # fmt: skip
+"""The functions of elements and the reductions, by name."""
+
+
+def mean(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    """The mean over free dimensions."""
+    return reducing.mean(x, axis, dtype=dtype, mask=mask, keepdims=keepdims)
+
+
+def var(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """The variance over free dimensions."""
+    return reducing.var(x, axis, dtype=dtype, mask=mask)
+
+
+def softmax(x: Any, axis: Any, *, dtype: Any = None, compute_dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """The softmax over free dimensions."""
+    return reducing.softmax(x, axis, dtype=dtype, compute_dtype=compute_dtype, mask=mask)
+
+
+def rms_norm(
+    x: Any, w: Any, axis: Any, n: Any, epsilon: float = 1e-6, *, dtype: Any = None, compute_dtype: Any = None,
+    mask: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    """``x`` divided by the root of its mean square, times ``w``."""
+    return reducing.rms_norm(x, w, axis, n, epsilon, dtype=dtype, compute_dtype=compute_dtype, mask=mask)
+
+
+def load(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A tile in SBUF with the elements of a tensor in HBM."""
+    return moving.load(src, dtype=dtype, mask=mask)
+
+
+def store(dst: Any, value: Any, *, mask: Any = None, **_: Any) -> None:
+    """Write a tile or a number to a tensor in HBM."""
+    flush()
+    moving.store(dst, value, mask=mask)
+
+
+def load_transpose2d(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A tile in SBUF with the transposed elements of a matrix in HBM."""
+    return moving.load_transpose2d(src, dtype=dtype, mask=mask)
+
+
+def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """A copy of a tile in SBUF."""
+    return elements.copy(src, dtype=dtype, mask=mask)
+
+
+def static_cast(x: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Any:
+    """A copy of a tile, or of a NumPy array, with another dtype."""
+    if isinstance(x, np.ndarray | np.generic):
+        return x.astype(dtypes.of(dtype).dtype)
+    return elements.copy(x, dtype=dtype, mask=mask)
+
+
+copy.operator = OPS["copy"]  # type: ignore[attr-defined]
+
+
+def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """A tile with partitions and free dimension exchanged."""
+    return moving.transpose(x, dtype=dtype, mask=mask)
+
+
+def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, **_: Any) -> Any:
+    """``x @ y``, or ``x.T @ y`` with ``transpose_x``, in PSUM."""
+    return moving.matmul(x, y, transpose_x=transpose_x, mask=mask)
+
+
+def where(condition: Any, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """``x`` where ``condition`` is not 0, else ``y``."""
+    return elements.where(condition, x, y, dtype=dtype, mask=mask)
+
+
+def broadcast_to(src: Any, *args: Any, shape: Any = None, **_: Any) -> Any:
+    """A tile with dimensions of size 1 repeated."""
+    sizes = args[0] if args else shape
+    return elements.broadcast_to(tile_of(src, "nl.broadcast_to", "src"), creation.sizes_of(sizes, "nl.broadcast_to"))
+
+
+def expand_dims(data: Any, axis: Any, **_: Any) -> Any:
+    """A view of a tile with a new dimension of size 1."""
+    return data.expand_dims(axis)
+
+
+def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """``x`` with elements replaced by 0, each with the probability ``rate``."""
+    return creation.dropout(x, rate, dtype=dtype, mask=mask)
+
+
+def gather_flattened(data: Any, indices: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
+    """``data[p, indices[p, i]]``, free dimensions counted as one."""
+    what = "nl.gather_flattened"
+    tile, places = in_sbuf(tile_of(data, what, "data")), in_sbuf(tile_of(indices, what, "indices"))
+    kind = tile.kind if dtype is None else dtypes.of(dtype)
+
+    def emit(dst: Tensor) -> None:
+        numbers = converted(places, dt.uint32) if places.kind.itemsize != 4 else places.view(np.uint32)
+        found = scratch("found", places.shape, tile.kind)
+        flat = tile.reshape((tile.shape[0], math.prod(tile.shape[1:])))
+        isa.nc_n_gather(found.bare(), flat.access, numbers.access)
+        elements.elementwise(dst, [found], mask, lambda d, s: isa.tensor_copy(d, s[0]))
+
+    return Tensor.wait(Pending(places.shape, kind, emit, name="gathered"))
+
+
+def atomic_rmw(dst: Any, value: Any, op: Any = np.add, *, mask: Any = None, **_: Any) -> None:
+    """``dst = dst op value`` in HBM, where ``dst`` may have an index tile."""
+    flush()
+    operator_of(op, "nl.atomic_rmw")
+    moving.check_mutable(dst)
+    tile = in_sbuf(tile_of(value, "nl.atomic_rmw", "value"))
+    target = moving.at_least_2d(dst)
+    moving.add_to(target, moving.stored(tile, target, "nl.atomic_rmw"), mask)
+
+
+def device_print(prefix: Any, x: Any, *, mask: Any = None, **_: Any) -> None:
+    """Print a tensor when the kernel runs."""
+    del mask
+    flush()
+    value = operand_of(x, "nl.device_print", "x") if not isinstance(x, Tensor) else x
+    if isinstance(value, Tensor):
+        record(print_instruction(str(prefix), value.access))
+
+
+def all_reduce(x: Any, op: Any, program_axes: Any, **_: Any) -> Any:
+    """Refused: programs run one after the other."""
+    raise Beta1LaunchError(
+        "nl.all_reduce: programs of a grid run one after the other here, so no program sees the values of all",
+        fix="reduce in the caller, or loop over the programs in one kernel",
+    )
+
+
+def program_id(axis: Any) -> int:
+    """The number of this program on an axis of the grid."""
+    builder, axes = current("nl.program_id"), program_ndim()
+    number = int(axis)
+    if not axes:
+        if number == 0:
+            return 0
+    elif 0 <= number < axes:
+        return builder.index[number] if builder.programs else builder.program
+    raise Beta1LaunchError(
+        f"nl.program_id({axis!r}): the launch grid has {axes} axes", fix="launch the kernel on a grid: kernel[4, 2](…)"
+    )
+
+
+def num_programs(axes: Any = None) -> int:
+    """The number of programs on an axis, on several, or on all."""
+    builder = current("nl.num_programs")
+    grid = builder.programs[:-1] if builder.programs else builder.grid
+    if axes is None:
+        return math.prod(grid)
+    numbers = [axes] if isinstance(axes, int | np.integer) else list(axes)
+    if not grid:
+        return 1
+    return math.prod(grid[int(a)] for a in numbers)
+
+
+def program_ndim() -> int:
+    """The number of axes of the launch grid; 0 without a grid."""
+    builder = current("nl.program_ndim")
+    return len(builder.programs) - 1 if builder.programs else len(builder.grid)
+
+
+def affine_range(*args: Any, **_: Any) -> Rounds:
+    """Iterations whose order does not matter."""
+    return Rounds(range(*(int(a) for a in args)))
+
+
+def sequential_range(*args: Any, **_: Any) -> Rounds:
+    """Iterations one after the other."""
+    return Rounds(range(*(int(a) for a in args)))
+
+
+def static_range(*args: Any, **_: Any) -> range:
+    """Iterations one after the other, unrolled."""
+    return range(*(int(a) for a in args))
+
+
+def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
+    """``x`` in the first round of the loops, then ``op`` of the result so far, which has the result's name, and ``x``."""
+    what = "nl.loop_reduce"
+    tile, function = tile_of(x, what, "x"), operator_of(op, what)
+    kind = tile.kind if dtype is None else dtypes.of(dtype)
+    first = all(int(index) == 0 for index in loop_indices)
+    name = assigned_name(here(), "")
+    before = _variable(name) if name and not first else None
+    if isinstance(before, Tensor):
+        return elements.update(function.name, before, tile)
+
+    def emit(dst: Tensor) -> None:
+        if first or dst.is_new:
+            elements.elementwise(dst, [tile], mask, lambda d, s: isa.tensor_copy(d, s[0]))
+        else:
+            elements.elementwise(dst, [dst, tile], mask, lambda d, s: elements.combine(function, d, s[0], s[1]))
+
+    return Tensor.wait(Pending(tile.shape, kind, emit, name="total"))
+
+
+def _variable(name: str) -> Any:
+    """The variable of the kernel's running function; None if it has none of that name."""
+    frame: Any = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the only way to a caller's variable
+    while frame is not None and is_toolchain(frame.f_code):
+        frame = frame.f_back
+    return None if frame is None else frame.f_locals.get(name)
+
+
+class _TileSize:
+    """``nl.tile_size``: limits of tiles (NKI 2.26.1, nki.language)."""
+
+    pmax = 128
+    psum_fmax = 512
+    gemm_stationary_fmax = 128
+    gemm_moving_fmax = 512
+    bn_stats_fmax = 512
+    psum_min_align = 4
+    sbuf_min_align = 1
+    total_available_sbuf_size = 192 * 1024 - 16 * 1024
+
+
+tile_size: Final = _TileSize()
+
+
+def gemm_grid() -> Any:
+    """Indices of a moving tile of the largest size."""
+    return mgrid[0 : tile_size.pmax, 0 : tile_size.gemm_moving_fmax]
+
+
+def gemm_stationary_grid() -> Any:
+    """Indices of a stationary tile of the largest size."""
+    return mgrid[0 : tile_size.pmax, 0 : tile_size.gemm_stationary_fmax]
+
+
+class Cores(int):
+    """``nl.nc(n)``: an axis of the grid that physical cores share."""
+
+    __slots__ = ()
+
+    def __mul__(self, other: Any) -> int:
+        return int(self) * int(other)
+
+    __rmul__ = __mul__
+
+
+def nc(count: Any) -> Cores:
+    """``count`` physical cores as an axis of a launch grid."""
+    return Cores(int(count))
+
+
+def spmd_dim(*sizes: Any) -> int:
+    """An axis of a launch grid that is split between cores and programs."""
+    return math.prod(int(n) for n in sizes)
+
+
+sbuf, psum, hbm, private_hbm, shared_hbm = (
+    Buffer.sbuf, Buffer.psum, Buffer.hbm, Buffer.private_hbm, Buffer.shared_hbm,
+)  # fmt: skip
+
+NAMES: Final[dict[str, Any]] = {
+    **functions,
+    **{
+        f.__name__: f
+        for f in (
+            mean, var, softmax, rms_norm, load, store, load_transpose2d, copy, static_cast, transpose, matmul, where,
+            broadcast_to, expand_dims, dropout, gather_flattened, atomic_rmw, device_print, all_reduce, program_id,
+            num_programs, program_ndim, affine_range, sequential_range, static_range, loop_reduce, gemm_grid,
+            gemm_stationary_grid, nc, spmd_dim, arange, ds, creation.par_dim, creation.ndarray, creation.zeros,
+            creation.ones, creation.full, creation.zeros_like, creation.empty_like, creation.shared_constant,
+            creation.shared_identity_matrix, creation.rand, creation.random_seed, dtypes.finfo,
+        )
+    },
+    "no_reorder": no_reorder,
+    "mgrid": mgrid,
+    "tile_size": tile_size,
+    "tensor": Tensor,
+    "sbuf": sbuf, "psum": psum, "hbm": hbm, "private_hbm": private_hbm, "shared_hbm": shared_hbm,
+    "fp32": dtypes.fp32, "bfp16": dtypes.bfp16, "fp16": dtypes.fp16,
+    "bool_": np.bool_, "int8": np.int8, "int16": np.int16, "int32": np.int32,
+    "uint8": np.uint8, "uint16": np.uint16, "uint32": np.uint32,
+    "float16": np.float16, "float32": np.float32, "bfloat16": dtypes.bfloat16, "tfloat32": dtypes.tfloat32,
+    "float8_e4m3": dtypes.float8_e4m3, "float8_e5m2": dtypes.float8_e5m2,
+    "range": range,
+    "spmd_dim": spmd_dim,
+    "nc": nc,
+    "Index": Index,
+    "constants": SimpleNamespace(tile_size=tile_size),
+}  # fmt: skip
+"""Everything that ``neuronxcc.nki.language`` shows."""

@@ -1,0 +1,148 @@
+"""``nki.jit`` of Beta 1 and its relatives: kernels on grids, sub-kernels, simulation, measurement."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, Final
+
+import numpy as np
+
+from nki import target as targets
+from nki.beta1.dialect import BETA1
+from nki.beta1.errors import Beta1LaunchError
+from nki.beta1.functions import Cores
+from nki.frontend.dialect import assign_dialect, under_dialect
+from nki.harness import beta1 as harness
+from nki.ir.recorder import is_recording
+from nki.jit import Kernel, simulate
+from nki.target.model import Target
+
+MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
+DEFAULT_TARGET: Final = "trn2"
+"""The newest target of release 2.26.1, for which Beta 1 kernels are written."""
+
+
+class Beta1Kernel(Kernel):
+    """A kernel of Beta 1: ``kernel[grid](…)`` runs the programs of a grid of any rank, one after the other."""
+
+    mode = "auto"
+
+    def __getitem__(self, grid: Any) -> Beta1Kernel:
+        launched = Beta1Kernel(self.func, grid_of(grid), self.target, self.schedule, self.check, self.configs)
+        launched.mode = self.mode
+        kept = self.__dict__.setdefault("_grids", {})
+        return kept.setdefault(launched.grid, launched)
+
+    def chosen_target(self) -> Target:
+        return self.target or (targets.default() if targets.is_chosen() else targets.find(DEFAULT_TARGET))
+
+    def launch_grid(self) -> tuple[int, ...]:
+        return self.grid
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if is_recording():
+            if self.grid:
+                raise Beta1LaunchError(
+                    f"nested_kernel_with_spmd_grid: {self.func.__name__} is called in another kernel, with a grid",
+                    fix="call it without a grid, and loop over the programs",
+                )
+            return super().__call__(*args, **kwargs)
+        args = tuple(map(_as_argument, args))
+        kwargs = {name: _as_argument(value) for name, value in kwargs.items()}
+        if self.mode == "simulation":
+            return simulate(self)(*args, **kwargs)
+        return super().__call__(*args, **kwargs)
+
+
+def _as_argument(value: Any) -> Any:
+    """``value``; a NumPy array of a type that kernels do not have in the nearest one that they have."""
+    if isinstance(value, np.ndarray) and value.dtype in _NARROWER:
+        return value.astype(_NARROWER[value.dtype])
+    return value
+
+
+_NARROWER: Final[dict[Any, Any]] = {}
+
+
+def grid_of(grid: Any) -> tuple[int, ...]:
+    """The launch grid of ``kernel[grid]``: programs of one core, or ``nl.nc(n)`` alone, which are cores."""
+    axes: tuple[Any, ...] = grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, list) else (grid,)
+    if len(axes) == 1 and isinstance(axes[0], Cores):
+        return (int(axes[0]),)
+    if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in axes):
+        raise Beta1LaunchError(f"launch grid {grid!r:.60}: an axis is no positive number", fix="write kernel[4, 2](…)")
+    if not axes:
+        return ()
+    return (*(max(1, int(n)) for n in axes), 1)  # published scripts write kernel[0] for one program
+
+
+def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:
+    """Make a kernel of a function, or give a kernel another mode. All options but ``platform_target`` do nothing."""
+    if func is None:
+        return functools.partial(jit, mode=mode, **options)
+    if mode not in MODES:
+        raise Beta1LaunchError(f"nki.jit has no mode {mode!r}", fix=f"use one of {', '.join(MODES)}")
+    target = options.get("platform_target")
+    kernel = _kernel(func, None if target is None else targets.find(str(target)))
+    kernel.mode = mode
+    if mode == "benchmark":
+        return benchmark(kernel)
+    if mode == "profile":
+        return kernel
+    return kernel
+
+
+def _kernel(func: Any, target: Target | None) -> Beta1Kernel:
+    inner = func
+    while not isinstance(inner, FunctionType):
+        if isinstance(inner, Kernel | harness.Baremetal):
+            target = target or getattr(inner, "target", None)
+            inner = inner.func
+        elif hasattr(inner, "__wrapped__"):
+            inner = inner.__wrapped__
+        else:
+            inspect.signature(inner)
+            break
+    if isinstance(inner, FunctionType):
+        inner = under_dialect(inner, BETA1)
+        assign_dialect(inner, BETA1)
+    return Beta1Kernel(inner, target=target)
+
+
+def trace(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Mark a function that kernels call."""
+    return jit(func, mode="trace", **options)
+
+
+def simulate_kernel(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Run ``kernel(*args, **kwargs)`` in the simulator."""
+    if isinstance(kernel, harness.Baremetal):
+        kernel = kernel.kernel
+    launched = kernel if isinstance(kernel, Beta1Kernel) else _kernel(kernel, None)
+    return simulate(launched)(*map(_as_argument, args), **kwargs)
+
+
+def baremetal(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Run a kernel natively; ``save_neff_name`` keeps its artifact."""
+    return _measured(harness.Baremetal, baremetal, kernel, options)
+
+
+def benchmark(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Run a kernel natively and measure it: ``benchmark_result.nc_latency``."""
+    return _measured(harness.Benchmark, benchmark, kernel, options)
+
+
+def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
+    """Run a kernel natively and keep its artifact in ``working_directory``."""
+    return _measured(harness.Profile, profile, func, options)
+
+
+def _measured(kind: type[harness.Baremetal], decorator: Any, func: Any, options: dict[str, Any]) -> Any:
+    if func is None:
+        return functools.partial(decorator, **options)
+    kernel = func if isinstance(func, Beta1Kernel) else _kernel(func, None)
+    options.pop("artifacts_dir", None)
+    return kind(kernel, options)

@@ -1,0 +1,262 @@
+"""Lowering: operands as accesses over the part of an operation that its mask leaves, and instructions on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki import isa
+from nki.base import dtype as dt
+from nki.base.dtype import DType
+from nki.base.source import here
+from nki.beta1.errors import Beta1OperandError
+from nki.beta1.masks import Region, region
+from nki.beta1.storage import Storage
+from nki.beta1.tensor import Tensor
+from nki.frontend.builder import current
+from nki.ir.constant import constant as constant_of
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer
+from nki.isa.build import copy_by_dma
+from nki.target.memory_spaces import start_partitions
+
+Shape = tuple[int, ...]
+Number = int | float
+Operand = Tensor | Number
+
+
+def record(inst: Inst) -> None:
+    """Record ``inst``."""
+    current("a function of NKI").emit(inst)
+
+
+def scratch(name: str, shape: Shape, kind: DType = dt.float32, buffer: Buffer = Buffer.sbuf) -> Tensor:
+    """A tile for something in between."""
+    tile = Tensor.whole(Storage(name, (), shape, kind, buffer, current("a tile").at or here()))
+    tile.is_new = True
+    return tile
+
+
+def tile_of(x: Any, what: str, name: str) -> Tensor:
+    """``x``, which has to be a tile in SBUF or PSUM."""
+    if not isinstance(x, Tensor):
+        raise Beta1OperandError(
+            f"{what}: {name} is {x!r:.40} ({type(x).__name__}), not a tile", fix="pass a tile, such as one of nl.load"
+        )
+    if not x.buffer.on_chip:
+        raise Beta1OperandError(
+            f"unsupported_memory: {what}: {name} '{x.name}' is in {x.buffer.value}; functions compute on tiles in "
+            "sbuf and psum",
+            fix=f"load it first: nl.load({x.name})",
+        )
+    return x.settle()
+
+
+def operand_of(x: Any, what: str, name: str) -> Operand:
+    """``x`` as a tile or a number."""
+    if isinstance(x, np.generic) or (isinstance(x, np.ndarray) and x.ndim == 0):
+        x = cast("Any", x).item()
+    if isinstance(x, bool | int | float):
+        return x
+    return tile_of(x, what, name)
+
+
+def padded(shape: Shape, ndim: int) -> Shape:
+    """``shape`` with ``ndim`` dimensions: ones behind the partitions."""
+    return (*shape[:1], *(1,) * (ndim - len(shape)), *shape[1:])
+
+
+def joint_shape(what: str, *tiles: Tensor) -> Shape:
+    """The shape to which all tiles can be repeated. Raises :class:`Beta1OperandError` where there is none."""
+    ndim = max(t.ndim for t in tiles)
+    try:
+        return tuple(np.broadcast_shapes(*(padded(t.shape, ndim) for t in tiles)))
+    except ValueError:
+        listed = " and ".join(f"'{t.name}' {t.shape}" for t in tiles)
+        raise Beta1OperandError(
+            f"{what}: {listed} cannot be repeated to one shape", fix="dimensions have the same size, or size 1"
+        ) from None
+
+
+def spread_rows(t: Tensor, rows: int) -> Tensor:
+    """The one row of ``t`` on ``rows`` partitions, by way of HBM."""
+    row = in_sbuf(t)
+    outside = scratch(f"{t.name}_row", row.shape, row.kind, Buffer.hbm).access
+    result = scratch(f"{t.name}_rows", (rows, *row.shape[1:]), row.kind)
+    record(copy_by_dma(outside, row.access))
+    repeated = Access(outside.tensor, 0, result.shape, (0, *outside.strides[1:]), outside.dtype)
+    record(copy_by_dma(result.bare(), repeated))
+    return result
+
+
+def in_sbuf(t: Tensor) -> Tensor:
+    """``t``, or a copy of it in SBUF if it is in PSUM."""
+    if t.buffer is Buffer.sbuf:
+        return t
+    copied = scratch(f"{t.name}_copy", t.shape, t.kind)
+    isa.tensor_copy(copied.bare(), t.access)
+    return copied
+
+
+def converted(t: Tensor, kind: DType) -> Tensor:
+    """``t``, or a copy of it in SBUF with dtype ``kind``."""
+    if t.kind is kind:
+        return t
+    copied = scratch(f"{t.name}_{kind}", t.shape, kind)
+    isa.tensor_copy(copied.bare(), t.access)
+    return copied
+
+
+def over_box(t: Tensor, shape: Shape, over: Region) -> Access:
+    """The access of ``t``, repeated to ``shape``, over a region of that shape; without a note of its use."""
+    if t.shape == shape:
+        return t.bare(over)
+    own = padded(t.shape, len(shape))
+    assert over.box is not None
+    box = [(0, 1) if n == 1 else bound for n, bound in zip(own, over.box, strict=True)]
+    more = len(shape) - t.ndim
+    inner = tuple([*box[:1], *box[1 + more :]])
+    access = t.bare(Region(t.shape, inner if t.ndim else ()))
+    strides = (*access.strides[:1], *(0,) * more, *access.strides[1:])
+    kept = tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
+    sizes = tuple(b - a for a, b in over.box)
+    if own[0] == 1 and sizes[0] == 1:
+        kept = (access.strides[0], *kept[1:])
+    return Access(access.tensor, access.offset, sizes, kept, access.dtype, access.dynamic)
+
+
+def read(t: Tensor, shape: Shape, over: Region) -> Access:
+    """:func:`over_box`, to be read."""
+    access = over_box(t, shape, over)
+    t.place.before_read(access)
+    return at_quadrant(access)
+
+
+def at_quadrant(access: Access) -> Access:
+    """``access``, or a copy that starts at a partition at which engines may start."""
+    if starts_well(access) or access.buffer is not Buffer.sbuf:
+        return access
+    copied = scratch(f"{access.name}_moved", access.shape, access.dtype).bare()
+    record(copy_by_dma(copied, access))
+    return copied
+
+
+def starts_well(access: Access) -> bool:
+    """True if engines may start at the first partition of ``access``."""
+    if not access.buffer.on_chip:
+        return True
+    first, count = access.start_partition, access.partitions
+    return first == 0 or first in start_partitions(current("a tile").target, count)
+
+
+def write(t: Tensor, over: Region) -> Access:
+    """The access of the destination ``t`` over a region, to be written."""
+    if not t.storage.mutable:
+        raise Beta1OperandError(
+            f"cannot_update_immutable_parameter: '{t.name}' is an argument that the kernel does not declare as mutable",
+            fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
+        )
+    access = t.bare(over)
+    t.place.before_write(access)
+    return access
+
+
+Compute = Callable[[Access, list[Access]], None]
+
+
+def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Compute, columns: Sequence[Tensor] = ()) -> None:
+    """Record ``compute(dst, sources)`` where ``mask`` holds: sources repeated to the shape of ``dst``.
+
+    ``columns``: (partitions, 1) operands, which come behind the sources and keep their one column.
+    """
+    shape = dst.shape
+    over = region(mask, shape)
+    if over.is_empty:
+        return
+    assert over.box is not None
+    sources = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in sources]
+    columns = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in columns]
+    regular = over.array is None and _may_start(over.box)
+    if dst.is_new or over.array is None:
+        over = over if over.array is None and (regular or not dst.is_new) else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
+        reads, into = _reads(sources, columns, shape, over), write(dst, over)
+        if starts_well(into) or into.buffer is not Buffer.sbuf:
+            forwards(compute, into, reads, len(columns))
+            return
+        moved = scratch(f"{dst.name}_moved", into.shape, into.dtype).bare()
+        forwards(compute, moved, reads, len(columns))
+        record(copy_by_dma(into, moved))
+        return
+    end = over.box[0][1]
+    whole = Region(shape, ((0, end), *over.box[1:]))
+    temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
+    forwards(compute, temporary.bare(), _reads(sources, columns, shape, whole), len(columns))
+    chosen = over.array if over.array is not None else np.ones(tuple(b - a for a, b in over.box), np.bool_)
+    predicated(dst, temporary, whole, _lower(chosen, over.box[0][0]))
+
+
+def forwards(compute: Compute, dst: Access, reads: list[Access], columns: int = 0) -> None:
+    """``compute(dst, reads)``, in parts where an access goes backwards: engines step forwards only."""
+    whole = reads[: len(reads) - columns]
+    axes = [a for a in range(1, len(dst.shape)) if dst.shape[a] > 1 and any(r.strides[a] < 0 for r in (dst, *whole))]
+    if not axes:
+        compute(dst, reads)
+        return
+    for place in np.ndindex(*(dst.shape[a] for a in axes)):
+        at = dict(zip(axes, (int(n) for n in place), strict=True))
+        compute(_at(dst, at), [*(_at(r, at) for r in whole), *reads[len(whole) :]])
+
+
+def _at(access: Access, at: dict[int, int]) -> Access:
+    """``access`` with one position on each of the axes ``at``, which stay with size 1."""
+    offset = access.offset + sum(access.strides[a] * n for a, n in at.items())
+    shape = tuple(1 if a in at else n for a, n in enumerate(access.shape))
+    strides = tuple(0 if a in at else s for a, s in enumerate(access.strides))
+    return Access(access.tensor, offset, shape, strides, access.dtype, access.dynamic)
+
+
+def _lower(chosen: NDArray[np.bool_], start: int) -> NDArray[np.bool_]:
+    """``chosen`` with ``start`` rows of False in front."""
+    return np.concatenate([np.zeros((start, *chosen.shape[1:]), np.bool_), chosen])
+
+
+def predicated(dst: Tensor, src: Tensor, whole: Region, chosen: NDArray[np.bool_]) -> None:
+    """Copy ``src`` to the box ``whole`` of ``dst`` where ``chosen``, an array of its shape, is True."""
+    predicate = constant_tile(chosen.astype(np.uint8))
+    access = dst.bare(whole)
+    dst.place.before_read(access)
+    dst.place.before_write(access, certain=False)
+    isa.tensor_copy_predicated(access, src.access, predicate.access)
+
+
+def _may_start(box: Sequence[tuple[int, int]]) -> bool:
+    (first, last), target = box[0], current("a mask").target
+    return first in start_partitions(target, last - first)
+
+
+def _reads(sources: Sequence[Tensor], columns: Sequence[Tensor], shape: Shape, over: Region) -> list[Access]:
+    accesses = [read(t, shape, over) for t in sources]
+    assert over.box is not None
+    for t in columns:
+        own = Region(t.shape, (over.box[0], *((0, n) for n in t.shape[1:])))
+        access = t.bare(own)
+        t.place.before_read(access)
+        accesses.append(access)
+    return accesses
+
+
+def constant_tile(array: NDArray[Any]) -> Tensor:
+    """A tile in SBUF with the contents of ``array``, loaded once for each contents."""
+    builder = current("a mask")
+    data = constant_of(np.ascontiguousarray(array).tobytes())
+    known: dict[Any, Tensor] = builder.dialect_state.setdefault("constants", {})
+    key = (array.shape, array.dtype.str, array.tobytes())
+    tile = known.get(key)
+    if tile is None:
+        source = builder.constant("mask", array.shape, dt.of(array.dtype), data, here())
+        tile = known[key] = scratch("mask", array.shape, dt.of(array.dtype))
+        record(copy_by_dma(tile.bare(), Access.whole(source)))
+    return tile

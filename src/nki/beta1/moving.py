@@ -1,0 +1,368 @@
+"""Loads, stores, transpositions and matrix products."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nki import isa
+from nki.base import dtype as dt
+from nki.beta1 import dtypes
+from nki.beta1.elementwise import copy
+from nki.beta1.errors import Beta1OperandError
+from nki.beta1.lowering import (
+    converted,
+    forwards,
+    in_sbuf,
+    operand_of,
+    over_box,
+    padded,
+    record,
+    scratch,
+    tile_of,
+)
+from nki.beta1.masks import Region, boxes_of, region
+from nki.beta1.tensor import Pending, Tensor
+from nki.beta1.view import check_bounds
+from nki.frontend.builder import current
+from nki.ir.types import Access, Buffer, Dynamic, IndexKind
+from nki.isa.instructions.dma_copy import DmaCopy
+from nki.isa.tables import enums
+from nki.isa.tables.operators import OPS
+
+Shape = tuple[int, ...]
+
+
+def hbm_of(x: Any, what: str, name: str) -> Tensor:
+    """``x``, which has to be a tensor in HBM."""
+    if not isinstance(x, Tensor):
+        raise Beta1OperandError(
+            f"{what}: {name} is {x!r:.40} ({type(x).__name__}), not a tensor", fix="pass an argument of the kernel"
+        )
+    if x.buffer.on_chip:
+        raise Beta1OperandError(
+            f"unsupported_memory: {what}: {name} '{x.name}' is in {x.buffer.value}, not in HBM",
+            fix="tiles on chip need no nl.load or nl.store: use them, or nl.copy",
+        )
+    return x
+
+
+def at_least_2d(t: Tensor) -> Tensor:
+    """``t``, a vector as a column and a single element as (1, 1)."""
+    base = t.base
+    if len(base.shape) >= 2:
+        return t
+    shape = (*base.shape, 1) if base.shape else (1, 1)
+    strides = (*base.strides, 0) if base.shape else (0, 0)
+    bounds = tuple(replace(b, steps=(*b.steps, *(0,) * (len(shape) - len(base.shape)))) for b in base.bounds)
+    return Tensor(t.storage, replace(base, shape=shape, strides=strides, bounds=bounds))
+
+
+def part(access: Access, shape: Shape, box: tuple[tuple[int, int], ...]) -> Access:
+    """The box of an access of ``shape``; of rows chosen at run time, those of the box."""
+    del shape
+    offset = access.offset + sum(step * a for step, (a, _) in zip(access.strides, box, strict=True))
+    sizes = tuple(b - a for a, b in box)
+    dynamic = access.dynamic
+    if dynamic is not None and dynamic.kind is IndexKind.rows and (box[0][0] or sizes[0] != access.shape[0]):
+        source = dynamic.source
+        first = source.offset + source.strides[0] * box[0][0]
+        rows = Access(source.tensor, first, (sizes[0], 1), source.strides, source.dtype)
+        dynamic = Dynamic(rows, dynamic.step, dynamic.kind)
+    return Access(access.tensor, offset, sizes, access.strides, access.dtype, dynamic)
+
+
+def transfer(dst: Tensor, src: Tensor, mask: Any, **options: Any) -> None:
+    """DMA from ``src`` to ``dst``, of one shape, box by box of the mask."""
+    shape = dst.shape
+    over = region(mask, shape)
+    if over.is_empty:
+        return
+    check_bounds(src.storage.name, src.base, over)
+    check_bounds(dst.storage.name, dst.base, over)
+    source, target = _unchecked(src), _unchecked(dst)
+    boxes = [over.box] if dst.is_new and over.array is not None and over.box and _inside(src, over) else boxes_of(over)
+    for box in boxes:
+        assert box is not None
+        if over.is_whole:
+            read, write = source, target
+        else:
+            read, write = part(source, shape, box), part(target, shape, box)
+        src.place.before_read(read)
+        dst.place.before_write(write, certain=over.is_whole)
+        forwards(lambda d, s: record(DmaCopy(d, s[0], **options)), write, [read])
+
+
+def _inside(src: Tensor, over: Region) -> bool:
+    """True if every element of the box around the region is inside ``src``."""
+    whole = Region(over.shape, over.box)
+    return all(bound.outside(whole) is None for bound in src.base.bounds)
+
+
+def _unchecked(t: Tensor) -> Access:
+    base = t.base
+    return Access(t.place.tensor, base.offset, base.shape, base.strides, base.dtype, base.dynamic)
+
+
+def load(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+    """A new tile in SBUF with the elements of ``src`` in HBM."""
+    what = "nl.load"
+    source = at_least_2d(hbm_of(src, what, "src"))
+    check_tile(source.shape, f"{what}: src '{source.name}'")
+    kind = source.kind if dtype is None else dtypes.of(dtype)
+
+    def emit(dst: Tensor) -> None:
+        transfer(dst, source, mask)
+
+    return Tensor.wait(Pending(source.shape, kind, emit, name="load", direct=lambda t: t.buffer is Buffer.sbuf))
+
+
+def check_tile(shape: Shape, what: str) -> None:
+    """Raise unless a tile may have so many partitions."""
+    most = current("a tile").target.partitions
+    if shape[0] > most:
+        raise Beta1OperandError(
+            f"num_partition_exceed_arch_limit: {what} {shape} has {shape[0]} partitions; a tile has at most {most}",
+            fix=f"split its first dimension into tiles of {most}",
+        )
+
+
+def store(dst: Any, value: Any, *, mask: Any = None) -> None:
+    """Write a tile, repeated to the shape of ``dst``, or a number to ``dst`` in HBM."""
+    what = "nl.store"
+    if not isinstance(dst, Tensor):
+        hbm_of(dst, what, "dst")
+    given = operand_of(value, what, "value")
+    target = at_least_2d(hbm_of(dst, what, "dst"))
+    check_mutable(target)
+    if not isinstance(given, Tensor):
+        shape = target.shape
+        tile = scratch("value", shape, target.kind)
+        number = given if target.kind.is_float or target.kind.kind == "b" else int(given)
+        isa.memset(tile.bare(), number)
+        tile.place.fresh = None
+    else:
+        tile = in_sbuf(given)
+    transfer(target, stored(tile, target, what), mask)
+
+
+def check_mutable(target: Tensor) -> None:
+    """Raise if ``target`` is an argument that the kernel must not write."""
+    if not target.storage.mutable:
+        raise Beta1OperandError(
+            f"cannot_update_immutable_parameter: '{target.name}' is an argument that the kernel does not declare as "
+            "mutable",
+            fix="annotate it with nt.mutable_tensor and return it, or write to a tensor of nl.ndarray",
+        )
+
+
+def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
+    """``tile`` repeated to the shape of ``target``, or with as many elements in the same order."""
+    shape = target.shape
+    if tile.shape == shape:
+        return tile
+    ones = [n for n in tile.shape if n != 1]
+    if ones == [n for n in shape if n != 1]:
+        steps = iter([s for s, n in zip(tile.base.strides, tile.shape, strict=True) if n != 1])
+        strides = tuple(next(steps) if n != 1 else 0 for n in shape)
+        bounds = tile.base.bounds
+        if not bounds:
+            return Tensor(tile.storage, replace(tile.base, shape=shape, strides=strides))
+    own = padded(tile.shape, len(shape))
+    if len(tile.shape) <= len(shape) and all(a in (1, b) for a, b in zip(own, shape, strict=True)):
+        access = over_box(tile, shape, region(None, shape))
+        return Tensor(tile.storage, replace(tile.base, shape=shape, strides=access.strides, bounds=()))
+    if tile.size == math.prod(shape):
+        return tile.reshape(shape) if tile.shape[0] == shape[0] else _flat(tile, shape)
+    raise Beta1OperandError(
+        f"store_dst_shape_smaller_than_other_shape: {what}: value '{tile.name}' {tile.shape} cannot be repeated to dst "
+        f"'{target.name}' {shape}",
+        fix="index both sides to one shape",
+    )
+
+
+def _flat(tile: Tensor, shape: Shape) -> Tensor:
+    raise Beta1OperandError(
+        f"num_partition_mismatch: '{tile.name}' {tile.shape} is stored to {shape}: their first dimensions differ",
+        fix="index the destination so that its first dimension is the tile's partitions",
+    )
+
+
+def load_transpose2d(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+    """A new tile in SBUF with the transposed elements of the matrix ``src`` in HBM."""
+    source = at_least_2d(hbm_of(src, "nl.load_transpose2d", "src"))
+    if source.ndim != 2:
+        raise Beta1OperandError(
+            f"nl.load_transpose2d: src '{source.name}' {source.shape} is no matrix", fix="index it to two dimensions"
+        )
+    kind = source.kind if dtype is None else dtypes.of(dtype)
+    shape = source.shape[::-1]
+    check_tile(shape, f"nl.load_transpose2d: the transposed '{source.name}'")
+    base = source.base
+    bounds = tuple(replace(b, steps=b.steps[::-1]) for b in base.bounds)
+    turned = Tensor(source.storage, replace(base, shape=shape, strides=base.strides[::-1], bounds=bounds))
+    turned_mask = None if mask is None else _turned_mask(mask, source.shape)
+
+    def emit(dst: Tensor) -> None:
+        transfer(dst, turned, turned_mask)
+
+    return Tensor.wait(Pending(shape, kind, emit, name="load", direct=lambda t: t.buffer is Buffer.sbuf))
+
+
+def _turned_mask(mask: Any, shape: Shape) -> Any:
+    from_mask = region(mask, shape)
+    array = np.zeros(shape, np.bool_)
+    if from_mask.box is not None:
+        inside = tuple(slice(*bound) for bound in from_mask.box)
+        array[inside] = True if from_mask.array is None else from_mask.array
+    mask_type = type(mask)
+    return mask_type.of(shape[::-1], array.T) if hasattr(mask_type, "of") else mask
+
+
+def transpose(x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
+    """The tile ``x``, at most 128 × 128, with partitions and free dimension exchanged; in SBUF or PSUM."""
+    tile = tile_of(x, "nl.transpose", "x")
+    return turned(tile, dtype, mask, "nl.transpose")
+
+
+def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buffer.psum) -> Tensor:
+    """A transposition on the Tensor engine; ``mask`` is over the axes of ``tile``."""
+    free = math.prod(tile.shape[1:])
+    if free > 128 or tile.shape[0] > 128:
+        raise Beta1OperandError(
+            f"size_of_dimension_exceed_arch_limit: {what}: '{tile.name}' {tile.shape} is larger than 128 x 128",
+            fix="transpose blocks of 128 x 128",
+        )
+    kind = tile.kind if dtype is None else dtypes.of(dtype)
+
+    def emit(dst: Tensor) -> None:
+        over = region(mask, tile.shape)
+        if over.box is None:
+            return
+        source = in_sbuf(tile)
+        access = source.bare(Region(tile.shape, over.box))
+        source.place.before_read(access)
+        shape = (math.prod(access.shape[1:]), access.shape[0])
+        (first, _), *others = over.box
+        column = first
+        row = others[0][0] if len(others) == 1 else 0
+        box = ((row, row + shape[0]), (column, column + shape[1]))
+        into = dst.bare(Region(dst.shape, box))
+        dst.place.before_write(into, certain=over.is_whole)
+        if into.buffer is Buffer.psum and into.dtype is access.dtype:
+            isa.nc_transpose(into, access)
+            return
+        middle = scratch("turned", shape, access.dtype, Buffer.psum)
+        isa.nc_transpose(middle.bare(), access)
+        middle.place.fresh = None
+        isa.tensor_copy(into, middle.bare())
+
+    return Tensor.wait(Pending((free, tile.shape[0]), kind, emit, name="transposed", buffer=buffer))
+
+
+def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype: Any = None) -> Tensor:
+    """``x @ y``, or ``x.T @ y`` with ``transpose_x``, in PSUM."""
+    what = "nl.matmul"
+    left, right = tile_of(x, what, "x"), tile_of(y, what, "y")
+    if not transpose_x:
+        mask_x = left.mask
+        left = in_sbuf(turned(left, None, mask_x, what).settle())
+    elif left.mask is not None or right.mask is not None:
+        left, right = _masked(left), _masked(right)
+    del dtype
+    return product(in_sbuf(left), in_sbuf(right), mask, what)
+
+
+def _masked(t: Tensor) -> Tensor:
+    """The rows of ``t`` that its mask leaves."""
+    if t.mask is None:
+        return t
+    over = region(t.mask, t.shape)
+    if over.box is None or over.array is not None:
+        raise Beta1OperandError(
+            f"unsupported_expression_in_mask: the mask of operand '{t.name}' is no box", fix="slice the operand"
+        )
+    return t[tuple(slice(a, b) for a, b in over.box)]
+
+
+def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options: Any) -> Tensor:
+    """``stationary.T @ moving`` in PSUM: a waiting result that an ``+=`` accumulates."""
+    stationary, moving = _masked(stationary), _masked(moving)
+    double = "perf_mode" in options
+    columns, rows = (t.shape[-1] if double else math.prod(t.shape[1:]) for t in (stationary, moving))
+    if stationary.shape[0] != moving.shape[0]:
+        raise Beta1OperandError(
+            f"num_partition_mismatch: {what}: '{stationary.name}' {stationary.shape} and '{moving.name}' "
+            f"{moving.shape} are contracted over different numbers of partitions",
+            fix="load as many rows of both",
+        )
+    if stationary.shape[0] > 128 or columns > 128 or rows > 512:
+        raise Beta1OperandError(
+            f"size_of_dimension_exceed_arch_limit: {what}: ({stationary.shape[0]}, {columns}) and "
+            f"({moving.shape[0]}, {rows}); the limits are (128, 128) and (128, 512)",
+            fix="split the product into tiles",
+        )
+    shape = (columns, rows)
+    kind = stationary.kind if options.get("is_transpose") else dt.float32
+    wide = {stationary.kind is dt.float32, moving.kind is dt.float32}
+    if len(wide) == 2:
+        stationary, moving = converted(stationary, dt.float32), converted(moving, dt.float32)
+
+    def run(dst: Tensor, adds: bool) -> None:
+        over = region(mask, shape)
+        if over.box is None:
+            return
+        left, right = (t if double else _flattened(t) for t in (stationary, moving))
+        (a, b), (c, d) = over.box
+        into = dst.bare(Region(dst.shape, over.box)) if not over.is_whole else dst.bare()
+        if not over.is_whole:
+            left, right = left[:, a:b], right[:, c:d]
+        if not adds:
+            dst.place.before_write(into)
+        accumulates = None if options.get("is_transpose") else adds
+        isa.nc_matmul(into, left.access, right.access, accumulate=accumulates, **options)
+
+    return Tensor.wait(
+        Pending(
+            shape, kind, lambda dst: run(dst, False), name="product", buffer=Buffer.psum,
+            direct=lambda t: t.buffer is Buffer.psum and t.kind is kind, product=run,
+        )
+    )  # fmt: skip
+
+
+def _flattened(t: Tensor) -> Tensor:
+    return t if t.ndim == 2 else t.reshape((t.shape[0], math.prod(t.shape[1:])))
+
+
+def dma(
+    dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any
+) -> None:
+    """``nisa.dma_copy``: a copy between HBM and SBUF, with indices known at run time on either side."""
+    target, source = dst.settle(), src.settle()
+    check_mutable(target)
+    target, source = at_least_2d(target), at_least_2d(source)
+    if source.buffer is Buffer.psum:
+        source = in_sbuf(source)
+    skips = oob is not None and getattr(oob, "name", "") == "skip"
+    mode = enums.oob_mode.skip if skips else enums.oob_mode.error
+    if source.shape != target.shape:
+        source = stored(source, target, "nisa.dma_copy")
+    if rmw is not None:
+        add_to(target, source, mask, mode)
+        return
+    del dge
+    transfer(target, source, mask, oob_mode=mode)
+
+
+def add_to(target: Tensor, source: Tensor, mask: Any, mode: enums.oob_mode = enums.oob_mode.error) -> None:
+    """Add ``source``, a tile of the same shape, to ``target`` in HBM."""
+    over = region(mask, target.shape)
+    for box in boxes_of(over):
+        a, b = part(_unchecked(target), target.shape, box), part(source.access, target.shape, box)
+        isa.dma_compute(a, [b, a], OPS["add"], oob_mode=mode)
+
+
+__all__ = ["at_least_2d", "copy", "dma", "load", "load_transpose2d", "matmul", "product", "store", "transpose", "turned"]
