@@ -15,6 +15,8 @@ from nki.migrate.subscripts import NotCarriedOverError, converted, cut
 from nki.migrate.types import BINARY, DATA, OPERATORS, Types, arguments, dtype_text, par_dim_of
 
 RESULTS: Final = frozenset(DATA) - {"memset"}
+_POWERS: Final = {"2": "square", "2.0": "square", "0.5": "sqrt", "-0.5": "rsqrt", "-1": "reciprocal", "-1.0": "reciprocal"}
+"""Exponents that have a function of their own."""
 _REFUSED: Final = {
     "all_reduce": "`nl.all_reduce` combines programs: sum in one tensor over the loop of the programs",
     "loop_reduce": "`nl.loop_reduce`: accumulate in one tensor, and clear it in the first round",
@@ -72,6 +74,8 @@ class Expressions(cst.CSTTransformer):
             called = expression(f"{one_line(updated_node.func).removesuffix('_kernel')}")
             inner = cst.Call(called, [updated_node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
             return cst.Call(inner, updated_node.args[1:])
+        if full.startswith(("nki.compiler.sbuf", "nki.compiler.psum")):
+            return expression("nl.psum" if "psum" in full else "nl.sbuf")
         if full in ("nki.jit", "nki.trace", "torch_neuronx.nki_jit"):
             kept = [arg for arg in updated_node.args if arg.keyword is None]
             return updated_node.with_changes(func=expression("nki.jit"), args=cleaned(self.names, kept, _one))
@@ -127,6 +131,11 @@ class Expressions(cst.CSTTransformer):
         if function is None or isinstance(function, type):
             return updated
         updated = self._operands_cut(original, updated, bounds)
+        if name == "rsqrt" and updated.args:
+            first = updated.args[0]
+            text = self._in_sbuf(original.args[0].value, one_line(first.value))
+            if text != one_line(first.value):
+                updated = updated.with_changes(args=[first.with_changes(value=expression(text)), *updated.args[1:]])
         return updated.with_changes(args=cleaned(self.names, updated.args, function))
 
     def _operands_cut(self, original: cst.Call, updated: cst.Call, bounds: Bounds) -> cst.Call:
@@ -187,9 +196,19 @@ class Expressions(cst.CSTTransformer):
         x, y, turned = matmul_operands(updated)
         named = arguments(original, ("x", "y"))
         x, y = self._in_sbuf(named["x"].value, x), self._in_sbuf(named["y"].value, y)
+        x, y = self._of_one_dtype(named["x"].value, named["y"].value, x, y)
         if turned:
             return expression(f"nl.matmul({x}, {y}, transpose_x=True)")
         return expression(f"nl.matmul(nl.copy(nl.transpose({x})), {y}, transpose_x=True)")
+
+    def _of_one_dtype(self, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
+        """The operands of a product; one beside float32 becomes float32."""
+        one, other = self.types.facts.tensors.get(id(left)), self.types.facts.tensors.get(id(right))
+        if one is None or other is None or one.dtype == other.dtype or "float32" not in (one.dtype, other.dtype):
+            return x, y
+        if one.dtype == "float32":
+            return x, f"nl.copy({y}, dtype=nl.float32)"
+        return f"nl.copy({x}, dtype=nl.float32)", y
 
     def _in_sbuf(self, node: cst.BaseExpression, text: str) -> str:
         tensor = self.types.tensor(node)
@@ -201,6 +220,10 @@ class Expressions(cst.CSTTransformer):
         named = arguments(original, ("x", "y"))
         then = arguments(updated, ("x", "y"))
         both = self.aligned(named["x"].value, named["y"].value, one_line(then["x"].value), one_line(then["y"].value))
+        if name == "divide":
+            return self._quotient(named["x"].value, named["y"].value, both, updated)
+        if name == "power" and both[1] in _POWERS:
+            return self._one_operand(_POWERS[both[1]], both[0], updated)
         replaced = dict(zip((id(then["x"]), id(then["y"])), both, strict=True))
         args = [
             arg.with_changes(value=expression(replaced[id(arg)]))
@@ -208,6 +231,25 @@ class Expressions(cst.CSTTransformer):
             for arg in updated.args
         ]  # fmt: skip
         return updated.with_changes(args=cleaned(self.names, args, getattr(language, name)))
+
+    def _one_operand(self, name: str, x: str, updated: cst.Call | None) -> cst.BaseExpression:
+        """``nl.name(x)`` with the dtype of the call that it replaces."""
+        dtype = arguments(updated, ()).get("dtype") if updated is not None else None
+        more = f", dtype={dtype_text(self.names, dtype.value)}" if dtype is not None else ""
+        return expression(f"nl.{name}({x}{more})")
+
+    def _quotient(
+        self, left: cst.BaseExpression, right: cst.BaseExpression, both: tuple[str, str], updated: cst.Call | None
+    ) -> cst.BaseExpression:
+        """``x / y``: no engine divides, so the reciprocal is multiplied with."""
+        x, y = both
+        if self.types.tensor(right) is None:
+            simple = isinstance(right, cst.Name | cst.Integer | cst.Float | cst.Attribute | cst.Call | cst.Subscript)
+            return self._one_operand("multiply", f"{x}, 1.0 / {y if simple else f'({y})'}", updated)
+        if self.types.tensor(left) is None and x in ("1", "1.0"):
+            return self._one_operand("reciprocal", y, updated)
+        inner = y if not y.startswith("nl.broadcast_to(") else y
+        return self._one_operand("multiply", f"{x}, nl.reciprocal({inner})", updated)
 
     def aligned(self, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
         """The code of two operands; one of another shape is repeated to that of both."""
@@ -362,6 +404,10 @@ class Expressions(cst.CSTTransformer):
         if kind not in OPERATORS or not any(tiles):
             return updated
         x, y = self.aligned(left, right, _bare(new_left), _bare(new_right))
+        if kind is cst.Divide:
+            return self._quotient(left, right, (x, y), None)
+        if kind is cst.Power and y in _POWERS:
+            return self._one_operand(_POWERS[y], x, None)
         return expression(f"nl.{OPERATORS[kind]}({x}, {y})")
 
     def leave_UnaryOperation(  # noqa: N802
@@ -376,6 +422,8 @@ class Expressions(cst.CSTTransformer):
         full = self.names.full(original_node)
         if full == "nki.tensor":
             return expression("nt.tensor")
+        if full in ("nki.compiler.sbuf", "nki.compiler.psum"):
+            return expression(f"nl.{full[-4:]}")
         if "nki" in full:
             return nki_value(self.names, updated_node)
         return self._of_blocks(original_node) or updated_node

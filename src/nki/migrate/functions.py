@@ -65,7 +65,8 @@ class Functions:
         params = cast("cst.Parameters", params.visit(Expressions(types, set())))
         block = node.body if isinstance(node.body, cst.IndentedBlock) else cst.IndentedBlock([])
         block = block.with_changes(body=lines or [statement("pass")])
-        return node.with_changes(decorators=decorators, body=block, params=params)
+        returns = node.returns.visit(Expressions(types, set())) if node.returns is not None else None
+        return node.with_changes(decorators=decorators, body=block, params=params, returns=returns)
 
     def _is_kernel(self, node: cst.FunctionDef) -> bool:
         if node.name.value in self.launched:

@@ -328,7 +328,9 @@ class Statements:
             parameter = before.keyword.value if before.keyword is not None else order[position]
             if parameter == "buffer":
                 arg = arg.with_changes(value=expression(self._buffer(name, before.value)))
-            elif parameter == "dtype":
+            elif parameter == "dtype" and self.names.full(before.value):
+                arg = arg.with_changes(value=expression(dtype_text(self.names, before.value)))
+            elif parameter == "dtype" and isinstance(before.value, cst.SimpleString):
                 arg = arg.with_changes(value=expression(dtype_text(self.names, before.value)))
             elif parameter == "shape" and tensor is not None and tensor.blocks and tensor.buffer != "hbm":
                 arg = arg.with_changes(value=expression(shape_text(tensor.shape or ())))

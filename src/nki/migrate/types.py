@@ -118,7 +118,8 @@ class Types:
             if known is None and id(node) in self.facts.varying:
                 first = self.facts.tensors[id(node)]
                 name = node.value if isinstance(node, cst.Name) else ""
-                return Tensor(None, f"nl.{first.dtype}", first.buffer, name=name)
+                blocks = known.blocks if known is not None and known.blocks else tensor_of(first).blocks
+                return Tensor(known.shape if known is not None else None, f"nl.{first.dtype}", first.buffer, blocks, name)
             return known
         fact = tensor_of(seen)
         name = node.value if isinstance(node, cst.Name) else ""
