@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import inspect
 import sys
 import warnings
 from collections.abc import Generator, Mapping
@@ -109,7 +110,7 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
     kwargs = dict(call.kwargs)
     if call.grid and not new:
         kernel = kernel[call.grid]
-    elif call.grid:
+    elif call.grid and "grid" in inspect.signature(kernel.func).parameters:
         kwargs["grid"] = call.grid
     result = kernel(*call.args, **kwargs)
     results = _arrays(result)

@@ -11,7 +11,7 @@ from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import RESULTS, Expressions, matmul_operands, variables_in
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Bounds, Grid, names_in
-from nki.migrate.polynomial import Polynomial
+from nki.migrate.polynomial import Polynomial, largest, smallest
 from nki.migrate.subscripts import NotCarriedOverError
 from nki.migrate.types import CREATION, ELEMENTWISE, OPERATORS, REDUCTIONS, Types, arguments, dtype_text
 
@@ -384,6 +384,8 @@ class Statements:
             raise NotCarriedOverError(f"the shape of the result of `nl.{function}`: add --arg, so that the kernel can run")
         made = f"{name} = nl.zeros({tensor.shape_text}, dtype={tensor.dtype}, buffer=nl.sbuf)"
         target = _cut(name, tensor, bounds, variables)
+        if function in REDUCTIONS and variables:
+            target = f"{name}[{largest(bounds.start(variables[0]))}:{smallest(bounds.stop(variables[0]))}]"
         if function == "load":
             source = one_line(arguments(new, ("src",))["src"].value)
             write: cst.BaseStatement = statement(f"nisa.dma_copy(dst={target}, src={source})")

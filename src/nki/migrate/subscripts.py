@@ -9,7 +9,7 @@ import libcst as cst
 from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Tensor
 from nki.migrate.indices import Bounds, Index, Variable, sliced
-from nki.migrate.polynomial import Polynomial, largest
+from nki.migrate.polynomial import Polynomial, largest, smallest
 from nki.migrate.types import Types
 
 
@@ -170,9 +170,14 @@ def _gathered(
         if part.index is not None and found is None:
             raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
         rest.append(found[0] if found is not None else part.text)
+    rows = parts[lead].text
+    ndim = max((v.ndim for v in (*bounds.lower, *bounds.upper, *_axes(parts))), default=2)
+    row = next((v for v in (*bounds.lower, *bounds.upper) if v.axis == -ndim), None)
+    if row is not None:
+        rows = f"{rows}[{largest(bounds.start(row))}:{smallest(bounds.stop(row))}]"
     before = [part.text for part in parts[:lead]]
     columns = f"[{', '.join([*before, ':', *rest])}]" if rest or before else ""
-    return f"{base}{columns}.vector_select(0, {parts[lead].text})"
+    return f"{base}{columns}.vector_select(0, {rows})"
 
 
 def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variable]) -> str:

@@ -187,7 +187,15 @@ class Types:
         return None
 
     def _dtype(self, named: dict[str, cst.Arg], default: str) -> str:
-        return dtype_text(self.names, named["dtype"].value) if "dtype" in named else default
+        if "dtype" not in named:
+            return default
+        match named["dtype"].value:
+            case cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value="dtype")) if (
+                name in self.tensors and self.tensors[name].blocks
+            ):
+                return self.tensors[name].dtype
+            case value:
+                return dtype_text(self.names, value)
 
     def _function(self, node: cst.Call, name: str) -> Tensor | None:
         named = arguments(node, ("x", "y"))

@@ -1,0 +1,120 @@
+"""The launches that the tests of a Beta 1 file make, with their arguments."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import io
+import tempfile
+import unittest
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+from unittest import mock
+
+import numpy as np
+
+from nki.migrate.comparison import Call, loaded
+
+
+def launches(module: ModuleType, limit: int) -> list[Call]:
+    """Run the tests of an imported file, and list the first ``limit`` launches of its kernels with their arguments."""
+    found: list[Call] = []
+    names = {_function(value): name for name, value in vars(module).items() if _function(value) is not None}
+
+    def note(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        name = names.get(_function(kernel))
+        arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+        if name is None or len(found) >= limit or not arrays:
+            return
+        grid = tuple(getattr(kernel, "grid", ()))
+        call = Call(name, args, kwargs, grid[:-1] if len(grid) > 1 else grid).copied()
+        if not any(_alike(call, one) for one in found):
+            found.append(call)
+
+    with _noted(note):
+        for test in _tests(module):
+            if len(found) >= limit:
+                break
+            with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stdout(io.StringIO()):
+                test()
+    return found
+
+
+def of_file(path: Path, source: str, limit: int) -> list[Call]:
+    """The launches of the tests of a file; none if it does not load."""
+    with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
+        try:
+            with loaded(Path(folder) / f"{path.stem}_tests.py", source, path.resolve().parent) as module:
+                return launches(module, limit)
+        except Exception:  # the migration says what the file raises
+            return []
+
+
+def _alike(one: Call, other: Call) -> bool:
+    """True for two calls of one kernel with the same shapes and constants."""
+    return _key(one) == _key(other)
+
+
+def _key(call: Call) -> str:
+    values = [*call.args, *call.kwargs.values()]
+    return repr((call.kernel, call.grid, [(v.shape, v.dtype) if isinstance(v, np.ndarray) else v for v in values]))
+
+
+def _function(value: Any) -> FunctionType | None:
+    """The function of a kernel, or a plain function."""
+    for _ in range(4):
+        if isinstance(value, FunctionType):
+            return value
+        value = getattr(value, "func", getattr(value, "__wrapped__", None))
+    return None
+
+
+@contextlib.contextmanager
+def _noted(note: Callable[..., None]) -> Generator[None]:
+    """Context manager: every launch of a Beta 1 kernel is noted."""
+    launch: Any = importlib.import_module("nki.beta1.launch")
+    called, simulate = launch.Beta1Kernel.__call__, launch.simulate
+
+    def call(kernel: Any, *args: Any, **kwargs: Any) -> Any:
+        note(kernel, args, kwargs)
+        return called(kernel, *args, **kwargs)
+
+    def simulated(kernel: Any) -> Any:
+        inner = simulate(kernel)
+
+        def run(*args: Any, **kwargs: Any) -> Any:
+            note(kernel, args, kwargs)
+            return inner(*args, **kwargs)
+
+        return run
+
+    with mock.patch.object(launch.Beta1Kernel, "__call__", call), mock.patch.object(launch, "simulate", simulated):
+        yield
+
+
+def _tests(module: ModuleType) -> Iterator[Callable[[], Any]]:
+    """The tests of a file that need no arguments, and its ``main``."""
+    for name, value in list(vars(module).items()):
+        if isinstance(value, type) and issubclass(value, unittest.TestCase) and value.__module__ == module.__name__:
+            for method in unittest.defaultTestLoader.getTestCaseNames(value):
+                yield getattr(value(method), method)
+        elif isinstance(value, type) and name.startswith("Test") and value.__module__ == module.__name__:
+            for method, function in vars(value).items():
+                if method.startswith("test") and isinstance(function, FunctionType) and _bare(function, 1):
+                    yield getattr(value(), method)
+        elif isinstance(value, FunctionType) and value.__module__ == module.__name__:
+            host = name.startswith("test") or name in ("main", "check_correct", "run")
+            if host and _bare(value, 0):
+                yield value
+
+
+def _bare(function: FunctionType, own: int) -> bool:
+    """True if a function needs no arguments besides its first ``own``."""
+    parameters = list(inspect.signature(function).parameters.values())[own:]
+    return all(one.default is not inspect.Parameter.empty for one in parameters)
+
+
+__all__ = ["launches", "of_file"]
