@@ -64,7 +64,10 @@ def cleaned(
             if name in ("mask", *drop) or name not in known:
                 continue
             arg = arg.with_changes(keyword=arg.keyword.with_changes(value=name))
-        kept.append(arg.with_changes(value=nki_value(names, arg.value)))
+        value = nki_value(names, arg.value)
+        if arg.keyword is not None and arg.keyword.value == "perf_mode" and isinstance(value, cst.SimpleString):
+            value = expression("nisa.matmul_perf_mode.double_row")
+        kept.append(arg.with_changes(value=value))
     return last_comma(kept)
 
 

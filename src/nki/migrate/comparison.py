@@ -15,6 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from nki import language
+
 _ROUNDING = {1: 0.13, 2: 2.0**-6, 4: 2.0**-16}
 """By bytes of an element: the largest difference, relative to the largest number, that is one of rounding."""
 
@@ -107,6 +109,8 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
     if not hasattr(kernel, "func"):
         kernel = _made(kernel, module, new=new)
     call = call.copied()
+    if new:
+        call = Call(call.kernel, tuple(map(_today, call.args)), {k: _today(v) for k, v in call.kwargs.items()}, call.grid)
     kwargs = dict(call.kwargs)
     if call.grid and not new:
         kernel = kernel[call.grid]
@@ -116,6 +120,12 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
     results = _arrays(result)
     changed = [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, np.ndarray)]
     return [*results, *changed]
+
+
+def _today(value: Any) -> Any:
+    """An operator of NumPy as that of the language; other arguments as they are."""
+    name = getattr(value, "__name__", "")
+    return getattr(language, name, value) if isinstance(value, np.ufunc) else value
 
 
 def _made(function: Any, module: ModuleType, *, new: bool) -> Any:

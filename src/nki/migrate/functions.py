@@ -50,7 +50,7 @@ class Functions:
         body = Statements(types, self.report, names_in(node))
         body.functions = self.function
         _Uses(self.names, body).look(node)
-        decorators = [new for one in node.decorators for new in self._decorator(one)]
+        decorators = [new for one in node.decorators for new in self._decorator(one, node.name.value)]
         if isinstance(node.body, cst.IndentedBlock):
             lines = body.block(node.body.body)
         else:
@@ -77,10 +77,12 @@ class Functions:
                 return not _is_trace(one.decorator)
         return False
 
-    def _decorator(self, node: cst.Decorator) -> list[cst.Decorator]:
+    def _decorator(self, node: cst.Decorator, name: str) -> list[cst.Decorator]:
         inner = node.decorator
         called = inner.func if isinstance(inner, cst.Call) else inner
         full = self.names.full(called)
+        if full == "nki.trace" and name in self.launched:
+            return [node.with_changes(decorator=expression(self.names.alias("nki.jit") or "nki.jit"))]
         if full.startswith(_DELETED) or (full in _LAUNCHERS and _is_trace(inner)):
             return []
         if full in ("nki.jit", "nki.baremetal", "torch_neuronx.nki_jit"):

@@ -246,6 +246,9 @@ class Statements:
     def _allocator(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
         """True for a name of one of Beta 1's allocators, which rewritten code does not use."""
         full = self.names.full(_called(value))
+        if full == "nki.trace" and isinstance(value, cst.Attribute | cst.Name) and isinstance(target, cst.Name):
+            self.names.bound[target.value] = full
+            return True
         if not full.startswith("nki.compiler.") or not isinstance(target, cst.Name):
             return False
         memory = next((name for name in ("psum", "sbuf") if name in full), "")

@@ -8,7 +8,7 @@ import libcst as cst
 
 from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Tensor
-from nki.migrate.indices import Bounds, Index, Variable, sliced
+from nki.migrate.indices import Bounds, Grid, Index, Variable, sliced
 from nki.migrate.polynomial import Polynomial, largest, smallest
 from nki.migrate.types import Types
 
@@ -30,6 +30,11 @@ def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bou
     """The subscript of today. Raises :class:`NotCarriedOverError`."""
     owner = types.tensor(original.value)
     blocks = len(owner.blocks) if owner is not None and owner.buffer != "hbm" else 0
+    if len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Index):
+        grid = types.value(original.slice[0].slice.value)
+        if isinstance(grid, Grid):  # all axes at once
+            text = _slices([Part("", index) for index in grid.indices], owner, bounds)
+            return expression(f"{code_of(updated.value)}{text}")
     parts = [
         _part(types, before, after) for before, after in zip(original.slice, updated.slice, strict=True)
     ]

@@ -307,6 +307,9 @@ class Types:
         first = data.get("data") or data.get("src")
         rows = first.shape[0] if first is not None and first.shape else None
         dtype = self._dtype(named, first.dtype if first is not None else "")
+        rest = named.get("shape")
+        if name == "memset" and rest is not None and not isinstance(rest.value, cst.Tuple | cst.List):
+            return Tensor(None, dtype)
         match name:
             case "nc_matmul":
                 x, y = data.get("stationary"), data.get("moving")
@@ -328,7 +331,8 @@ class Types:
             case "iota":
                 return Tensor(self._of_index(named["expr"].value), dtype_text(self.names, named["dtype"].value))
             case "memset" if isinstance(named["shape"].value, cst.Tuple | cst.List):
-                return self.created(node.with_changes(args=[named["shape"]]), "ndarray")
+                made = self.created(node.with_changes(args=[named["shape"]]), "ndarray")
+                return Tensor(made.shape, dtype) if made is not None else None
             case _:
                 return Tensor(None, dtype)
 
