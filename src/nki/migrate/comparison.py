@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import sys
 import warnings
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
@@ -63,7 +63,8 @@ def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            _executed(spec.loader, module)
+            loader = spec.loader
+            executed(lambda: loader.exec_module(module))
             yield module
     finally:
         sys.path[:] = before
@@ -82,13 +83,13 @@ class _Missing(ModuleType):
         return args[0] if len(args) == 1 and callable(args[0]) else self
 
 
-def _executed(loader: Any, module: ModuleType) -> None:
-    """Run a module; packages of accelerators and tests that are not installed are imported as empty ones."""
+def executed(run: Callable[[], None]) -> None:
+    """Run the code of a module; packages of accelerators and tests that are not installed are imported as empty ones."""
     before = set(sys.modules)
     try:
         for _ in range(20):
             try:
-                loader.exec_module(module)
+                run()
                 return
             except ModuleNotFoundError as error:
                 name = error.name or ""

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import inspect
 import io
+import sys
 import tempfile
 import unittest
 from collections.abc import Callable, Generator, Iterator
@@ -16,46 +17,62 @@ from unittest import mock
 
 import numpy as np
 
-from nki.migrate.comparison import Call, loaded
+from nki.migrate.comparison import Call, executed
 
 
-def launches(module: ModuleType, limit: int) -> list[Call]:
-    """Run the tests of an imported file, and list the first ``limit`` launches of its kernels with their arguments."""
-    found: list[Call] = []
-    names = {_function(value): name for name, value in vars(module).items() if _function(value) is not None}
-
-    def note(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        name = names.get(_function(kernel))
-        arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
-        if name is None or len(found) >= limit or not arrays:
-            return
-        grid = tuple(getattr(kernel, "grid", ()))
-        call = Call(name, args, kwargs, grid[:-1] if len(grid) > 1 else grid).copied()
-        if not any(_alike(call, one) for one in found):
-            found.append(call)
-
-    with _noted(note):
-        for test in _tests(module):
-            if len(found) >= limit:
-                break
-            with contextlib.suppress(Exception, SystemExit), contextlib.redirect_stdout(io.StringIO()):
-                test()
-    return found
+class _EnoughError(BaseException):
+    """The end of a run whose launches suffice; no error that host code could handle."""
 
 
 def of_file(path: Path, source: str, limit: int) -> list[Call]:
-    """The launches of the tests of a file; none if it does not load."""
-    with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
-        try:
-            with loaded(Path(folder) / f"{path.stem}_tests.py", source, path.resolve().parent) as module:
-                return launches(module, limit)
-        except Exception:  # the migration says what the file raises
-            return []
+    """The first ``limit`` launches that a file makes when it runs as a program, and when its tests run.
+
+    What the host code raises ends that part of it and nothing else. It runs in a temporary folder.
+    """
+    found: list[Call] = []
+    module = ModuleType("__main__")
+
+    def note(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        function = _function(kernel)
+        name = next((key for key, value in vars(module).items() if function and _function(value) is function), None)
+        arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+        if name is None or not arrays:
+            return
+        grid = tuple(getattr(kernel, "grid", ()))
+        call = Call(name, args, kwargs, grid[:-1] if len(grid) > 1 else grid).copied()
+        if not any(_key(call) == _key(one) for one in found):
+            found.append(call)
+        if len(found) >= limit:
+            raise _EnoughError
+
+    with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder, _noted(note), _inside(Path(folder), path):
+        copy = Path(folder) / f"{path.stem}_host.py"
+        copy.write_text(source, encoding="utf-8")
+        module.__file__ = str(copy)
+        code = compile(source, str(copy), "exec")
+        _quietly(lambda: executed(lambda: exec(code, vars(module))))
+        for test in _tests(module):
+            if len(found) < limit:
+                _quietly(test)
+    return found
 
 
-def _alike(one: Call, other: Call) -> bool:
-    """True for two calls of one kernel with the same shapes and constants."""
-    return _key(one) == _key(other)
+def _quietly(run: Callable[[], Any]) -> None:
+    with contextlib.suppress(Exception, SystemExit, _EnoughError), contextlib.redirect_stdout(io.StringIO()):
+        run()
+
+
+@contextlib.contextmanager
+def _inside(folder: Path, path: Path) -> Generator[None]:
+    """Context manager: ``folder`` is the present one, and the modules beside ``path`` can be imported."""
+    before, arguments = list(sys.path), list(sys.argv)
+    sys.path[:0] = [str(path.resolve().parent)]
+    sys.argv = [str(path)]
+    try:
+        with contextlib.chdir(folder):
+            yield
+    finally:
+        sys.path[:], sys.argv = before, arguments
 
 
 def _key(call: Call) -> str:
@@ -117,4 +134,4 @@ def _bare(function: FunctionType, own: int) -> bool:
     return all(one.default is not inspect.Parameter.empty for one in parameters)
 
 
-__all__ = ["launches", "of_file"]
+__all__ = ["of_file"]
