@@ -12,8 +12,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
+from nki.base import dtype as dtypes
+from nki.base.dtype import DType
 from nki.base.locks import imported as imported_lazily
 from nki.base.usage import UsageError
 from nki.cli import arguments as argument
@@ -52,7 +52,7 @@ def command(options: argparse.Namespace) -> int:
 
 def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
     try:
-        import libcst as cst  # noqa: PLC0415
+        import libcst as cst
     except ImportError:
         raise UsageError("nki migrate needs libcst", 'install it: pip install "open-nki[migrate]"') from None
     migration: Any = imported_lazily("nki.migrate.migration")
@@ -63,6 +63,7 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
     except UnicodeDecodeError:
         raise UsageError(f"{path} is not text") from None
     try:
+        cst.parse_module(source)
         calls = _calls(path, source, name, options)
         return migration.migrated(path.resolve(), source, calls, name)
     except cst.ParserSyntaxError as error:
@@ -81,7 +82,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
             with imported(path) as module:
                 if options.arg:
                     return [_given(_only(module, path), options, grid, comparison)]
-                found = list(_shown(module, path, source, name, comparison))[:EXAMPLES]
+                found = list(_shown(module, source, name, comparison))[:EXAMPLES]
                 if found:
                     return found
         except UsageError:
@@ -123,7 +124,7 @@ def _kernels(module: ModuleType) -> list[str]:
     ]
 
 
-def _shown(module: ModuleType, path: Path, source: str, name: str, comparison: Any) -> Iterator[Call]:
+def _shown(module: ModuleType, source: str, name: str, comparison: Any) -> Iterator[Call]:
     """The calls that the host code of the file shows."""
     code = code_of(module)
     own = functions_of(module, code)
@@ -153,17 +154,16 @@ def _grid(kernel: Any) -> tuple[int, ...]:
 
 
 def _key(value: Any) -> Any:
-    return (value.shape, str(value.dtype)) if isinstance(value, np.ndarray) else repr(value)
+    array: Any = value
+    return (array.shape, str(array.dtype)) if arrays.is_array(array) else repr(array)
 
 
 def _filled(value: Any, index: int) -> Any:
     """An argument with random elements."""
-    known = arrays.argument(value)
+    known: Any = arrays.argument(value)
     if arrays.is_array(known) or isinstance(known, TensorSpec):
         spec: Any = known
-        from nki.base import dtype as dtypes  # noqa: PLC0415
-
-        dtype = spec.dtype if isinstance(spec, TensorSpec) else dtypes.of(spec.dtype)
+        dtype = dtypes.of(spec.dtype) if not isinstance(spec.dtype, DType) else spec.dtype
         return argument.filled(tuple(spec.shape), dtype).array(0, index)
     return known
 

@@ -13,7 +13,8 @@ from nki.migrate.facts import Facts
 from nki.migrate.functions import Functions, body_of
 from nki.migrate.imports import placed
 from nki.migrate.names import Names
-from nki.migrate.statements import Report, Statements
+from nki.migrate.report import Report
+from nki.migrate.statements import Statements
 from nki.migrate.types import Types
 
 
@@ -35,12 +36,14 @@ def rewritten(module: cst.Module, facts: Facts, report: Report) -> cst.Module:
     body = placed(rest, [*functions.imports, *top.imports], names)
     new = module.with_changes(body=body)
     if functions.grids:
-        new = cast("cst.Module", new.visit(_WithGrid(functions.grids)))
+        new = new.visit(_WithGrid(functions.grids))
     return new
 
 
 def _is_import(line: cst.BaseStatement) -> bool:
-    return isinstance(line, cst.SimpleStatementLine) and all(isinstance(s, cst.Import | cst.ImportFrom) for s in line.body)
+    return isinstance(line, cst.SimpleStatementLine) and all(
+        isinstance(s, cst.Import | cst.ImportFrom) for s in line.body
+    )
 
 
 class _Launches(cst.CSTVisitor):

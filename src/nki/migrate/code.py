@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+
 import libcst as cst
 
 _EMPTY = cst.Module([])
@@ -27,8 +29,6 @@ def one_line(node: cst.CSTNode) -> str:
     text = code_of(node)
     if "\n" not in text:
         return text.strip()
-    import ast  # noqa: PLC0415
-
     return ast.unparse(ast.parse(f"({text})", mode="eval").body)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -16,6 +17,7 @@ from typing import Any, cast
 import numpy as np
 
 from nki import language
+from nki.jit import jit
 
 _ROUNDING = {1: 0.13, 2: 2.0**-6, 4: 2.0**-16}
 """By bytes of an element: the largest difference, relative to the largest number, that is one of rounding."""
@@ -36,8 +38,13 @@ class Call:
         return Call(self.kernel, tuple(_copied(value) for value in self.args), kwargs, self.grid)
 
 
+def is_array(value: Any) -> bool:
+    """True for a NumPy array."""
+    return isinstance(value, np.ndarray)
+
+
 def _copied(value: Any) -> Any:
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value.copy() if is_array(value) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,7 @@ class _Missing(ModuleType):
 
 
 def executed(run: Callable[[], None]) -> None:
-    """Run the code of a module; packages of accelerators and tests that are not installed are imported as empty ones."""
+    """Run the code of a module; packages that are not installed are imported as empty ones."""
     before = set(sys.modules)
     try:
         for _ in range(20):
@@ -108,10 +115,12 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
     for part in call.kernel.split("."):
         kernel = getattr(kernel, part)
     if not hasattr(kernel, "func"):
-        kernel = _made(kernel, module, new=new)
+        kernel = _made(kernel, new=new)
     call = call.copied()
     if new:
-        call = Call(call.kernel, tuple(map(_today, call.args)), {k: _today(v) for k, v in call.kwargs.items()}, call.grid)
+        call = Call(
+            call.kernel, tuple(map(_today, call.args)), {k: _today(v) for k, v in call.kwargs.items()}, call.grid
+        )
     kwargs = dict(call.kwargs)
     if call.grid and not new:
         kernel = kernel[call.grid]
@@ -119,7 +128,7 @@ def launched(module: ModuleType, call: Call, *, new: bool) -> list[Any]:
         kwargs["grid"] = call.grid
     result = kernel(*call.args, **kwargs)
     results = _arrays(result)
-    changed = [value for value in (*call.args, *call.kwargs.values()) if isinstance(value, np.ndarray)]
+    changed = [value for value in (*call.args, *call.kwargs.values()) if is_array(value)]
     return [*results, *changed]
 
 
@@ -129,14 +138,10 @@ def _today(value: Any) -> Any:
     return getattr(language, name, value) if isinstance(value, np.ufunc) else value
 
 
-def _made(function: Any, module: ModuleType, *, new: bool) -> Any:
+def _made(function: Any, *, new: bool) -> Any:
     """A function without decorator as a kernel."""
     if new:
-        from nki.jit import jit  # noqa: PLC0415
-
         return jit(function)
-    import importlib  # noqa: PLC0415
-
     namespace: Any = importlib.import_module("neuronxcc.nki")
     return namespace.jit(function)
 
@@ -194,4 +199,4 @@ def _difference(a: Any, b: Any) -> tuple[float, float, int]:
     return worst, worst / scale, size
 
 
-__all__ = ["Call", "Outcome", "compared", "launched", "loaded"]
+__all__ = ["is_array", "Call", "Outcome", "compared", "launched", "loaded"]

@@ -7,15 +7,23 @@ from typing import Any, Final
 import libcst as cst
 
 from nki import isa, language
-from nki.migrate.calls import cleaned, keyword, nki_value, with_destination
+from nki.migrate.calls import cleaned, nki_value, with_destination
 from nki.migrate.code import code_of, expression, one_line, statement
-from nki.migrate.facts import Tensor, shape_text
-from nki.migrate.indices import Bounds, Index, Mask, Variable, bounds_of
+from nki.migrate.facts import shape_text
+from nki.migrate.indices import Bounds, Index, Mask, bounds_of
+from nki.migrate.operands import bare, is_number, matmul_operands, target_shape
 from nki.migrate.subscripts import NotCarriedOverError, converted, cut
-from nki.migrate.types import BINARY, DATA, OPERATORS, Types, arguments, dtype_text, par_dim_of
+from nki.migrate.types import BINARY, DATA, OPERATORS, Types, arguments, dtype_text
 
 RESULTS: Final = frozenset(DATA) - {"memset"}
-_POWERS: Final = {"2": "square", "2.0": "square", "0.5": "sqrt", "-0.5": "rsqrt", "-1": "reciprocal", "-1.0": "reciprocal"}
+_POWERS: Final = {
+    "2": "square",
+    "2.0": "square",
+    "0.5": "sqrt",
+    "-0.5": "rsqrt",
+    "-1": "reciprocal",
+    "-1.0": "reciprocal",
+}
 """Exponents that have a function of their own."""
 _REFUSED: Final = {
     "all_reduce": "`nl.all_reduce` combines programs: sum in one tensor over the loop of the programs",
@@ -26,9 +34,11 @@ _REFUSED: Final = {
 
 
 class Expressions(cst.CSTTransformer):
-    """Rewrites one expression. ``before`` collects statements that have to run first, ``temporaries`` names for them."""
+    """Rewrites one expression. ``before`` collects the statements that have to run first."""
 
-    def __init__(self, types: Types, taken: set[str], bounds: Bounds | None = None, top: cst.Call | None = None) -> None:
+    def __init__(
+        self, types: Types, taken: set[str], bounds: Bounds | None = None, top: cst.Call | None = None
+    ) -> None:
         super().__init__()
         self.types = types
         self.names = types.names
@@ -118,7 +128,7 @@ class Expressions(cst.CSTTransformer):
         if name == "store":
             return self._store(original, updated, bounds)
         if name == "atomic_rmw":
-            return self._atomic(original, updated)
+            return self._atomic(updated)
         if name == "static_cast":
             name, updated = "copy", updated.with_changes(func=expression("nl.copy"))
         if name == "matmul":
@@ -168,7 +178,7 @@ class Expressions(cst.CSTTransformer):
         value = named["value"].value
         tensor = self.types.tensor(value)
         text = one_line(then["value"].value)
-        if tensor is None and _is_number(value):
+        if tensor is None and is_number(value):
             target = one_line(then["dst"].value)
             text = f"nl.full({target}.shape, {text}, {target}.dtype)"
         if tensor is not None and tensor.buffer == "psum":
@@ -187,7 +197,7 @@ class Expressions(cst.CSTTransformer):
             for element in node.slice
         )
 
-    def _atomic(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+    def _atomic(self, updated: cst.Call) -> cst.BaseExpression:
         named = arguments(updated, ("dst", "value"))
         rows, value = one_line(named["dst"].value), one_line(named["value"].value)
         return expression(f"nisa.dma_compute({rows}, [{rows}, {value}], nl.add)")
@@ -248,8 +258,7 @@ class Expressions(cst.CSTTransformer):
             return self._one_operand("multiply", f"{x}, 1.0 / {y if simple else f'({y})'}", updated)
         if self.types.tensor(left) is None and x in ("1", "1.0"):
             return self._one_operand("reciprocal", y, updated)
-        inner = y if not y.startswith("nl.broadcast_to(") else y
-        return self._one_operand("multiply", f"{x}, nl.reciprocal({inner})", updated)
+        return self._one_operand("multiply", f"{x}, nl.reciprocal({y})", updated)
 
     def aligned(self, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
         """The code of two operands; one of another shape is repeated to that of both."""
@@ -259,7 +268,7 @@ class Expressions(cst.CSTTransformer):
         if len(one.shape) != len(other.shape):
             return x, y
         shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
-        target = _target_shape(one, other, shape)
+        target = target_shape(one, other, shape)
         repeats = [
             any(a.constant == 1 != b.constant for a, b in zip(side.shape or (), shape, strict=True))
             for side in (one, other)
@@ -307,14 +316,20 @@ class Expressions(cst.CSTTransformer):
         """``target`` allocated, and the instruction that writes it."""
         tensor = self.types.tensor(original)
         if tensor is None or not tensor.shape_text:
-            raise NotCarriedOverError(f"the shape of the result of `nisa.{name}`: add --arg, so that the kernel can run")
+            raise NotCarriedOverError(
+                f"the shape of the result of `nisa.{name}`: add --arg, so that the kernel can run"
+            )
         if not tensor.dtype:
-            raise NotCarriedOverError(f"the dtype of the result of `nisa.{name}`: add --arg, so that the kernel can run")
+            raise NotCarriedOverError(
+                f"the dtype of the result of `nisa.{name}`: add --arg, so that the kernel can run"
+            )
         kind = "ndarray" if name != "memset" else "full"
         if kind == "full":
             named = arguments(updated, DATA["memset"])
             value = one_line(named["value"].value)
-            return [statement(f"{target} = nl.full({tensor.shape_text}, {value}, dtype={tensor.dtype}, buffer=nl.sbuf)")]
+            return [
+                statement(f"{target} = nl.full({tensor.shape_text}, {value}, dtype={tensor.dtype}, buffer=nl.sbuf)")
+            ]
         dtype = f"{tensor.name}.dtype" if tensor.name and "dtype" not in arguments(original, ()) else tensor.dtype
         made = f"{target} = nl.ndarray({tensor.shape_text}, dtype={dtype}, buffer=nl.{tensor.buffer})"
         return [statement(made), self.written(target, name, original, updated)]
@@ -330,7 +345,9 @@ class Expressions(cst.CSTTransformer):
             named = arguments(updated, DATA["memset"])
             call: cst.BaseExpression = expression(f"nisa.memset(dst={target}, value={one_line(named['value'].value)})")
         elif name == "tensor_copy_dynamic_src":
-            raise NotCarriedOverError("`nisa.tensor_copy_dynamic_src`: use `nisa.tensor_copy` of `t.ap(…, scalar_offset=…)`")
+            raise NotCarriedOverError(
+                "`nisa.tensor_copy_dynamic_src`: use `nisa.tensor_copy` of `t.ap(…, scalar_offset=…)`"
+            )
         else:
             call = with_destination(self.names, updated, name, target, extra)
         return cst.SimpleStatementLine([cst.Expr(call)])
@@ -349,7 +366,9 @@ class Expressions(cst.CSTTransformer):
         ndim = max(value.ndim, 2)
         steps: dict[int, tuple[str, str]] = {v.axis: (s.text, v.size.text) for v, s in value.steps}
         free: list[str] = []
-        data = self.types.tensor(named["on_true_tile"].value) if "on_true_tile" in named else self.types.tensor(original)
+        data = (
+            self.types.tensor(named["on_true_tile"].value) if "on_true_tile" in named else self.types.tensor(original)
+        )
         for axis in range(1 - ndim, 0):
             size = data.shape[axis].text if data is not None and data.shape is not None else "1"
             step, count = steps.get(axis, ("0", size))
@@ -403,7 +422,7 @@ class Expressions(cst.CSTTransformer):
         tiles = [self.types.tensor(side) is not None for side in (left, right)]
         if kind not in OPERATORS or not any(tiles):
             return updated
-        x, y = self.aligned(left, right, _bare(new_left), _bare(new_right))
+        x, y = self.aligned(left, right, bare(new_left), bare(new_right))
         if kind is cst.Divide:
             return self._quotient(left, right, (x, y), None)
         if kind is cst.Power and y in _POWERS:
@@ -415,8 +434,11 @@ class Expressions(cst.CSTTransformer):
     ) -> cst.BaseExpression:
         if self.types.tensor(original_node.expression) is None:
             return updated_node
-        name = {cst.Minus: "negative", cst.BitInvert: "invert"}.get(type(original_node.operator))
-        return expression(f"nl.{name}({_bare(updated_node.expression)})") if name else updated_node
+        operator = original_node.operator
+        name = (
+            "negative" if isinstance(operator, cst.Minus) else "invert" if isinstance(operator, cst.BitInvert) else ""
+        )
+        return expression(f"nl.{name}({bare(updated_node.expression)})") if name else updated_node
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:  # noqa: N802
         full = self.names.full(original_node)
@@ -462,46 +484,4 @@ def _one(fn: Any) -> None:
     """The signature of ``nki.jit`` without options."""
 
 
-def _bare(node: cst.BaseExpression) -> str:
-    """The code of an operand as an argument: without parentheses of its own."""
-    return one_line(node.with_changes(lpar=[], rpar=[]))
-
-
-def _is_number(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Integer | cst.Float) or (
-        isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.Integer | cst.Float)
-    )
-
-
-def _target_shape(one: Tensor, other: Tensor, shape: tuple[Any, ...]) -> str:
-    if shape == one.shape and one.name:
-        return f"{one.name}.shape"
-    if shape == other.shape and other.name:
-        return f"{other.name}.shape"
-    return shape_text(shape)
-
-
-def matmul_operands(call: cst.Call) -> tuple[str, str, bool]:
-    """The operands of ``nl.matmul(x, y, transpose_x=…)`` as code, and whether x is transposed."""
-    named = arguments(call, ("x", "y", "transpose_x"))
-    turned = "transpose_x" in named and one_line(named["transpose_x"].value) == "True"
-    return one_line(named["x"].value), one_line(named["y"].value), turned
-
-
-def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
-    """The variables of all index tiles inside ``node``."""
-    found: list[Variable] = []
-
-    class _Subscripts(cst.CSTVisitor):
-        def visit_Subscript(self, node: cst.Subscript) -> None:  # noqa: N802
-            for element in node.slice:
-                if isinstance(element.slice, cst.Index):
-                    value = types.value(element.slice.value)
-                    if isinstance(value, Index):
-                        found.extend(variable for variable, _ in value.steps)
-
-    node.visit(_Subscripts())
-    return list(dict.fromkeys(found))
-
-
-__all__ = ["RESULTS", "Expressions", "matmul_operands", "par_dim_of", "variables_in", "keyword"]
+__all__ = ["RESULTS", "Expressions"]

@@ -12,7 +12,7 @@ from nki.migrate.polynomial import Polynomial
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A tensor that an expression was: its shape without block dimensions, dtype, memory, number of block dimensions."""
+    """A tensor that an expression was; ``blocks`` are the block dimensions, ``shape`` the others."""
 
     shape: tuple[int, ...]
     dtype: str
@@ -82,7 +82,7 @@ def tensor_of(seen: Seen) -> Tensor:
 
 
 def buffer_name(value: Any) -> str:
-    """"sbuf", "psum" or "hbm" for any object that names a memory."""
+    """The memory that an object names: "sbuf", "psum" or "hbm"."""
     text = str(getattr(value, "name", value)).lower()
     return next((name for name in ("psum", "sbuf", "hbm") if name in text), "sbuf")
 

@@ -12,7 +12,8 @@ from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Facts, Tensor
 from nki.migrate.indices import names_in
 from nki.migrate.names import Names
-from nki.migrate.statements import Report, Statements
+from nki.migrate.report import Report
+from nki.migrate.statements import Statements
 from nki.migrate.types import Types, arguments
 
 _MATMULS: Final = ("nki.language.matmul", "nki.isa.nc_matmul")
@@ -54,7 +55,7 @@ class Functions:
         if isinstance(node.body, cst.IndentedBlock):
             lines = body.block(node.body.body)
         else:
-            lines = body.block([cst.SimpleStatementLine([small]) for small in node.body.body])
+            lines = body.block([cst.SimpleStatementLine([cast(Any, small)]) for small in node.body.body])
         self.imports += body.imports
         if kernel:
             lines = self._returned(node, lines, parameters)
@@ -149,7 +150,9 @@ def _looped(lines: list[cst.BaseStatement], grid: dict[int, str]) -> list[cst.Ba
         (k for k, line in enumerate(lines) if any(n.startswith("program_") for n in names_in(line))), len(lines)
     )
     before, body, after = lines[:first], lines[first:end], lines[end:]
-    moved = [line for line in body if "buffer=nl.shared_hbm" in code_of(line) and isinstance(line, cst.SimpleStatementLine)]
+    moved = [
+        line for line in body if "buffer=nl.shared_hbm" in code_of(line) and isinstance(line, cst.SimpleStatementLine)
+    ]
     body = [line for line in body if not any(line is one for one in moved)]
     loop: list[cst.BaseStatement] = body
     for axis in reversed(range(max(grid) + 1)):
@@ -187,7 +190,11 @@ class _TensorUses(cst.CSTVisitor):
         self.stored: set[str] = set()
 
     def visit_Attribute(self, node: cst.Attribute) -> None:  # noqa: N802
-        if node.attr.value in ("shape", "dtype") and isinstance(node.value, cst.Name) and node.value.value in self.known:
+        if (
+            node.attr.value in ("shape", "dtype")
+            and isinstance(node.value, cst.Name)
+            and node.value.value in self.known
+        ):
             self.tensors.add(node.value.value)
 
     def visit_Call(self, node: cst.Call) -> None:  # noqa: N802

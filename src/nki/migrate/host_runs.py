@@ -15,9 +15,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 from unittest import mock
 
-import numpy as np
-
-from nki.migrate.comparison import Call, executed
+from nki.migrate.comparison import Call, executed, is_array
 
 
 class _EnoughError(BaseException):
@@ -35,7 +33,7 @@ def of_file(path: Path, source: str, limit: int) -> list[Call]:
     def note(kernel: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         function = _function(kernel)
         name = next((key for key, value in vars(module).items() if function and _function(value) is function), None)
-        arrays = [value for value in (*args, *kwargs.values()) if isinstance(value, np.ndarray)]
+        arrays = [value for value in (*args, *kwargs.values()) if is_array(value)]
         if name is None or not arrays:
             return
         grid = tuple(getattr(kernel, "grid", ()))
@@ -77,7 +75,7 @@ def _inside(folder: Path, path: Path) -> Generator[None]:
 
 def _key(call: Call) -> str:
     values = [*call.args, *call.kwargs.values()]
-    return repr((call.kernel, call.grid, [(v.shape, v.dtype) if isinstance(v, np.ndarray) else v for v in values]))
+    return repr((call.kernel, call.grid, [(v.shape, v.dtype) if is_array(v) else v for v in values]))
 
 
 def _function(value: Any) -> FunctionType | None:
@@ -92,7 +90,7 @@ def _function(value: Any) -> FunctionType | None:
 @contextlib.contextmanager
 def _noted(note: Callable[..., None]) -> Generator[None]:
     """Context manager: every launch of a Beta 1 kernel is noted."""
-    launch: Any = importlib.import_module("nki.beta1.launch")
+    launch: Any = sys.modules[importlib.import_module("neuronxcc.nki").jit.__module__]
     called, simulate = launch.Beta1Kernel.__call__, launch.simulate
 
     def call(kernel: Any, *args: Any, **kwargs: Any) -> Any:

@@ -76,7 +76,9 @@ def placed(
     written: set[str] = set()
     last = -1
     for line in body:
-        if isinstance(line, cst.SimpleStatementLine) and any(isinstance(s, cst.Import | cst.ImportFrom) for s in line.body):
+        if isinstance(line, cst.SimpleStatementLine) and any(
+            isinstance(s, cst.Import | cst.ImportFrom) for s in line.body
+        ):
             new = _line(line, written)
             result += new
             last = len(result) - 1 if new else last

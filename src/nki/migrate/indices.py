@@ -106,9 +106,11 @@ _AXES: Final = {"p": 0, "x": 1, "y": 2, "z": 3, "w": 4}
 class Evaluator:
     """Evaluates expressions as indices, with the values that names have at this point of the function."""
 
-    def __init__(self, names: Names, values: Mapping[str, Value]) -> None:
+    def __init__(self, names: Names, values: Mapping[str, Value], grid: dict[int, str] | None = None) -> None:
         self.names = names
         self.values = values
+        self.grid = grid if grid is not None else dict[int, str]()
+        """The axes of the launch grid that are asked for."""
 
     def evaluate(self, node: cst.BaseExpression) -> Value | None:
         """The index, mask or grid that an expression is; None where it is neither, also for plain numbers."""
@@ -175,7 +177,13 @@ class Evaluator:
             start = bounds[0] if len(bounds) > 1 else Polynomial()
             stop = bounds[1] if len(bounds) > 1 else bounds[0]
             return Index(start, ((Variable(stop - start), Polynomial.of(1)),))
-        if full.startswith(("nki.language.", "nki.isa.")) and not full.endswith((".program_id", ".num_programs")):
+        if full in ("nki.language.program_id", "nki.language.num_programs"):
+            axis = one_line(node.args[0].value) if node.args else "0"
+            if not axis.isdigit():
+                return None
+            self.grid[int(axis)] = full
+            return Index(Polynomial.of(f"program_{axis}" if full.endswith("id") else f"grid[{axis}]"))
+        if full.startswith(("nki.language.", "nki.isa.")):
             return None
         return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
 
@@ -200,7 +208,7 @@ class Evaluator:
                 if axis is not None or element.slice.lower or element.slice.upper or element.slice.step:
                     return None
                 axis = position
-            elif one_line(element.slice.value) not in ("None", "np.newaxis", "nl.newaxis"):
+            elif one_line(cast("cst.Index", element.slice).value) not in ("None", "np.newaxis", "nl.newaxis"):
                 return None
         [(variable, step)] = value.steps
         if axis is None:
@@ -210,7 +218,11 @@ class Evaluator:
     def _mgrid(self, node: cst.Subscript) -> Grid | None:
         indices: list[Index] = []
         for axis, element in enumerate(node.slice):
-            if not isinstance(element.slice, cst.Slice) or element.slice.upper is None or element.slice.step is not None:
+            if (
+                not isinstance(element.slice, cst.Slice)
+                or element.slice.upper is None
+                or element.slice.step is not None
+            ):
                 return None
             start = self.polynomial(element.slice.lower) if element.slice.lower is not None else Polynomial()
             size = self.polynomial(element.slice.upper) - start
@@ -284,13 +296,15 @@ def bounds_of(mask: Mask) -> Bounds:
     """The bounds that a mask sets to each variable; conditions of several variables are left in ``several``."""
     bounds = Bounds()
     for part in mask.parts:
-        steps = part.index.steps
+        steps = list(part.index.steps)
         if not steps:
             bounds.conditions.append(part.text)
-        elif len(steps) > 1 or part.op == "!=" or steps[0][1].constant in (None, 0):
+            continue
+        variable, step = steps[0]
+        if len(steps) > 1 or part.op == "!=" or not step.constant:
             bounds.several.append(part)
         else:
-            _bound(bounds, part, steps[0][0], cast("int", steps[0][1].constant))
+            _bound(bounds, part, variable, step.constant)
     return bounds
 
 

@@ -17,7 +17,7 @@ from nki.migrate.facts import Facts
 from nki.migrate.names import Names
 from nki.migrate.recording import instrumented, recording
 from nki.migrate.releases import renewed
-from nki.migrate.statements import MARK, Report
+from nki.migrate.report import MARK, Report
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from nki.migrate.calls import keyword, last_comma, parameters
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.indices import names_in
 from nki.migrate.names import Names
-from nki.migrate.statements import Report, marked
+from nki.migrate.report import Report, marked
 
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")
@@ -47,6 +47,8 @@ class Releases(cst.CSTTransformer):
         self.registers: set[str] = set()
         self.functions: list[cst.FunctionDef] = []
         self.returned: list[set[str]] = []
+        self.made: set[str] = set()
+        """Names of functions that loops became."""
         self.nl = names.alias("nki.language") or "nl"
         self.nisa = names.alias("nki.isa") or "nisa"
 
@@ -71,10 +73,14 @@ class Releases(cst.CSTTransformer):
         self.returned.append(returned)
 
     def leave_FunctionDef(  # noqa: N802
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
+        self,
+        original_node: cst.FunctionDef,  # noqa: ARG002
+        updated_node: cst.FunctionDef,
     ) -> cst.FunctionDef:
         self.functions.pop()
         self.returned.pop()
+        if not self.functions:
+            self.made.clear()
         return updated_node
 
     def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
@@ -137,7 +143,7 @@ class Releases(cst.CSTTransformer):
             value = arg.value
             if isinstance(value, cst.SimpleString) and full.startswith(("nki.language.", "nki.isa.")):
                 text = str(value.raw_value)
-                if name == "buffer" and text in _BUFFERS or name == "dtype" or _is_dtype_place(full, args, arg):
+                if (name == "buffer" and text in _BUFFERS) or name == "dtype" or _is_dtype_place(full, args, arg):
                     arg = arg.with_changes(value=expression(f"{self.nl}.{text}"))
             if name == "dge_mode" and isinstance(value, cst.Integer) and value.value in _DGE:
                 arg = arg.with_changes(value=expression(f"{self.nisa}.dge_mode.{_DGE[value.value]}"))
@@ -186,11 +192,17 @@ class Releases(cst.CSTTransformer):
         named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
         whole = [isinstance(arg.value, cst.Integer | cst.UnaryOperation | cst.BinaryOperation) for arg in positional]
         both = len(positional) >= 4 and whole[2] and whole[3]
-        is_old = both or len(positional) == 7 or (len(positional) >= 4 and {"on_true_tile"} <= named and "offset" not in named)
+        is_old = (
+            both
+            or len(positional) == 7
+            or (len(positional) >= 4 and {"on_true_tile"} <= named and "offset" not in named)
+        )
         if not is_old:
             return call
         args = [
-            keyword(old[position], arg.value).with_changes(comma=arg.comma) if arg.keyword is None and position > 1 else arg
+            keyword(old[position], arg.value).with_changes(comma=arg.comma)
+            if arg.keyword is None and position > 1
+            else arg
             for position, arg in enumerate(call.args)
         ]
         return call.with_changes(args=args)
@@ -223,7 +235,9 @@ class Releases(cst.CSTTransformer):
             return self._left(updated_node, "`nl.dynamic_range` in this form: use nl.fori_loop")
         later = self._assigned_for_later(original_node)
         if later:
-            return self._left(updated_node, f"`{later}` is set in the loop and read behind it: nl.fori_loop has a function")
+            return self._left(
+                updated_node, f"`{later}` is set in the loop and read behind it: nl.fori_loop has a function"
+            )
         args = [one_line(arg.value) for arg in cast("cst.Call", updated_node.iter).args]
         bounds = ["0", *args] if len(args) == 1 else args
         name = self._fresh("body")
@@ -239,7 +253,9 @@ class Releases(cst.CSTTransformer):
             return updated_node
         later = self._assigned_for_later(original_node)
         if later:
-            return self._left(updated_node, f"`{later}` is set in the loop and read behind it: nl.while_loop has a function")
+            return self._left(
+                updated_node, f"`{later}` is set in the loop and read behind it: nl.while_loop has a function"
+            )
         name = self._fresh("body")
         function: Any = cst.ensure_type(statement(f"def {name}({test.value}):\n    pass"), cst.FunctionDef)
         inner = list(cast("cst.IndentedBlock", updated_node.body).body)
@@ -269,8 +285,10 @@ class Releases(cst.CSTTransformer):
         return next(iter(sorted(counter.outside)), "")
 
     def _fresh(self, name: str) -> str:
-        taken = names_in(self.functions[0]) if self.functions else set[str]()
-        return next(n for n in (name, *(f"{name}_{k}" for k in range(2, 99))) if n not in taken)
+        taken = (names_in(self.functions[0]) if self.functions else set[str]()) | self.made
+        found = next(n for n in (name, *(f"{name}_{k}" for k in range(2, 99))) if n not in taken)
+        self.made.add(found)
+        return found
 
 
 class _Mentions(cst.CSTVisitor):
@@ -323,7 +341,7 @@ def renewed(module: cst.Module, report: Report) -> cst.Module:
     """The file with the forms of NKI 0.7."""
     names = Names()
     module.visit(names)
-    return cast("cst.Module", module.visit(Releases(names, report)))
+    return module.visit(Releases(names, report))
 
 
 __all__ = ["code_of", "parameters", "renewed"]

@@ -35,9 +35,7 @@ def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bou
         if isinstance(grid, Grid):  # all axes at once
             text = _slices([Part("", index) for index in grid.indices], owner, bounds)
             return expression(f"{code_of(updated.value)}{text}")
-    parts = [
-        _part(types, before, after) for before, after in zip(original.slice, updated.slice, strict=True)
-    ]
+    parts = [_part(types, before, after) for before, after in zip(original.slice, updated.slice, strict=True)]
     tiles = [
         position for position, element in enumerate(original.slice)
         if isinstance(element.slice, cst.Index) and parts[position].index is None

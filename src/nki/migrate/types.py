@@ -80,11 +80,12 @@ class Types:
         self.facts = facts
         self.values: dict[str, Value] = {}
         self.tensors: dict[str, Tensor] = {}
+        self.grid: dict[int, str] = {}
         self._done: dict[int, Tensor | None] = {}
 
     @property
     def evaluator(self) -> Evaluator:
-        return Evaluator(self.names, self.values)
+        return Evaluator(self.names, self.values, self.grid)
 
     def value(self, node: cst.BaseExpression) -> Value | None:
         """The index, mask or grid that an expression is."""
@@ -119,7 +120,9 @@ class Types:
                 first = self.facts.tensors[id(node)]
                 name = node.value if isinstance(node, cst.Name) else ""
                 blocks = known.blocks if known is not None and known.blocks else tensor_of(first).blocks
-                return Tensor(known.shape if known is not None else None, f"nl.{first.dtype}", first.buffer, blocks, name)
+                return Tensor(
+                    known.shape if known is not None else None, f"nl.{first.dtype}", first.buffer, blocks, name
+                )
             return known
         fact = tensor_of(seen)
         name = node.value if isinstance(node, cst.Name) else ""
@@ -175,7 +178,12 @@ class Types:
             return self._instruction(node, name)
         if package == "nki.language":
             return self._function(node, name)
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("reshape", "broadcast_to", "view", "astype"):
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in (
+            "reshape",
+            "broadcast_to",
+            "view",
+            "astype",
+        ):
             owner = self.tensor(node.func.value)
             if owner is None:
                 return None
@@ -219,7 +227,7 @@ class Types:
         if name in ELEMENTWISE:
             return Tensor(operand.shape, self._dtype(named, operand.dtype), name=operand.name)
         if name == "matmul":
-            return self._product(node, named)
+            return self._product(named)
         if name == "transpose" and operand.shape is not None:
             return Tensor(operand.shape[::-1], self._dtype(named, operand.dtype), "psum")
         if name in REDUCTIONS:
@@ -227,7 +235,9 @@ class Types:
         if name == "load_transpose2d" and operand.shape is not None and len(operand.shape) == 2:
             return Tensor(operand.shape[::-1], self._dtype(named, operand.dtype))
         if name == "broadcast_to":
-            return Tensor(self._sizes(arguments(node, ("src", "shape")).get("shape")), self._dtype(named, operand.dtype))
+            return Tensor(
+                self._sizes(arguments(node, ("src", "shape")).get("shape")), self._dtype(named, operand.dtype)
+            )
         if name in LIKE:
             return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf", operand.blocks, operand.name)
         if name in LIKE | {"where", "transpose", "load_transpose2d", "broadcast_to", "gather_flattened"}:
@@ -257,7 +267,7 @@ class Types:
         left = tuple(size for k, size in enumerate(operand.shape) if k not in axes)
         return left if len(left) > 1 else (*left, one)
 
-    def _product(self, node: cst.Call, named: dict[str, cst.Arg]) -> Tensor | None:
+    def _product(self, named: dict[str, cst.Arg]) -> Tensor | None:
         x, y = self.tensor(named["x"].value), self.tensor(named["y"].value) if "y" in named else None
         if x is None or y is None or x.shape is None or y.shape is None:
             return Tensor(None, "nl.float32", "psum")
