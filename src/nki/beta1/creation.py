@@ -70,7 +70,8 @@ def buffer_of(buffer: Any, what: str) -> Buffer | Allocator:
     if isinstance(word, str) and word in _BUFFERS:
         return _BUFFERS[word]
     raise Beta1TensorError(
-        f"unsupported_memory: {what}: buffer {buffer!r:.40} is no memory", fix="use nl.sbuf, nl.psum, nl.hbm or nl.shared_hbm"
+        f"unsupported_memory: {what}: buffer {buffer!r:.40} is no memory",
+        fix="use nl.sbuf, nl.psum, nl.hbm or nl.shared_hbm",
     )
 
 
@@ -138,7 +139,9 @@ def ones(shape: Any, dtype: Any = np.float32, *, buffer: Any = None, name: str =
     return new("nl.ones", shape, dtype, buffer, name, 1)
 
 
-def full(shape: Any, fill_value: Any, dtype: Any = np.float32, *, buffer: Any = None, name: str = "", **_: Any) -> Tensor:
+def full(
+    shape: Any, fill_value: Any, dtype: Any = np.float32, *, buffer: Any = None, name: str = "", **_: Any
+) -> Tensor:
     """A new tensor filled with ``fill_value``."""
     number = operand_of(fill_value, "nl.full", "fill_value")
     if isinstance(number, Tensor):
@@ -245,4 +248,6 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, what: str
         if kept is not dst:
             isa.tensor_copy(dst, kept)
 
-    return Tensor.wait(Pending(tile.shape, kind, lambda dst: elementwise(dst, [tile], mask, run, columns), name="dropout"))
+    return Tensor.wait(
+        Pending(tile.shape, kind, lambda dst: elementwise(dst, [tile], mask, run, columns), name="dropout")
+    )

@@ -55,7 +55,10 @@ def _in_hbm(tensor: Tensor) -> Tensor:
 
 def _written(builder: Builder) -> set[Stored]:
     return {
-        access.tensor for inst in instructions(builder.body) for access in inst.writes() if access.tensor.role == "input"
+        access.tensor
+        for inst in instructions(builder.body)
+        for access in inst.writes()
+        if access.tensor.role == "input"
     }
 
 

@@ -241,7 +241,9 @@ def select(dst: Access, test: Access, a: Access | float, b: Access | float) -> N
     """``dst = a`` where ``test`` is not 0, else ``b``."""
     chosen = predicate(test)
     used = {side.tensor for side in (test, a) if isinstance(side, Access)}
-    out = dst if dst.tensor not in used and dst.buffer is Buffer.sbuf else scratch("chosen", dst.shape, dst.dtype).bare()
+    out = (
+        dst if dst.tensor not in used and dst.buffer is Buffer.sbuf else scratch("chosen", dst.shape, dst.dtype).bare()
+    )
     if isinstance(b, Access):
         isa.tensor_copy(out, b)
     else:
@@ -329,7 +331,11 @@ def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     base = target.base
     if target.size != int(np.prod(shape)):
         return None
-    if base.bounds or [n for n in target.shape if n != 1] != [n for n in shape if n != 1] or target.shape[0] != shape[0]:
+    if (
+        base.bounds
+        or [n for n in target.shape if n != 1] != [n for n in shape if n != 1]
+        or target.shape[0] != shape[0]
+    ):
         try:
             return target.reshape(shape) if target.buffer.on_chip and target.shape[0] == shape[0] else None
         except Exception:  # noqa: BLE001
@@ -398,7 +404,9 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
         own = (sizes[0], *own[1:])
     base = tile.base
     more = len(sizes) - tile.ndim
-    strides = (*base.strides[:1], *(0,) * more, *base.strides[1:]) if tile.buffer.on_chip else (*(0,) * more, *base.strides)
+    strides = (
+        (*base.strides[:1], *(0,) * more, *base.strides[1:]) if tile.buffer.on_chip else (*(0,) * more, *base.strides)
+    )
     kept = tuple(s if n == want else 0 for s, n, want in zip(strides, own, sizes, strict=True))
     return Tensor(tile.storage, replace(base, shape=sizes, strides=kept, bounds=()))
 

@@ -65,7 +65,9 @@ def _named(function: Any, name: str, text: str) -> Callable[..., Any]:
 
 
 def _reduction(name: str, op: str) -> Callable[..., Any]:
-    def function(x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any) -> Any:
+    def function(
+        x: Any, axis: Any = -1, *, dtype: Any = None, mask: Any = None, keepdims: bool = False, **_: Any
+    ) -> Any:
         return reducing.reduce(OPS[op], x, axis, f"nl.{name}", dtype=dtype, mask=mask, keepdims=keepdims, name=name)
 
     result: Any = _named(function, name, f"``{name}`` over free dimensions.")

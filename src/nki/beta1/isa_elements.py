@@ -157,7 +157,9 @@ def tensor_scalar(
         x, y = a(s), b(s)
         if not bits:
             x, y = _float(x), _float(y)
-        record(TensorScalar(computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first)))
+        record(
+            TensorScalar(computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first))
+        )
         if computed is not dst:
             isa.tensor_copy(dst, computed)
 

@@ -34,9 +34,7 @@ def once(iterable: Any, current: Callable[[], tuple[Any, ...]]) -> Iterator[tupl
         values = _values(current)
         if isinstance(iterable, Rounds):
             before = values if before is None else before
-            values = tuple(
-                old if type(old) in (int, float) else new for old, new in zip(before, values, strict=True)
-            )
+            values = tuple(old if type(old) in (int, float) else new for old, new in zip(before, values, strict=True))
         yield item, values
 
 

@@ -167,7 +167,9 @@ def write(t: Tensor, over: Region) -> Access:
 Compute = Callable[[Access, list[Access]], None]
 
 
-def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Compute, columns: Sequence[Tensor] = ()) -> None:
+def elementwise(
+    dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Compute, columns: Sequence[Tensor] = ()
+) -> None:
     """Record ``compute(dst, sources)`` where ``mask`` holds: sources repeated to the shape of ``dst``.
 
     ``columns``: (partitions, 1) operands, which come behind the sources and keep their one column.
@@ -181,7 +183,11 @@ def elementwise(dst: Tensor, sources: Sequence[Tensor], mask: Any, compute: Comp
     columns = [spread_rows(t, shape[0]) if t.shape[0] == 1 < shape[0] else t for t in columns]
     regular = over.array is None and _may_start(over.box)
     if dst.is_new or over.array is None:
-        over = over if over.array is None and (regular or not dst.is_new) else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
+        over = (
+            over
+            if over.array is None and (regular or not dst.is_new)
+            else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
+        )
         reads, into = _reads(sources, columns, shape, over), write(dst, over)
         if starts_well(into) or into.buffer is not Buffer.sbuf:
             forwards(compute, into, reads, len(columns))

@@ -109,8 +109,10 @@ class Region:
     @property
     def is_whole(self) -> bool:
         """True if every element takes part."""
-        return self.box is not None and self.array is None and all(
-            start == 0 and end == size for (start, end), size in zip(self.box, self.shape, strict=True)
+        return (
+            self.box is not None
+            and self.array is None
+            and all(start == 0 and end == size for (start, end), size in zip(self.box, self.shape, strict=True))
         )
 
     @property

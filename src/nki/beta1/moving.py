@@ -337,9 +337,7 @@ def _flattened(t: Tensor) -> Tensor:
     return t if t.ndim == 2 else t.reshape((t.shape[0], math.prod(t.shape[1:])))
 
 
-def dma(
-    dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any
-) -> None:
+def dma(dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any) -> None:
     """``nisa.dma_copy``: a copy between HBM and SBUF, with indices known at run time on either side."""
     target, source = dst.settle(), src.settle()
     check_mutable(target)
@@ -365,4 +363,15 @@ def add_to(target: Tensor, source: Tensor, mask: Any, mode: enums.oob_mode = enu
         isa.dma_compute(a, [b, a], OPS["add"], oob_mode=mode)
 
 
-__all__ = ["at_least_2d", "copy", "dma", "load", "load_transpose2d", "matmul", "product", "store", "transpose", "turned"]
+__all__ = [
+    "at_least_2d",
+    "copy",
+    "dma",
+    "load",
+    "load_transpose2d",
+    "matmul",
+    "product",
+    "store",
+    "transpose",
+    "turned",
+]

@@ -175,7 +175,9 @@ def rms_norm(
     squares = unary("square", tile, dtype=np.float32, mask=mask)
     total = reduce(OPS["add"], squares, axis, "nl.rms_norm", mask=mask, keepdims=True).settle()
     scale = scratch("scale", total.shape)
-    isa.tensor_scalar(scale.bare(), total.access, OPS["multiply"], 1.0 / float(n), op1=OPS["add"], operand1=float(epsilon))
+    isa.tensor_scalar(
+        scale.bare(), total.access, OPS["multiply"], 1.0 / float(n), op1=OPS["add"], operand1=float(epsilon)
+    )
     factor = unary("rsqrt", scale).settle()
     return binary("multiply", binary("multiply", tile, factor, dtype=np.float32, mask=mask), w, dtype=kind, mask=mask)
 

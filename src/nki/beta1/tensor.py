@@ -382,7 +382,10 @@ def _reshaped(storage: Storage, view: View, sizes: Shape) -> View:
     old = (*(size for size, _ in view.blocks), *view.shape)
     if view.blocks:
         rest = math.prod(view.shape)
-        at = next((i for i in range(len(sizes) + 1) if math.prod(sizes[i:]) == rest and sizes[i : i + 1] == view.shape[:1]), None)
+        at = next(
+            (i for i in range(len(sizes) + 1) if math.prod(sizes[i:]) == rest and sizes[i : i + 1] == view.shape[:1]),
+            None,
+        )
         steps = row_major(tuple(size for size, _ in view.blocks))
         base = view.blocks[-1][1]
         if at is None or [step for _, step in view.blocks] != [s * base for s in steps]:

@@ -149,7 +149,7 @@ def _function(value: Any) -> FunctionType | None:
 
 
 def _grid(kernel: Any) -> tuple[int, ...]:
-    grid = getattr(kernel, "grid", ())
+    grid: Any = getattr(kernel, "grid", ())
     return tuple(grid) if isinstance(grid, tuple) else ()
 
 

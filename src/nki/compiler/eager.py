@@ -169,7 +169,9 @@ def run(
     wide = None if knobs.precise_fp() else promote_float32.Widening()
     common: dict[str, Tensor] = {}
     carries = captured.dialect.carries
-    launch = Launch(target, carries=carries) if knobs.hazards() and wide is None else None  # wide tiles take the place of others
+    launch = (
+        Launch(target, carries=carries) if knobs.hazards() and wide is None else None
+    )  # wide tiles take the place of others
 
     grid, programs = launch_of(grid, target)
 

@@ -189,4 +189,15 @@ class Program:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
-        return (self.name, self.target, self.grid, self.version, self.carries, s.sequence, s.shapes, floats, names, self.cores)
+        return (
+            self.name,
+            self.target,
+            self.grid,
+            self.version,
+            self.carries,
+            s.sequence,
+            s.shapes,
+            floats,
+            names,
+            self.cores,
+        )

@@ -155,7 +155,7 @@ def _arrays(result: Any) -> list[Any]:
 
 
 def compared(call: Call, old: list[Any], new: list[Any]) -> Outcome:
-    """How the results of two versions differ."""
+    """The comparison of the results of two versions."""
     inputs = sum(isinstance(value, np.ndarray) for value in (*call.args, *call.kwargs.values()))
     changes = list(zip(old[len(old) - inputs :], new[len(new) - inputs :], strict=True))
     first, second = old[: len(old) - inputs], new[: len(new) - inputs]
@@ -199,4 +199,4 @@ def _difference(a: Any, b: Any) -> tuple[float, float, int]:
     return worst, worst / scale, size
 
 
-__all__ = ["is_array", "Call", "Outcome", "compared", "launched", "loaded"]
+__all__ = ["Call", "Outcome", "compared", "is_array", "launched", "loaded"]

@@ -48,7 +48,7 @@ class Expressions(cst.CSTTransformer):
         self.before: list[cst.BaseStatement] = []
         self.grid: dict[int, str] = {}
         self.inner = 0
-        """How many comprehensions and lambdas are around the present expression."""
+        """Number of comprehensions and lambdas around the present expression."""
 
     # -- masks ---------------------------------------------------------------------------------------------------
 

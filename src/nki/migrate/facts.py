@@ -1,4 +1,4 @@
-"""What a run of the old kernel shows about the expressions of its source."""
+"""Facts about the expressions of a source, from a run of the old kernel."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """What is known about a tensor from the source: sizes and dtype as code, ``buffer`` "sbuf", "psum", "hbm" or ""."""
+    """A tensor, as far as the source tells: sizes and dtype as code, ``buffer`` "sbuf", "psum", "hbm" or ""."""
 
     shape: tuple[Polynomial, ...] | None = None
     dtype: str = ""

@@ -179,7 +179,7 @@ class _Returns(cst.CSTVisitor):
 
 
 class _TensorUses(cst.CSTVisitor):
-    """Which of some names are used as tensors, in HBM, and as destinations."""
+    """Finds those of some names that are used as tensors, in HBM, and as destinations."""
 
     def __init__(self, names: Names, known: set[str]) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ class _TensorUses(cst.CSTVisitor):
 
 
 class _Uses(cst.CSTVisitor):
-    """What a function does with its tiles, before it is rewritten."""
+    """Finds the tiles that a function sums in and writes in part, before it is rewritten."""
 
     def __init__(self, names: Names, body: Statements) -> None:
         super().__init__()

@@ -30,7 +30,7 @@ def seen(number: int, value: Any) -> Any:
 
 
 def described(value: Any) -> Seen | str | None:
-    """What is worth to know of a value; None of values that tell nothing."""
+    """The facts about a value; None for values that tell nothing."""
     if isinstance(value, bool | int | float):
         return "number"
     if isinstance(value, list | tuple | dict):
@@ -53,7 +53,7 @@ class Instrument(cst.CSTTransformer):
         self.nodes: list[cst.CSTNode] = []
         self.depth = 0
         self.quiet = 0
-        """How many nodes are around the present one in which nothing is noted: callees, annotations, decorators."""
+        """Number of nodes around the present one in which nothing is noted: callees, annotations, decorators."""
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002, N802
         self.depth += 1

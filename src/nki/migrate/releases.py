@@ -292,7 +292,7 @@ class Releases(cst.CSTTransformer):
 
 
 class _Mentions(cst.CSTVisitor):
-    """Which of some names code outside of a loop mentions."""
+    """Finds those of some names that code outside of a loop mentions."""
 
     def __init__(self, wanted: set[str], loop: cst.CSTNode) -> None:
         super().__init__()

@@ -10,7 +10,7 @@ MARK: Final = "# TODO(nki-migrate):"
 
 
 class Report:
-    """What the rewriting of one file has to say: lines of the old file, and constructs that were left."""
+    """Notes on the rewriting of one file, and the constructs that were left."""
 
     def __init__(self) -> None:
         self.left: list[str] = []

@@ -73,7 +73,7 @@ def arguments(call: cst.Call, parameters: tuple[str, ...]) -> dict[str, cst.Arg]
 
 
 class Types:
-    """What names hold at one point of a function: indices and masks in ``values``, tensors in ``tensors``."""
+    """Values of names at one point of a function: indices and masks in ``values``, tensors in ``tensors``."""
 
     def __init__(self, names: Names, facts: Facts) -> None:
         self.names = names
@@ -93,7 +93,7 @@ class Types:
         return found if isinstance(found, Index | Mask | Grid) else None
 
     def tensor(self, node: cst.BaseExpression) -> Tensor | None:
-        """What is known about the tensor that an expression is; None if it is none, as far as is known."""
+        """The tensor that an expression is, as far as is known; None if it is none."""
         if id(node) not in self._done:
             self._done[id(node)] = self._tensor(node)
         return self._done[id(node)]
@@ -394,7 +394,7 @@ class Types:
         )
 
     def _part(self, inner: cst.BaseSlice, size: Polynomial) -> Polynomial | Index | None:
-        """What one element of a subscript leaves: a size, the variables of an index, or None for a number."""
+        """The part that one element of a subscript leaves: a size, the variables of an index, or None for a number."""
         if isinstance(inner, cst.Slice):
             start = self.evaluator.polynomial(inner.lower) if inner.lower is not None else Polynomial()
             stop = self.evaluator.polynomial(inner.upper) if inner.upper is not None else size

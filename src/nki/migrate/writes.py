@@ -196,7 +196,7 @@ class Writes:
         return True
 
     def _place(self, target: cst.BaseExpression, before: list[cst.BaseStatement], bounds: Bounds) -> cst.BaseExpression:
-        """What is written: all of a tile only as far as ``bounds`` let its axes through."""
+        """The place that is written: all of a tile only as far as ``bounds`` let its axes through."""
         place = self._expression(target, before, bounds)
         variables = [*bounds.lower, *bounds.upper]
         if not variables or (isinstance(target, cst.Subscript) and variables_in(self.types, target)):

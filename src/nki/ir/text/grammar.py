@@ -7,7 +7,9 @@ from typing import Final
 
 QUOTED: Final = r'"(?:[^"\\]|\\.)*"'
 NAME: Final = rf"({QUOTED}|[^\W\d][\w.]*)"
-HEAD: Final = re.compile(rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED})( undefined=carried)? \{{$")
+HEAD: Final = re.compile(
+    rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED})( undefined=carried)? \{{$"
+)
 DECLARE: Final = re.compile(
     rf"(input|output|tensor|constant) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
     r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
