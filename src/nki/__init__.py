@@ -8,7 +8,7 @@ from nki import collectives, dtype, typing
 from nki.base.errors import NkiError
 from nki.base.locks import imported as _imported
 from nki.base.version import version as _version
-from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning
 from nki.compiler.bridges import register_bridges as _register_bridges
 from nki.frameworks import BRIDGES as _BRIDGES
 from nki.frameworks.kernel import FrameworkKernel
@@ -51,6 +51,7 @@ __all__ = [
     "NkiDeprecationWarning",
     "NkiError",
     "NkiPortabilityWarning",
+    "NkiSpillWarning",
     "NkiWarning",
     "__version__",
     "collectives",

@@ -7,7 +7,6 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -298,7 +297,7 @@ class Kernel(PickledByName):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings, _configured(self.configs):
+        with watching() as watched, collecting() as warnings, compiler.config.configured(self.configs):
             program = pipeline.compile(
                 self.func,
                 specs,
@@ -339,10 +338,6 @@ class Kernel(PickledByName):
             __tracebackhide__ = True
             raise strip_frames(error)  # noqa: B904  # its cause is settled
         return executable
-
-
-def _configured(configs: Configs | None) -> AbstractContextManager[None]:
-    return nullcontext() if configs is None else compiler.config.configured(configs)
 
 
 def _make_launched(kernel: Kernel, grid: int | tuple[int, ...], name: str) -> None:
@@ -449,7 +444,7 @@ def _simulate(kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> 
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
     arrays = [np.ascontiguousarray(adapter.to_numpy(t)) for t in tensors]
-    with default_environment(), _configured(kernel.configs):
+    with default_environment(), compiler.config.configured(kernel.configs):
         program, outputs = compiler.eager.run(
             kernel.func, specs, arrays, kernel.chosen_target(), kernel.launch_grid(), kernel.schedule
         )

@@ -29,6 +29,13 @@ class NkiPortabilityWarning(NkiWarning):
     """Something that Open NKI runs and the documents of NKI do not allow; the message names the restriction."""
 
 
+class NkiSpillWarning(NkiWarning):
+    """Tiles wait in another memory, because a kernel holds more than fits; the message names them and the traffic.
+
+    ``warnings.simplefilter("error", nki.NkiSpillWarning)`` makes it an error.
+    """
+
+
 @dataclass(frozen=True, slots=True)
 class Warned:
     """A warning, and the place that it is about."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from nki.base.beta1_errors import Beta1AllocationError
 from nki.base.dtype import DType
-from nki.beta1.errors import Beta1AllocationError
 from nki.ir.types import Buffer
 from nki.target.gen3 import GEN3
 
@@ -68,7 +68,8 @@ def _linear(tiles: Shape, index: Shape) -> int:
 
 
 def _tuple(tiles: Any) -> Shape:
-    return tuple(int(n) for n in tiles) if isinstance(tiles, tuple | list) else (int(tiles),)
+    entries = cast("tuple[Any, ...]", tiles) if isinstance(tiles, tuple | list) else (tiles,)
+    return tuple(int(n) for n in entries)
 
 
 def _callback(rule: Callable[..., Any]) -> Callable[[Shape, int, int], Any]:

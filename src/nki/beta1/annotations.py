@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from nki.beta1.errors import Beta1FlowError
+from nki.base.beta1_errors import Beta1FlowError
 from nki.beta1.tensor import Tensor
 
 
@@ -35,7 +35,7 @@ class mutable_tensor(tensor):  # noqa: N801  # the public name
     """A parameter that the kernel writes to and returns."""
 
 
-def scalar(value: Any) -> Any:
+def scalar(_value: Any) -> Any:
     """Refused: a loop whose number of rounds only the data tell."""
     raise Beta1FlowError(
         "while_loop_requires_unconditional_entry: nt.scalar makes the condition of a loop at run time, which is not "

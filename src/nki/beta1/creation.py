@@ -12,12 +12,12 @@ import numpy as np
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
+from nki.base.beta1_errors import Beta1TensorError
 from nki.base.dtype import DType
 from nki.base.source import here
 from nki.beta1 import dtypes
 from nki.beta1.allocation import Allocator
 from nki.beta1.elementwise import fill
-from nki.beta1.errors import Beta1TensorError
 from nki.beta1.lowering import elementwise, operand_of, scratch, tile_of
 from nki.beta1.storage import Storage
 from nki.beta1.tensor import Pending, Tensor, flush
@@ -49,7 +49,7 @@ _BUFFERS = {
 
 def sizes_of(shape: Any, what: str) -> tuple[Any, ...]:
     """``shape`` as a tuple of integers, of which one may be a :class:`ParDim`."""
-    entries = cast("tuple[Any, ...]", tuple(shape) if isinstance(shape, tuple | list) else (shape,))
+    entries = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
     try:
         return tuple(n if isinstance(n, ParDim) else int(operator.index(n)) for n in entries)
     except TypeError:
@@ -98,7 +98,7 @@ def new(what: str, shape: Any, dtype: Any, buffer: Any, name: str, initial: floa
         tile = (*tile, 1)
     _check(what, label, tile, kind, memory)
     address = place.address_of(tile, kind, len(blocks), label) if isinstance(place, Allocator) else None
-    if address is not None and initial is not None and not isinstance(initial, type(None)) and initial != 0:
+    if address is not None and initial is not None and initial != 0:
         raise Beta1TensorError(
             f"tensor_creation_on_scratchpad_with_init_value: {what}: '{label}' has an address and an initial value",
             fix="make it with nl.ndarray, and fill it with nisa.memset",
@@ -118,8 +118,8 @@ def _check(what: str, label: str, tile: Shape, kind: DType, memory: Buffer) -> N
     needed = math.prod(tile[1:]) * kind.itemsize
     if needed > space.usable:
         raise Beta1TensorError(
-            f"size_of_dimension_exceed_arch_limit: {what}: '{label}' {tile} {kind} takes {needed} bytes of a partition; "
-            f"{memory.value} has {space.usable}",
+            f"size_of_dimension_exceed_arch_limit: {what}: '{label}' {tile} {kind} takes {needed} bytes of a "
+            f"partition; {memory.value} has {space.usable}",
             fix="split the free dimension into tiles",
         )
 
@@ -176,7 +176,7 @@ def memset(shape: Any, value: Any, dtype: Any, mask: Any = None) -> Tensor:
     """``nisa.memset``: a waiting tile filled with ``value``."""
     sizes = tuple(int(n) for n in sizes_of(shape, "nisa.memset"))
     kind = dtypes.of(dtype)
-    number: Any = value.item() if isinstance(value, np.generic) else value
+    number: Any = cast("Any", value).item() if isinstance(value, np.generic) else value
     tile = sizes if len(sizes) > 1 else (*sizes, 1)
     _check("nisa.memset", "memset", tile, kind, Buffer.sbuf)
     return Tensor.wait(Pending(tile, kind, lambda dst: fill(dst, number, mask), name="memset"))
@@ -244,7 +244,7 @@ def dropout(x: Any, rate: Any, *, dtype: Any = None, mask: Any = None, what: str
 
     def run(dst: Access, s: list[Access]) -> None:
         kept = dst if dst.dtype is tile.kind else scratch("kept", dst.shape, tile.kind).bare()
-        isa.dropout(kept, s[0], s[1] if columns else chance)  # type: ignore[arg-type]
+        isa.dropout(kept, s[0], s[1] if isinstance(chance, Tensor) else chance)
         if kept is not dst:
             isa.tensor_copy(dst, kept)
 

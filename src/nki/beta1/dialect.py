@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
+from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1 import creation, moving
-from nki.beta1.errors import Beta1LaunchError
+from nki.beta1.loops import once
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
-from nki.beta1.loops import once
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
 from nki.frontend.rewrite import ONCE
 from nki.ir.loop import instructions
@@ -20,7 +20,7 @@ RELEASE: Final = "0.1"
 """The number of Beta 1 among the releases of NKI, the next of which is 0.2."""
 
 
-def results(builder: Builder, result: Any) -> Any:
+def results(builder: Builder, returned: Any) -> Any:
     """The result of a kernel once every waiting instruction is recorded.
 
     A kernel that returns nothing returns the arguments that it wrote, in the order of its parameters; so does one whose
@@ -29,18 +29,30 @@ def results(builder: Builder, result: Any) -> Any:
     waiting = builder.waiting
     if waiting is not None:
         waiting.settle()
-    if isinstance(result, Tensor):
-        return _in_hbm(result)
-    if isinstance(result, tuple | list) and result:
-        items: list[Any] = list(result)  # pyright: ignore[reportUnknownArgumentType]
-        return tuple(_in_hbm(item) if isinstance(item, Tensor) else item for item in items)
-    if result is None or (isinstance(result, tuple | list) and not result):
-        written = _written(builder)
-        if not written:
-            return result
-        outputs = [Tensor.around_whole(tensor) for tensor in builder.tensors if tensor in written]
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-    return result
+    if isinstance(returned, Tensor):
+        returned = _in_hbm(returned)
+        _check_written(builder, [returned])
+        return returned
+    if isinstance(returned, tuple | list) and returned:
+        items = [_in_hbm(item) if isinstance(item, Tensor) else item for item in cast("list[Any]", returned)]
+        _check_written(builder, items)
+        return tuple(items)
+    if returned is not None and not isinstance(returned, tuple | list):
+        return cast("object", returned)
+    written = _written(builder)
+    outputs = [Tensor.around_whole(tensor) for tensor in builder.tensors if tensor in written]
+    return None if not outputs else outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _check_written(builder: Builder, items: list[Any]) -> None:
+    """Raise if the kernel wrote an argument and returns other tensors only."""
+    returned = {item.access.tensor for item in items if isinstance(item, Tensor)}
+    missing = sorted(tensor.name for tensor in _written(builder) - returned)
+    if missing:
+        raise Beta1LaunchError(
+            f"mutable_parameter_not_returned: the kernel writes to its argument {missing[0]!r} and does not return it",
+            fix=f"annotate it as nt.mutable_tensor and return {missing[0]} as well",
+        )
 
 
 def _in_hbm(tensor: Tensor) -> Tensor:
@@ -84,6 +96,7 @@ BETA1: Final = Dialect(
     newer=NKI_0_7.newer,
     results=results,
     carries=True,
+    spills=True,
 )
 
-__all__ = ["BETA1", "RELEASE", "Beta1LaunchError", "results"]
+__all__ = ["BETA1", "RELEASE", "results"]

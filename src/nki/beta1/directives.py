@@ -10,7 +10,11 @@ from nki.language import no_reorder
 
 
 def _same(func: Any = None, **_: Any) -> Any:
-    return func if func is not None else lambda inner: inner
+    return _itself if func is None else func
+
+
+def _itself(func: Any) -> Any:
+    return func
 
 
 def skip_middle_end_transformations(func: Any = None, **options: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import ml_dtypes
 import numpy as np
@@ -30,7 +30,7 @@ def surface(kind: DType) -> Any:
     return kind if kind is dt.tfloat32 else kind.dtype
 
 
-def of_sides(*kinds: DType | int | float | bool) -> DType:
+def of_sides(*kinds: DType | float | bool) -> DType:
     """The type of a result of tiles of these types and numbers, which are weak: int32 and float32 where alone."""
     tiles = [k for k in kinds if isinstance(k, DType)]
     numbers = [k for k in kinds if not isinstance(k, DType)]
@@ -48,7 +48,7 @@ def of_sides(*kinds: DType | int | float | bool) -> DType:
 
 def finfo(dtype: Any) -> Any:
     """The limits of a floating type."""
-    return ml_dtypes.finfo(of(dtype).dtype)
+    return cast("Any", ml_dtypes).finfo(of(dtype).dtype)
 
 
 class _Limits:

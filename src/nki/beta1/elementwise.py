@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
 from nki.beta1 import dtypes
-from nki.beta1.errors import Beta1OperandError
 from nki.beta1.lowering import (
     Operand,
-    converted,
     elementwise,
     in_sbuf,
     joint_shape,
@@ -75,7 +74,7 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
             return
         record(TensorTensor(dst, x, y, op))
     elif isinstance(x, Access):
-        record(TensorScalar(dst, x, op, float(y)))  # type: ignore[arg-type]
+        record(TensorScalar(dst, x, op, float(cast("float", y))))
     elif isinstance(y, Access):
         record(TensorScalar(dst, y, op, float(x), True))
 
@@ -102,7 +101,7 @@ def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> 
     if isinstance(x, Access) and isinstance(y, Access):
         record(TensorTensor(computed, x, y, op))
     elif isinstance(x, Access):
-        record(TensorScalar(computed, x, op, int(y)))  # type: ignore[call-overload]
+        record(TensorScalar(computed, x, op, int(cast("float", y))))
     elif isinstance(y, Access):
         record(TensorScalar(computed, y, op, int(x), True))
     if computed is not dst:
@@ -150,9 +149,11 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
                 sources, columns = [tiles[0]], [tiles[1]]
             elementwise(dst, sources, mask, lambda d, s: combine(op, d, s[0], s[1]), columns)
         elif isinstance(left, Tensor):
-            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], right))  # type: ignore[arg-type]
+            number = cast("float", right)
+            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], number))
         else:
-            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, left, s[0]))
+            number = left
+            elementwise(dst, tiles, mask, lambda d, s: combine(op, d, number, s[0]))
 
     return Tensor.wait(Pending(shape, kind, emit, name=name))
 
@@ -192,7 +193,8 @@ def apply(name: str, dst: Access, x: Access) -> None:
 
 
 def _combine_bits_unary(dst: Access, x: Access) -> None:
-    x = _widened(x, dt.uint8) if x.dtype.kind == "b" else x  # type: ignore[assignment]
+    if x.dtype.kind == "b":
+        x = Access(x.tensor, x.offset, x.shape, x.strides, dt.uint8)
     same = dst.dtype.itemsize == x.dtype.itemsize and not dst.dtype.is_float
     computed = dst if same else scratch("bits", x.shape, x.dtype).bare()
     record(TensorScalar(computed, x, OPS["invert"], 0))
@@ -283,8 +285,7 @@ def assign(target: Tensor, value: Any) -> None:
         value.settle()
         fitted = _fitted(target, value.shape)
         into = target if fitted is None else fitted
-        with recorded_at_line():
-            elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
+        elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
         return
     number = operand_of(value, "assignment", "value")
     assert not isinstance(number, Tensor)
@@ -296,17 +297,10 @@ def assign(target: Tensor, value: Any) -> None:
     fill(target, number, None)
 
 
-class recorded_at_line:  # noqa: N801
-    """Nothing: instructions are recorded at the running line."""
-
-    def __enter__(self) -> None: ...
-    def __exit__(self, *_: object) -> None: ...
-
-
 def fill(target: Tensor, number: float, mask: Any) -> None:
     """Fill the elements of ``target`` where ``mask`` holds with a number."""
     whole = number if target.kind.is_float or target.kind.kind == "b" else int(number)
-    elementwise(target, [], mask, lambda d, _: isa.memset(d, whole))  # type: ignore[arg-type]
+    elementwise(target, [], mask, lambda d, _: isa.memset(d, whole))
 
 
 def _record_into(target: Tensor, value: Tensor) -> bool:
@@ -314,7 +308,7 @@ def _record_into(target: Tensor, value: Tensor) -> bool:
     pending = value.pending
     assert pending is not None
     direct = target.buffer.on_chip if pending.direct is None else pending.direct(target)
-    into = _fitted(target, pending.shape) if direct else None
+    into = _destination(target, pending) if direct else None
     if into is None:
         return False
     pending = value.take()
@@ -322,6 +316,14 @@ def _record_into(target: Tensor, value: Tensor) -> bool:
         pending.emit(into)
     value.become(into)
     return True
+
+
+def _destination(target: Tensor, pending: Pending) -> Tensor | None:
+    """``target`` as the destination of ``pending``: a view of its shape, of a product any with as many elements."""
+    into = _fitted(target, pending.shape)
+    if into is None and pending.product is not None and target.size == int(np.prod(pending.shape)):
+        return target if target.shape[0] == pending.shape[0] else None
+    return into
 
 
 def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
@@ -338,7 +340,7 @@ def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     ):
         try:
             return target.reshape(shape) if target.buffer.on_chip and target.shape[0] == shape[0] else None
-        except Exception:  # noqa: BLE001
+        except Beta1TensorError:
             return None
     steps = iter([s for s, n in zip(base.strides[1:], base.shape[1:], strict=True) if n != 1])
     strides = (base.strides[0], *(next(steps) if n != 1 else 0 for n in shape[1:]))
@@ -361,9 +363,9 @@ def update(name: str, target: Any, value: Any) -> Any:
             "place",
             fix="load it, compute, and store it; or use nl.atomic_rmw",
         )
-    waits = isinstance(value, Tensor) and value.pending is not None
-    if name == "add" and waits and target.buffer is Buffer.psum and value.pending.product is not None:
-        into = _fitted(target, value.pending.shape)
+    pending = value.pending if isinstance(value, Tensor) else None
+    if name == "add" and target.buffer is Buffer.psum and pending is not None and pending.product is not None:
+        into = _destination(target, pending)
         if into is not None:
             accumulate(into, value)
             return target
@@ -411,14 +413,14 @@ def broadcast_to(x: Any, shape: Any) -> Tensor:
     return Tensor(tile.storage, replace(base, shape=sizes, strides=kept, bounds=()))
 
 
-operations |= {
+operations.update({
     "assign": assign,
     "binary": binary,
     "broadcast_to": broadcast_to,
     "copy": copy,
     "unary": unary,
     "update": update,
-}
+})  # fmt: skip
 
-__all__ = ["accumulate", "apply", "assign", "binary", "broadcast_to", "combine", "converted", "copy", "fill", "predicate",
-           "select", "unary", "update", "where"]  # fmt: skip
+__all__ = ["accumulate", "apply", "assign", "binary", "broadcast_to", "combine", "copy", "fill", "predicate", "select",
+           "unary", "update", "where"]  # fmt: skip

@@ -6,18 +6,18 @@ import math
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.assigned_name import assigned_name
+from nki.base.beta1_errors import Beta1LaunchError
 from nki.base.source import here
 from nki.base.toolchain import is_toolchain
 from nki.beta1 import creation, dtypes, moving, reducing
 from nki.beta1 import elementwise as elements
-from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.index import Index, arange, ds, mgrid
 from nki.beta1.loops import Rounds
 from nki.beta1.lowering import converted, in_sbuf, operand_of, record, scratch, tile_of
@@ -132,11 +132,11 @@ def copy(src: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Any:
 def static_cast(x: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Any:
     """A copy of a tile, or of a NumPy array, with another dtype."""
     if isinstance(x, np.ndarray | np.generic):
-        return x.astype(dtypes.of(dtype).dtype)
+        return cast("Any", x).astype(dtypes.of(dtype).dtype)
     return elements.copy(x, dtype=dtype, mask=mask)
 
 
-copy.operator = OPS["copy"]  # type: ignore[attr-defined]
+setattr(copy, "operator", OPS["copy"])  # noqa: B010  # of a function
 
 
 def transpose(x: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
@@ -205,7 +205,7 @@ def device_print(prefix: Any, x: Any, *, mask: Any = None, **_: Any) -> None:
         record(print_instruction(str(prefix), value.access))
 
 
-def all_reduce(x: Any, op: Any, program_axes: Any, **_: Any) -> Any:
+def all_reduce(*_: Any, **__: Any) -> Any:
     """Refused: programs run one after the other."""
     raise Beta1LaunchError(
         "nl.all_reduce: programs of a grid run one after the other here, so no program sees the values of all",
@@ -233,7 +233,7 @@ def num_programs(axes: Any = None) -> int:
     grid = builder.programs[:-1] if builder.programs else builder.grid
     if axes is None:
         return math.prod(grid)
-    numbers = [axes] if isinstance(axes, int | np.integer) else list(axes)
+    numbers: list[Any] = [axes] if isinstance(axes, int | np.integer) else list(axes)
     if not grid:
         return 1
     return math.prod(grid[int(a)] for a in numbers)
@@ -261,7 +261,7 @@ def static_range(*args: Any, **_: Any) -> range:
 
 
 def loop_reduce(x: Any, op: Any, loop_indices: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Any:
-    """``x`` in the first round of the loops, then ``op`` of the result so far, which has the result's name, and ``x``."""
+    """``x`` in the first round of the loops, then ``op`` of the result so far, which has the same name, and ``x``."""
     what = "nl.loop_reduce"
     tile, function = tile_of(x, what, "x"), operator_of(op, what)
     kind = tile.kind if dtype is None else dtypes.of(dtype)

@@ -12,7 +12,7 @@ from typing import Any, Final, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.beta1.errors import Beta1FlowError, Beta1IndexError, Beta1MaskError
+from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1MaskError
 from nki.beta1.masks import Mask
 
 Shape = tuple[int, ...]
@@ -89,7 +89,7 @@ class Index:
             elif isinstance(entry, int | np.integer) and rest:
                 full -= 1
                 _, step = rest.pop(0)
-                start += step * int(entry)
+                start += step * int(cast("int", entry))
             else:
                 raise Beta1IndexError(
                     f"an index of shape {self.shape} cannot be indexed with {entry!r:.40}",
@@ -221,10 +221,10 @@ _TESTS: Final[dict[Any, str]] = {
 def as_number(value: Any) -> int | None:
     """``value`` as an int if it is a whole number of Python or NumPy, else None."""
     if isinstance(value, int | np.integer):
-        return int(value)
+        return int(cast("int", value))
     if isinstance(value, float) and value.is_integer():
         return int(value)
-    if isinstance(value, np.ndarray) and value.ndim == 0 and value.dtype.kind in "iu":
+    if isinstance(value, np.ndarray) and value.ndim == 0 and cast("Any", value).dtype.kind in "iu":
         return int(cast("Any", value))
     return None
 
@@ -262,9 +262,10 @@ class MGrid:
         slices = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
         ranges: list[range] = []
         for part in slices:
-            if not isinstance(part, slice) or as_number(part.stop) is None:
-                raise Beta1IndexError(f"nl.mgrid[{part!r:.40}] is no slice with an end", fix="write nl.mgrid[0:128]")
-            numbers = [as_number(part.start or 0), as_number(part.stop), as_number(part.step or 1)]
+            bounds: Any = part
+            if not isinstance(part, slice) or as_number(bounds.stop) is None:
+                raise Beta1IndexError(f"nl.mgrid[{bounds!r:.40}] is no slice with an end", fix="write nl.mgrid[0:128]")
+            numbers = [as_number(bounds.start or 0), as_number(bounds.stop), as_number(bounds.step or 1)]
             ranges.append(range(*cast("list[int]", numbers)))
         shape = tuple(len(r) for r in ranges)
         if 0 in shape:

@@ -20,8 +20,9 @@ _ELEMENTS: Final = (
     "tensor_tensor", "tensor_tensor_scan",
 )  # fmt: skip
 _MOVING: Final = (
-    "builtin_custom_op", "dma_copy", "dma_transpose", "get_nc_version", "local_gather", "nc_matmul", "nc_stream_shuffle",
-    "nc_transpose", "tensor_copy", "tensor_copy_dynamic_dst", "tensor_copy_dynamic_src", "tensor_copy_predicated",
+    "builtin_custom_op", "dma_copy", "dma_transpose", "get_nc_version", "local_gather", "nc_matmul",
+    "nc_stream_shuffle", "nc_transpose", "tensor_copy", "tensor_copy_dynamic_dst", "tensor_copy_dynamic_src",
+    "tensor_copy_predicated",
 )  # fmt: skip
 
 NAMES: Final[dict[str, Any]] = {

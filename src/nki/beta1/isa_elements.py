@@ -1,22 +1,24 @@
-"""Instructions of ``neuronxcc.nki.isa`` that compute element by element or reduce: each gives a waiting result."""
+"""Instructions of ``neuronxcc.nki.isa`` that compute element by element or reduce: each gives a waiting result.
+
+Those that also write to an argument are declared to return ``Any``: a kernel may leave their result unused.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1MaskError, Beta1OperandError
 from nki.base.dtype import DType
 from nki.beta1 import creation, dtypes, reducing
 from nki.beta1.elementwise import combine, select
-from nki.beta1.errors import Beta1MaskError, Beta1OperandError
 from nki.beta1.index import Index
 from nki.beta1.lowering import (
-    Operand,
     constant_tile,
     converted,
     elementwise,
@@ -37,7 +39,7 @@ from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, Op
 
 Shape = tuple[int, ...]
-Compute = Callable[[Access, list[Access]], None]
+Compute = Callable[[Access, list[Access]], object]
 
 
 def waiting(
@@ -56,6 +58,7 @@ def in_sbuf_only(target: Tensor) -> bool:
 
 
 def kind_of(dtype: Any, otherwise: DType) -> DType:
+    """The compiler's type of ``dtype``, or ``otherwise`` for None."""
     return otherwise if dtype is None else dtypes.of(dtype)
 
 
@@ -95,13 +98,14 @@ class Columns:
 
 
 def engine_of(value: Any) -> enums.engine:
+    """The engine that a call names; unknown for another value."""
     return value if isinstance(value, enums.engine) else enums.engine.unknown
 
 
 def activation(
     op: Any, data: Any, *, bias: Any = None, scale: Any = 1.0, reduce_op: Any = None, reduce_res: Any = None,
     reduce_cmd: Any = enums.reduce_cmd.idle, dtype: Any = None, mask: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``op(data * scale + bias)`` on the Scalar engine."""
     what = "nisa.activation"
     tile = tile_of(data, what, "data")
@@ -128,7 +132,7 @@ def _float(value: Any) -> Any:
 def activation_reduce(
     op: Any, data: Any, *, reduce_op: Any, reduce_res: Any, bias: Any = None, scale: Any = 1.0, dtype: Any = None,
     mask: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``activation`` and the sum of its results in ``reduce_res``."""
     return activation(
         op, data, bias=bias, scale=scale, reduce_op=reduce_op, reduce_res=reduce_res,
@@ -220,7 +224,7 @@ def scalar_tensor_tensor(
 def tensor_scalar_reduce(
     *, data: Any, op0: Any, operand0: Any, reduce_op: Any, reduce_res: Any, reverse0: bool = False, dtype: Any = None,
     mask: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+) -> Any:  # fmt: skip
     """``data op0 operand0``, and its fold in ``reduce_res``."""
     what = "nisa.tensor_scalar_reduce"
     tile = tile_of(data, what, "data")
@@ -261,7 +265,7 @@ def reciprocal(data: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> T
     tile = tile_of(data, "nisa.reciprocal", "data")
     return waiting(
         tile.shape, kind_of(dtype, tile.kind), [tile], mask, lambda d, s: isa.reciprocal(d, s[0]), "reciprocal"
-    )  # type: ignore[arg-type]
+    )
 
 
 def tensor_reduce(
@@ -313,17 +317,14 @@ def affine_select(
         )
     number = float(on_false_value)
     kind = kind_of(dtype, tile.kind)
-    chosen = np.full(tile.shape, bool(pred), np.uint8) if not isinstance(pred, Mask) else None
     affine = pred.affine if isinstance(pred, Mask) else None
-    if isinstance(pred, Mask) and affine is None:
-        chosen = pred.array(tile.shape).astype(np.uint8)
+    chosen = pred.array(tile.shape) if isinstance(pred, Mask) else np.full(tile.shape, bool(cast("bool", pred)))
 
     def emit(dst: Tensor) -> None:
-        if chosen is not None or mask is not None or dst.shape != tile.shape:
-            array = pred.array(tile.shape).astype(np.uint8) if chosen is None else chosen
-            elementwise(dst, [constant_tile(array), tile], mask, lambda d, s: select(d, s[0], s[1], number))
+        if affine is None or mask is not None or dst.shape != tile.shape:
+            sources = [constant_tile(chosen.astype(np.uint8)), tile]
+            elementwise(dst, sources, mask, lambda d, s: select(d, s[0], s[1], number))
             return
-        assert affine is not None
         index, name = affine
         steps = index.expanded(len(tile.shape))[1]
         source = in_sbuf(tile)
@@ -403,7 +404,7 @@ def nc_find_index8(*, data: Any, vals: Any, mask: Any = None, dtype: Any = None,
 
 def nc_match_replace8(
     *, data: Any, vals: Any, imm: Any, dst_idx: Any = None, mask: Any = None, dtype: Any = None, **_: Any
-) -> Tensor:
+) -> Any:
     """``data`` with the first occurrence of each of eight values replaced by ``imm``."""
     what = "nisa.nc_match_replace8"
     tile, values = tile_of(data, what, "data"), tile_of(vals, what, "vals")
@@ -420,10 +421,10 @@ def nc_match_replace8(
 
 
 def range_select(
-    *, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any, reduce_cmd: Any = enums.reduce_cmd.idle,
-    reduce_res: Any = None, reduce_op: Any = np.amax, range_start: Any = 0, on_false_value: Any = None,
-    mask: Any = None, dtype: Any = None, **_: Any,
-) -> Tensor:  # fmt: skip
+    *, on_true_tile: Any, comp_op0: Any, comp_op1: Any, bound0: Any, bound1: Any,
+    reduce_cmd: Any = enums.reduce_cmd.idle, reduce_res: Any = None, reduce_op: Any = np.amax,
+    range_start: Any = 0, on_false_value: Any = None, mask: Any = None, dtype: Any = None, **_: Any,
+) -> Any:  # fmt: skip
     """``on_true_tile`` where the position is within two bounds, else the smallest float32."""
     del on_false_value, reduce_op
     what = "nisa.range_select"
@@ -483,8 +484,3 @@ def sequence_bounds(*, segment_ids: Any, **_: Any) -> Tensor:
 def dropout(data: Any, prob: Any, *, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
     """``data`` with elements replaced by 0, each with the probability ``prob``."""
     return creation.dropout(data, prob, dtype=dtype, mask=mask, what="nisa.dropout")
-
-
-def operands(*values: Operand) -> list[Tensor]:
-    """The tiles among ``values``."""
-    return [value for value in values if isinstance(value, Tensor)]

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
-
-import numpy as np
+from typing import Any, cast
 
 from nki import isa
 from nki.base import dtype as dt
-from nki.beta1 import moving
+from nki.base.beta1_errors import Beta1LaunchError, Beta1OperandError
+from nki.beta1 import moving as moving_of
 from nki.beta1.elementwise import predicate as predicate_of
-from nki.beta1.elementwise import recorded_at_line
-from nki.beta1.errors import Beta1LaunchError, Beta1OperandError
 from nki.beta1.isa_elements import engine_of, in_sbuf_only, kind_of, waiting
 from nki.beta1.lowering import converted, elementwise, in_sbuf, operand_of, scratch, tile_of
 from nki.beta1.tensor import Pending, Tensor, flush
@@ -22,15 +19,15 @@ from nki.isa.tables import enums
 
 
 def nc_matmul(
-    stationary: Any, moving_: Any = None, *, is_stationary_onezero: bool = False, is_moving_onezero: bool = False,
-    is_transpose: bool = False, tile_position: Any = (), tile_size: Any = (), mask: Any = None, moving: Any = None,
-    perf_mode: Any = None, **_: Any,
+    stationary: Any, moving: Any, *, is_stationary_onezero: bool = False, is_moving_onezero: bool = False,
+    is_transpose: bool = False, tile_position: Any = (), tile_size: Any = (), mask: Any = None, perf_mode: Any = None,
+    **_: Any,
 ) -> Tensor:  # fmt: skip
     """``stationary.T @ moving`` in PSUM."""
     what = "nisa.nc_matmul"
     del is_stationary_onezero, is_moving_onezero
     left = tile_of(stationary, what, "stationary")
-    right = tile_of(moving_ if moving is None else moving, what, "moving")
+    right = tile_of(moving, what, "moving")
     options: dict[str, Any] = {}
     if is_transpose:
         options["is_transpose"] = True
@@ -38,17 +35,8 @@ def nc_matmul(
         options["perf_mode"] = enums.matmul_perf_mode.double_row
     if tile_position or tile_size:
         options |= {"tile_position": tuple(tile_position), "tile_size": tuple(tile_size)}
-    return _product(left, right, mask, what, options)
-
-
-def _product(left: Tensor, right: Tensor, mask: Any, what: str, options: dict[str, Any]) -> Tensor:
-    for tile, name in ((left, "stationary"), (right, "moving")):
-        if tile.buffer is not Buffer.sbuf:
-            raise Beta1OperandError(
-                f"unsupported_memory: {what}: {name} '{tile.name}' is in {tile.buffer.value}; the Tensor engine reads sbuf",
-                fix=f"copy it first: nl.copy({tile.name})",
-            )
-    return moving.product(left, right, mask, what, **options)
+    # Published kernels pass tiles of PSUM, for which Beta 1's compiler inserts copies.
+    return moving_of.product(left, right, mask, what, **options)
 
 
 def nc_transpose(data: Any, *, mask: Any = None, dtype: Any = None, engine: Any = None, **_: Any) -> Tensor:
@@ -75,7 +63,7 @@ def nc_transpose(data: Any, *, mask: Any = None, dtype: Any = None, engine: Any 
                 isa.tensor_copy(into, turned)
 
         return Tensor.wait(Pending((free, tile.shape[0]), kind_of(dtype, tile.kind), emit, name="transposed"))
-    return moving.turned(tile, dtype, mask, what)
+    return moving_of.turned(tile, dtype, mask, what)
 
 
 def tensor_copy(src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = None, **_: Any) -> Tensor:
@@ -102,7 +90,7 @@ def tensor_copy_dynamic_dst(*, dst: Any, src: Any, mask: Any = None, engine: Any
     source = tile_of(src, "nisa.tensor_copy_dynamic_dst", "src")
     target = dst
     if source.shape != target.shape:
-        source = moving.stored(source, target, "nisa.tensor_copy_dynamic_dst")
+        source = moving_of.stored(source, target, "nisa.tensor_copy_dynamic_dst")
     elementwise(target, [source], mask, lambda d, s: isa.tensor_copy(d, s[0]))
 
 
@@ -118,7 +106,8 @@ def tensor_copy_predicated(
     sources = [test, *([converted(given, target.kind)] if isinstance(given, Tensor) else [])]
 
     def run(place: Access, s: list[Access]) -> None:
-        value = s[1] if len(s) > 1 else float(given) if place.dtype.is_float else given  # type: ignore[arg-type]
+        number = cast("float", given)
+        value = s[1] if len(s) > 1 else float(number) if place.dtype.is_float else number
         isa.tensor_copy_predicated(place, value, predicate_of(s[0]), reverse_pred=bool(reverse_pred))
 
     target.place.before_read(target.bare())
@@ -131,7 +120,7 @@ def dma_copy(
 ) -> None:  # fmt: skip
     """A copy between HBM and SBUF, or within either."""
     flush()
-    moving.dma(dst, src, mask, dst_rmw_op, oob_mode, dge_mode)
+    moving_of.dma(dst, src, mask, dst_rmw_op, oob_mode, dge_mode)
 
 
 def dma_transpose(src: Any, *, axes: Any = None, mask: Any = None, dtype: Any = None, **_: Any) -> Tensor:
@@ -154,16 +143,16 @@ def dma_transpose(src: Any, *, axes: Any = None, mask: Any = None, dtype: Any = 
     )  # fmt: skip
     if source.buffer.is_hbm:
         return Tensor.wait(
-            Pending(turned.base.shape, kind_of(dtype, source.kind), lambda dst: moving.transfer(dst, turned, mask),
+            Pending(turned.base.shape, kind_of(dtype, source.kind), lambda dst: moving_of.transfer(dst, turned, mask),
                     name="transposed", direct=in_sbuf_only)
         )  # fmt: skip
     outside = scratch("outside", source.shape, source.kind, Buffer.hbm)
 
     def emit(dst: Tensor) -> None:
-        moving.transfer(outside, in_sbuf(source), None)
+        moving_of.transfer(outside, in_sbuf(source), None)
         steps = outside.base.strides
         view = replace(outside.base, shape=turned.base.shape, strides=tuple(steps[a] for a in order))
-        moving.transfer(dst, Tensor(outside.storage, view), mask)
+        moving_of.transfer(dst, Tensor(outside.storage, view), mask)
 
     return Tensor.wait(
         Pending(turned.base.shape, kind_of(dtype, source.kind), emit, name="transposed", direct=in_sbuf_only)
@@ -176,11 +165,10 @@ def nc_stream_shuffle(src: Any, dst: Any, shuffle_mask: Any, *, mask: Any = None
     flush()
     what = "nisa.nc_stream_shuffle"
     source, target = in_sbuf(tile_of(src, what, "src")), tile_of(dst, what, "dst")
-    with recorded_at_line():
-        into = target.bare()
-        target.place.before_write(into, certain=255 not in shuffle_mask)
-        del mask
-        isa.nc_stream_shuffle(into, source.access, tuple(int(n) for n in shuffle_mask))
+    del mask
+    into = target.bare()
+    target.place.before_write(into, certain=255 not in shuffle_mask)
+    isa.nc_stream_shuffle(into, source.access, tuple(int(n) for n in shuffle_mask))
 
 
 def local_gather(
@@ -217,6 +205,7 @@ def get_nc_version() -> Any:
 
 
 __all__ = [
-    "builtin_custom_op", "dma_copy", "dma_transpose", "get_nc_version", "local_gather", "nc_matmul", "nc_stream_shuffle",
-    "nc_transpose", "np", "tensor_copy", "tensor_copy_dynamic_dst", "tensor_copy_dynamic_src", "tensor_copy_predicated",
+    "builtin_custom_op", "dma_copy", "dma_transpose", "get_nc_version", "local_gather", "nc_matmul",
+    "nc_stream_shuffle", "nc_transpose", "tensor_copy", "tensor_copy_dynamic_dst", "tensor_copy_dynamic_src",
+    "tensor_copy_predicated",
 ]  # fmt: skip

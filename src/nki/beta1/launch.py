@@ -6,13 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 
 from nki import target as targets
+from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1
-from nki.beta1.errors import Beta1LaunchError
 from nki.beta1.functions import Cores
 from nki.frontend.dialect import assign_dialect, under_dialect
 from nki.harness import beta1 as harness
@@ -50,26 +50,14 @@ class Beta1Kernel(Kernel):
                     fix="call it without a grid, and loop over the programs",
                 )
             return super().__call__(*args, **kwargs)
-        args = tuple(map(_as_argument, args))
-        kwargs = {name: _as_argument(value) for name, value in kwargs.items()}
         if self.mode == "simulation":
             return simulate(self)(*args, **kwargs)
         return super().__call__(*args, **kwargs)
 
 
-def _as_argument(value: Any) -> Any:
-    """``value``; a NumPy array of a type that kernels do not have in the nearest one that they have."""
-    if isinstance(value, np.ndarray) and value.dtype in _NARROWER:
-        return value.astype(_NARROWER[value.dtype])
-    return value
-
-
-_NARROWER: Final[dict[Any, Any]] = {}
-
-
 def grid_of(grid: Any) -> tuple[int, ...]:
     """The launch grid of ``kernel[grid]``: programs of one core, or ``nl.nc(n)`` alone, which are cores."""
-    axes: tuple[Any, ...] = grid if isinstance(grid, tuple) else tuple(grid) if isinstance(grid, list) else (grid,)
+    axes = cast("tuple[Any, ...]", grid) if isinstance(grid, tuple | list) else (grid,)
     if len(axes) == 1 and isinstance(axes[0], Cores):
         return (int(axes[0]),)
     if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in axes):
@@ -96,7 +84,7 @@ def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: A
 
 
 def _kernel(func: Any, target: Target | None) -> Beta1Kernel:
-    inner = func
+    inner: Any = func
     while not isinstance(inner, FunctionType):
         if isinstance(inner, Kernel | harness.Baremetal):
             target = target or getattr(inner, "target", None)
@@ -122,7 +110,7 @@ def simulate_kernel(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> An
     if isinstance(kernel, harness.Baremetal):
         kernel = kernel.kernel
     launched = kernel if isinstance(kernel, Beta1Kernel) else _kernel(kernel, None)
-    return simulate(launched)(*map(_as_argument, args), **kwargs)
+    return simulate(launched)(*args, **kwargs)
 
 
 def baremetal(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1OperandError
 from nki.base.dtype import DType
 from nki.base.source import here
-from nki.beta1.errors import Beta1OperandError
 from nki.beta1.masks import Region, region
 from nki.beta1.storage import Storage
 from nki.beta1.tensor import Tensor
@@ -51,6 +51,12 @@ def tile_of(x: Any, what: str, name: str) -> Tensor:
             f"unsupported_memory: {what}: {name} '{x.name}' is in {x.buffer.value}; functions compute on tiles in "
             "sbuf and psum",
             fix=f"load it first: nl.load({x.name})",
+        )
+    if x.mask is not None and "matmul" not in what:
+        raise Beta1OperandError(
+            f"unsupported_expression_in_mask: {what}: {name} '{x.name}' is indexed with a mask, which only operands of "
+            "matrix products may be",
+            fix="pass mask= to the function",
         )
     return x.settle()
 
@@ -118,7 +124,7 @@ def over_box(t: Tensor, shape: Shape, over: Region) -> Access:
     assert over.box is not None
     box = [(0, 1) if n == 1 else bound for n, bound in zip(own, over.box, strict=True)]
     more = len(shape) - t.ndim
-    inner = tuple([*box[:1], *box[1 + more :]])
+    inner = (*box[:1], *box[1 + more :])
     access = t.bare(Region(t.shape, inner if t.ndim else ()))
     strides = (*access.strides[:1], *(0,) * more, *access.strides[1:])
     kept = tuple(0 if n == 1 else s for n, s in zip(own, strides, strict=True))
@@ -164,7 +170,7 @@ def write(t: Tensor, over: Region) -> Access:
     return access
 
 
-Compute = Callable[[Access, list[Access]], None]
+Compute = Callable[[Access, list[Access]], object]
 
 
 def elementwise(
@@ -200,7 +206,8 @@ def elementwise(
     whole = Region(shape, ((0, end), *over.box[1:]))
     temporary = scratch(f"{dst.name}_masked", tuple(b - a for a, b in whole.box or ()), dst.kind)
     forwards(compute, temporary.bare(), _reads(sources, columns, shape, whole), len(columns))
-    chosen = over.array if over.array is not None else np.ones(tuple(b - a for a, b in over.box), np.bool_)
+    assert over.array is not None, "boxes have gone the other way"
+    chosen = over.array
     predicated(dst, temporary, whole, _lower(chosen, over.box[0][0]))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.beta1.errors import Beta1FlowError, Beta1MaskError
+from nki.base.beta1_errors import Beta1FlowError, Beta1MaskError
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
@@ -153,7 +153,9 @@ def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[
             array &= line.reshape((-1, *(1,) * (len(shape) - axis - 1)))
         for part in others:
             array &= np.broadcast_to(part, shape)
-        lines = [array.any(axis=tuple(a for a in range(len(shape)) if a != axis)) for axis in range(len(shape))]
+        lines = [
+            np.asarray(array.any(axis=tuple(a for a in range(len(shape)) if a != axis))) for axis in range(len(shape))
+        ]
     else:
         array = None
     box: list[tuple[int, int]] = []

@@ -10,9 +10,9 @@ import numpy as np
 
 from nki import isa
 from nki.base import dtype as dt
+from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import copy
-from nki.beta1.errors import Beta1OperandError
 from nki.beta1.lowering import (
     converted,
     forwards,
@@ -24,9 +24,9 @@ from nki.beta1.lowering import (
     scratch,
     tile_of,
 )
-from nki.beta1.masks import Region, boxes_of, region
+from nki.beta1.masks import Mask, Region, boxes_of, region
 from nki.beta1.tensor import Pending, Tensor
-from nki.beta1.view import check_bounds
+from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind
 from nki.isa.instructions.dma_copy import DmaCopy
@@ -218,8 +218,7 @@ def _turned_mask(mask: Any, shape: Shape) -> Any:
     if from_mask.box is not None:
         inside = tuple(slice(*bound) for bound in from_mask.box)
         array[inside] = True if from_mask.array is None else from_mask.array
-    mask_type = type(mask)
-    return mask_type.of(shape[::-1], array.T) if hasattr(mask_type, "of") else mask
+    return Mask.of(shape[::-1], array.T)
 
 
 def transpose(x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
@@ -270,10 +269,8 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype
     if not transpose_x:
         mask_x = left.mask
         left = in_sbuf(turned(left, None, mask_x, what).settle())
-    elif left.mask is not None or right.mask is not None:
-        left, right = _masked(left), _masked(right)
     del dtype
-    return product(in_sbuf(left), in_sbuf(right), mask, what)
+    return product(left, right, mask, what)
 
 
 def _masked(t: Tensor) -> Tensor:
@@ -288,9 +285,15 @@ def _masked(t: Tensor) -> Tensor:
     return t[tuple(slice(a, b) for a, b in over.box)]
 
 
+def _unmasked(t: Tensor) -> Tensor:
+    return Tensor(t.storage, t.base)
+
+
 def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options: Any) -> Tensor:
     """``stationary.T @ moving`` in PSUM: a waiting result that an ``+=`` accumulates."""
-    stationary, moving = _masked(stationary), _masked(moving)
+    if False in (region(t.mask, t.shape).box is not None for t in (stationary, moving)):
+        mask, stationary, moving = False, _unmasked(stationary), _unmasked(moving)
+    stationary, moving = in_sbuf(_masked(stationary)), in_sbuf(_masked(moving))
     double = "perf_mode" in options
     columns, rows = (t.shape[-1] if double else math.prod(t.shape[1:]) for t in (stationary, moving))
     if stationary.shape[0] != moving.shape[0]:
@@ -334,7 +337,11 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
 
 
 def _flattened(t: Tensor) -> Tensor:
-    return t if t.ndim == 2 else t.reshape((t.shape[0], math.prod(t.shape[1:])))
+    """``t`` with one free dimension where a view has it; instructions count free dimensions as one anyway."""
+    free = math.prod(t.shape[1:])
+    if t.ndim == 2 or strides_of(t.shape, t.base.strides, (t.shape[0], free)) is None:
+        return t
+    return t.reshape((t.shape[0], free))
 
 
 def dma(dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any) -> None:

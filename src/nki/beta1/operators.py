@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki.beta1.errors import Beta1OperandError
+from nki.base.beta1_errors import Beta1OperandError
 from nki.isa.tables.operators import OPS, Op
 
 _NUMPY: Final = {

@@ -9,9 +9,9 @@ from typing import Any, cast
 import numpy as np
 
 from nki import isa
+from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import binary, unary
-from nki.beta1.errors import Beta1OperandError
 from nki.beta1.lowering import constant_tile, elementwise, scratch, tile_of, write
 from nki.beta1.masks import Region, region
 from nki.beta1.tensor import Pending, Tensor

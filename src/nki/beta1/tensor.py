@@ -14,15 +14,15 @@ from typing import Any, Final, NoReturn, cast
 import numpy as np
 
 from nki.base.assigned_name import assigned_name
+from nki.base.beta1_errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
 from nki.base.errors import NkiError
 from nki.base.source import Where, here
 from nki.beta1 import dtypes
-from nki.beta1.errors import Beta1FlowError, Beta1IndexError, Beta1OperandError, Beta1TensorError
 from nki.beta1.index import Index
 from nki.beta1.masks import Mask, Region, region
 from nki.beta1.storage import Place, Storage
-from nki.beta1.view import View, check_bounds, describe, indexed
+from nki.beta1.view import View, check_bounds, describe, indexed, strides_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, row_major
 from nki.ir.types import Tensor as Stored
@@ -95,7 +95,7 @@ class Tensor:
         self._pending = pending
         self.is_new = False
         """The tile is the own one of a result that is being recorded: nothing in it has to stay."""
-        self.mask: Mask | None = None
+        self.mask: Mask | bool | None = None
         """The condition of an operand that is indexed with a comparison."""
 
     @classmethod
@@ -183,8 +183,8 @@ class Tensor:
         view = self.base
         if view.blocks:
             raise Beta1IndexError(
-                f"failed_to_infer_tile_from_local_tensor: {describe(self.storage.name, view)} has block dimensions, and "
-                "is used as one tile",
+                f"failed_to_infer_tile_from_local_tensor: {describe(self.storage.name, view)} has block dimensions, "
+                "and is used as one tile",
                 fix="use one tile at a time: index each block dimension in a loop",
             )
         return self.storage.place(view.block)
@@ -242,16 +242,18 @@ class Tensor:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Tensor:
-        if isinstance(key, Mask):
+        if isinstance(key, Mask | bool):
             return self._masked(key)
         view, storage = self.base, self.storage
         if view.bounds:
             check_bounds(storage.name, view, region(None, view.shape))
         return Tensor(storage, indexed(storage.name, view, key, on_chip=storage.buffer.on_chip))
 
-    def _masked(self, mask: Mask) -> Tensor:
+    def _masked(self, mask: Mask | bool) -> Tensor:
+        if mask is True:
+            return self
         masked = Tensor(self.storage, self.base)
-        masked.mask = mask
+        masked.mask = mask if self.mask is None else mask & self.mask
         return masked
 
     def __setitem__(self, key: Any, value: Any) -> None:
@@ -401,26 +403,13 @@ def _reshaped(storage: Storage, view: View, sizes: Shape) -> View:
             f"reshape of the tile '{storage.name}' {old} to {sizes} would change its partitions",
             fix="keep the first dimension",
         )
-    strides = _strides_of(view.shape, view.strides, sizes)
+    strides = strides_of(view.shape, view.strides, sizes)
     if strides is None:
         raise Beta1TensorError(
             f"reshape of the view {old} of '{storage.name}' to {sizes}: its elements are too far apart",
             fix="reshape the whole tensor, and index the result",
         )
     return replace(view, shape=sizes, strides=strides, bounds=())
-
-
-def _strides_of(shape: Shape, strides: Shape, sizes: Shape) -> Shape | None:
-    """The strides of a view of ``shape`` as ``sizes``; None if it needs a copy (as NumPy's reshape decides)."""
-    span = 1 + sum(abs(s) * (n - 1) for s, n in zip(strides, shape, strict=True))
-    backing = np.empty(span, np.int8)
-    array: Any = np.ndarray(shape, np.int8, backing, 0, strides)
-    try:
-        result = array.view()
-        result.shape = sizes
-    except AttributeError:
-        return None
-    return tuple(int(s) for s in result.strides)
 
 
 def index_sum(tensor: Tensor, other: Index, sign: int) -> RuntimeIndex:

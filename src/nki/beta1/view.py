@@ -12,8 +12,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from nki.base.beta1_errors import Beta1IndexError
 from nki.base.dtype import DType
-from nki.beta1.errors import Beta1IndexError
 from nki.beta1.index import DynamicEnd, Index, as_number, broadcast_shape
 from nki.beta1.masks import Region
 from nki.ir.types import Access, Dynamic, IndexKind
@@ -130,7 +130,7 @@ def _basic(name: str, view: View, entries: list[Any], *, on_chip: bool) -> View:
             dynamic = Dynamic(source, step, IndexKind.whole)
         offset += step * start
         keep = count is not None or (on_chip and position == 0)
-        inside = 0 <= start and start + ((count or 1) - 1) * pace < size
+        inside = start >= 0 and start + ((count or 1) - 1) * pace < size
         if not inside and source is None:
             starts.append((dim, size, start, pace, len(shape) if keep else -1))
         if keep:
@@ -171,18 +171,20 @@ def _block_entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int
 
 def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | None, int, Access | None]:
     """Start, count (None: the dimension goes), step and run-time index of one entry of a basic index."""
-    number = as_number(entry)
-    if number is not None and not isinstance(entry, bool | np.bool_):
+    number = None if isinstance(entry, bool) else as_number(entry)
+    if number is not None:
         return (number + size if -size <= number < 0 else number), None, 1, None
     if not isinstance(entry, slice):
         raise Beta1IndexError(
             f"{describe(name, view)} is indexed with {entry!r:.40} ({type(entry).__name__})",
             fix="use integers, slices, or indices of nl.arange and nl.mgrid",
         )
-    if isinstance(entry.stop, DynamicEnd):
-        return 0, entry.stop.count, 1, entry.start.access
-    numbers = [None if e is None else as_number(e) for e in (entry.start, entry.stop, entry.step)]
-    if any(n is None and e is not None for n, e in zip(numbers, (entry.start, entry.stop, entry.step), strict=True)):
+    bounds = cast("Any", entry)
+    if isinstance(bounds.stop, DynamicEnd):
+        return 0, bounds.stop.count, 1, bounds.start.access
+    given: list[Any] = [bounds.start, bounds.stop, bounds.step]
+    numbers = [None if e is None else as_number(e) for e in given]
+    if any(n is None and e is not None for n, e in zip(numbers, given, strict=True)):
         raise Beta1IndexError(
             f"indirect_indices: a slice of {describe(name, view)} has bounds known only at run time",
             fix="use nl.ds(index, size) or an index of nl.arange",
@@ -218,14 +220,14 @@ def _advanced(name: str, view: View, entries: list[Any], *, on_chip: bool) -> Vi
         position += 1
     entries = entries[position:]
     if any(isinstance(e, slice) and e != slice(None) for e in entries):
-        entries = _mixed(name, view, entries)
+        raise _mixed(name, view)
     dims = [e for e in entries if e is not None]
     sources = [(d, e) for d, e in enumerate(dims) if hasattr(e, "access")]
     indices = [e for e in dims if isinstance(e, Index)]
     shape = broadcast_shape(*(i.shape for i in indices), *(_index_shape(e) for _, e in sources))
     whole = [d for d, e in enumerate(dims) if isinstance(e, slice)] + list(range(len(dims), len(view.shape)))
     shape, extra = _room(shape, [view.shape[d] for d in whole])
-    return _composed(name, replace(view, block=block, blocks=()), dims, sources, shape, dict(zip(whole, extra, strict=True)),
+    return _composed(name, replace(view, block=block, blocks=()), dims, shape, dict(zip(whole, extra, strict=True)),
                      on_chip=on_chip, rank=rank)  # fmt: skip
 
 
@@ -243,8 +245,8 @@ def _room(shape: Shape, sizes: list[int]) -> tuple[Shape, list[int]]:
     return (*shape, *sizes), list(range(free, free + len(sizes)))
 
 
-def _mixed(name: str, view: View, entries: list[Any]) -> list[Any]:
-    raise Beta1IndexError(
+def _mixed(name: str, view: View) -> Beta1IndexError:
+    return Beta1IndexError(
         f"unsupported_mixing_basic_advanced_tensor_indexing: slices and indices of nl.arange stand side by side in an "
         f"index of {describe(name, view)}",
         fix="use slices for all dimensions, or nl.arange and nl.mgrid for all",
@@ -255,7 +257,6 @@ def _composed(
     name: str,
     view: View,
     dims: list[Any],
-    sources: list[tuple[int, Any]],
     shape: Shape,
     whole: dict[int, int],
     *,
@@ -292,7 +293,7 @@ def _composed(
 
 def _affine(name: str, view: View, entry: Any, size: int, ndim: int) -> tuple[int, Shape]:
     if isinstance(entry, Index):
-        if entry.ndim == 1 and ndim == 1 and entry.shape[0] > 1:
+        if entry.ndim == 1 and entry.shape[0] > 1:
             raise Beta1IndexError(
                 f"1d_arange: {describe(name, view)} is indexed with an nl.arange of one axis",
                 fix="give it two axes: nl.arange(n)[:, None] or nl.arange(n)[None, :]",
@@ -336,8 +337,8 @@ def _partition_first(name: str, view: View, partition: list[int], step: int) -> 
     first = axes[0] if axes else 0
     if len(axes) > 1 or any(size != 1 for size in view.shape[:first]):
         raise Beta1IndexError(
-            f"leading_dimension_of_tensor_must_be_partition: an index of '{name}' gives a tile {view.shape} whose first "
-            "axis is not the partition",
+            f"leading_dimension_of_tensor_must_be_partition: an index of '{name}' gives a tile {view.shape} whose "
+            "first axis is not the partition",
             fix="let the partition's nl.arange have the first axis: nl.arange(128)[:, None]",
         )
     mixed = first < len(view.strides) and axes and view.strides[first] != partition[first] * step
@@ -368,4 +369,17 @@ def check_bounds(name: str, view: View, region: Region) -> None:
             raise _outside(name, view, *outside, bound.dim, bound.size)
 
 
-__all__ = ["Bound", "View", "check_bounds", "describe", "indexed"]
+def strides_of(shape: Shape, strides: Shape, sizes: Shape) -> Shape | None:
+    """The strides of a view of ``shape`` as ``sizes``; None if it needs a copy (as NumPy's reshape decides)."""
+    span = 1 + sum(abs(s) * (n - 1) for s, n in zip(strides, shape, strict=True))
+    backing = np.empty(span, np.int8)
+    array: Any = np.ndarray(shape, np.int8, backing, 0, strides)
+    try:
+        result = array.view()
+        result.shape = sizes
+    except AttributeError:
+        return None
+    return tuple(int(s) for s in result.strides)
+
+
+__all__ = ["Bound", "View", "check_bounds", "describe", "indexed", "strides_of"]

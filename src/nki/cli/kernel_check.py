@@ -18,7 +18,7 @@ from nki.base.warning import NkiWarning, Warned, collecting
 from nki.cli.host import annotations, arrays
 from nki.cli.host.expressions import Example
 from nki.cli.host.suspicion import is_suspicious
-from nki.compiler import pipeline
+from nki.compiler import config, pipeline
 from nki.frontend.capture import Captured, unwrap
 from nki.frontend.errors import KernelErrors
 from nki.ir.types import TensorSpec
@@ -117,7 +117,7 @@ class Compilations:
         self.compiled.add(place_of(kernel))
         with collecting(aside=True) as warned:
             try:
-                with _given_up():
+                with _given_up(), config.configured(kernel.configs):
                     arguments = kernel.bind((), dict(specs))
                     target = kernel.chosen_target()
                     stop = pipeline.NATIVE_STOP

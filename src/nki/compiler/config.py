@@ -1,7 +1,8 @@
 """The options of ``nki.jit`` in NKI 0.7: ``compile_config`` and ``specialization_config``.
 
-A :class:`CompileConfig` selects passes of the vendor's compiler. None of them changes the result of a kernel, and Open
-NKI has none of them, so the fields have no effect here; configurations are still compared where kernels are nested.
+A :class:`CompileConfig` selects passes of the vendor's compiler. None of them changes the result of a kernel. Open NKI
+has one of them, spills after an allocation that failed; the other fields have no effect here. Configurations are also
+compared where kernels are nested.
 Source: NKI API Reference 0.7, ``nki.compiler``.
 """
 
@@ -34,7 +35,8 @@ class CompileConfig:
     """Here the simulator finds races of cores in any case (``docs/hazards.md``)."""
     prefetch_auto: bool = False
     nki_alloc_fallback: bool = True
-    """There is no second allocator here: a kernel that does not fit is an error (``docs/memory.md``)."""
+    """A kernel that does not fit may spill, with a warning (``docs/memory.md``); without it, and for kernels without a
+    configuration, that is an error."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,13 +69,19 @@ def checked(compile_config: Any, specialization_config: Any) -> Configs:
 
 
 @contextmanager
-def configured(configs: Configs) -> Generator[None]:
-    """A kernel with ``configs`` is being specialised inside."""
-    token = _outer.set(configs)
+def configured(configs: Configs | None) -> Generator[None]:
+    """A kernel with ``configs`` (None: without any) is being specialised inside."""
+    token = _outer.set(configs or (None, None))
     try:
         yield
     finally:
         _outer.reset(token)
+
+
+def may_spill() -> bool:
+    """True if the kernel that is being specialised has a configuration that lets it spill."""
+    config = _outer.get()[0]
+    return config is not None and config.nki_alloc_fallback
 
 
 def check_nested(name: str, configs: Configs) -> None:

@@ -18,7 +18,7 @@ from nki.backend.numpy.memory import Memory
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
-from nki.compiler import pipeline
+from nki.compiler import config, pipeline
 from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -169,9 +169,8 @@ def run(
     wide = None if knobs.precise_fp() else promote_float32.Widening()
     common: dict[str, Tensor] = {}
     carries = captured.dialect.carries
-    launch = (
-        Launch(target, carries=carries) if knobs.hazards() and wide is None else None
-    )  # wide tiles take the place of others
+    watched = knobs.hazards() and wide is None  # wide tiles take the place of others
+    launch = Launch(target, carries=carries) if watched else None
 
     grid, programs = launch_of(grid, target)
 
@@ -191,6 +190,7 @@ def run(
 
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
+    kernel.spills |= config.may_spill()
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         launch.finish(kernel.outputs)

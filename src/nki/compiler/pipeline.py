@@ -8,6 +8,7 @@ from typing import Any
 
 from nki.base import gc_pause
 from nki.base.errors import StageError
+from nki.compiler import config
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
@@ -90,7 +91,9 @@ def _specialised(
     if edges:
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
-    return with_float_arguments(Program.of(parts), arguments)
+    program = with_float_arguments(Program.of(parts), arguments)
+    program.spills |= config.may_spill()
+    return program
 
 
 def replaced(stage: Stage) -> tuple[Stage, ...]:

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from nki import isa, language, target
-from nki.base import gradient_errors, profile_errors
+from nki.base import beta1_errors, gradient_errors, profile_errors
 from nki.base.errors import NkiError
 from nki.base.toolchain import is_toolchain
 from nki.base.usage import UsageError, nearest
@@ -21,7 +21,7 @@ from nki.describe.samples import generations
 from nki.ir.instruction import REGISTRY, Inst
 from nki.isa.tables.operators import OPS, Op
 
-LATE = (gradient_errors, profile_errors)
+LATE = (beta1_errors, gradient_errors, profile_errors)
 """Modules of errors that the package imports late; imported here, so that their codes are known."""
 MARK = "=== "
 """First characters of each entry of ``examples.txt``."""

@@ -316,6 +316,7 @@ class Builder:
             ),
             (CoreProgram(self.program, tuple(self.body), (*self.tensors, *declared(self.body))),),
             carries=self.dialect.carries,
+            spills=self.dialect.spills,
         )
 
 

@@ -150,8 +150,9 @@ class Dialect:
     ``imports`` are the customary names of modules and the statements that import them. ``advise`` makes a better error
     of an exception and the :class:`nki.frontend.site.Site` that raised it, or gives None. ``newer`` is the Python that
     runs though a syntax rule reports it, because a newer release of the language takes it; ``later`` are
-    names that only newer releases have. ``results`` takes the builder and what the kernel returned, when its Python has
-    run, and gives what counts as returned. ``carries``: undefined elements may be read (``Program.carries``).
+    names that only newer releases have. ``spills``: kernels may hold more tiles than fit, as compilers of the language
+    spill. ``results`` takes the builder and what the kernel returned, when its Python has run, and gives what counts as
+    returned. ``carries``: undefined elements may be read (``Program.carries``).
     """
 
     name: str
@@ -170,6 +171,7 @@ class Dialect:
     later: LaterNames = field(default_factory=LaterNames)
     results: Callable[[Any, Any], Any] | None = None
     carries: bool = False
+    spills: bool = False
 
     def require(self, full: str, written: str) -> None:
         """Raise :class:`NewerApiError` if the release does not have the name ``full``; kernels write ``written``."""

@@ -74,7 +74,7 @@ def specialise(
 
 
 def _warn_of_list(captured: Captured, name: str) -> None:
-    if captured.dialect.release not in ("0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
+    if captured.dialect.release not in ("0.1", "0.2", "0.7"):  # 0.3 refused lists; nothing says that 0.7 does
         message = f"`{name}` is a list: since NKI 0.3 kernels take tuples"
         warn_at(captured.span(_parameter(captured, name)), message, NkiDeprecationWarning)
 

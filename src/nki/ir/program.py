@@ -128,6 +128,8 @@ class Program:
     version: str = field(default_factory=version)
     carries: bool = False
     """Undefined elements may be read, and are an error only where they reach an output: the dialect says so."""
+    spills: bool = False
+    """Stage ``allocate`` may spill tiles. No part of the text form: a compiled kernel has its spills."""
 
     @classmethod
     def of(cls, parts: Sequence[Program]) -> Program:
@@ -189,15 +191,5 @@ class Program:
         s = self.signature
         names = [t.name for t in s.inputs], [t.name for t in s.outputs]
         floats = [(spec.name, exact_text(spec.value)) for spec in s.floats]  # NaN is NaN
-        return (
-            self.name,
-            self.target,
-            self.grid,
-            self.version,
-            self.carries,
-            s.sequence,
-            s.shapes,
-            floats,
-            names,
-            self.cores,
-        )
+        head = (self.name, self.target, self.grid, self.version, self.carries)
+        return (*head, s.sequence, s.shapes, floats, names, self.cores)

@@ -55,7 +55,8 @@ class Tensor:
 
     ``address`` is set when the user placed it. ``role`` says how the
     kernel's caller sees it: ``"input"``, ``"output"`` or ``""`` (internal). ``"constant"`` is the role of a tensor that
-    holds ``data`` from the beginning, and that nothing writes.
+    holds ``data`` from the beginning, and that nothing writes; ``"spill"`` that of one in HBM in which a tile waits
+    (:mod:`nki.passes.allocation.spilling`).
     """
 
     name: str

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from nki.analysis.liveness import LiveRange, interference, live_ranges
-from nki.base.errors import NkiError, PlaceError
+from nki.base.errors import MemoryFullError, NkiError, PlaceError
 from nki.ir.instruction import Inst
 from nki.ir.loop import touched
 from nki.ir.program import CoreProgram, Program
@@ -28,6 +28,7 @@ from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
+from nki.passes.allocation.spilling import spilled
 from nki.target.memory_spaces import MemorySpace, memory_spaces, start_partitions
 from nki.target.model import Target
 
@@ -44,18 +45,32 @@ class Allocate(CoreStage):
     check_overlap: bool = True
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
-        """``core`` with an address for every tensor on chip. Raises :class:`MemoryFullError` where there is no room."""
+        """``core`` with an address for every tensor on chip. Raises :class:`MemoryFullError` where there is no room,
+        also after spills if the program allows them (:mod:`nki.passes.allocation.spilling`).
+        """
         _check_placement(core)
-        addresses: dict[Tensor, TileAddress] = {}
-        ranges = live_ranges(core, target)
-        for space in memory_spaces(target):
-            in_space = ranges[Buffer[space.name]]
-            addresses.update(_allocate(program.name, core, space, in_space, target, self.check_overlap))
+        try:
+            addresses = self._addresses(core, program, target)
+        except MemoryFullError:
+            spills = spilled(core, target) if program.spills else None
+            if spills is None:
+                raise
+            diagnostics.warn_of_spills(program.name, core, spills, target)
+            core = next(reversed(spills.values())).core
+            addresses = self._addresses(core, program, target)
         illegal = _first_illegal(core, addresses, target)
         if illegal is not None:
             inst, error = illegal
             raise error.at(inst.where.span, inst.where.stack)
         return core.with_placement(addresses)
+
+    def _addresses(self, core: CoreProgram, program: Program, target: Target) -> dict[Tensor, TileAddress]:
+        addresses: dict[Tensor, TileAddress] = {}
+        ranges = live_ranges(core, target)
+        for space in memory_spaces(target):
+            in_space = ranges[Buffer[space.name]]
+            addresses.update(_allocate(program.name, core, space, in_space, target, self.check_overlap))
+        return addresses
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every accessed tensor on chip has an address inside its memory, and no two live tensors overlap."""

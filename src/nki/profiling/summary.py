@@ -2,8 +2,8 @@
 
 Names and meaning: Neuron documentation, Profile Parquet Schema Reference (schema 7.4.0), table Summary. Times are
 seconds, and fields named ``…_percent`` fractions, as in published summaries. What the model has no number for is left
-out: spills (kernels place their tiles themselves), collectives, the queues of weights, the MFU of a framework's graph,
-packets (the model prices them and does not follow them), and times of throttling by power.
+out: collectives, the queues of weights, the MFU of a framework's graph, packets (the model prices them and does not
+follow them), and times of throttling by power.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from nki.base.version import version
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer
 from nki.isa.tables.opcodes import activates
+from nki.passes.allocation.spilling import ROLE
 from nki.profiling.engine_rows import EngineRows
 from nki.profiling.events import CoreEvents
 
@@ -128,11 +129,23 @@ def _memory(profile: Profile) -> dict[str, Any]:
     moved = {f"{name}_bytes": count for name, count in profile.bytes.items()}
     return {
         **moved,
+        **_spills(profile),
         "mbu_estimated_percent": profile.mbu,
         "weight_size_bytes": weights,
         "inputs_and_weights_size_bytes": inputs + weights,
         "inputs_outputs_weights_size_bytes": inputs + outputs + weights,
     }
+
+
+def _spills(profile: Profile) -> dict[str, int]:
+    """Bytes that the compiler's spills store in HBM and load again."""
+    saved = loaded = 0
+    for core in profile.cores:
+        for inst in core.instructions:
+            if (copy := inst.as_copy()) is not None:
+                saved += copy.dst.nbytes * (copy.dst.tensor.role == ROLE)
+                loaded += copy.src.nbytes * (copy.src.tensor.role == ROLE)
+    return {"spill_save_bytes": saved, "spill_reload_bytes": loaded}
 
 
 def _engines(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:

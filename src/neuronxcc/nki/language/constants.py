@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from nki.beta1.dtypes import of
 from nki.beta1.functions import tile_size
 
-__all__ = ["tile_size"]
+__all__ = ["sizeinbytes", "tile_size"]
+
+
+def sizeinbytes(dtype: Any) -> int:
+    """The number of bytes of an element."""
+    return of(dtype).itemsize

@@ -105,6 +105,8 @@ class _Content:
             return kind, exact_text(value)
         if isinstance(value, np.generic):
             return kind, cast("np.generic", value).dtype.str, cast("np.generic", value).tobytes()
+        if isinstance(value, np.dtype):
+            return np.dtype, repr(cast("Any", value))
         if isinstance(value, Enum):
             return kind, value.name
         if self.captured:

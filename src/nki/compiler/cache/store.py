@@ -20,7 +20,7 @@ from nki import target as targets
 from nki.base import files, gc_pause, knobs
 from nki.base.errors import NkiError
 from nki.base.source import Span
-from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiWarning, Warned
+from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning, NkiWarning, Warned
 from nki.compiler import pipeline
 from nki.ir.floats.runtime_float import RuntimeFloat
 from nki.ir.program import Program
@@ -34,7 +34,9 @@ LIMIT: Final = 512 << 20
 _ROUND: Final = LIMIT // 16
 """Bytes that a process may write before it checks the folder's size again."""
 
-_CATEGORIES: Final = {kind.__name__: kind for kind in (NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning)}
+_CATEGORIES: Final = {
+    kind.__name__: kind for kind in (NkiWarning, NkiDeprecationWarning, NkiPortabilityWarning, NkiSpillWarning)
+}
 
 _written = {"bytes": _ROUND}  # the first entry of a process looks
 

@@ -11,7 +11,7 @@ HEAD: Final = re.compile(
     rf"kernel ({QUOTED}) target=(\w+) grid=(\([\d, ]*\)) version=({QUOTED})( undefined=carried)? \{{$"
 )
 DECLARE: Final = re.compile(
-    rf"(input|output|tensor|constant) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
+    rf"(input|output|tensor|constant|spill) {NAME} : (\w+) (\w+)\[([\d,]+)\](?: at=\((\d+), (\d+)\))?"
     r"(?: place=\((\d+), (\d+)\))?(?: sha256=([0-9a-f]{64}) data=([\w+/=]*))?$"
 )
 FLOAT: Final = re.compile(rf"float {NAME} = (-?(?:\d+(?:\.\d*)?(?:e[+-]?\d+)?|inf|nan)|nan\(0x[0-9a-f]{{16}}\))$")

@@ -137,7 +137,7 @@ class _Parser:
         """Statements up to a line that begins with ``end``; and that line. ``common``: what can be named as shared."""
         body: list[Statement] = []
         while not (line := self.next()).startswith(end):
-            if line.startswith(("input ", "output ", "tensor ", "constant ")):
+            if line.startswith(("input ", "output ", "tensor ", "constant ", "spill ")):
                 self.declare(line)
             elif (match := grammar.FLOAT.match(line)) and common is None and not depth:
                 name = self.name(match[1])

@@ -56,7 +56,8 @@ def show(kernel: Program) -> str:
     grid = _value(kernel.grid)
     carries = " undefined=carried" if kernel.carries else ""
     lines = [
-        f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)}{carries} {{"
+        f"kernel {json.dumps(kernel.name)} target={kernel.target} grid={grid} version={json.dumps(kernel.version)}"
+        f"{carries} {{"
     ]
     first, *others = kernel.cores
     inner = set(declared(first.body))

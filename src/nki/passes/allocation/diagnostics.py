@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from nki.analysis.liveness import LiveRange, peak_pressure
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.analysis.tile_areas import TileArea
 from nki.base.errors import AddressOverlapError, MemoryFullError, NkiError, PlaceError
 from nki.base.source import Span
+from nki.base.warning import NkiSpillWarning, warn_at
 from nki.ir.instruction import Inst
 from nki.ir.program import CoreProgram
-from nki.ir.types import Tensor
+from nki.ir.types import Buffer, Tensor
 from nki.passes.allocation.overwrites import Overwrite
-from nki.target.memory_spaces import MemorySpace
+from nki.passes.allocation.spilling import Spill
+from nki.target.memory_spaces import MemorySpace, memory_spaces
 from nki.target.model import Target
 
+_MAX_NAMED = 3
+"""Tiles that the warning of spills names; the others are counted."""
 _MAX_LISTED = 8
 """Tensors that an error lists; the others are counted."""
 
@@ -44,6 +48,31 @@ def out_of_memory(
     message = f"{name} does not fit into {memory}: {what}\n" + "\n".join("    " + line for line in lines)
     fix = _remedies(core, space, live, need, point)
     return MemoryFullError(message, fix=fix).at(span, inst.where.stack)
+
+
+def warn_of_spills(name: str, core: CoreProgram, spills: Mapping[str, Spill], target: Target) -> None:
+    """Warn, for each memory, that tiles of ``core`` wait elsewhere: which, why, and the bytes that this moves."""
+    ranges = live_ranges(core, target)
+    for space in memory_spaces(target):
+        spill = spills.get(space.name)
+        if spill is None:
+            continue
+        live = ranges[Buffer[space.name]]
+        need, point = peak_pressure(live)
+        inst = instruction_at(core, point)
+        names = [f"'{tile.name}'" for tile in spill.tiles[:_MAX_NAMED]]
+        if len(spill.tiles) > _MAX_NAMED:
+            names.append(f"{len(spill.tiles) - _MAX_NAMED} more")
+        away = "HBM" if space.name == "sbuf" else "SBUF"
+        what = f"{', '.join(names)} in {away} meanwhile" if names else "no tile elsewhere but loads what it needs later"
+        at_peak = sorted((one for one in live if one.first <= point <= one.last), key=lambda one: -one.size)
+        warn_at(
+            inst.where.span or Span(f"<{name}>", 1),
+            f"{space.name} of {target.name} has {_amount(space.usable, space)} per partition, and the tiles in use at "
+            f"{inst.mnemonic} take {_amount(need, space)}: the compiler keeps {what} ({spill.stored} bytes stored, "
+            f"{spill.reloaded} loaded again). To avoid that: {_remedies(core, space, at_peak, need, point)}",
+            NkiSpillWarning,
+        )
 
 
 def overlap(core: CoreProgram, one: LiveRange, two: LiveRange) -> NkiError:

@@ -1,0 +1,368 @@
+"""Spills: tiles that wait in another memory while others need their bytes.
+
+The compiler of Neuron saves tiles to device memory where a kernel holds more than SBUF ("NKI Performance Guide", data
+spilling); kernels of Beta 1 rely on it. Where memory is full, the tile whose next use is farthest away gives way
+(Belady's rule). A tile of SBUF waits in HBM, a tile of PSUM in SBUF. A tile that holds nothing but loads of tensors
+that nobody writes is not stored: the loads are done again, and a load that nobody used until then is left out. A tile
+that is stored already and has not changed is not stored again.
+
+A sum in PSUM to which the Tensor engine still adds stays: on trn2 it adds to nothing that another engine has written.
+
+Only the statements of the core itself are borders: what a loop on the device accesses stays in place while it runs.
+"""
+
+from __future__ import annotations
+
+import heapq
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from nki.analysis.byte_sets import ByteSet
+from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
+from nki.ir.access_overlap import covers_tensor
+from nki.ir.instruction import Inst
+from nki.ir.loop import Loop, Statement, changed, declared, instructions, touched
+from nki.ir.program import CoreProgram
+from nki.ir.types import Access, Buffer, Dynamic, Tensor
+from nki.isa.build import copy_by_dma, copy_tile
+from nki.passes.allocation.packing import pack
+from nki.target.memory_spaces import MemorySpace, memory_spaces
+from nki.target.model import Target
+
+ROLE: Final = "spill"
+"""The role of a tensor in HBM in which a tile waits."""
+_SHARES: Final = (1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.6, 0.5)
+"""Parts of the memory that live tiles may take; less than all where no arrangement of them is found."""
+
+
+@dataclass(slots=True)
+class Spill:
+    """A core that fits, and what waits elsewhere in it: tiles, bytes stored, bytes loaded (again)."""
+
+    core: CoreProgram
+    tiles: list[Tensor] = field(default_factory=list[Tensor])
+    stored: int = 0
+    reloaded: int = 0
+
+
+def spilled(core: CoreProgram, target: Target) -> dict[str, Spill] | None:
+    """``core`` with spills by memory, PSUM first: the last one fits into both. None where spilling does not help."""
+    done: dict[str, Spill] = {}
+    for space in reversed(memory_spaces(target)):
+        ranges = live_ranges(core, target)[Buffer[space.name]]
+        if not ranges or pack(ranges, space.usable, []) is not None:
+            continue
+        if any(live.tensor.address is not None or live.tensor in core.placement for live in ranges):
+            return None
+        spill = _fitting(core, space, ranges, target)
+        if spill is None:
+            return None
+        core, done[space.name] = spill.core, spill
+    return done or None
+
+
+def _fitting(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], target: Target) -> Spill | None:
+    for share in _SHARES:
+        spill = _Walk(core, space, ranges, int(space.usable * share)).run()
+        if spill is None:
+            return None
+        if pack(live_ranges(spill.core, target)[Buffer[space.name]], space.usable, []) is not None:
+            return spill
+    return None
+
+
+@dataclass(slots=True, eq=False)
+class _Tile:
+    """One tile of the kernel: the tensor that holds it at present, and what is known of its contents.
+
+    ``uses``: the statements that access it, the next one last. ``loads``: the copies that filled it, as long as there
+    is no other write. ``home``: where it waits, ``saved`` if that has the present contents. ``fresh``: the statements
+    that loaded ``current``, as long as nobody has read it; ``postponed``: they are left out, and done later.
+    ``unknown``: a write may be anywhere. ``sums``: the statements that add to its contents, ``starts`` those that
+    write all of it anew.
+    """
+
+    tensor: Tensor
+    size: int
+    current: Tensor
+    uses: list[int] = field(default_factory=list[int])
+    last: int = -1
+    loads: list[Inst] | None = field(default_factory=list[Inst])
+    written: ByteSet | None = None
+    unknown: bool = False
+    home: Tensor | None = None
+    saved: bool = False
+    fresh: list[int] | None = field(default_factory=list[int])
+    postponed: bool = False
+    copies: int = 0
+    sums: list[int] = field(default_factory=list[int])
+    starts: list[int] = field(default_factory=list[int])
+
+    def next_use(self) -> int:
+        return self.uses[-1]
+
+    def stays(self) -> bool:
+        """True if its contents cannot be moved at present."""
+        if self.unknown:
+            return True
+        added = bisect_right(self.sums, self.last)
+        if added == len(self.sums):
+            return False
+        start = bisect_right(self.starts, self.last)
+        return start == len(self.starts) or self.sums[added] < self.starts[start]
+
+    def regions(self) -> list[Access]:
+        """The accesses that hold all that was written."""
+        written = self.written
+        if written is None:
+            return []
+        return [Access.whole(self.tensor)] if written.is_full() else list(written.patterns.values())
+
+
+class _Walk:
+    """One pass over the statements of a core that keeps the tiles of ``space`` within ``capacity`` bytes."""
+
+    def __init__(self, core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], capacity: int) -> None:
+        self.core, self.space, self.capacity = core, space, capacity
+        self.spill = Spill(core)
+        self.names = {tensor.name for tensor in core.tensors}
+        self.added: list[Tensor] = []
+        self.before: dict[int, list[Inst]] = defaultdict(list)
+        self.after: dict[int, list[Inst]] = defaultdict(list)
+        self.dropped: set[int] = set()
+        self.tiles = {r.tensor: _Tile(r.tensor, r.size, r.tensor) for r in ranges if not r.loop_local}
+        self.changing = {access.tensor for inst in core.instructions() for access in inst.writes()}
+        self.touched: list[list[_Tile]] = []
+        for number, statement in enumerate(core.body):
+            used = dict.fromkeys(access.tensor for access in touched(statement))
+            self.touched.append([self.tiles[tensor] for tensor in used if tensor in self.tiles])
+            for tile in self.touched[-1]:
+                tile.uses.append(number)
+                _note_sums(tile, statement, number)
+        for tile in self.tiles.values():
+            tile.uses.reverse()
+        self.local = _local_pressure(core, ranges)
+        self.resident: dict[_Tile, None] = {}
+        self.farthest: list[tuple[int, int, _Tile]] = []
+        self.used = self.turn = 0
+
+    def run(self) -> Spill | None:
+        body: list[Statement] = []
+        for number, statement in enumerate(self.core.body):
+            needed = self.touched[number]
+            for tile in needed:
+                if tile not in self.resident:
+                    self._enter(tile, number, statement)
+            if not self._make_room(number, needed):
+                return None
+            body.append(self._renamed(statement))
+            for tile in needed:
+                self._note(tile, statement, number)
+                tile.uses.pop()
+                tile.last = number
+                if tile.uses:
+                    self.turn += 1
+                    heapq.heappush(self.farthest, (-tile.next_use(), self.turn, tile))
+                else:
+                    del self.resident[tile]
+                    self.used -= tile.size
+        self.spill.core = self._assembled(body)
+        return self.spill
+
+    def _assembled(self, body: Sequence[Statement]) -> CoreProgram:
+        result: list[Statement] = []
+        for number, statement in enumerate(body):
+            result += self.before[number]
+            if number not in self.dropped:
+                result.append(statement)
+            result += self.after[number]
+        inner = set(declared(self.core.body))
+        outer = [tensor for tensor in self.core.tensors if tensor not in inner]
+        loop_tensors = [tensor for tensor in self.core.tensors if tensor in inner]
+        return replace(self.core.with_body(result), tensors=(*outer, *self.added, *loop_tensors))
+
+    def _make_room(self, number: int, needed: Sequence[_Tile]) -> bool:
+        """Evict tiles that this statement does not need; False if that is not enough."""
+        local = self.local.get(number, 0)
+        kept: list[tuple[int, int, _Tile]] = []
+        while self.used + local > self.capacity and self.farthest:
+            entry = heapq.heappop(self.farthest)
+            tile = entry[2]
+            if tile not in self.resident or not tile.uses or -entry[0] != tile.next_use():
+                continue
+            if tile in needed or tile.stays():
+                kept.append(entry)
+                continue
+            self._evict(tile)
+        for entry in kept:
+            heapq.heappush(self.farthest, entry)
+        return self.used + local <= self.capacity
+
+    def _evict(self, tile: _Tile) -> None:
+        del self.resident[tile]
+        self.used -= tile.size
+        if tile.loads is not None:
+            tile.postponed = tile.fresh is not None
+            self.dropped.update(tile.fresh or ())
+            return
+        tile.postponed = False
+        if not tile.saved:
+            if tile.home is None:
+                tile.home = self._home(tile.tensor)
+                self.spill.tiles.append(tile.tensor)
+            last = self.core.body[tile.last]
+            for region in tile.regions():
+                self._insert(self.after[tile.last], _in(tile.home, region), _in(tile.current, region), last)
+                self.spill.stored += region.nbytes
+            tile.saved = True
+
+    def _enter(self, tile: _Tile, number: int, statement: Statement) -> None:
+        """Make room for ``tile`` in the account, and bring its contents back if it had any."""
+        self.resident[tile] = None
+        self.used += tile.size
+        if tile.last < 0:
+            return
+        tile.copies += 1
+        tile.current = self._tensor(f"{tile.tensor.name}.again{tile.copies}", tile.tensor, tile.tensor.buffer)
+        if isinstance(statement, Inst) and _redefines(statement, tile.tensor):
+            return
+        tile.fresh = None
+        for load in tile.loads or ():
+            again = _with_tensors(load, {tile.tensor: tile.current})
+            again.where = statement.where
+            self.before[number].append(again)
+            if not tile.postponed:
+                self.spill.reloaded += sum(access.nbytes for access in again.writes())
+        if tile.loads is None and tile.home is not None:
+            for region in tile.regions():
+                self._insert(self.before[number], _in(tile.current, region), _in(tile.home, region), statement)
+                self.spill.reloaded += region.nbytes
+
+    def _insert(self, place: list[Inst], dst: Access, src: Access, near: Statement) -> None:
+        copy = copy_tile(dst, src) if self.space.name == "psum" else copy_by_dma(dst, src)
+        copy.where = near.where
+        place.append(copy)
+
+    def _note(self, tile: _Tile, statement: Statement, number: int) -> None:
+        """Account for the writes and reads of ``tile`` by ``statement``."""
+        tensor = tile.tensor
+        parts = [statement] if isinstance(statement, Inst) else list(instructions(statement.body))
+        for inst in parts:
+            if any(access.tensor is tensor for access in (*inst.reads(), *inst.orders())):
+                tile.fresh = None
+            for access in inst.writes():
+                if access.tensor is tensor:
+                    self._write(tile, inst, access, statement, number)
+
+    def _write(self, tile: _Tile, inst: Inst, access: Access, statement: Statement, number: int) -> None:
+        tile.saved = False
+        replayed = tile.loads is not None and statement is inst and self._is_load(inst)
+        if _redefines(inst, tile.tensor) and statement is inst:
+            tile.loads, tile.fresh = ([], []) if replayed or self._is_load(inst) else (None, None)
+            replayed = tile.loads is not None
+        if replayed and tile.loads is not None:
+            tile.loads.append(inst)
+            if tile.fresh is not None:
+                tile.fresh.append(number)
+        else:
+            tile.loads = tile.fresh = None
+        written = tile.written = tile.written or ByteSet(tile.tensor)
+        sure = access.dynamic is None and not inst.may_leave_unwritten()
+        if sure and (isinstance(statement, Inst) or statement.runs()):
+            written.add(access)
+        elif not written.contains(Access.whole(tile.tensor)):
+            tile.unknown = True  # which bytes hold a value is not known before the kernel runs
+        if written.is_full():
+            tile.unknown = False
+
+    def _is_load(self, inst: Inst) -> bool:
+        """True if ``inst`` can be done again later, with the same result."""
+        copy = inst.as_copy()
+        if copy is None or inst.indexed_by() or inst.label or inst.ordered_after or inst.may_leave_unwritten():
+            return False
+        return copy.src.buffer.is_hbm and copy.src.tensor not in self.changing
+
+    def _home(self, tensor: Tensor) -> Tensor:
+        in_psum = self.space.name == "psum"
+        return self._tensor(f"{tensor.name}.spill", tensor, Buffer.sbuf if in_psum else Buffer.hbm)
+
+    def _tensor(self, name: str, like: Tensor, buffer: Buffer) -> Tensor:
+        count, unique = 1, name
+        while unique in self.names:
+            count += 1
+            unique = f"{name}.{count}"
+        self.names.add(unique)
+        role = ROLE if buffer.is_hbm else ""
+        tensor = Tensor(unique, like.shape, like.dtype, buffer, role=role, span=like.span)
+        self.added.append(tensor)
+        return tensor
+
+    def _renamed(self, statement: Statement) -> Statement:
+        names = {
+            access.tensor: self.tiles[access.tensor].current
+            for access in touched(statement)
+            if access.tensor in self.tiles and self.tiles[access.tensor].copies
+        }
+        if not names:
+            return statement
+        if isinstance(statement, Inst):
+            return _with_tensors(statement, names)
+        return replace(statement, body=changed(statement.body, lambda inst: [_with_tensors(inst, names)]))
+
+
+def _note_sums(tile: _Tile, statement: Statement, number: int) -> None:
+    tensor = tile.tensor
+    if tensor.buffer is not Buffer.psum:
+        return
+    for inst in instructions([statement]):
+        if inst.accumulates and any(access.tensor is tensor for access in inst.writes()):
+            tile.sums.append(number)
+    if isinstance(statement, Inst) and _redefines(statement, tensor):
+        tile.starts.append(number)
+
+
+def _redefines(inst: Inst, tensor: Tensor) -> bool:
+    """True if ``inst`` writes all of ``tensor`` and reads nothing of it."""
+    if any(access.tensor is tensor for access in (*inst.reads(), *inst.orders())) or inst.may_leave_unwritten():
+        return False
+    whole = [access for access in inst.writes() if access.tensor is tensor]
+    return any(access.dynamic is None and covers_tensor(access) for access in whole)
+
+
+def _with_tensors(inst: Inst, tensors: dict[Tensor, Tensor]) -> Inst:
+    """``inst`` on other tensors of the same shapes."""
+    changes: dict[int, Access] = {}
+    for number, access in enumerate(inst.accesses()):
+        source = None if access.dynamic is None else access.dynamic.source
+        if access.tensor not in tensors and (source is None or source.tensor not in tensors):
+            continue
+        dynamic = access.dynamic
+        if dynamic is not None and source is not None and source.tensor in tensors:
+            dynamic = Dynamic(_in(tensors[source.tensor], source), dynamic.step, dynamic.kind)
+        tensor = tensors.get(access.tensor, access.tensor)
+        changes[number] = Access(tensor, access.offset, access.shape, access.strides, access.dtype, dynamic)
+    return inst.with_operands(changes) if changes else inst
+
+
+def _in(tensor: Tensor, region: Access) -> Access:
+    """The same window of another tensor of the same shape."""
+    return Access(tensor, region.offset, region.shape, region.strides, region.dtype)
+
+
+def _local_pressure(core: CoreProgram, ranges: Iterable[LiveRange]) -> dict[int, int]:
+    """By the number of each loop among the statements: the most bytes that its own tiles take at once."""
+    local = [live for live in ranges if live.loop_local]
+    result: dict[int, int] = {}
+    for number, statement in enumerate(core.body if local else ()):
+        if not isinstance(statement, Inst):
+            own = _declared_in(statement)
+            inside = [live for live in local if live.tensor in own]
+            result[number] = peak_pressure(inside)[0] if inside else 0
+    return result
+
+
+def _declared_in(loop: Loop) -> set[Tensor]:
+    return {*loop.tensors, *declared(loop.body)}

@@ -1,0 +1,184 @@
+"""The functions of ``nisa`` against NumPy: results, masks, dtypes, in-place arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+from neuronxcc import nki
+
+ROWS, COLUMNS = 32, 48
+
+
+def _scan(x: Any, y: Any) -> Any:
+    result, state = np.zeros_like(x), np.zeros(len(x), np.float32)
+    for i in range(x.shape[1]):
+        state = x[:, i] * state + y[:, i]
+        result[:, i] = state
+    return result
+
+
+def _stats(x: Any) -> Any:
+    halves = [x[:, 0::2], x[:, 1::2]]
+    parts = [(np.full(len(x), h.shape[1]), h.mean(1), h.var(1) * h.shape[1]) for h in halves]
+    return np.stack([part for half in parts for part in half], 1)
+
+
+P, F = np.arange(ROWS)[:, None], np.arange(COLUMNS)[None, :]
+CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "activation": (
+        lambda x, y: nisa.activation(np.exp, x, bias=y[:, 0:1], scale=0.5),
+        lambda x, y: np.exp(x * 0.5 + y[:, :1]),
+    ),
+    "tensor_scalar": (
+        lambda x, y: nisa.tensor_scalar(x, np.subtract, y[:, 0:1], reverse0=True, op1=np.multiply, operand1=3),
+        lambda x, y: (y[:, :1] - x) * 3,
+    ),
+    "tensor_tensor": (lambda x, y: nisa.tensor_tensor(x, y, op=np.maximum), np.maximum),
+    "tensor_tensor of a column": (lambda x, y: nisa.tensor_tensor(x, y[:, 1:2], nl.add), lambda x, y: x + y[:, 1:2]),
+    "scalar_tensor_tensor": (
+        lambda x, y: nisa.scalar_tensor_tensor(data=x, op0=nl.multiply, operand0=2.0, op1=nl.add, operand1=y),
+        lambda x, y: x * 2 + y,
+    ),
+    "tensor_tensor_scan": (lambda x, y: nisa.tensor_tensor_scan(x, y, 0.0, np.multiply, np.add), _scan),
+    "tensor_reduce": (
+        lambda x, y: nisa.tensor_reduce(np.add, x, axis=[1], negate=True),
+        lambda x, y: -x.sum(1, keepdims=True),
+    ),
+    "tensor_partition_reduce": (
+        lambda x, y: nisa.tensor_partition_reduce(np.add, x),
+        lambda x, y: x.sum(0, keepdims=True),
+    ),
+    "reciprocal": (lambda x, y: nisa.reciprocal(x), lambda x, y: 1 / x),
+    "tensor_copy": (lambda x, y: nisa.tensor_copy(x, dtype=nl.bfloat16), lambda x, y: x.astype(nl.bfloat16)),
+    "iota": (
+        lambda x, y: nisa.iota(3 * nl.arange(ROWS)[:, None] + nl.arange(4)[None, :], dtype=np.int32),
+        lambda x, y: 3 * P + F[:, :4],
+    ),
+    "affine_select": (
+        lambda x, y: nisa.affine_select(nl.arange(ROWS)[:, None] >= nl.arange(COLUMNS)[None, :], x, -9.0),
+        lambda x, y: np.where(P >= F, x, -9),
+    ),
+    "memset": (lambda x, y: nisa.memset((nl.par_dim(4), 5), 2.5, np.float32), lambda x, y: np.full((4, 5), 2.5)),
+    "bn_stats": (lambda x, y: nisa.bn_stats(x), lambda x, y: _stats(x)),
+    "bn_aggr": (lambda x, y: nisa.bn_aggr(nisa.bn_stats(x)), lambda x, y: np.stack([x.mean(1), x.var(1)], 1)),
+    "max8": (lambda x, y: nisa.max8(src=x), lambda x, y: -np.sort(-x, 1)[:, :8]),
+    "nc_find_index8": (
+        lambda x, y: nisa.nc_find_index8(data=x, vals=nisa.max8(src=x)),
+        lambda x, y: np.argsort(-x, 1)[:, :8],
+    ),
+    "nc_match_replace8": (
+        lambda x, y: nisa.nc_match_replace8(data=x, vals=nisa.max8(src=x), imm=-5.0),
+        lambda x, y: np.where(x >= -np.sort(-x, 1)[:, 7:8], -5, x),
+    ),
+    "nc_matmul": (lambda x, y: nisa.nc_matmul(x, y), lambda x, y: x.T @ y),
+    "nc_matmul from PSUM": (
+        lambda x, y: nisa.nc_matmul(nisa.nc_transpose(x[0:32, 0:32]), y),
+        lambda x, y: x[:, :32] @ y,
+    ),
+    "nc_transpose": (lambda x, y: nisa.nc_transpose(x), lambda x, y: x.T),
+    "nc_transpose on Vector": (
+        lambda x, y: nisa.nc_transpose(x[:, 0:32], engine=nisa.vector_engine),
+        lambda x, y: x[:, :32].T,
+    ),
+    "dma_transpose": (lambda x, y: nisa.dma_transpose(x), lambda x, y: x.T),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_result_of(both: Any, data: Any, case: str) -> None:
+    made, expected = CASES[case]
+    x, y = data(ROWS, COLUMNS) + np.float32(2), data(ROWS, COLUMNS)
+    want = np.asarray(expected(x.astype(np.float64), y.astype(np.float64)))
+    shape = want.shape
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray(shape, dtype=np.float32, buffer=nl.shared_hbm)
+        nl.store(out, made(nl.load(x), nl.load(y)))
+        return out
+
+    np.testing.assert_allclose(
+        both(kernel, x, y), want.astype(np.float32), rtol=2e-3 if case == "tensor_copy" else 2e-4, atol=1e-4
+    )
+
+
+def test_a_result_is_written_into_its_destination(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype)
+        tile[...] = nl.load(x)
+        tile[:, 0:4] = nl.exp(tile[:, 4:8])
+        nl.store(out, tile)
+        return out
+
+    program = kernel.compile(data(4, 8)).kernel
+    assert [inst.mnemonic for inst in program.instructions()] == ["dma_copy", "activation", "dma_copy"]
+
+
+def test_in_place_arguments(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((3, ROWS, 1), dtype=np.float32, buffer=nl.shared_hbm)
+        picked = nl.ndarray((2, ROWS, COLUMNS), dtype=np.float32, buffer=nl.shared_hbm)
+        a, b = nl.load(x), nl.load(y)
+        sums, most, chosen = (nl.ndarray((ROWS, 1), dtype=np.float32) for _ in range(3))
+        nisa.activation_reduce(np.square, a, reduce_op=np.add, reduce_res=sums)
+        nisa.tensor_scalar_reduce(data=a, op0=np.multiply, operand0=2.0, reduce_op=np.max, reduce_res=most[...])
+        both_of = nl.copy(b)
+        nisa.tensor_copy_predicated(src=a, dst=both_of, predicate=a > b)
+        selected = nl.ndarray(x.shape, dtype=np.float32)
+        nisa.select_reduce(dst=selected, predicate=nl.greater(a, b, dtype=np.uint8), on_true=a, on_false=-7.0,
+                           reduce_res=chosen, reduce_cmd=nisa.reduce_cmd.reset_reduce)  # fmt: skip
+        for i, tile in enumerate((sums, most, chosen)):
+            nl.store(out[i], tile)
+        nl.store(picked[0], both_of)
+        nl.store(picked[1], selected)
+        return out, picked
+
+    x, y = data(ROWS, COLUMNS), data(ROWS, COLUMNS)
+    (sums, most, chosen), (either, selected) = both(kernel, x, y)
+    np.testing.assert_allclose(sums, (x * x).sum(1, keepdims=True), rtol=1e-5)
+    assert (most == 2 * x.max(1, keepdims=True)).all()
+    assert (either == np.maximum(x, y)).all()
+    want = np.where(x > y, x, -7)
+    assert (selected == want).all()
+    assert (chosen == want.max(1, keepdims=True)).all()
+
+
+def test_shuffles_and_gathers(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, index):
+        out = nl.ndarray((32, COLUMNS), dtype=np.float32, buffer=nl.shared_hbm)
+        picked = nl.ndarray((32, 32), dtype=np.float32, buffer=nl.shared_hbm)
+        tile, turned = nl.load(x), nl.ndarray(x.shape, dtype=np.float32)
+        nisa.nc_stream_shuffle(tile, turned, [31 - i for i in range(32)])
+        nl.store(out, turned)
+        nl.store(picked, nisa.local_gather(tile, nl.load(index)))
+        return out, picked
+
+    x = data(32, COLUMNS)
+    index = np.random.default_rng(3).integers(0, COLUMNS, (32, 2)).astype(np.uint16)
+    out, picked = both(kernel, x, index)
+    assert (out == x[::-1]).all()
+    lists = [index[group * 16 : group * 16 + 16].T.reshape(-1) for group in range(2)]
+    assert (picked == np.stack([x[p, lists[p // 16]] for p in range(32)])).all()
+
+
+def test_dma_between_any_two_places(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.bfloat16, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=np.float32)
+        nisa.dma_copy(dst=tile, src=x)
+        nisa.dma_copy(dst=out, src=tile, dge_mode=nisa.dge_mode.swdge)
+        return out
+
+    x = data(8, 8)
+    assert (both(kernel, x) == x.astype(nl.bfloat16)).all()

@@ -1,0 +1,190 @@
+"""Launches: modes, grids, sub-kernels, trailing outputs, mutable arguments, frameworks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import neuronxcc.nki.language as nl
+import neuronxcc.nki.typing as nt
+from neuronxcc import nki
+from neuronxcc.nki import baremetal, benchmark, simulate_kernel
+from nki.base.errors import NkiError
+from nki.base.warning import NkiPortabilityWarning
+
+
+@nki.jit
+def double(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nl.load(x) * 2)
+    return out
+
+
+@pytest.mark.parametrize("mode", ["auto", "jax", "torchxla", "baremetal", "simulation", "trace"])
+def test_each_mode_of_jit_runs(mode: str, data: Any) -> None:
+    x = data(4, 8)
+    assert (nki.jit(double, mode=mode)(x) == 2 * x).all()
+
+
+def test_an_unknown_mode_is_an_error() -> None:
+    with pytest.raises(NkiError, match="no mode 'fast'"):
+        nki.jit(double, mode="fast")
+
+
+def test_harnesses_run_the_kernel(data: Any) -> None:
+    x = data(4, 8)
+    measured = benchmark(warmup=1, iters=2)(double)
+    assert (measured(x) == 2 * x).all()
+    with pytest.warns(NkiPortabilityWarning, match="says nothing of Trainium"):
+        assert measured.benchmark_result.nc_latency.get_latency_percentile(50) > 0
+    assert (baremetal(double)(x) == 2 * x).all()
+    assert (simulate_kernel(baremetal(double), x) == 2 * x).all()
+
+
+@nki.jit
+def which(x):
+    out = nl.ndarray((nl.num_programs(0), nl.num_programs(1), 1, 1), dtype=np.int32, buffer=nl.shared_hbm)
+    assert nl.program_ndim() == 2
+    tile = nl.full((1, 1), nl.program_id(0) * 10 + nl.program_id(1), dtype=np.int32)
+    nl.store(out[nl.program_id(0), nl.program_id(1)], tile)
+    return out
+
+
+@pytest.mark.parametrize("grid", [(3, 2), (nl.spmd_dim(3, nl.nc(1)), 2), (nl.nc(1) * 3, 2)])
+def test_every_program_of_a_grid_runs(both: Any, grid: Any) -> None:
+    want = [[[[0]], [[1]]], [[[10]], [[11]]], [[[20]], [[21]]]]
+    assert both(which[grid], np.zeros((1, 1), np.float32)).tolist() == want
+
+
+def test_without_a_grid_there_are_no_axes(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        assert nl.program_ndim() == 0
+        assert nl.program_id(0) == 0
+        return double(x)
+
+    x = data(2, 2)
+    assert (both(kernel, x) == 2 * x).all()
+
+
+@nki.jit(kernel_return=False)
+def into_arguments(x, first, second=None):
+    tile = nl.load(x)
+    nl.store(first, tile + 1)
+    nl.store(second, tile - 1)
+
+
+def test_trailing_outputs_are_written(data: Any) -> None:
+    x = data(4, 8)
+    for run in (into_arguments, lambda *a, **k: simulate_kernel(into_arguments, *a, **k)):
+        first, second = np.zeros_like(x), np.zeros_like(x)
+        run(x, first, second=second)
+        assert (first == x + 1).all()
+        assert (second == x - 1).all()
+
+
+@nki.jit
+def increment(x: nt.mutable_tensor):
+    nl.store(x[0:1], nl.load(x[0:1]) + 1)
+    return x
+
+
+def test_a_mutable_argument_changes(data: Any) -> None:
+    x = data(3, 4)
+    want = x.copy()
+    want[0] += 1
+    assert (increment(x) == want).all()
+    assert (x == want).all()
+
+
+def test_a_mutable_argument_has_to_be_returned(data: Any) -> None:
+    @nki.jit
+    def kernel(x: nt.mutable_tensor):
+        nl.store(x, nl.load(x))
+        return double(x)
+
+    with pytest.raises(NkiError, match="mutable_parameter_not_returned"):
+        kernel(data(2, 2))
+
+
+@nki.trace
+def shifted(tile, by, out):
+    out[...] = nl.add(tile, by)
+
+
+def plain_helper(tile):
+    return nl.negative(tile)
+
+
+def test_sub_kernels_helpers_and_imports_in_bodies(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        import neuronxcc.nki.isa as inner_isa
+        from neuronxcc.nki.language import par_dim
+
+        def local(tile):
+            return inner_isa.tensor_copy(tile)
+
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray((par_dim(4), 8), dtype=x.dtype, buffer=nl.sbuf)
+        shifted(nl.load(x), 2.0, tile)
+        nl.store(out, local(plain_helper(tile)))
+        return out
+
+    x = data(4, 8)
+    assert (both(kernel, x) == -(x + 2)).all()
+
+
+def test_several_outputs_come_as_a_tuple(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        one = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        two = nl.ndarray(x.shape, dtype=nl.bfloat16, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        nl.store(one, tile)
+        nl.store(two, tile)
+        return one, two
+
+    x = data(4, 8)
+    one, two = both(kernel, x)
+    assert (one == x).all()
+    assert (two == x.astype(nl.bfloat16)).all()
+
+
+def test_dtypes_are_constants_of_a_call(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, dtype):
+        out = nl.ndarray(x.shape, dtype=dtype, buffer=nl.shared_hbm)
+        assert np.dtype(dtype).itemsize == 2
+        nl.store(out, nl.load(x, dtype=dtype))
+        return out
+
+    x = data(4, 8)
+    assert both(kernel, x, np.dtype(np.float16)).dtype == np.float16
+    assert both(kernel, x, nl.bfloat16).dtype == nl.bfloat16
+
+
+def test_arrays_of_frameworks(data: Any) -> None:
+    torch = pytest.importorskip("torch")
+    jax = pytest.importorskip("jax")
+    x = data(4, 8)
+    assert torch.equal(double(torch.from_numpy(x)), torch.from_numpy(2 * x))
+    assert (np.asarray(jax.jit(double)(x)) == 2 * x).all()
+
+
+def test_the_names_of_the_package() -> None:
+    import neuronxcc.nki.compiler as ncc
+    from neuronxcc.nki.isa.constants import engine
+    from neuronxcc.nki.language import arange, mgrid, par_dim
+    from neuronxcc.nki.language.constants import sizeinbytes
+
+    assert nl.float32 is np.float32
+    assert nl.bfloat16 == np.dtype("bfloat16")
+    assert sizeinbytes(nl.bfloat16) == 2
+    assert par_dim(128) * 2 == 256
+    assert nl.tile_size.pmax == 128
+    assert ncc.sbuf.auto_alloc() is nl.sbuf
+    assert engine.tensor is not engine.vector
+    assert arange(4)[:, None].shape == mgrid[0:4, 0:1].p.shape

@@ -1,0 +1,183 @@
+"""Masks: boxes, unions, triangles; on loads, computations, reductions, assignments and stores; what they leave open."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import neuronxcc.nki.isa as nisa
+import neuronxcc.nki.language as nl
+from neuronxcc import nki
+from nki.base.errors import NkiError
+from nki.ir.text import parser, printer
+
+ROW, COLUMN = np.arange(40)[:, None], np.arange(24)[None, :]
+MASKS = {
+    "box": (lambda p, f: (p < 33) & (f >= 5), (ROW < 33) & (COLUMN >= 5)),
+    "columns": (lambda p, f: f < 7, COLUMN < 7),
+    "triangle": (lambda p, f: p >= f, ROW >= COLUMN),
+    "inner rows": (lambda p, f: (p >= 3) & (p < 9) & (f < 20), (ROW >= 3) & (ROW < 9) & (COLUMN < 20)),
+    "union": (lambda p, f: (p < 4) | (f == 3), (ROW < 4) | (COLUMN == 3)),
+    "nothing": (lambda p, f: (p < 0) & (f < 3), (ROW < 0) & (COLUMN < 3)),
+    "everything": (lambda p, f: True, ROW >= 0),
+    "none": (lambda p, f: None, ROW >= 0),
+}
+
+
+@pytest.mark.parametrize("case", MASKS)
+def test_an_assignment_keeps_what_is_outside(both: Any, data: Any, case: str) -> None:
+    made, chosen = MASKS[case]
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:40, 0:24]
+        tile = nl.load(x)
+        result = nl.full(x.shape, 3.0, dtype=x.dtype)
+        result[p, f] = nl.multiply(tile, 2.0, mask=made(p, f))
+        nl.store(out, result)
+        return out
+
+    x = data(40, 24)
+    assert (both(kernel, x) == np.where(chosen, 2 * x, 3)).all()
+
+
+@pytest.mark.parametrize("case", MASKS)
+def test_a_store_keeps_what_is_outside(both: Any, data: Any, case: str) -> None:
+    made, chosen = MASKS[case]
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:40, 0:24]
+        nl.store(out, nl.zeros(x.shape, dtype=x.dtype))
+        nl.store(out[p, f], nl.load(x[p, f], mask=made(p, f)), mask=made(p, f))
+        return out
+
+    x = data(40, 24)
+    assert (both(kernel, x) == np.where(chosen, x, 0)).all()
+
+
+@pytest.mark.parametrize("case", ["box", "columns", "triangle"])
+def test_a_reduction_ignores_what_is_outside(both: Any, data: Any, case: str) -> None:
+    made, chosen = MASKS[case]
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((2, 40, 1), dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:40, 0:24]
+        tile = nl.load(x)
+        total, most = nl.zeros((40, 1), x.dtype), nl.zeros((40, 1), x.dtype)
+        total[...] = nl.sum(tile, axis=1, mask=made(p, f))
+        most[...] = nisa.tensor_reduce(np.max, tile, axis=1, mask=made(p, f))
+        nl.store(out[0], total)
+        nl.store(out[1], most)
+        return out
+
+    x = data(40, 24)
+    total, most = both(kernel, x)
+    rows = chosen.any(1, keepdims=True)
+    np.testing.assert_allclose(total, np.where(chosen, x, 0).sum(1, keepdims=True), rtol=1e-4, atol=1e-6)
+    want = np.where(chosen, x, -np.inf).max(1, keepdims=True)
+    assert (most == np.where(rows, want, 0)).all()
+
+
+def test_complementary_masks_fill_a_tile(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:40, 0:24]
+        tile, result = nl.load(x), nl.ndarray(x.shape, dtype=x.dtype)
+        result[p, f] = nl.copy(tile[p, f], mask=p > f)
+        result[p, f] = nl.negative(tile[p, f], mask=p <= f)
+        nl.store(out, result)
+        return out
+
+    x = data(40, 24)
+    assert (both(kernel, x) == np.where(ROW > COLUMN, x, -x)).all()
+
+
+def test_a_mask_keeps_an_index_inside(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.arange(32)[:, None], nl.arange(16)[None, :]
+        for i in nl.affine_range(2):
+            for j in nl.affine_range(2):
+                inside = (i * 32 + p < 40) & (j * 16 + f < 24)
+                nl.store(out[i * 32 + p, j * 16 + f], nl.load(x[i * 32 + p, j * 16 + f], mask=inside), mask=inside)
+        return out
+
+    x = data(40, 24)
+    assert (both(kernel, x) == x).all()
+
+
+@nki.jit
+def whole_tile_of_a_tail(x, rows):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    p, f = nl.mgrid[0:64, 0:24]
+    tile = nl.load(x[p, f], mask=p < 40)
+    total = nl.sum(tile * 2, axis=1)  # of undefined rows, too
+    nl.store(out[p, f], tile - total.broadcast_to((64, 24)), mask=p < rows)
+    return out
+
+
+def test_undefined_rows_may_be_computed_with(both: Any, data: Any) -> None:
+    x = data(40, 24)
+    want = x - (2 * x).sum(1, keepdims=True, dtype=np.float32)
+    np.testing.assert_allclose(both(whole_tile_of_a_tail, x, 40), want, rtol=1e-4, atol=1e-5)
+
+
+def test_undefined_rows_must_not_be_stored(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((64, 24), dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:64, 0:24]
+        tile = nl.load(x[p, f], mask=p < 40)
+        nl.store(out[p, f], nl.exp(tile))
+        return out
+
+    with pytest.raises(NkiError, match="is in output 'out'"):
+        nki.simulate_kernel(kernel, data(40, 24))
+
+
+def test_a_tile_that_nothing_has_written_must_not_be_stored(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.ndarray(x.shape, dtype=x.dtype))
+        return out
+
+    for run in (kernel, lambda x: nki.simulate_kernel(kernel, x)):
+        with pytest.raises(NkiError, match=r"nothing was written|never written|is read"):
+            run(data(4, 4))
+
+
+def test_the_text_form_says_that_undefined_elements_are_carried(data: Any) -> None:
+    program = whole_tile_of_a_tail.compile(data(40, 24), 40).kernel
+    text = printer.show(program)
+    assert text.splitlines()[0].endswith("undefined=carried {")
+    assert parser.parse(text) == program
+
+
+@pytest.mark.parametrize(
+    ("mask", "text"),
+    [
+        (lambda p, f: p < 2 and f < 3, "control_flow_condition_depending_on_arange"),
+        (lambda p, f: (p < 2) & f, "unsupported_expression_in_mask"),
+        (lambda p, f: p + f, "unsupported_expression_in_mask"),
+        (lambda p, f: nl.arange(7)[:, None] < f, "the mask has|unsupported"),
+    ],
+)
+def test_a_mask_that_is_none(data: Any, mask: Any, text: str) -> None:
+    @nki.jit
+    def kernel(x):
+        p, f = nl.mgrid[0:8, 0:8]
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(x[p, f], mask=mask(p, f)))
+        return out
+
+    with pytest.raises(NkiError, match=text):
+        kernel(data(8, 8))
