@@ -79,6 +79,10 @@ def test_loops_on_the_device_become_functions(tmp_path: Path) -> None:
     assert "buffer=nl.shared_hbm" in result.new
 
 
+def test_a_file_for_0_6_keeps_its_loops(tmp_path: Path) -> None:
+    assert migrated(tmp_path / "kernel.py", HEAD + LOOPS, [], to="0.6").new == HEAD + LOOPS
+
+
 def test_a_loop_whose_variables_are_read_later_stays() -> None:
     source = HEAD + "def f(x, n):\n    for i in nl.dynamic_range(n):\n        y = x\n    return y\n"
     report = Report()

@@ -257,6 +257,12 @@ def _add_migrate(commands: Any) -> None:
         metavar="ARG",
         help=f"an argument of the kernel for the runs, in order (default: the file's own calls): {argument.FORMS}",
     )
+    migrating.add_argument(
+        "--to",
+        choices=("0.6", "0.7"),
+        default="0.7",
+        help="release of NKI to write for (default 0.7); 0.6 keeps its loops",
+    )
     migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
     migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
 

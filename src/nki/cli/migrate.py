@@ -65,7 +65,7 @@ def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
     try:
         cst.parse_module(source)
         calls = _calls(path, source, name, options)
-        return migration.migrated(path.resolve(), source, calls, name)
+        return migration.migrated(path.resolve(), source, calls, name, to=options.to)
     except cst.ParserSyntaxError as error:
         raise UsageError(f"{path} is not Python: {error.message}") from None
 
@@ -150,7 +150,7 @@ def _function(value: Any) -> FunctionType | None:
 
 def _grid(kernel: Any) -> tuple[int, ...]:
     grid: Any = getattr(kernel, "grid", ())
-    return tuple(grid) if isinstance(grid, tuple) else ()
+    return tuple(int(size) for size in grid)
 
 
 def _key(value: Any) -> Any:

@@ -73,8 +73,8 @@ def is_beta1(source: str) -> bool:
     return names.beta1
 
 
-def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "") -> Migration:
-    """The file rewritten, with ``calls`` of its kernels as the examples that both versions run."""
+def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = "0.7") -> Migration:
+    """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run."""
     result = Migration(path, source, only=only)
     module = cst.parse_module(source)
     names = Names()
@@ -85,7 +85,7 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "") -> 
         if names.beta1:
             facts = _recorded(module, names, path, Path(folder), calls, result)
             module = rewritten(module, facts, report)
-        module = renewed(module, report)
+        module = renewed(module, report) if to != "0.6" else module
         result.new = module.code
         result.left += report.left
         result.notes += report.notes
