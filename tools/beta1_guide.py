@@ -39,7 +39,8 @@ Comments, layout and names stay. Shapes, dtypes and memories of results come fro
 arguments of `--arg` or those with which the file's own host code and tests launch it (which then runs, in a temporary
 folder). Afterwards both versions run on the same data, and the command says `same bits`, the largest difference, or
 what it could not carry over: that stays, below a comment `# TODO(nki-migrate): …`, and the exit code is 1. Results
-that differ by more than rounding get such a comment, too. Kernels of NKI 0.2 to 0.6 take the same way to 0.7.
+that differ by more than rounding get such a comment, too. The exit code is also 1 if no kernel of a Beta 1 file could
+be compared. Kernels of NKI 0.2 to 0.6 take the same way to 0.7.
 
 The command needs libcst: `pip install "open-nki[migrate]"`.
 

@@ -72,7 +72,7 @@ def test_arguments_of_the_host_code_and_of_tests(tmp_path: Path, capsys: pytest.
 def test_without_arguments_nothing_is_compared_and_that_is_said(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["migrate", str(written(tmp_path, TILE))]) == 0
+    assert main(["migrate", str(written(tmp_path, TILE))]) == 1
     assert "not compared: no arguments are known" in capsys.readouterr().err
 
 

@@ -189,8 +189,10 @@ def _report(migration: Migration, shown: str) -> Sequence[str]:
     lines = [f"{shown}: {one.kernel}: {one.text}" for one in migration.outcomes]
     lines += [f"{shown}: to do: {text}" for text in dict.fromkeys(migration.left)]
     lines += [f"{shown}: note: {text}" for text in dict.fromkeys(migration.notes)]
-    if not migration.outcomes:
+    if not migration.outcomes and not any("was not compared" in text for text in migration.notes):
         lines.append(f"{shown}: not compared: no arguments are known; pass --arg 128x512:float32 for each parameter")
+    elif rest := sorted(migration.kernels - {one.kernel for one in migration.outcomes}):
+        lines.append(f"{shown}: not compared: {', '.join(rest)}")
     return lines
 
 

@@ -46,6 +46,7 @@ class Expressions(cst.CSTTransformer):
         self.bounds = [bounds or Bounds()]
         self.top = top
         self.before: list[cst.BaseStatement] = []
+        self.notes: list[str] = []
         self.grid: dict[int, str] = {}
         self.inner = 0
         """Number of comprehensions and lambdas around the present expression."""
@@ -322,6 +323,10 @@ class Expressions(cst.CSTTransformer):
         if not tensor.dtype:
             raise NotCarriedOverError(
                 f"the dtype of the result of `nisa.{name}`: add --arg, so that the kernel can run"
+            )
+        if tensor.observed:
+            self.notes.append(
+                f"`{target}` has the shape {tensor.shape_text} of the run; other arguments may need another"
             )
         kind = "ndarray" if name != "memset" else "full"
         if kind == "full":

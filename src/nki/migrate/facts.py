@@ -56,6 +56,8 @@ class Tensor:
     blocks: tuple[Polynomial, ...] = field(default=())
     name: str = ""
     """The variable that holds it, if that is all that the expression is."""
+    observed: bool = False
+    """The shape is that of a run: numbers that other arguments may change."""
 
     @property
     def shape_text(self) -> str:

@@ -46,6 +46,8 @@ class Functions:
             types.values.pop(name, None)
             types.tensors.pop(name, None)
         kernel = self._is_kernel(node)
+        if kernel:
+            self.report.kernels.add(node.name.value)
         for name, buffer in self._tensors(node, parameters, kernel=kernel).items():
             types.tensors[name] = Tensor(None, f"{name}.dtype", buffer)
         body = Statements(types, self.report, names_in(node))

@@ -31,13 +31,18 @@ class Migration:
     left: list[str] = field(default_factory=list[str])
     notes: list[str] = field(default_factory=list[str])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    kernels: set[str] = field(default_factory=set[str])
+    """The kernels of the file."""
     only: str = ""
     """The one kernel that was asked for."""
 
     @property
     def done(self) -> bool:
-        """True if nothing is left to do, and no comparison found a difference; of one kernel and what it calls."""
-        if not all(one.same for one in self.outcomes):
+        """True if nothing is left to do, and no comparison found a difference; of one kernel and what it calls.
+
+        A file of Beta 1 of which no kernel was compared is not done: nothing proves its new form.
+        """
+        if not all(one.same for one in self.outcomes) or (self.beta1 and not self.outcomes):
             return False
         return not any(MARK in text for text in _reached(self.new, self.only))
 
@@ -89,6 +94,7 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
         result.new = module.code
         result.left += report.left
         result.notes += report.notes
+        result.kernels = report.kernels
         if result.new != source:
             _compare(result, path, Path(folder), calls)
     differing = [one for one in result.outcomes if not one.same]

@@ -15,6 +15,7 @@ class Report:
     def __init__(self) -> None:
         self.left: list[str] = []
         self.notes: list[str] = []
+        self.kernels: set[str] = set()
 
     def todo(self, message: str) -> None:
         self.left.append(message)

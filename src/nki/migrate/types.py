@@ -131,7 +131,9 @@ class Types:
             agree = all(a.constant in (None, b.constant) for a, b in zip(known.shape, shape, strict=True))
             shape = known.shape if agree else shape
         dtype = known.dtype if known is not None and known.dtype and "promoted" not in known.dtype else fact.dtype
-        return Tensor(shape, dtype, fact.buffer, known.blocks if known and known.blocks else fact.blocks, name)
+        blocks = known.blocks if known and known.blocks else fact.blocks
+        observed = not name and not (known is not None and known.name) and shape is fact.shape
+        return Tensor(shape, dtype, fact.buffer, blocks, name, observed)
 
     def _declared(self, node: cst.BaseExpression) -> Tensor | None:
         match node:

@@ -54,6 +54,7 @@ class Writes:
         plain = not bounds.lower and not bounds.upper and not bounds.conditions
         new = cast("cst.Call", call.visit(rewriter))
         made = rewriter.computed(name, function, call, new)
+        self.report.notes += rewriter.notes
         if not plain and len(made) == 2 and function != "memset":
             again = self._rewriter(bounds, call)
             tensor = self.types.tensor(call)
