@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nki.migrate.comparison import Call
     from nki.migrate.migration import Migration
 
-EXAMPLES = 4
+EXAMPLES = 12
 """Calls of one file that are run."""
 
 

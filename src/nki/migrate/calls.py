@@ -11,6 +11,7 @@ import libcst as cst
 from nki import isa, language
 from nki.migrate.code import expression
 from nki.migrate.names import Names
+from nki.migrate.subscripts import NotCarriedOverError
 from nki.migrate.types import DATA, dtype_text
 
 _OPERATORS: Final = {
@@ -22,7 +23,12 @@ _RENAMED: Final[dict[str, dict[str, str]]] = {
     "copy": {"src": "x"}, "broadcast_to": {"src": "x"}, "expand_dims": {"data": "x"},
     "device_print": {"prefix": "print_prefix", "x": "tensor"},
 }  # fmt: skip
-_OP_PARAMETERS: Final = ("op", "op0", "op1", "reduce_op", "comp_op0", "comp_op1", "cmp_op")
+_WITHOUT_EFFECT: Final = {
+    "asynchronous", "buffer", "compute_dtype", "debug_kernel", "directives", "dtype", "engine", "experimental_flags",
+    "kernel_return", "lazy_initialization", "mode", "name", "parallel_reduce", "platform_target", "precise_schedule",
+    "show_compiler_tb", "unique_indices",
+}  # fmt: skip
+"""Keywords of Beta 1 that today's functions do not have and that change no value."""
 
 
 def parameters(function: Any) -> list[str]:
@@ -61,8 +67,10 @@ def cleaned(
     for arg in args:
         if arg.keyword is not None:
             name = renamed.get(arg.keyword.value, arg.keyword.value)
-            if name in ("mask", *drop) or name not in known:
+            if name in ("mask", *drop) or (name not in known and name in _WITHOUT_EFFECT):
                 continue
+            if name not in known:
+                raise NotCarriedOverError(f"`{name}=` of `{getattr(function, '__name__', '')}`")
             arg = arg.with_changes(keyword=arg.keyword.with_changes(value=name))
         value = nki_value(names, arg.value)
         if arg.keyword is not None and arg.keyword.value == "perf_mode" and isinstance(value, cst.SimpleString):

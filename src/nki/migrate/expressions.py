@@ -11,7 +11,7 @@ from nki.migrate.calls import cleaned, nki_value, with_destination
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.facts import shape_text
 from nki.migrate.indices import Bounds, Index, Mask, bounds_of
-from nki.migrate.operands import bare, is_number, matmul_operands, target_shape
+from nki.migrate.operands import bare, is_number, matmul_operands, target_shape, varying
 from nki.migrate.subscripts import NotCarriedOverError, converted, cut
 from nki.migrate.types import BINARY, DATA, OPERATORS, Types, arguments, dtype_text
 
@@ -82,7 +82,7 @@ class Expressions(cst.CSTTransformer):
         if package == "nki.isa":
             return self._instruction(name, original_node, updated_node, bounds)
         if full == "nki.simulate_kernel" and updated_node.args:
-            called = expression(f"{one_line(updated_node.func).removesuffix('_kernel')}")
+            called = expression(f"{self.names.alias('nki') or 'nki'}.simulate")
             inner = cst.Call(called, [updated_node.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)])
             return cst.Call(inner, updated_node.args[1:])
         if full.startswith(("nki.compiler.sbuf", "nki.compiler.psum")):
@@ -265,7 +265,7 @@ class Expressions(cst.CSTTransformer):
         """The code of two operands; one of another shape is repeated to that of both."""
         one, other = self.types.tensor(left), self.types.tensor(right)
         if one is None or other is None or one.shape is None or other.shape is None:
-            return x, y
+            return varying(self.types.facts, left, right, x, y)
         if len(one.shape) != len(other.shape):
             return x, y
         shape = tuple(b if a.constant == 1 else a for a, b in zip(one.shape, other.shape, strict=True))
@@ -296,6 +296,13 @@ class Expressions(cst.CSTTransformer):
             texts = [f"{key}={one_line(named[key].value)}" for key in ("dst", "src", "shuffle_mask") if key in named]
             return expression(f"nisa.nc_stream_shuffle({', '.join(texts)})")
         updated = self._operands_cut(original, updated, bounds)
+        named = arguments(updated, ("dst", "src"))
+        if name == "dma_copy" and "dst_rmw_op" in named and {"dst", "src"} <= named.keys():
+            op = nki_value(self.names, named["dst_rmw_op"].value)
+            if one_line(op) != "None":
+                dst, src = one_line(named["dst"].value), one_line(named["src"].value)
+                return expression(f"nisa.dma_compute({dst}, [{src}, {dst}], {one_line(op)})")
+            updated = updated.with_changes(args=[arg for arg in updated.args if arg is not named["dst_rmw_op"]])
         return updated.with_changes(args=cleaned(self.names, updated.args, function))
 
     def _temporary(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:

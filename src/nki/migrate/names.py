@@ -18,6 +18,9 @@ ROOTS: Final = {
 }
 """Packages whose names matter here, and how this module names them."""
 
+LAUNCHERS: Final = {f"nki.{name}" for name in ("jit", "trace", "simulate_kernel", "baremetal", "benchmark", "profile")}
+"""Functions that make kernels or run them."""
+
 
 def normal(full: str) -> str:
     """The full name without the package of Beta 1: ``neuronxcc.nki.language`` is ``nki.language``."""
@@ -53,6 +56,12 @@ class Names(cst.CSTVisitor):
             module == "neuronxcc" and any(code_of(alias.name) == "nki" for alias in node.names)
         )
         self.beta1 |= module == "torch_neuronx" and any(code_of(alias.name) == "nki_jit" for alias in node.names)
+
+    def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
+        """``simulate_kernel = nki.simulate_kernel`` and the like."""
+        target, full = node.targets[0].target, self.full(node.value)
+        if isinstance(target, cst.Name) and full in LAUNCHERS:
+            self.bound[target.value] = full
 
     def _bind(self, name: str, full: str) -> None:
         if full.split(".")[0] in ROOTS:

@@ -7,7 +7,7 @@ from typing import Any
 import libcst as cst
 
 from nki.migrate.code import one_line
-from nki.migrate.facts import Tensor, shape_text
+from nki.migrate.facts import Facts, Tensor, shape_text
 from nki.migrate.indices import Index, Variable
 from nki.migrate.types import Types, arguments
 
@@ -15,6 +15,20 @@ from nki.migrate.types import Types, arguments
 def bare(node: cst.BaseExpression) -> str:
     """The code of an operand as an argument: without parentheses of its own."""
     return one_line(node.with_changes(lpar=[], rpar=[]))
+
+
+def varying(facts: Facts, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
+    """The code of two operands whose shapes differ from run to run: each is repeated to the sizes of both."""
+    one, other = facts.tensors.get(id(left)), facts.tensors.get(id(right))
+    if one is None or other is None or len(one.shape) != len(other.shape) or one.shape == other.shape:
+        return x, y
+    if not (x.isidentifier() and y.isidentifier()):
+        return x, y
+    sizes = [f"{y if a == 1 else x}.shape[{k}]" for k, (a, _) in enumerate(zip(one.shape, other.shape, strict=True))]
+    shape = f"({', '.join(sizes)})"
+    smaller = [any(a == 1 != b for a, b in zip(*pair, strict=True)) for pair in ((one.shape, other.shape),
+               (other.shape, one.shape))]  # fmt: skip
+    return f"nl.broadcast_to({x}, {shape})" if smaller[0] else x, f"nl.broadcast_to({y}, {shape})" if smaller[1] else y
 
 
 def is_number(node: cst.BaseExpression) -> bool:
@@ -56,4 +70,4 @@ def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
     return list(dict.fromkeys(found))
 
 
-__all__ = ["bare", "is_number", "matmul_operands", "target_shape", "variables_in"]
+__all__ = ["bare", "is_number", "matmul_operands", "target_shape", "variables_in", "varying"]

@@ -340,6 +340,8 @@ class Types:
                 return Tensor(self._reduced(named, first), dtype)
             case "tensor_partition_reduce" if first is not None and first.shape is not None:
                 return Tensor((one, *first.shape[1:]), dtype)
+            case "dma_transpose" if first is not None and first.shape is not None and len(first.shape) < 4:
+                return Tensor(first.shape[::-1], dtype)
             case "iota":
                 return Tensor(self._of_index(named["expr"].value), dtype_text(self.names, named["dtype"].value))
             case "memset" if isinstance(named["shape"].value, cst.Tuple | cst.List):
