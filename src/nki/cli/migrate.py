@@ -76,6 +76,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
     grid = tuple(int(n) for n in options.grid.split(",")) if options.grid else ()
     if options.arg and name:
         return [_given(name, options, grid, comparison)]
+    found: list[Call] = []
     with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
@@ -83,14 +84,15 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
                 if options.arg:
                     return [_given(_only(module, path), options, grid, comparison)]
                 found = list(_shown(module, source, name, comparison))[:EXAMPLES]
-                if found:
+                if found and not any(map(_has_integers, found)):
                     return found
         except UsageError:
             raise
         except (Exception, SystemExit):
             pass  # the runs of both versions load the file in another way
         host: Any = imported_lazily("nki.migrate.host_runs")
-        return [call for call in host.of_file(path, source, EXAMPLES) if not name or call.kernel == name]
+        run = [call for call in host.of_file(path, source, EXAMPLES) if not name or call.kernel == name]
+        return run or found
 
 
 def _only(module: ModuleType, path: Path) -> str:
@@ -141,6 +143,12 @@ def _shown(module: ModuleType, source: str, name: str, comparison: Any) -> Itera
         if text not in done:
             done.append(text)
             yield comparison.Call(kernel, tuple(args), kwargs, grid)
+
+
+def _has_integers(call: Call) -> bool:
+    """True for a call with integer arrays: indices, for which random numbers will not do."""
+    values: list[Any] = [*call.args, *call.kwargs.values()]
+    return any(arrays.is_array(value) and value.dtype.kind in "iu" for value in values)
 
 
 def _function(value: Any) -> FunctionType | None:

@@ -11,7 +11,7 @@ from nki.migrate.calls import cleaned, nki_value, with_destination
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.facts import shape_text
 from nki.migrate.indices import Bounds, Index, Mask, bounds_of
-from nki.migrate.operands import bare, is_number, matmul_operands, target_shape, varying
+from nki.migrate.operands import as_bytes, bare, is_number, matmul_operands, target_shape, varying
 from nki.migrate.subscripts import NotCarriedOverError, converted, cut
 from nki.migrate.types import BINARY, DATA, OPERATORS, Types, arguments, dtype_text
 
@@ -295,7 +295,7 @@ class Expressions(cst.CSTTransformer):
             named = arguments(updated, ("src", "dst", "shuffle_mask"))
             texts = [f"{key}={one_line(named[key].value)}" for key in ("dst", "src", "shuffle_mask") if key in named]
             return expression(f"nisa.nc_stream_shuffle({', '.join(texts)})")
-        updated = self._operands_cut(original, updated, bounds)
+        updated = as_bytes(self.types, original, self._operands_cut(original, updated, bounds))
         named = arguments(updated, ("dst", "src"))
         if name == "dma_copy" and "dst_rmw_op" in named and {"dst", "src"} <= named.keys():
             op = nki_value(self.names, named["dst_rmw_op"].value)

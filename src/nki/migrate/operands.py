@@ -6,7 +6,7 @@ from typing import Any
 
 import libcst as cst
 
-from nki.migrate.code import one_line
+from nki.migrate.code import expression, one_line
 from nki.migrate.facts import Facts, Tensor, shape_text
 from nki.migrate.indices import Index, Variable
 from nki.migrate.types import Types, arguments
@@ -15,6 +15,22 @@ from nki.migrate.types import Types, arguments
 def bare(node: cst.BaseExpression) -> str:
     """The code of an operand as an argument: without parentheses of its own."""
     return one_line(node.with_changes(lpar=[], rpar=[]))
+
+
+def as_bytes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
+    """A call with its predicate of truth values as bytes, which instructions take."""
+    args: list[cst.Arg] = []
+    for before, after in zip(original.args, updated.args, strict=True):
+        seen = types.facts.seen(before.value)
+        if (
+            after.keyword is not None
+            and after.keyword.value == "predicate"
+            and seen is not None
+            and seen.dtype == "bool"
+        ):
+            after = after.with_changes(value=expression(f"{one_line(after.value)}.view(nl.uint8)"))
+        args.append(after)
+    return updated.with_changes(args=args)
 
 
 def varying(facts: Facts, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
@@ -70,4 +86,4 @@ def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
     return list(dict.fromkeys(found))
 
 
-__all__ = ["bare", "is_number", "matmul_operands", "target_shape", "variables_in", "varying"]
+__all__ = ["as_bytes", "bare", "is_number", "matmul_operands", "target_shape", "variables_in", "varying"]
