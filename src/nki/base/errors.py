@@ -33,6 +33,8 @@ class NkiError(Exception):
         self.span = span
         self.stack = stack
         self.rule = rule
+        self.is_late = False
+        """The running line is not that of the mistake, and no caller of it."""
 
     def at(self, span: Span | None, stack: tuple[Span, ...] = ()) -> NkiError:
         """The same error, placed at ``span`` unless it already has a place; returns itself."""

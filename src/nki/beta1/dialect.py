@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Final, cast
 
 from nki.base.beta1_errors import Beta1LaunchError
+from nki.base.source import Where
 from nki.beta1 import creation, moving
 from nki.beta1.loops import once
 from nki.beta1.tensor import Tensor
@@ -47,12 +48,14 @@ def results(builder: Builder, returned: Any) -> Any:
 def _check_written(builder: Builder, items: list[Any]) -> None:
     """Raise if the kernel wrote an argument and returns other tensors only."""
     returned = {item.access.tensor for item in items if isinstance(item, Tensor)}
-    missing = sorted(tensor.name for tensor in _written(builder) - returned)
-    if missing:
-        raise Beta1LaunchError(
-            f"mutable_parameter_not_returned: the kernel writes to its argument {missing[0]!r} and does not return it",
-            fix=f"annotate it as nt.mutable_tensor and return {missing[0]} as well",
-        )
+    for tensor, where in _written(builder).items():
+        if tensor not in returned:
+            raise Beta1LaunchError(
+                f"mutable_parameter_not_returned: the kernel writes to its argument '{tensor.name}' and does not "
+                "return it",
+                fix=f"annotate it as nt.mutable_tensor and return {tensor.name} as well",
+                span=where.span,
+            )
 
 
 def _in_hbm(tensor: Tensor) -> Tensor:
@@ -65,13 +68,14 @@ def _in_hbm(tensor: Tensor) -> Tensor:
     return output
 
 
-def _written(builder: Builder) -> set[Stored]:
-    return {
-        access.tensor
-        for inst in instructions(builder.body)
-        for access in inst.writes()
-        if access.tensor.role == "input"
-    }
+def _written(builder: Builder) -> dict[Stored, Where]:
+    """The arguments that the kernel writes, and the place of the first write."""
+    written: dict[Stored, Where] = {}
+    for inst in instructions(builder.body):
+        for access in inst.writes():
+            if access.tensor.role == "input":
+                written.setdefault(access.tensor, inst.where)
+    return written
 
 
 BETA1: Final = Dialect(

@@ -80,6 +80,7 @@ class recorded_at:  # noqa: N801  # reads as a word
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         self.builder.at = self.before
         if isinstance(error, NkiError):
+            error.is_late = error.span is None
             error.at(self.where.span, self.where.stack)
 
 
@@ -361,7 +362,7 @@ class Tensor:
 
 
 operations: Final[dict[str, Callable[..., Any]]] = {}
-"""What the methods above call, from modules that import this one."""
+"""Functions that the methods above call; modules that import this one add them."""
 
 
 def _sizes(shape: Any) -> Shape:

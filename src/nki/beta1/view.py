@@ -156,12 +156,12 @@ def _block_entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int
         if number < 0:
             number += size
         if not 0 <= number < size:
-            raise _outside(name, view, number, number, 0, size)
+            raise _outside(name, number, number, 0, size)
         return number, None, 1
     if isinstance(entry, slice):
         start, count, step, _ = _entry(name, view, entry, size)
         if count is not None and (start < 0 or start + (count - 1) * step >= size):
-            raise _outside(name, view, start, start + (count - 1) * step, 0, size)
+            raise _outside(name, start, start + (count - 1) * step, 0, size)
         return start, count, step
     raise Beta1IndexError(
         f"a block dimension of {describe(name, view)} is indexed with {type(entry).__name__}",
@@ -353,10 +353,10 @@ def _partition_first(name: str, view: View, partition: list[int], step: int) -> 
     return replace(view, shape=shape, strides=strides, bounds=bounds)
 
 
-def _outside(name: str, view: View, low: int, high: int, dim: int, size: int) -> Beta1IndexError:
+def _outside(name: str, low: int, high: int, dim: int, size: int) -> Beta1IndexError:
     return Beta1IndexError(
-        f"tensor_access_out_of_bound: an index of dimension {dim} of {describe(name, view)} reaches from {low} to "
-        f"{high}; the dimension has {size} elements",
+        f"tensor_access_out_of_bound: an index of dimension {dim} of '{name}' reaches from {low} to {high}; the "
+        f"dimension has {size} elements",
         fix="correct the index, or pass mask= to the operation",
     )
 
@@ -366,7 +366,7 @@ def check_bounds(name: str, view: View, region: Region) -> None:
     for bound in view.bounds:
         outside = bound.outside(region)
         if outside is not None:
-            raise _outside(name, view, *outside, bound.dim, bound.size)
+            raise _outside(name, *outside, bound.dim, bound.size)
 
 
 def strides_of(shape: Shape, strides: Shape, sizes: Shape) -> Shape | None:

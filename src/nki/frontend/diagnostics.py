@@ -41,7 +41,7 @@ def explain(exc: Exception) -> NkiError:
     """
     span, stack = locate(exc)
     if isinstance(exc, NkiError):
-        if exc.span is not None and not exc.stack and span is not None and span != exc.span:
+        if exc.span is not None and not (exc.stack or exc.is_late) and span is not None and span != exc.span:
             exc.stack = (*stack, span)  # it points into a function that did not come to run: we were about to call it
         return exc if exc.span is not None else (_advised(exc) or exc).at(span, stack)
     advised = _advised(exc)
