@@ -458,7 +458,7 @@ class Expressions(cst.CSTTransformer):
             return expression("nt.tensor")
         if full in ("nki.compiler.sbuf", "nki.compiler.psum"):
             return expression(f"nl.{full[-4:]}")
-        if "nki" in full:
+        if "nki" in full or (full.startswith("numpy.") and len(self.bounds) == 1):  # host calls keep NumPy's
             return nki_value(self.names, updated_node)
         return self._of_blocks(original_node) or updated_node
 
