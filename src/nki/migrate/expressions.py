@@ -11,7 +11,7 @@ from nki.migrate.calls import cleaned, nki_value, with_destination
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.facts import shape_text
 from nki.migrate.indices import Bounds, Index, Mask, bounds_of
-from nki.migrate.operands import as_bytes, bare, is_number, matmul_operands, target_shape, varying
+from nki.migrate.operands import as_bytes, bare, is_number, matmul_operands, target_shape, trailing_axes, varying
 from nki.migrate.subscripts import NotCarriedOverError, converted, cut
 from nki.migrate.types import BINARY, DATA, OPERATORS, Types, arguments, dtype_text
 
@@ -141,7 +141,7 @@ class Expressions(cst.CSTTransformer):
         function = getattr(language, name, None)
         if function is None or isinstance(function, type):
             return updated
-        updated = self._operands_cut(original, updated, bounds)
+        updated = trailing_axes(self.types, original, self._operands_cut(original, updated, bounds))
         if name == "rsqrt" and updated.args:
             first = updated.args[0]
             text = self._in_sbuf(original.args[0].value, one_line(first.value))

@@ -33,6 +33,28 @@ def as_bytes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
     return updated.with_changes(args=args)
 
 
+def trailing_axes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
+    """A reduction of dimensions that are not the last: of a view in which they are, in the same order."""
+    named, then = arguments(original, ("x", "axis")), arguments(updated, ("x", "axis"))
+    if "x" not in named or "axis" not in named or "keepdims" in named or not isinstance(
+        named["axis"].value, cst.List | cst.Tuple | cst.Integer
+    ):  # fmt: skip
+        return updated
+    tensor, text = types.tensor(named["x"].value), one_line(named["axis"].value)
+    words = [word for word in text.strip("[]()").replace(" ", "").split(",") if word]
+    if tensor is None or tensor.shape is None or not all(word.isdigit() for word in words):
+        return updated
+    rank, axes = len(tensor.shape), sorted(int(word) for word in words)
+    kept = [axis for axis in range(rank) if axis not in axes]
+    if not axes or axes == list(range(rank - len(axes), rank)) or 0 in axes:
+        return updated
+    view = expression(f"{one_line(then['x'].value)}.permute({(*kept, *axes)})")
+    last = expression(str(list(range(rank - len(axes), rank))))
+    new = {id(then["x"]): view, id(then["axis"]): last}
+    args = [arg.with_changes(value=new[id(arg)]) if id(arg) in new else arg for arg in updated.args]
+    return updated.with_changes(args=args)
+
+
 def varying(facts: Facts, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
     """The code of two operands whose shapes differ from run to run: each is repeated to the sizes of both."""
     one, other = facts.tensors.get(id(left)), facts.tensors.get(id(right))
@@ -86,4 +108,13 @@ def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
     return list(dict.fromkeys(found))
 
 
-__all__ = ["as_bytes", "bare", "is_number", "matmul_operands", "target_shape", "variables_in", "varying"]
+__all__ = [
+    "as_bytes",
+    "bare",
+    "is_number",
+    "matmul_operands",
+    "target_shape",
+    "trailing_axes",
+    "variables_in",
+    "varying",
+]
