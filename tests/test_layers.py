@@ -46,8 +46,9 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "framework": ("harness",),
     "runtime": ("harness",),
     "simulator": ("harness",),
+    "migrate": ("jit",),
     "describe": ("jit",),
-    "cli": ("describe", "profiling"),
+    "cli": ("describe", "profiling", "migrate"),
     "__main__": ("cli",),
 }
 
@@ -61,7 +62,7 @@ ENTRY_POINTS = {
 """Modules of the layer ``harness`` that lie in another folder, for public code imports them by these names."""
 
 # What a function may import when it runs: packages that a user may not have.
-OPTIONAL = {"torch", "torch_xla", "jax", "jaxlib"}
+OPTIONAL = {"torch", "torch_xla", "jax", "jaxlib", "libcst"}
 NATIVE = (("nki", "backend", "cpu"), ("nki", "numerics"))
 """The folders that emit LLVM IR."""
 

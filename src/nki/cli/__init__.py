@@ -21,7 +21,7 @@ from nki.base.errors import NkiError
 from nki.base.usage import UsageError
 from nki.base.version import version
 from nki.cli import arguments as argument
-from nki.cli import cache, check, dump, explain, info, load_kernel, profile, run
+from nki.cli import cache, check, dump, explain, info, load_kernel, migrate, profile, run
 from nki.compiler.pipeline import STAGES
 from nki.frontend.errors import KernelErrors
 from nki.language.dialect import NKI
@@ -42,6 +42,10 @@ _CHECK = (
 )
 _INFO = (
     "List what a model file (.nkix, of nki.export) holds: inputs, outputs, kernels, versions, size. Check its digests."
+)
+_MIGRATE = (
+    "Rewrite kernels of NKI Beta 1 (neuronxcc.nki) and of NKI 0.2 to 0.6 for the present NKI, and run both versions on "
+    "the same data. What no rule carries over stays, below a comment `# TODO(nki-migrate): …`; the exit code is then 1."
 )
 _CACHE = "List the compiled kernels on disk, most recently used first, or remove them."
 
@@ -167,6 +171,7 @@ def _parser() -> argparse.ArgumentParser:
 
     _add_profile(commands)
     _add_check(commands)
+    _add_migrate(commands)
     _add_dump(commands)
     explaining = commands.add_parser(
         "explain", help="explain an error code, a rule, an instruction, or any public name", description=_EXPLAIN
@@ -240,6 +245,29 @@ def _add_check(commands: Any) -> None:
     )
     checking.add_argument("--strict", action="store_true", help="exit with 1 also for warnings")
     checking.add_argument("--json", action="store_true", help="print one JSON object")
+
+
+def _add_migrate(commands: Any) -> None:
+    migrating = commands.add_parser("migrate", help="rewrite kernels of older NKI", description=_MIGRATE)
+    migrating.set_defaults(command=migrate.command)
+    migrating.add_argument("files", nargs="+", metavar="FILE.py|FILE.py:NAME")
+    migrating.add_argument("--diff", action="store_true", help="print the difference, not the new file")
+    migrating.add_argument("--write", action="store_true", help="replace the file")
+    migrating.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="ARG",
+        help=f"an argument of the kernel for the runs, in order (default: the file's own calls): {argument.FORMS}",
+    )
+    migrating.add_argument(
+        "--to",
+        choices=("0.6", "0.7"),
+        default="0.7",
+        help="release of NKI to write for (default 0.7); 0.6 keeps its loops",
+    )
+    migrating.add_argument("--grid", metavar="N[,N…]", help="the launch grid of the kernel for the runs")
+    migrating.add_argument("--seed", type=int, default=0, help="seed of random arguments (default 0)")
 
 
 def _add_dump(commands: Any) -> None:

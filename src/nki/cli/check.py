@@ -53,6 +53,8 @@ class Checked:
 
     survey: Survey = field(default_factory=Survey)
     compilations: Compilations = field(default_factory=Compilations)
+    beta1: list[Path] = field(default_factory=list[Path])
+    """Files with kernels of NKI Beta 1, which were checked as such."""
 
     @property
     def findings(self) -> list[Finding]:
@@ -83,6 +85,9 @@ def command(options: argparse.Namespace) -> int:
             print(_text(one) + "\n")
         for line in _not_compiled(checked.compilations.skipped):
             print(line)
+        for path in checked.beta1:
+            shown = shown_path(str(path.resolve()))
+            print(f"{shown} is of NKI Beta 1, and was checked as that; `nki migrate {shown}` rewrites it\n")
         print(_summary(errors, len(findings) - errors, checked, len(subjects)))
     return 1 if errors or (findings and options.strict) else 0
 
@@ -159,6 +164,8 @@ def _file(module: ModuleType, subject: Subject, checked: Checked, *, everything:
         checked.survey.kernel(kernels[0])
     else:
         kernels = checked.survey.file(module, own, code.co_filename, everything=everything)
+    if any("neuronxcc.nki" in one.dialect.namespaces for one in kernels):
+        checked.beta1.append(subject.path)
     if compiling:
         tree = parsed("".join(source_lines(code.co_filename)), code.co_filename)
         calls = examples(module, tree, own, code.co_filename)
@@ -306,7 +313,10 @@ def _report(checked: Checked, findings: Sequence[Finding], files: int) -> dict[s
     counts = {"files": files, "kernels": survey.kernels, "functions": len(survey.functions)}
     counts["compiled"] = len(compilations.compiled)
     described_findings = [described(one) for one in findings]
-    return {"version": version(), **counts, "not_compiled": skipped, "findings": described_findings}
+    report: dict[str, Any] = {"version": version(), **counts, "not_compiled": skipped, "findings": described_findings}
+    if checked.beta1:
+        report["beta1"] = [str(path) for path in checked.beta1]
+    return report
 
 
 def _summary(errors: int, warnings: int, checked: Checked, files: int) -> str:

@@ -52,9 +52,21 @@ def check_name(report: Report, node: ast.Name, bound: frozenset[str]) -> bool:
         report.reported_names.add(name)
         message = f"name `{name}` is not defined"
         closures = {cell: captured.closure(cell) for cell in captured.cells}
-        fix = spelling(captured.dialect, name, {**captured.globals, **closures}, bound)
+        fix = removed_name(report, node) or spelling(captured.dialect, name, {**captured.globals, **closures}, bound)
         report.doubtful_error(UnknownNameError, node, message, fix)
     return True
+
+
+def removed_name(report: Report, node: ast.Name) -> str:
+    """The fix for an unknown name that an older release had, such as ``par_dim``; "" for other names."""
+    removals = report.captured.dialect.removed
+    full = next((full for full in removals.names if full.rpartition(".")[2] == node.id), "")
+    if not full:
+        return ""
+    exact = removals.exact(report.captured.node, node, node.id)
+    call = next((n for n in ast.walk(report.captured.node) if isinstance(n, ast.Call) and n.func is node), None)
+    exact = exact or (removals.exact(report.captured.node, call, node.id) if call is not None else "")
+    return f"{full} is of NKI Beta 1: {exact or removals.names[full]}"
 
 
 def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) -> bool:
@@ -81,7 +93,8 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     where = f"`{home or ast.unparse(node.value)}`"
     if removed is not None:
         message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
-        report.error(RemovedApiError, node, message, removed)
+        exact = removals.exact(report.captured.node, node, node.attr)
+        report.error(RemovedApiError, node, message, exact or removed)
     else:
         prefix = ast.unparse(node.value)
         fix = did_you_mean(node.attr, dir(owner), f"{prefix}.", "see the API reference for what there is")
@@ -129,7 +142,7 @@ def check_call(report: Report, node: ast.Call, bound: frozenset[str]) -> bool:
     if callable(callee) and is_toolchain(callee) and not isinstance(callee, type) and unwrap(callee) is callee:
         signature = _signature(callee)
         if signature is not None:
-            _check_arguments(report, node, callee, signature)
+            _check_arguments(report, node, callee, signature, bound)
     return True
 
 
@@ -152,7 +165,9 @@ def _signature(callee: Callable[..., object]) -> inspect.Signature | None:
         return None  # native code that does not tell
 
 
-def _check_arguments(report: Report, node: ast.Call, callee: object, signature: inspect.Signature) -> None:
+def _check_arguments(
+    report: Report, node: ast.Call, callee: object, signature: inspect.Signature, bound: frozenset[str]
+) -> None:
     parameters = signature.parameters
     kinds = {parameter.kind for parameter in parameters.values()}
     written = ast.unparse(node.func)
@@ -186,14 +201,41 @@ def _check_arguments(report: Report, node: ast.Call, callee: object, signature: 
         passed = any(k.arg == style.destination for k in accepted)
         if style.result_fix and style.destination in parameters and not isinstance(user, ast.Expr) and not passed:
             message = f"`{written}` returns no result: it writes to `{style.destination}`, its first argument"
-            report.error(RemovedApiError, node, message, style.result_fix(node, accepted, user, full))
+            call: ast.Call = dialect.removed.today(report.captured.node, node)
+            kept = [k for k in call.keywords if k.arg in {each.arg for each in accepted}]
+            user = dialect.removed.today(report.captured.node, user) if user is not None else None
+            report.error(RemovedApiError, node, message, style.result_fix(call, kept, user, full))
         elif accepted == node.keywords:
             form = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
             report.error(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
         return
-    if full in style.source_first and [_first_word(arg) for arg in node.args[:2]] == ["src", "dst"]:
-        message = f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them?"
-        report.warn(node, message, NkiDeprecationWarning)
+    older_form = style.older_order(
+        node, report.statements.get(node), full, list(parameters), lambda value: report.resolve(value, bound)
+    )
+    if older_form is not None:
+        report.error(RemovedApiError, node, *older_form)
+        return
+    if full in style.source_first and _is_source_first(report.captured.node, node):
+        swapped = ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
+        message = (
+            f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them? Then write "
+        )
+        report.warn(node, f"{message}`{ast.unparse(swapped)}`", NkiDeprecationWarning)
+
+
+def _is_source_first(function: ast.AST, call: ast.Call) -> bool:
+    """True if the first two arguments look swapped: by their names, or because only the second is read afterwards."""
+    match call.args[:2]:
+        case [ast.Name(id=first), ast.Name(id=second)]:
+            later = {
+                n.id
+                for n in ast.walk(function)
+                if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno > (call.end_lineno or 0)
+            }
+            named = [_first_word(arg) for arg in call.args[:2]] == ["src", "dst"]
+            return named or (second in later and first not in later)
+        case _:
+            return [_first_word(arg) for arg in call.args[:2]] == ["src", "dst"]
 
 
 def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keyword | None:
@@ -228,6 +270,8 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
     message = f"`{written}` no longer takes `{keyword}`" if removed else f"`{written}` takes no `{keyword}`"
     if removed and isinstance(node.value, ast.Constant) and node.value.value is None:
         removed = "leave it out"
+    if removed:
+        removed = report.captured.dialect.removed.exact(report.captured.node, node, keyword) or removed
     report.doubtful_error(
         error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
     )

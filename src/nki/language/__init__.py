@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math as _math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from nki import isa as _isa
 from nki import target as _target
@@ -59,6 +59,7 @@ from nki.language.operands import lifted as _lifted
 from nki.language.operators import *  # noqa: F403
 from nki.language.randomness import dropout, rand, random_seed
 from nki.language.reducing import all, max, mean, min, prod, rms_norm, softmax, sum, var
+from nki.language.releases.removed_names import REMOVED as _REMOVED
 from nki.language.tensor import NkiTensor
 
 sbuf = MemoryRegion.sbuf
@@ -297,6 +298,14 @@ class _TileSize:
 
 
 tile_size = _TileSize()
+
+if not TYPE_CHECKING:  # type checkers refuse unknown names by themselves
+
+    def __getattr__(name: str) -> Any:
+        fix = _REMOVED.get(f"nki.language.{name}")
+        text = f", which is of NKI Beta 1: {fix}" if fix is not None else ""
+        raise AttributeError(f"module 'nki.language' has no attribute {name!r}{text}")
+
 
 __all__ = [
     "DType",

@@ -7,9 +7,13 @@ A name counts as removed only where the module does not have it.
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable
 from typing import Final
 
-from nki.isa.tables.operators import OPS
+import numpy as np
+
+from nki.base import dtype as dtypes
+from nki.isa.tables.operators import OPS, Op
 
 _SLICES = (
     "index with slices, `t[0:128, 0:512]`, and keep them in bounds with `min`; "
@@ -97,8 +101,59 @@ def result_fix(call: ast.Call, keywords: list[ast.keyword], user: ast.stmt | Non
             return f"allocate the destination first and pass it: `{name}(dst=tile, ...)`"
 
 
+def older_order(
+    call: ast.Call,
+    user: ast.stmt | None,
+    full: str,
+    parameters: list[str],
+    value_of: Callable[[ast.expr], object],
+) -> tuple[str, str] | None:
+    """Message and fix for a call of ``nki.isa`` whose positional arguments stand in the order of Beta 1.
+
+    Such a call may bind by accident: a shape, a number or an operator is where a tensor belongs.
+    """
+    if not full.startswith("nki.isa.") or not parameters or parameters[0] != "dst":
+        return None
+    named = dict(zip(parameters, call.args, strict=False))
+    misplaced = next((name for name in _TENSORS if name in named and _is_no_tensor(named[name], value_of)), None)
+    if misplaced is None:
+        return None
+    written = ast.unparse(call.func)
+    message = (
+        f"`{written}` takes `{misplaced}` where `{ast.unparse(named[misplaced])}` stands: this is the order of NKI "
+        f"Beta 1, which returned the result"
+    )
+    return message, _memset_fix(call, user) if full == "nki.isa.memset" else result_fix(call, call.keywords, user, full)
+
+
+_TENSORS: Final = ("dst", "data", "data1", "src", "stationary", "data0")
+
+
+def _is_no_tensor(node: ast.expr, value_of: Callable[[ast.expr], object]) -> bool:
+    """True for a shape, and for an operator."""
+    return isinstance(node, ast.Tuple | ast.List) or isinstance(value_of(node), Op | np.ufunc)
+
+
+def _memset_fix(call: ast.Call, user: ast.stmt | None) -> str:
+    """``t = nisa.memset(shape, value, dtype)`` as a tile that is filled."""
+    named = dict(zip(("shape", "value", "dtype"), map(ast.unparse, call.args), strict=False))
+    named |= {str(k.arg): ast.unparse(k.value) for k in call.keywords}
+    shape, value, dtype = (named.get(name, name) for name in ("shape", "value", "dtype"))
+    match user:
+        case ast.Assign(targets=[ast.Name(id=name)]):
+            return f"write `{name} = nl.full({shape}, {value}, {dtype})`"
+        case ast.Assign(targets=[ast.Subscript() as target]):
+            return f"write `{ast.unparse(call.func)}({ast.unparse(target)}, {value})`"
+        case _:
+            return f"write `tile = nl.full({shape}, {value}, {dtype})`"
+
+
 def _shape_and_dtype(call: ast.Call, full: str) -> str:
-    """The shape and dtype of the result of an instruction, from its operands."""
+    """The shape and dtype of the result of an instruction, from its operands and the ``dtype=`` that Beta 1 took."""
+    given = next((ast.unparse(_operator(k.value)) for k in call.keywords if k.arg == "dtype"), "")
+    if given:
+        shape, _, _ = _shape_and_dtype(_without_dtype(call), full).rpartition(", ")
+        return f"{shape}, {given}"
     operands = [k.value for k in call.keywords if k.arg in _DATA] or list(call.args)
     named = [node for node in operands if isinstance(node, ast.Name | ast.Attribute | ast.Subscript)]
     texts = [text for text in map(ast.unparse, named) if text.partition(".")[0] not in _MODULES]
@@ -113,6 +168,10 @@ def _shape_and_dtype(call: ast.Call, full: str) -> str:
             return f"{data}.shape, {data}.dtype"
         case _:
             return "shape, dtype"
+
+
+def _without_dtype(call: ast.Call) -> ast.Call:
+    return ast.Call(call.func, call.args, [k for k in call.keywords if k.arg != "dtype"])
 
 
 _MODULES: Final = ("np", "numpy", "nl")
@@ -133,7 +192,7 @@ def _with_destination(call: ast.Call, keywords: list[ast.keyword], target: ast.e
 def _operator(node: ast.expr) -> ast.expr:
     """An argument; an operator of NumPy, which Beta 1 took, as that of ``nl``."""
     match node:
-        case ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name) if name in OPS:
+        case ast.Attribute(value=ast.Name(id="np" | "numpy"), attr=name) if name in OPS or name in dtypes.BY_NAME:
             return ast.Attribute(ast.Name("nl", ast.Load()), name, ast.Load())
         case _:
             return node

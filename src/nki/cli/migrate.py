@@ -1,0 +1,207 @@
+"""``nki migrate``: files of older NKI rewritten for the present one, and both versions run on the same data."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import difflib
+import sys
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+from nki.base import dtype as dtypes
+from nki.base.dtype import DType
+from nki.base.locks import imported as imported_lazily
+from nki.base.usage import UsageError
+from nki.cli import arguments as argument
+from nki.cli.arguments import TensorArgument
+from nki.cli.check import shown_path
+from nki.cli.host import arrays
+from nki.cli.host.statements import examples
+from nki.cli.load_kernel import code_of, imported, split
+from nki.frontend.ast_spans import parsed
+from nki.frontend.capture import functions_of
+from nki.ir.types import TensorSpec
+from nki.jit import Kernel
+
+if TYPE_CHECKING:
+    from nki.migrate.comparison import Call
+    from nki.migrate.migration import Migration
+
+EXAMPLES = 12
+"""Calls of one file that are run."""
+
+
+def command(options: argparse.Namespace) -> int:
+    """Carry out ``nki migrate``."""
+    if options.arg and len(options.files) > 1:
+        raise UsageError("--arg is about one kernel", "pass one FILE.py:NAME")
+    if options.diff and options.write:
+        raise UsageError("--diff and --write exclude each other", "leave one out")
+    done = True
+    for text in options.files:
+        file, name = split(text) if ".py:" in text else (text, "")
+        migration = _migration(Path(file), name, options)
+        _show(migration, options)
+        done &= migration.done
+    return 0 if done else 1
+
+
+def _migration(path: Path, name: str, options: argparse.Namespace) -> Migration:
+    try:
+        import libcst as cst
+    except ImportError:
+        raise UsageError("nki migrate needs libcst", 'install it: pip install "open-nki[migrate]"') from None
+    migration: Any = imported_lazily("nki.migrate.migration")
+    try:
+        source = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise UsageError(f"there is no file {path}") from None
+    except UnicodeDecodeError:
+        raise UsageError(f"{path} is not text") from None
+    try:
+        cst.parse_module(source)
+        calls = _calls(path, source, name, options)
+        return migration.migrated(path.resolve(), source, calls, name, to=options.to)
+    except cst.ParserSyntaxError as error:
+        raise UsageError(f"{path} is not Python: {error.message}") from None
+
+
+def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> list[Call]:
+    """The calls of the file's kernels: of ``--arg``, else those that the file shows."""
+    comparison: Any = imported_lazily("nki.migrate.comparison")
+    grid = tuple(int(n) for n in options.grid.split(",")) if options.grid else ()
+    if options.arg and name:
+        return [_given(name, options, grid, comparison)]
+    found: list[Call] = []
+    with contextlib.redirect_stdout(sys.stderr), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            with imported(path) as module:
+                if options.arg:
+                    return [_given(_only(module, path), options, grid, comparison)]
+                found = list(_shown(module, source, name, comparison))[:EXAMPLES]
+                if found and not any(map(_has_integers, found)):
+                    return found
+        except UsageError:
+            raise
+        except (Exception, SystemExit):
+            pass  # the runs of both versions load the file in another way
+        host: Any = imported_lazily("nki.migrate.host_runs")
+        run = [call for call in host.of_file(path, source, EXAMPLES) if not name or call.kernel == name]
+        return run or found
+
+
+def _only(module: ModuleType, path: Path) -> str:
+    """The only kernel of a file."""
+    kernels = _kernels(module)
+    if len(kernels) != 1:
+        raise UsageError(f"{path} has {len(kernels)} kernels", f"say which: {path}:NAME, NAME of {', '.join(kernels)}")
+    return kernels[0]
+
+
+def _given(name: str, options: argparse.Namespace, grid: tuple[int, ...], comparison: Any) -> Call:
+    """The call with the arguments of the command line."""
+    args: list[Any] = []
+    kwargs: dict[str, Any] = {}
+    for index, text in enumerate(options.arg):
+        key, value = argument.parse(text)
+        if isinstance(value, TensorArgument):
+            value = value.array(options.seed, index)
+        if key:
+            kwargs[key] = value
+        else:
+            args.append(value)
+    return comparison.Call(name, tuple(args), kwargs, grid)
+
+
+def _kernels(module: ModuleType) -> list[str]:
+    return [
+        name
+        for name, value in vars(module).items()
+        if isinstance(value, Kernel) and value.func.__module__ == module.__name__
+    ]
+
+
+def _shown(module: ModuleType, source: str, name: str, comparison: Any) -> Iterator[Call]:
+    """The calls that the host code of the file shows."""
+    code = code_of(module)
+    own = functions_of(module, code)
+    known = {id(_function(value)): key for key, value in reversed(vars(module).items()) if _function(value) is not None}
+    done: list[str] = []
+    for example in examples(module, parsed(source, code.co_filename), own, code.co_filename):
+        kernel = known.get(id(_function(example.kernel)), "")
+        if not example.known or not kernel or (name and kernel != name):
+            continue
+        args = [_filled(value, index) for index, value in enumerate(example.args)]
+        kwargs = {key: _filled(value, 50 + index) for index, (key, value) in enumerate(example.kwargs.items())}
+        grid = _grid(example.kernel)
+        text = repr((kernel, [_key(value) for value in (*args, *kwargs.values())], grid))
+        if text not in done:
+            done.append(text)
+            yield comparison.Call(kernel, tuple(args), kwargs, grid)
+
+
+def _has_integers(call: Call) -> bool:
+    """True for a call with integer arrays: indices, for which random numbers will not do."""
+    values: list[Any] = [*call.args, *call.kwargs.values()]
+    return any(arrays.is_array(value) and value.dtype.kind in "iu" for value in values)
+
+
+def _function(value: Any) -> FunctionType | None:
+    inner = getattr(value, "func", value)
+    return inner if isinstance(inner, FunctionType) else None
+
+
+def _grid(kernel: Any) -> tuple[int, ...]:
+    grid: Any = getattr(kernel, "grid", ())
+    return tuple(int(size) for size in grid)
+
+
+def _key(value: Any) -> Any:
+    array: Any = value
+    return (array.shape, str(array.dtype)) if arrays.is_array(array) else repr(array)
+
+
+def _filled(value: Any, index: int) -> Any:
+    """An argument with random elements."""
+    known: Any = arrays.argument(value)
+    if arrays.is_array(known) or isinstance(known, TensorSpec):
+        spec: Any = known
+        dtype = dtypes.of(spec.dtype) if not isinstance(spec.dtype, DType) else spec.dtype
+        return argument.filled(tuple(spec.shape), dtype).array(0, index)
+    return known
+
+
+def _show(migration: Migration, options: argparse.Namespace) -> None:
+    """Print the new source, or its difference, or write it; the rest goes to stderr."""
+    shown = shown_path(str(migration.path))
+    if options.diff:
+        old, new = migration.old.splitlines(keepends=True), migration.new.splitlines(keepends=True)
+        sys.stdout.writelines(difflib.unified_diff(old, new, shown, shown))
+    elif options.write:
+        if migration.new != migration.old:
+            migration.path.write_text(migration.new, encoding="utf-8")
+    else:
+        sys.stdout.write(migration.new)
+    for line in _report(migration, shown):
+        print(line, file=sys.stderr)
+
+
+def _report(migration: Migration, shown: str) -> Sequence[str]:
+    if migration.new == migration.old:
+        return [f"{shown}: nothing to change"]
+    lines = [f"{shown}: {one.kernel}: {one.text}" for one in migration.outcomes]
+    lines += [f"{shown}: to do: {text}" for text in dict.fromkeys(migration.left)]
+    lines += [f"{shown}: note: {text}" for text in dict.fromkeys(migration.notes)]
+    if not migration.outcomes and not any("was not compared" in text for text in migration.notes):
+        lines.append(f"{shown}: not compared: no arguments are known; pass --arg 128x512:float32 for each parameter")
+    elif rest := sorted(migration.kernels - {one.kernel for one in migration.outcomes}):
+        lines.append(f"{shown}: not compared: {', '.join(rest)}")
+    return lines
+
+
+__all__ = ["command"]

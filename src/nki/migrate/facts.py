@@ -1,0 +1,92 @@
+"""Facts about the expressions of a source, from a run of the old kernel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import libcst as cst
+
+from nki.migrate.polynomial import Polynomial
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A tensor that an expression was; ``blocks`` are the block dimensions, ``shape`` the others."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    buffer: str  # "sbuf", "psum" or "hbm"
+    blocks: tuple[int, ...] = ()
+
+
+class Facts:
+    """The tensors that expressions were, by syntax node; empty where nothing has run."""
+
+    def __init__(self) -> None:
+        self.tensors: dict[int, Seen] = {}
+        self.others: dict[int, str] = {}
+        """Expressions that were no tensors, by the kind of value: "number", "index", "list", …"""
+        self.varying: set[int] = set()
+        """Expressions that were different tensors at different times."""
+        self.nodes: dict[int, cst.CSTNode] = {}
+
+    def seen(self, node: cst.CSTNode) -> Seen | None:
+        """The tensor that ``node`` was; None where nothing is known, or where it varied."""
+        return None if id(node) in self.varying else self.tensors.get(id(node))
+
+    def note(self, node: cst.CSTNode, value: Seen | str) -> None:
+        """Add one observation."""
+        self.nodes[id(node)] = node
+        if isinstance(value, str):
+            self.others[id(node)] = value
+            return
+        before = self.tensors.setdefault(id(node), value)
+        if before != value:
+            self.varying.add(id(node))
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """A tensor, as far as the source tells: sizes and dtype as code, ``buffer`` "sbuf", "psum", "hbm" or ""."""
+
+    shape: tuple[Polynomial, ...] | None = None
+    dtype: str = ""
+    buffer: str = "sbuf"
+    blocks: tuple[Polynomial, ...] = field(default=())
+    name: str = ""
+    """The variable that holds it, if that is all that the expression is."""
+    observed: bool = False
+    """The shape is that of a run: numbers that other arguments may change."""
+
+    @property
+    def shape_text(self) -> str:
+        """The shape as code; "" if it is not known."""
+        if self.name and not self.blocks:
+            return f"{self.name}.shape"
+        return shape_text(self.shape) if self.shape is not None else ""
+
+
+def shape_text(shape: tuple[Polynomial, ...]) -> str:
+    """A shape as a tuple in source code; ``x.shape`` where that is what the sizes are."""
+    texts = [size.text for size in shape]
+    owner = texts[0].removesuffix(".shape[0]") if texts and texts[0].endswith(".shape[0]") else ""
+    if owner.isidentifier() and texts == [f"{owner}.shape[{k}]" for k in range(len(texts))] and len(texts) > 1:
+        return f"{owner}.shape"
+    return f"({', '.join(texts)}{',' if len(texts) == 1 else ''})"
+
+
+def tensor_of(seen: Seen) -> Tensor:
+    """A fact as numbers in source code."""
+    shape = tuple(Polynomial.of(n) for n in seen.shape)
+    blocks = tuple(Polynomial.of(n) for n in seen.blocks)
+    return Tensor(shape, f"nl.{seen.dtype}", seen.buffer, blocks)
+
+
+def buffer_name(value: Any) -> str:
+    """The memory that an object names: "sbuf", "psum" or "hbm"."""
+    text = str(getattr(value, "name", value)).lower()
+    return next((name for name in ("psum", "sbuf", "hbm") if name in text), "sbuf")
+
+
+__all__ = ["Facts", "Seen", "Tensor", "buffer_name", "shape_text", "tensor_of"]

@@ -1,0 +1,369 @@
+"""Index expressions of NKI Beta 1 as formulas, and the slices that they are.
+
+``nl.arange(128)[:, None]`` is a variable that runs through one axis of a tile. An index is a polynomial plus variables
+times whole steps; a mask bounds variables. Both come from the source code alone, so the slices keep the user's names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, cast
+
+import libcst as cst
+
+from nki.migrate.code import expression, one_line
+from nki.migrate.names import Names
+from nki.migrate.polynomial import Polynomial, largest, smallest
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """One axis of an index tile: it runs from 0 to ``size`` along ``axis``, which counts from the last one, -1.
+
+    Index tiles are broadcast, so two variables of one axis and size are the same. ``axis`` 0: ``nl.arange(n)`` itself.
+    """
+
+    size: Polynomial
+    axis: int = 0
+    ndim: int = field(default=1, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """``base`` plus each variable times its step."""
+
+    base: Polynomial
+    steps: tuple[tuple[Variable, Polynomial], ...] = ()
+
+    def plus(self, other: Index) -> Index:
+        steps: dict[Variable, Polynomial] = dict(self.steps)
+        for variable, step in other.steps:
+            steps[variable] = steps.get(variable, Polynomial()) + step
+        return Index(self.base + other.base, tuple((v, s) for v, s in steps.items() if s.terms))
+
+    def times(self, factor: Polynomial) -> Index:
+        return Index(self.base * factor, tuple((variable, step * factor) for variable, step in self.steps))
+
+    @property
+    def ndim(self) -> int:
+        return max((variable.ndim for variable, _ in self.steps), default=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``index < 0`` (``op`` "<"), ``index <= 0`` or ``index == 0``, of the difference of the two sides."""
+
+    index: Index
+    op: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A conjunction of comparisons."""
+
+    parts: tuple[Comparison, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The result of ``nl.mgrid[…]``: one index per axis."""
+
+    indices: tuple[Index, ...]
+
+
+@dataclass(slots=True)
+class Bounds:
+    """The part of each variable's range that a mask lets through, and the conditions that no variable is in."""
+
+    lower: dict[Variable, list[Polynomial]] = field(default_factory=dict[Variable, list[Polynomial]])
+    upper: dict[Variable, list[Polynomial]] = field(default_factory=dict[Variable, list[Polynomial]])
+    conditions: list[str] = field(default_factory=list[str])
+    several: list[Comparison] = field(default_factory=list[Comparison])
+
+    def start(self, variable: Variable) -> list[Polynomial]:
+        return [Polynomial(), *self.lower.get(variable, ())]
+
+    def stop(self, variable: Variable) -> list[Polynomial]:
+        return [variable.size, *self.upper.get(variable, ())]
+
+    def restricts(self, variable: Variable) -> bool:
+        return variable in self.lower or variable in self.upper
+
+    def extent(self, variable: Variable) -> str:
+        """The number of elements along ``variable`` that remain."""
+        if variable in self.lower:
+            stop, start = smallest(self.stop(variable)), largest(self.start(variable))
+            return stop if start == "0" else f"{stop} - {start}"
+        return smallest(self.stop(variable))
+
+
+Value = Index | Mask | Grid | tuple["Value", ...]
+_AXES: Final = {"p": 0, "x": 1, "y": 2, "z": 3, "w": 4}
+
+
+class Evaluator:
+    """Evaluates expressions as indices, with the values that names have at this point of the function."""
+
+    def __init__(self, names: Names, values: Mapping[str, Value], grid: dict[int, str] | None = None) -> None:
+        self.names = names
+        self.values = values
+        self.grid = grid if grid is not None else dict[int, str]()
+        """The axes of the launch grid that are asked for."""
+
+    def evaluate(self, node: cst.BaseExpression) -> Value | None:
+        """The index, mask or grid that an expression is; None where it is neither, also for plain numbers."""
+        value = self._any(node)
+        if isinstance(value, Index) and not value.steps:
+            return None
+        if isinstance(value, Mask) and not any(part.index.steps for part in value.parts):
+            return None
+        return value
+
+    def mask(self, node: cst.BaseExpression) -> Mask | None:
+        """A mask, or a condition of plain numbers; None where it is neither, as far as is known."""
+        value = self._any(node)
+        if isinstance(value, Index) and not value.steps:
+            return Mask((Comparison(value, "if", one_line(node)),))
+        return value if isinstance(value, Mask) else None
+
+    def index(self, node: cst.BaseExpression) -> Index | None:
+        """The index of one dimension; plain numbers count."""
+        value = self._any(node)
+        return value if isinstance(value, Index) else None
+
+    def polynomial(self, node: cst.BaseExpression) -> Polynomial:
+        """A plain number as a polynomial over its source text."""
+        value = self._any(node)
+        if isinstance(value, Index) and not value.steps:
+            return value.base
+        return Polynomial.of(one_line(node))
+
+    def _any(self, node: cst.BaseExpression) -> Value | None:
+        match node:
+            case cst.Integer():
+                return Index(Polynomial.of(int(node.evaluated_value)))
+            case cst.Name(value=name):
+                return self.values[name] if name in self.values else Index(Polynomial.of(name))
+            case cst.Call():
+                return self._call(node)
+            case cst.Subscript():
+                return self._subscript(node)
+            case cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=axis)) if name in self.values:
+                grid = self.values[name]
+                known = isinstance(grid, Grid) and axis in _AXES and _AXES[axis] < len(grid.indices)
+                return cast("Grid", grid).indices[_AXES[axis]] if known else None
+            case cst.BinaryOperation():
+                return self._binary(node)
+            case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
+                value = self._any(inner)
+                return value.times(Polynomial.of(-1)) if isinstance(value, Index) else None
+            case cst.Comparison():
+                return self._comparison(node)
+            case _:
+                return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
+
+    def _mentions(self, node: cst.BaseExpression) -> bool:
+        """True if an index or mask is named inside ``node``."""
+        found = _NamesIn()
+        node.visit(found)
+        return any(name in self.values for name in found.names)
+
+    def _call(self, node: cst.Call) -> Value | None:
+        full = self.names.full(node.func)
+        if full == "nki.language.arange" and node.args and not any(arg.star for arg in node.args):
+            bounds = [self.polynomial(arg.value) for arg in node.args]
+            start = bounds[0] if len(bounds) > 1 else Polynomial()
+            stop = bounds[1] if len(bounds) > 1 else bounds[0]
+            return Index(start, ((Variable(stop - start), Polynomial.of(1)),))
+        if full in ("nki.language.program_id", "nki.language.num_programs"):
+            axis = one_line(node.args[0].value) if node.args else "0"
+            if not axis.isdigit():
+                return None
+            self.grid[int(axis)] = full
+            return Index(Polynomial.of(f"program_{axis}" if full.endswith("id") else f"grid[{axis}]"))
+        if full.startswith(("nki.language.", "nki.isa.")):
+            return None
+        return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
+
+    def _subscript(self, node: cst.Subscript) -> Value | None:
+        if self.names.full(node.value) == "nki.language.mgrid":
+            return self._mgrid(node)
+        value = self._any(node.value) if self._mentions(node.value) or isinstance(node.value, cst.Call) else None
+        if isinstance(value, Grid):
+            position = self.polynomial(cast("cst.Index", node.slice[0].slice).value).constant
+            return value.indices[position] if position is not None else None
+        if isinstance(value, Index) and len(value.steps) == 1 and value.steps[0][0].axis == 0:
+            return self._spread(value, node)
+        if value is None or (isinstance(value, Index) and not value.steps):
+            return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
+        return None
+
+    def _spread(self, value: Index, node: cst.Subscript) -> Index | None:
+        """``nl.arange(n)[None, :]``: the variable on its axis."""
+        axis, ndim = None, len(node.slice)
+        for position, element in enumerate(node.slice):
+            if isinstance(element.slice, cst.Slice):
+                if axis is not None or element.slice.lower or element.slice.upper or element.slice.step:
+                    return None
+                axis = position
+            elif one_line(cast("cst.Index", element.slice).value) not in ("None", "np.newaxis", "nl.newaxis"):
+                return None
+        [(variable, step)] = value.steps
+        if axis is None:
+            return None
+        return Index(value.base, ((Variable(variable.size, axis - ndim, ndim), step),))
+
+    def _mgrid(self, node: cst.Subscript) -> Grid | None:
+        indices: list[Index] = []
+        for axis, element in enumerate(node.slice):
+            if (
+                not isinstance(element.slice, cst.Slice)
+                or element.slice.upper is None
+                or element.slice.step is not None
+            ):
+                return None
+            start = self.polynomial(element.slice.lower) if element.slice.lower is not None else Polynomial()
+            size = self.polynomial(element.slice.upper) - start
+            variable = Variable(size, axis - len(node.slice), len(node.slice))
+            indices.append(Index(start, ((variable, Polynomial.of(1)),)))
+        return Grid(tuple(indices))
+
+    def _binary(self, node: cst.BinaryOperation) -> Value | None:
+        left, right = self._any(node.left), self._any(node.right)
+        if isinstance(node.operator, cst.BitAnd) and (isinstance(left, Mask) or isinstance(right, Mask)):
+            first, second = self.mask(node.left), self.mask(node.right)
+            return Mask((*first.parts, *second.parts)) if first is not None and second is not None else None
+        if not isinstance(left, Index) or not isinstance(right, Index):
+            return None
+        match node.operator:
+            case cst.Add():
+                return left.plus(right)
+            case cst.Subtract():
+                return left.plus(right.times(Polynomial.of(-1)))
+            case cst.Multiply() if not left.steps or not right.steps:
+                return right.times(left.base) if right.steps else left.times(right.base)
+            case _ if not left.steps and not right.steps:
+                return Index(Polynomial.of(one_line(node)))
+            case _:
+                return None
+
+    def _comparison(self, node: cst.Comparison) -> Mask | None:
+        if len(node.comparisons) != 1:
+            return None
+        target = node.comparisons[0]
+        left, right = self._any(node.left), self._any(target.comparator)
+        if not isinstance(left, Index) or not isinstance(right, Index):
+            return None
+        difference = left.plus(right.times(Polynomial.of(-1)))
+        opposite = difference.times(Polynomial.of(-1))
+        text = one_line(node)
+        match target.operator:
+            case cst.LessThan():
+                return Mask((Comparison(difference, "<", text),))
+            case cst.LessThanEqual():
+                return Mask((Comparison(difference, "<=", text),))
+            case cst.GreaterThan():
+                return Mask((Comparison(opposite, "<", text),))
+            case cst.GreaterThanEqual():
+                return Mask((Comparison(opposite, "<=", text),))
+            case cst.Equal():
+                return Mask((Comparison(difference, "==", text),))
+            case cst.NotEqual():
+                return Mask((Comparison(difference, "!=", text),))
+            case _:
+                return None
+
+
+class _NamesIn(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        self.names.add(node.value)
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """All names inside ``node``."""
+    found = _NamesIn()
+    node.visit(found)
+    return found.names
+
+
+def bounds_of(mask: Mask) -> Bounds:
+    """The bounds that a mask sets to each variable; conditions of several variables are left in ``several``."""
+    bounds = Bounds()
+    for part in mask.parts:
+        steps = list(part.index.steps)
+        if not steps:
+            bounds.conditions.append(part.text)
+            continue
+        variable, step = steps[0]
+        if len(steps) > 1 or part.op == "!=" or not step.constant:
+            bounds.several.append(part)
+        else:
+            _bound(bounds, part, variable, step.constant)
+    return bounds
+
+
+def _bound(bounds: Bounds, part: Comparison, variable: Variable, step: int) -> None:
+    """``step * variable + base < 0`` (or ``<= 0``, ``== 0``) as a limit of ``variable``."""
+    base = part.index.base
+    size = abs(step)
+    if part.op == "==":
+        if size != 1:
+            bounds.several.append(part)
+            return
+        place = -base if step > 0 else base
+        bounds.lower.setdefault(variable, []).append(place)
+        bounds.upper.setdefault(variable, []).append(place + 1)
+    elif step > 0:  # variable < -base / step
+        limit = -base + (1 if part.op == "<=" else 0)
+        stop = _ceiling(limit, size)
+        known = stop - variable.size
+        if known.constant is None or known.constant < 0:
+            bounds.upper.setdefault(variable, []).append(stop)
+    else:  # variable > base / size
+        limit = base + (0 if part.op == "<=" else 1)
+        start = _ceiling(limit, size)
+        if start.constant is None or start.constant > 0:
+            bounds.lower.setdefault(variable, []).append(start)
+
+
+def _ceiling(value: Polynomial, divisor: int) -> Polynomial:
+    """``value / divisor``, rounded up."""
+    if divisor == 1:
+        return value
+    if value.constant is not None:
+        return Polynomial.of(-(-value.constant // divisor))
+    return Polynomial.of(f"({(value + (divisor - 1)).text}) // {divisor}")
+
+
+def sliced(index: Index, bounds: Bounds) -> tuple[str, Variable] | None:
+    """The slice that an index of one variable is, within ``bounds``; None for other indices."""
+    if len(index.steps) != 1:
+        return None
+    variable, by = index.steps[0]
+    step = by.constant
+    if step is None or step <= 0:
+        return None
+    lower = largest(index.base + start * step for start in bounds.start(variable))
+    if step == 1:
+        upper = smallest(index.base + stop for stop in bounds.stop(variable))
+        return f"{lower}:{upper}", variable
+    upper = smallest(index.base + (stop - 1) * step + 1 for stop in bounds.stop(variable))
+    return f"{lower}:{upper}:{step}", variable
+
+
+def as_node(text: str) -> list[cst.SubscriptElement]:
+    """The elements of a subscript."""
+    node: Any = expression(f"_[{text}]")
+    return list(node.slice)
+
+
+__all__ = [
+    "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "bounds_of",
+    "names_in", "sliced",
+]  # fmt: skip

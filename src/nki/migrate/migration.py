@@ -1,0 +1,164 @@
+"""The migration of one file: rewrite it, then run both versions."""
+
+from __future__ import annotations
+
+import ast
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import libcst as cst
+
+from nki.base.errors import NkiError
+from nki.migrate.beta1_file import rewritten
+from nki.migrate.comparison import Call, Outcome, compared, launched, loaded
+from nki.migrate.facts import Facts
+from nki.migrate.names import Names
+from nki.migrate.recording import instrumented, recording
+from nki.migrate.releases import renewed
+from nki.migrate.report import MARK, Report
+
+
+@dataclass(slots=True)
+class Migration:
+    """A migrated file: its new source, what was left in it, and the comparisons of the two versions."""
+
+    path: Path
+    old: str
+    new: str = ""
+    beta1: bool = False
+    left: list[str] = field(default_factory=list[str])
+    notes: list[str] = field(default_factory=list[str])
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    kernels: set[str] = field(default_factory=set[str])
+    """The kernels of the file."""
+    only: str = ""
+    """The one kernel that was asked for."""
+
+    @property
+    def done(self) -> bool:
+        """True if nothing is left to do, and no comparison found a difference; of one kernel and what it calls.
+
+        A file of Beta 1 of which no kernel was compared is not done: nothing proves its new form.
+        """
+        if not all(one.same for one in self.outcomes) or (self.beta1 and not self.outcomes):
+            return False
+        return not any(MARK in text for text in _reached(self.new, self.only))
+
+
+def _reached(source: str, name: str) -> list[str]:
+    """The parts of a file that a function uses, with the code outside of functions; all of it without a name."""
+    tree = ast.parse(source) if name else None
+    if tree is None:
+        return [source]
+    lines = source.split("\n")
+    parts: dict[str, tuple[str, set[str]]] = {}
+    for node in tree.body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
+            while start > 0 and lines[start - 1].startswith("#"):
+                start -= 1
+            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
+            parts[node.name] = "\n".join(lines[start : node.end_lineno]), names
+    found: dict[str, str] = {}
+    waiting = [name.split(".")[0]]
+    while waiting:
+        one = waiting.pop()
+        if one in parts and one not in found:
+            found[one], more = parts[one]
+            waiting += more
+    return list(found.values()) or [source]
+
+
+def is_beta1(source: str) -> bool:
+    """True for a file that imports the names of Beta 1. Raises ``libcst.ParserSyntaxError``."""
+    names = Names()
+    cst.parse_module(source).visit(names)
+    return names.beta1
+
+
+def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, to: str = "0.7") -> Migration:
+    """The file rewritten for release ``to``, with ``calls`` of its kernels as the examples that both versions run."""
+    result = Migration(path, source, only=only)
+    module = cst.parse_module(source)
+    names = Names()
+    module.visit(names)
+    result.beta1 = names.beta1
+    report = Report()
+    with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
+        if names.beta1:
+            facts = _recorded(module, names, path, Path(folder), calls, result)
+            module = rewritten(module, facts, report)
+        module = renewed(module, report) if to != "0.6" else module
+        result.new = module.code
+        result.left += report.left
+        result.notes += report.notes
+        result.kernels = report.kernels
+        if result.new != source:
+            _compare(result, path, Path(folder), calls)
+    differing = [one for one in result.outcomes if not one.same]
+    if differing:
+        result.new = _with_marks(result.new, differing)
+    return result
+
+
+def _recorded(
+    module: cst.Module, names: Names, path: Path, folder: Path, calls: Sequence[Call], result: Migration
+) -> Facts:
+    """The facts of a run of each call."""
+    facts = Facts()
+    if not calls:
+        return facts
+    source, nodes = instrumented(module, names)
+    try:
+        with loaded(folder / f"{path.stem}_recorded.py", source, path.parent) as copy, recording(facts, nodes):
+            for call in calls:
+                try:
+                    launched(copy, call, new=False)
+                except Exception as error:  # whatever users' code raises: the rewriting goes on with less
+                    result.notes.append(f"`{call.kernel}` does not run as it is: {_brief(error)}")
+    except Exception as error:
+        result.notes.append(f"the file does not load as it is: {_brief(error)}")
+    return facts
+
+
+def _brief(error: BaseException) -> str:
+    text = str(error).split("\n", 1)[0] if isinstance(error, NkiError) else f"{type(error).__name__}: {error}"
+    return text.split("\n", 1)[0]
+
+
+def _compare(result: Migration, path: Path, folder: Path, calls: Sequence[Call]) -> None:
+    """Run each call in both versions."""
+    for call in calls:
+        try:
+            with loaded(folder / f"{path.stem}_before.py", result.old, path.parent) as module:
+                old = launched(module, call, new=False)
+        except Exception as error:
+            result.notes.append(f"`{call.kernel}` was not compared: it does not run as it is: {_brief(error)}")
+            continue
+        try:
+            with loaded(folder / f"{path.stem}_after.py", result.new, path.parent) as module:
+                new = launched(module, call, new=True)
+        except Exception as error:
+            result.outcomes.append(Outcome(call.kernel, f"the new version does not run: {_brief(error)}", False))
+            continue
+        result.outcomes.append(compared(call, old, new))
+
+
+def _with_marks(source: str, differing: Sequence[Outcome]) -> str:
+    """The source with a comment above each kernel whose results differ."""
+    lines = source.split("\n")
+    for one in differing:
+        name = one.kernel.rpartition(".")[2]
+        place = next((k for k, line in enumerate(lines) if line.lstrip().startswith(f"def {name}(")), None)
+        if place is None:
+            place = 0
+        while place > 0 and lines[place - 1].lstrip().startswith("@"):
+            place -= 1
+        indent = lines[place][: len(lines[place]) - len(lines[place].lstrip())]
+        lines.insert(place, f"{indent}{MARK} {one.text}")
+    return "\n".join(lines)
+
+
+__all__ = ["Migration", "is_beta1", "migrated"]

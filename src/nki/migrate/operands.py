@@ -1,0 +1,120 @@
+"""Operands of expressions as source text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+
+from nki.migrate.code import expression, one_line
+from nki.migrate.facts import Facts, Tensor, shape_text
+from nki.migrate.indices import Index, Variable
+from nki.migrate.types import Types, arguments
+
+
+def bare(node: cst.BaseExpression) -> str:
+    """The code of an operand as an argument: without parentheses of its own."""
+    return one_line(node.with_changes(lpar=[], rpar=[]))
+
+
+def as_bytes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
+    """A call with its predicate of truth values as bytes, which instructions take."""
+    args: list[cst.Arg] = []
+    for before, after in zip(original.args, updated.args, strict=True):
+        seen = types.facts.seen(before.value)
+        if (
+            after.keyword is not None
+            and after.keyword.value == "predicate"
+            and seen is not None
+            and seen.dtype == "bool"
+        ):
+            after = after.with_changes(value=expression(f"{one_line(after.value)}.view(nl.uint8)"))
+        args.append(after)
+    return updated.with_changes(args=args)
+
+
+def trailing_axes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
+    """A reduction of dimensions that are not the last: of a view in which they are, in the same order."""
+    named, then = arguments(original, ("x", "axis")), arguments(updated, ("x", "axis"))
+    if "x" not in named or "axis" not in named or "keepdims" in named or not isinstance(
+        named["axis"].value, cst.List | cst.Tuple | cst.Integer
+    ):  # fmt: skip
+        return updated
+    tensor, text = types.tensor(named["x"].value), one_line(named["axis"].value)
+    words = [word for word in text.strip("[]()").replace(" ", "").split(",") if word]
+    if tensor is None or tensor.shape is None or not all(word.isdigit() for word in words):
+        return updated
+    rank, axes = len(tensor.shape), sorted(int(word) for word in words)
+    kept = [axis for axis in range(rank) if axis not in axes]
+    if not axes or axes == list(range(rank - len(axes), rank)) or 0 in axes:
+        return updated
+    view = expression(f"{one_line(then['x'].value)}.permute({(*kept, *axes)})")
+    last = expression(str(list(range(rank - len(axes), rank))))
+    new = {id(then["x"]): view, id(then["axis"]): last}
+    args = [arg.with_changes(value=new[id(arg)]) if id(arg) in new else arg for arg in updated.args]
+    return updated.with_changes(args=args)
+
+
+def varying(facts: Facts, left: cst.BaseExpression, right: cst.BaseExpression, x: str, y: str) -> tuple[str, str]:
+    """The code of two operands whose shapes differ from run to run: each is repeated to the sizes of both."""
+    one, other = facts.tensors.get(id(left)), facts.tensors.get(id(right))
+    if one is None or other is None or len(one.shape) != len(other.shape) or one.shape == other.shape:
+        return x, y
+    if not (x.isidentifier() and y.isidentifier()):
+        return x, y
+    sizes = [f"{y if a == 1 else x}.shape[{k}]" for k, (a, _) in enumerate(zip(one.shape, other.shape, strict=True))]
+    shape = f"({', '.join(sizes)})"
+    smaller = [any(a == 1 != b for a, b in zip(*pair, strict=True)) for pair in ((one.shape, other.shape),
+               (other.shape, one.shape))]  # fmt: skip
+    return f"nl.broadcast_to({x}, {shape})" if smaller[0] else x, f"nl.broadcast_to({y}, {shape})" if smaller[1] else y
+
+
+def is_number(node: cst.BaseExpression) -> bool:
+    """True for a number that is written out."""
+    return isinstance(node, cst.Integer | cst.Float) or (
+        isinstance(node, cst.UnaryOperation) and isinstance(node.expression, cst.Integer | cst.Float)
+    )
+
+
+def target_shape(one: Tensor, other: Tensor, shape: tuple[Any, ...]) -> str:
+    """The code of ``shape``, to which one of two tiles is repeated."""
+    if shape == one.shape and one.name:
+        return f"{one.name}.shape"
+    if shape == other.shape and other.name:
+        return f"{other.name}.shape"
+    return shape_text(shape)
+
+
+def matmul_operands(call: cst.Call) -> tuple[str, str, bool]:
+    """The operands of ``nl.matmul(x, y, transpose_x=…)`` as code, and whether x is transposed."""
+    named = arguments(call, ("x", "y", "transpose_x"))
+    turned = "transpose_x" in named and one_line(named["transpose_x"].value) == "True"
+    return one_line(named["x"].value), one_line(named["y"].value), turned
+
+
+def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
+    """The variables of all index tiles inside ``node``."""
+    found: list[Variable] = []
+
+    class _Subscripts(cst.CSTVisitor):
+        def visit_Subscript(self, node: cst.Subscript) -> None:  # noqa: N802
+            for element in node.slice:
+                if isinstance(element.slice, cst.Index):
+                    value = types.value(element.slice.value)
+                    if isinstance(value, Index):
+                        found.extend(variable for variable, _ in value.steps)
+
+    node.visit(_Subscripts())
+    return list(dict.fromkeys(found))
+
+
+__all__ = [
+    "as_bytes",
+    "bare",
+    "is_number",
+    "matmul_operands",
+    "target_shape",
+    "trailing_axes",
+    "variables_in",
+    "varying",
+]

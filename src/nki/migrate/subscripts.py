@@ -1,0 +1,207 @@
+"""Subscripts of Beta 1 as subscripts of today: index tiles become slices, blocks items of lists, the rest patterns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from nki.migrate.code import code_of, expression, one_line
+from nki.migrate.facts import Tensor
+from nki.migrate.indices import Bounds, Grid, Index, Variable, sliced
+from nki.migrate.polynomial import Polynomial, largest, smallest
+from nki.migrate.types import Types
+
+
+class NotCarriedOverError(Exception):
+    """A construct that no rule translates; the message says which."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One element of a subscript: an index with variables, or source text."""
+
+    text: str
+    index: Index | None = None
+    whole: bool = False
+
+
+def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bounds: Bounds) -> cst.BaseExpression:
+    """The subscript of today. Raises :class:`NotCarriedOverError`."""
+    owner = types.tensor(original.value)
+    blocks = len(owner.blocks) if owner is not None and owner.buffer != "hbm" else 0
+    if len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Index):
+        grid = types.value(original.slice[0].slice.value)
+        if isinstance(grid, Grid):  # all axes at once
+            text = _slices([Part("", index) for index in grid.indices], owner, bounds)
+            return expression(f"{code_of(updated.value)}{text}")
+    parts = [_part(types, before, after) for before, after in zip(original.slice, updated.slice, strict=True)]
+    tiles = [
+        position for position, element in enumerate(original.slice)
+        if isinstance(element.slice, cst.Index) and parts[position].index is None
+        and types.tensor(element.slice.value) is not None
+    ]  # fmt: skip
+    if not blocks and not tiles and all(part.index is None for part in parts):
+        return updated
+    base = code_of(updated.value)
+    for part in parts[:blocks]:
+        if part.index is not None or ":" in part.text or part.text == "...":
+            raise NotCarriedOverError(f"`{one_line(original)}` indexes several blocks at once")
+        base += f"[{part.text}]"
+    rest = parts[blocks:]
+    if not rest:
+        return expression(base)
+    if tiles:
+        return expression(_gathered(types, base, rest, [t - blocks for t in tiles], bounds, original))
+    if all(part.index is None for part in rest):
+        return expression(f"{base}[{', '.join(part.text for part in rest)}]")
+    text = _slices(rest, owner, bounds)
+    if text is None:
+        return expression(_pattern(base, rest, owner, bounds, original))
+    return expression(f"{base}{text}")
+
+
+def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElement) -> Part:
+    if isinstance(before.slice, cst.Index):
+        value = before.slice.value
+        index = types.value(value)
+        if isinstance(index, Index):
+            return Part("", index)
+        if index is not None:
+            raise NotCarriedOverError(f"`{one_line(value)}` as one index")
+        # the text of the new tree: what is inside may have changed
+        return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
+    text = code_of(after.slice).strip()
+    return Part(text, whole=text == ":")
+
+
+def _axes(parts: list[Part]) -> list[Variable]:
+    return [variable for part in parts if part.index is not None for variable, _ in part.index.steps]
+
+
+def _slices(parts: list[Part], owner: Tensor | None, bounds: Bounds) -> str | None:
+    """The subscript with slices; None where slices cannot say it."""
+    variables = _axes(parts)
+    axes = [variable.axis for variable in variables]
+    single = all(part.index is None or sliced(part.index, bounds) is not None for part in parts)
+    if not single or sorted(set(axes)) != axes:
+        return None
+    ndim = max(variable.ndim for variable in variables)
+    missing = [axis for axis in range(-ndim, 0) if axis not in axes]
+    texts: list[str] = []
+    for position, part in enumerate(parts):
+        found = sliced(part.index, bounds) if part.index is not None else None
+        if found is not None:
+            texts.append(found[0])
+        elif missing and not part.whole and ":" not in part.text and _between(parts, position, missing[0]):
+            missing.pop(0)
+            texts.append(_one_element(part.text))
+        else:
+            texts.append(part.text)
+    added = "".join(f".expand_dim({ndim + axis})" for axis in missing if ndim > 2 or not _on_chip(owner))
+    return f"[{', '.join(texts)}]{added}"
+
+
+def _one_element(text: str) -> str:
+    if text.isdigit():
+        return f"{text}:{int(text) + 1}"
+    value = Polynomial.of(text)
+    return f"{value.text}:{(value + 1).text}"
+
+
+def _on_chip(owner: Tensor | None) -> bool:
+    return owner is not None and owner.buffer in ("sbuf", "psum")
+
+
+def _between(parts: list[Part], position: int, axis: int) -> bool:
+    """True if a dimension of size 1 at ``position`` is the missing ``axis`` of the result."""
+    before = [variable.axis for variable in _axes(parts[:position])]
+    after = [variable.axis for variable in _axes(parts[position + 1 :])]
+    return all(a < axis for a in before) and all(a > axis for a in after)
+
+
+def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds, original: cst.Subscript) -> str:
+    """``t.ap(pattern=…, offset=…)``: each variable with its step through the storage."""
+    if owner is None or owner.shape is None or len(owner.shape) < len(parts):
+        raise NotCarriedOverError(f"the strides of `{one_line(original)}` need the tensor's shape")
+    if not isinstance(original.value, cst.Name):
+        raise NotCarriedOverError(f"`{one_line(original)}` indexes a view by several variables")
+    strides: list[Polynomial] = []
+    for position in range(len(owner.shape)):
+        stride = Polynomial.of(1)
+        for size in owner.shape[position + 1 :]:
+            stride = stride * size
+        strides.append(stride)
+    offset = Polynomial()
+    steps: dict[Variable, Polynomial] = {}
+    for part, stride in zip(parts, strides, strict=False):
+        if part.index is None:
+            if part.whole or ":" in part.text:
+                raise NotCarriedOverError(f"`{one_line(original)}` mixes slices and index tiles")
+            offset += Polynomial.of(int(part.text) if part.text.isdigit() else part.text) * stride
+            continue
+        offset += part.index.base * stride
+        for variable, step in part.index.steps:
+            steps[variable] = steps.get(variable, Polynomial()) + step * stride
+    ndim = max(variable.ndim for variable in steps)
+    pattern: list[str] = []
+    for axis in range(-ndim, 0):
+        variable = next((v for v in steps if v.axis == axis), None)
+        if variable is None:
+            pattern.append("[1, 1]")
+            continue
+        if variable in bounds.lower:
+            start = Polynomial.of(largest(bounds.start(variable)))
+            offset += start * steps[variable]
+        pattern.append(f"[{steps[variable].text}, {bounds.extent(variable)}]")
+    pattern += [f"[{strides[k].text}, {owner.shape[k].text}]" for k in range(len(parts), len(owner.shape))]
+    return f"{base}.ap(pattern=[{', '.join(pattern)}], offset={offset.text})"
+
+
+def _gathered(
+    types: Types, base: str, parts: list[Part], tiles: list[int], bounds: Bounds, original: cst.Subscript
+) -> str:
+    """``x[index_tile, columns]``: rows that are known when the kernel runs."""
+    owner = types.tensor(original.value)
+    lead = tiles[0]
+    plain = all(part.index is None and ":" not in part.text and part.text.strip() for part in parts[:lead])
+    if len(tiles) > 1 or not plain or owner is None or owner.buffer != "hbm":
+        raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
+    rest: list[str] = []
+    for part in parts[lead + 1 :]:
+        found = sliced(part.index, bounds) if part.index is not None else None
+        if part.index is not None and found is None:
+            raise NotCarriedOverError(f"`{one_line(original)}` is an index that is known only when the kernel runs")
+        rest.append(found[0] if found is not None else part.text)
+    rows = parts[lead].text
+    ndim = max((v.ndim for v in (*bounds.lower, *bounds.upper, *_axes(parts))), default=2)
+    row = next((v for v in (*bounds.lower, *bounds.upper) if v.axis == -ndim), None)
+    if row is not None:
+        rows = f"{rows}[{largest(bounds.start(row))}:{smallest(bounds.stop(row))}]"
+    before = [part.text for part in parts[:lead]]
+    columns = f"[{', '.join([*before, ':', *rest])}]" if rest or before else ""
+    return f"{base}{columns}.vector_select(0, {rows})"
+
+
+def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variable]) -> str:
+    """A whole tile as far as ``bounds`` let its axes through."""
+    restricted = {v.axis: v for v in variables if bounds.restricts(v)}
+    if not restricted:
+        return text
+    ndim = len(tensor.shape) if tensor is not None and tensor.shape is not None else max(v.ndim for v in variables)
+    parts: list[str] = []
+    for axis in range(-ndim, 0):
+        known = tensor.shape[axis].constant if tensor is not None and tensor.shape is not None else None
+        variable = restricted.get(axis)
+        if variable is None or known == 1:
+            parts.append(":")
+            continue
+        plain = Index(Polynomial(), ((variable, Polynomial.of(1)),))
+        found = sliced(plain, bounds)
+        parts.append(found[0] if found is not None else ":")
+    while parts and parts[-1] == ":":
+        parts.pop()
+    return f"{text}[{', '.join(parts)}]" if parts else text
+
+
+__all__ = ["NotCarriedOverError", "converted", "cut"]

@@ -1,0 +1,113 @@
+"""What users of NKI Beta 1 are told in kernels of today: exact code, which compiles and gives the right values."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nki
+from nki.base.errors import NkiError
+from nki.base.warning import NkiDeprecationWarning
+
+HEADER = (
+    "import nki\nimport nki.isa as nisa\nimport nki.language as nl\nimport numpy as np\n\n\n@nki.jit\ndef kernel(x):\n"
+)
+FOOTER = "    out = nl.ndarray(c.shape, c.dtype, buffer=nl.shared_hbm)\n    nl.store(out, c)\n    return out\n"
+X = np.arange(200 * 64, dtype=np.float32).reshape(200, 64) / 1000
+INDICES = "    i_p = nl.arange(128)[:, None]\n    i_f = nl.arange(64)[None, :]\n"
+TILE = "    a = nl.load(x[0:128])\n"
+
+# Name, body of the kernel in which one line is wrong, the code that the fix names, the result after the fix.
+CASES: list[tuple[str, str, list[str], Any]] = [
+    ("arange", INDICES + "    c = nl.load(x[64 + i_p, i_f])\n", ["c = nl.load(x[64:64 + 128, 0:64])"], X[64:192]),
+    ("mask", INDICES + "    c = nl.load(x[128 + i_p, i_f], mask=128 + i_p < x.shape[0])\n",
+     ["c = nl.load(x[128:min(128 + 128, x.shape[0]), 0:64])"], X[128:]),
+    ("mgrid", "    p, f = nl.mgrid[0:128, 0:32]\n    c = nl.load(x[p, f])\n", ["c = nl.load(x[0:128, 0:32])"],
+     X[:128, :32]),
+    ("par_dim",
+     "    c = nl.ndarray((nl.par_dim(128), 64), x.dtype, buffer=nl.sbuf)\n    nisa.dma_copy(c, x[0:128])\n",
+     ["c = nl.ndarray((128, 64), x.dtype, buffer=nl.sbuf)"], X[:128]),
+    ("bare par_dim",
+     "    c = nl.ndarray((par_dim(128), 64), x.dtype, buffer=nl.sbuf)\n    nisa.dma_copy(c, x[0:128])\n",
+     ["c = nl.ndarray((128, 64), x.dtype, buffer=nl.sbuf)"], X[:128]),
+    ("result", TILE + "    c = nisa.activation(op=nl.square, data=a, dtype=nl.bfloat16)\n",
+     ["c = nl.ndarray(a.shape, nl.bfloat16, buffer=nl.sbuf)", "nisa.activation(c, op=nl.square, data=a)"], None),
+    ("operator first", TILE + "    c = nisa.activation(np.square, a)\n",
+     ["c = nl.ndarray(a.shape, a.dtype, buffer=nl.sbuf)", "nisa.activation(c, nl.square, a)"], X[:128] ** 2),
+    ("order of tensor_scalar", TILE + "    c = nisa.tensor_scalar(a, nl.add, 1.0, False)\n",
+     ["c = nl.ndarray(a.shape, a.dtype, buffer=nl.sbuf)", "nisa.tensor_scalar(c, a, nl.add, 1.0, False)"], X[:128] + 1),
+    ("order of memset",
+     "    c = nisa.memset((128, 64), 0.5, nl.float32)\n", ["c = nl.full((128, 64), 0.5, nl.float32)"],
+     np.full((128, 64), 0.5, np.float32)),
+    ("number", TILE + "    c = nl.copy(a)\n    c[...] = 4.0\n", ["nisa.memset(dst=c, value=4.0)"],
+     np.full((128, 64), 4, np.float32)),
+    ("matmul operator", TILE + "    b = nl.load(x[0:64])\n    c = a @ b\n",
+     ["c = nl.matmul(nl.copy(nl.transpose(a)), b, transpose_x=True)"], None),
+    ("comparison", TILE + "    c = a > 0.0\n", ["c = nl.greater(a, 0.0)"], None),
+    ("load into a tile", INDICES + TILE + "    c = nl.copy(a)\n    c[i_p, i_f] = nl.load(x[72 + i_p, i_f])\n",
+     ["nisa.dma_copy(dst=c[0:128, 0:64], src=x[72:72 + 128, 0:64])"], X[72:]),
+    ("result into a slice", INDICES + TILE + "    c = nl.copy(a)\n    c[i_p, i_f] = nisa.reciprocal(a[i_p, i_f])\n",
+     ["nisa.reciprocal(c[0:128, 0:64], a[0:128, 0:64])"], None),
+]  # fmt: skip
+
+
+def loaded(body: str, folder: Path) -> ModuleType:
+    file = folder / f"kernel_{abs(hash(body))}.py"
+    file.write_text(HEADER + body + FOOTER)
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[file.stem] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")
+@pytest.mark.parametrize(("name", "body", "code", "expected"), CASES, ids=[case[0] for case in CASES])
+def test_the_code_of_the_fix_takes_the_place_of_the_mistake(
+    name: str, body: str, code: list[str], expected: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(NkiError) as caught:
+        loaded(body, tmp_path).kernel(X)
+    suggested = re.findall(r"`([^`]+)`", str(caught.value).replace("fix:", "\nfix:"))
+    for line in code:
+        assert line in suggested, str(caught.value)
+    lines = body.rstrip("\n").split("\n")
+    wrong = 0 if "par_dim" in name else len(lines) - 1
+    fixed = [*lines[:wrong], *(f"    {line}" for line in code), *lines[wrong + 1 :]]
+    unused = [line for line in fixed if not re.match(r"    \w+(, \w+)? = nl\.(arange|mgrid)", line)]
+    result = loaded("\n".join(unused) + "\n", tmp_path).kernel(X)
+    if expected is not None:
+        np.testing.assert_array_equal(result, expected)
+
+
+def test_a_swapped_shuffle_is_suspected(tmp_path: Path) -> None:
+    body = TILE + "    c = nl.zeros(a.shape, a.dtype)\n    nisa.nc_stream_shuffle(a, c, [0] * 32)\n"
+    with pytest.warns(
+        NkiDeprecationWarning, match=r"Swap them\? Then write `nisa.nc_stream_shuffle\(c, a, \[0\] \* 32\)`"
+    ):
+        loaded(body, tmp_path).kernel(X)
+
+
+def test_the_other_order_of_a_shuffle_is_not(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    body = TILE + "    c = nl.zeros(a.shape, a.dtype)\n    nisa.nc_stream_shuffle(c, a, [0] * 32)\n"
+    loaded(body, tmp_path).kernel(X)
+    assert not [each for each in recwarn if "Swap" in str(each.message)]
+
+
+@pytest.mark.parametrize("name", ["spmd_dim", "nc", "arange", "gemm_grid"])
+def test_names_of_host_code(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"no attribute '{name}', which is of NKI Beta 1: "):
+        getattr(nki.language, name)
+
+
+def test_a_grid_of_programs(tmp_path: Path) -> None:
+    with pytest.raises(NkiError, match="grid of programs"):
+        loaded(TILE + "    c = a\n", tmp_path).kernel[16, 8](X)

@@ -1,0 +1,19 @@
+"""Several indices in one dimension are access patterns
+
+A window that slices cannot say, such as that of a pooling kernel, is `t.ap(pattern=…, offset=…)`."""
+
+# arguments: 64x8x12:float32
+
+import neuronxcc.nki as nki
+import neuronxcc.nki.language as nl
+
+
+@nki.jit
+def pooled(x):
+    channels, height, width = x.shape
+    out = nl.ndarray((channels, height // 2, width // 2), dtype=x.dtype, buffer=nl.shared_hbm)
+    image = nl.load(x)
+    c, i, di, j, dj = nl.mgrid[0:channels, 0 : height // 2, 0:2, 0 : width // 2, 0:2]
+    result = nl.max(image[c, 2 * i + di, 2 * j + dj], axis=[2, 4])
+    nl.store(out, result)
+    return out
