@@ -7,6 +7,7 @@ import inspect
 import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -123,6 +124,11 @@ class Kernel(PickledByName):
     def chosen_target(self) -> Target:
         """The target to compile for: the decorator's, else the environment's, else trn3."""
         return self.target or targets.default()
+
+    @property
+    def spills(self) -> bool:
+        """True if the kernel has a configuration that lets the compiler spill tiles (``docs/memory.md``)."""
+        return self.configs is not None and self.configs[0] is not None and self.configs[0].nki_alloc_fallback
 
     @property
     def lnc(self) -> int:
@@ -298,7 +304,7 @@ class Kernel(PickledByName):
             for warned in kept[1]:
                 warn_at(warned.span, warned.message, warned.category)
             return kept[0], key.reads
-        with watching() as watched, collecting() as warnings, compiler.config.configured(self.configs):
+        with watching() as watched, collecting() as warnings, _configured(self.configs):
             program = pipeline.compile(
                 self.func,
                 specs,
@@ -307,6 +313,7 @@ class Kernel(PickledByName):
                 stop=pipeline.NATIVE_STOP,
                 edges=self.schedule,
                 observe=observe,
+                spills=self.spills,
             )
         # State that the kernel's own Python changed, or reached on hidden ways, is not in the fingerprint.
         complete = key is not None and not watched.files and key.codes.issuperset(watched.codes)
@@ -439,6 +446,10 @@ def simulate(kernel: Kernel | Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
+def _configured(configs: Configs | None) -> AbstractContextManager[None]:
+    return nullcontext() if configs is None else compiler.config.configured(configs)
+
+
 def simulation(
     kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any], adapter: Adapter
 ) -> tuple[list[Any], Callable[[list[Any]], tuple[Program, list[Any]]]]:
@@ -446,10 +457,10 @@ def simulation(
     arguments = kernel.bind(args, kwargs)
     _, tensors = kernel.key(arguments, adapter)  # refuses what cannot be compiled in
     specs = kernel.specs(arguments, adapter)
-    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule
+    launch = kernel.chosen_target(), kernel.launch_grid(), kernel.schedule, kernel.spills
 
     def run(arrays: list[Any]) -> tuple[Program, list[Any]]:
-        with default_environment(), compiler.config.configured(kernel.configs):
+        with default_environment(), _configured(kernel.configs):
             return compiler.eager.run(kernel.func, specs, arrays, *launch)
 
     return tensors, run

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import numpy as np
@@ -188,3 +189,8 @@ def test_the_names_of_the_package() -> None:
     assert ncc.sbuf.auto_alloc() is nl.sbuf
     assert engine.tensor is not engine.vector
     assert arange(4)[:, None].shape == mgrid[0:4, 0:1].p.shape
+
+
+def test_logging_has_the_level_that_published_kernels_use() -> None:
+    """Courses write ``logging.disable(logging.OFF)`` behind the import of Beta 1."""
+    assert vars(logging)["OFF"] > logging.CRITICAL

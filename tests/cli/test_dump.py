@@ -61,9 +61,9 @@ def test_dump_loops_shows_each_routine_once(file, nki):
 
 def test_dump_llvm_and_assembly(file, nki):
     ir = dumped(nki, file, "--llvm")
-    assert "define void @r0_dma_copy(" in ir and "_tensor_tensor(" in ir
+    assert "define void @r0_tensor_tensor(" in ir and "_dma_copy(" in ir
     assembly = dumped(nki, file, "--asm")
-    assert re.search(r"^r0_dma_copy:", assembly, re.MULTILINE)
+    assert re.search(r"^r0_tensor_tensor:", assembly, re.MULTILINE)
 
 
 def test_text_and_artifact_compute_the_same(file, nki, monkeypatch):

@@ -33,6 +33,7 @@ finally:
         "run",
         "profile",
         "check",
+        "migrate",
         "dump",
         "explain",
         "cache",

@@ -174,7 +174,7 @@ def test_beta1_package_is_refused(load: Load, monkeypatch: pytest.MonkeyPatch) -
         def kernel(a):
             return old.language.add(a, a)
     """)
-    monkeypatch.setattr(module, "old", types.ModuleType("neuronxcc.nki"), raising=False)
+    monkeypatch.setattr(module, "old", types.ModuleType("neuronxcc.driver"), raising=False)
     with pytest.raises(errors.RemovedApiError, match="`old` comes from `neuronxcc`") as caught:
         check(capture(module.kernel))
     assert "import nki.language as nl" in caught.value.fix

@@ -51,9 +51,12 @@ def complaints(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 
 def outside() -> Iterator[Path]:
-    """The modules that declare no instruction and generate nothing from declarations."""
+    """The modules that declare no instruction and generate nothing from declarations.
+
+    The migration compares names of functions in source text, which happen to be mnemonics, and sees no instruction.
+    """
     for file in sorted(SOURCE.rglob("*.py")):
-        if (SOURCE / "isa") not in file.parents:
+        if (SOURCE / "isa") not in file.parents and (SOURCE / "migrate") not in file.parents:
             yield file
 
 

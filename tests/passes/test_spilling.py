@@ -18,7 +18,7 @@ import nki.language as nl
 from nki import target
 from nki.base.dtype import float32
 from nki.base.errors import AccumulationError, MemoryFullError
-from nki.compiler import config, pipeline, simulated_run
+from nki.compiler import pipeline, simulated_run
 from nki.compiler.config import CompileConfig
 from nki.compiler.executable import Executable
 from nki.ir.program import Program
@@ -31,7 +31,6 @@ from nki.target.model import Fact, Target
 
 TRN2 = target.find("trn2")
 COLUMNS = 64
-SPILLING = CompileConfig()
 Array = NDArray[Any]
 
 
@@ -48,8 +47,7 @@ def small(sbuf: int = TRN2.sbuf_usable_partition_bytes, psum: int = TRN2.psum_pa
 def compiled(kernel: Callable[..., Any], machine: Target, stop: str = "allocate", **shapes: tuple[int, ...]) -> Program:
     """The program of ``kernel`` for float32 tensors, which may spill."""
     specs = {name: TensorSpec(name, shape, float32) for name, shape in shapes.items()}
-    with config.configured((SPILLING, None)):
-        return pipeline.compile(kernel, specs, machine, stop=stop)
+    return pipeline.compile(kernel, specs, machine, stop=stop, spills=True)
 
 
 def outputs(program: Program, *arrays: Array) -> list[Array]:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import logging as _logging
+
 import nki as _nki
 from neuronxcc.nki import compiler, isa, language, typing
 from nki.beta1.dialect import BETA1 as _BETA1
@@ -13,6 +15,8 @@ from nki.beta1.tensor import Tensor as tensor  # noqa: N813  # the public name
 from nki.frontend.dialect import register as _register
 
 _register(_BETA1)
+if not hasattr(_logging, "OFF"):  # the vendor's package adds it: published kernels write logging.disable(logging.OFF)
+    setattr(_logging, "OFF", _logging.CRITICAL + 10)  # noqa: B010  # no attribute that a type checker knows
 
 FrameworkKernel = _nki.FrameworkKernel
 NkiError = _nki.NkiError

@@ -48,6 +48,9 @@ class _Analysis:
                     self.visit_read(access)
                 if access.dynamic is not None:
                     self.visit_read(access.dynamic.source)
+        if inst.accumulates:  # it reads what it adds to (Inst.reads)
+            for access in inst.writes():
+                self.visit_read(access)
         if inst.may_leave_unwritten():
             return
         for name in inst.write_names:

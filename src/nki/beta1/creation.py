@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import math
 import operator
+from enum import Enum
 from typing import Any, cast
 
 import numpy as np
@@ -66,7 +67,7 @@ def buffer_of(buffer: Any, what: str) -> Buffer | Allocator:
         return Buffer.sbuf
     if isinstance(buffer, Allocator | Buffer):
         return buffer
-    word = getattr(buffer, "value", buffer)
+    word = buffer.value if isinstance(buffer, Enum) else buffer
     if isinstance(word, str) and word in _BUFFERS:
         return _BUFFERS[word]
     raise Beta1TensorError(

@@ -27,9 +27,7 @@ from nki.beta1.lowering import (
 from nki.beta1.tensor import Pending, Tensor, operations, recorded_at
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
-from nki.isa.build import copy_by_dma
-from nki.isa.instructions.tensor_scalar import TensorScalar
-from nki.isa.instructions.tensor_tensor import TensorTensor
+from nki.isa import build
 from nki.isa.tables.operators import OPS, Op
 from nki.language import elementwise as present
 from nki.language.tensor import NkiTensor
@@ -61,7 +59,7 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
         _combine_bits(op, dst, x, y)
     elif isinstance(x, Access) and isinstance(y, Access):
         if y.shape[1:] != x.shape[1:] and y.size == y.shape[0]:
-            record(TensorScalar(dst, x, op, y))
+            record(build.tensor_scalar(dst, x, op, y))
             return
         if op.name == "power" or (x.buffer is Buffer.psum and y.buffer is Buffer.psum):
             y = _in_sbuf(y)
@@ -69,14 +67,14 @@ def combine(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
             x = _in_sbuf(x)
         if op.name == "power" and dst.buffer is Buffer.psum:
             temporary = scratch("power", dst.shape, dst.dtype).access
-            record(TensorTensor(temporary, x, y, op))
+            record(build.tensor_tensor(temporary, x, y, op))
             isa.tensor_copy(dst, temporary)
             return
-        record(TensorTensor(dst, x, y, op))
+        record(build.tensor_tensor(dst, x, y, op))
     elif isinstance(x, Access):
-        record(TensorScalar(dst, x, op, float(cast("float", y))))
+        record(build.tensor_scalar(dst, x, op, float(cast("float", y))))
     elif isinstance(y, Access):
-        record(TensorScalar(dst, y, op, float(x), True))
+        record(build.tensor_scalar(dst, y, op, float(x), True))
 
 
 def _in_sbuf(a: Access) -> Access:
@@ -99,11 +97,11 @@ def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> 
     same = dst.dtype.itemsize == wide.itemsize and not dst.dtype.is_float
     computed = dst if same else scratch("bits", dst.shape, wide).bare()
     if isinstance(x, Access) and isinstance(y, Access):
-        record(TensorTensor(computed, x, y, op))
+        record(build.tensor_tensor(computed, x, y, op))
     elif isinstance(x, Access):
-        record(TensorScalar(computed, x, op, int(cast("float", y))))
+        record(build.tensor_scalar(computed, x, op, int(cast("float", y))))
     elif isinstance(y, Access):
-        record(TensorScalar(computed, y, op, int(x), True))
+        record(build.tensor_scalar(computed, y, op, int(x), True))
     if computed is not dst:
         isa.tensor_copy(dst, computed)
 
@@ -181,7 +179,7 @@ def apply(name: str, dst: Access, x: Access) -> None:
     if name == "copy":
         isa.tensor_copy(dst, x)
     elif name == "negative":
-        record(TensorScalar(dst, x, OPS["multiply"], -1.0))
+        record(build.tensor_scalar(dst, x, OPS["multiply"], -1.0))
     elif name in _COMPOSED:
         _COMPOSED[name](dst, x)
     elif name == "rsqrt":
@@ -197,7 +195,7 @@ def _combine_bits_unary(dst: Access, x: Access) -> None:
         x = Access(x.tensor, x.offset, x.shape, x.strides, dt.uint8)
     same = dst.dtype.itemsize == x.dtype.itemsize and not dst.dtype.is_float
     computed = dst if same else scratch("bits", x.shape, x.dtype).bare()
-    record(TensorScalar(computed, x, OPS["invert"], 0))
+    record(build.tensor_scalar(computed, x, OPS["invert"], 0))
     if computed is not dst:
         isa.tensor_copy(dst, computed)
 
@@ -268,7 +266,7 @@ def predicate(test: Access) -> Access:
         kind = dt.uint8 if test.dtype.kind == "b" else test.dtype
         return Access(test.tensor, test.offset, test.shape, test.strides, kind, test.dynamic)
     truth = scratch("truth", test.shape, dt.uint8).bare()
-    record(TensorScalar(truth, test, OPS["not_equal"], 0.0))
+    record(build.tensor_scalar(truth, test, OPS["not_equal"], 0.0))
     return truth
 
 
@@ -351,7 +349,7 @@ def _move(target: Tensor, value: Tensor) -> None:
     source = in_sbuf(value.settle()) if value.buffer is Buffer.psum else value
     access = target.bare()
     target.place.before_write(access)
-    record(copy_by_dma(access, source.access))
+    record(build.copy_by_dma(access, source.access))
 
 
 def update(name: str, target: Any, value: Any) -> Any:

@@ -33,8 +33,7 @@ from nki.beta1.masks import Mask
 from nki.beta1.operators import operator_of
 from nki.beta1.tensor import Pending, Tensor, flush
 from nki.ir.types import Access, Buffer
-from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
-from nki.isa.instructions.tensor_tensor import TensorTensor
+from nki.isa import build
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS, Op
 
@@ -162,7 +161,9 @@ def tensor_scalar(
         if not bits:
             x, y = _float(x), _float(y)
         record(
-            TensorScalar(computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first))
+            build.tensor_scalar(
+                computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first)
+            )
         )
         if computed is not dst:
             isa.tensor_copy(dst, computed)
@@ -192,7 +193,7 @@ def tensor_tensor(
         if bits or function.name == "power" or chosen is enums.engine.unknown or _both_psum(s):
             combine(function, dst, s[0], s[1])
         else:
-            record(TensorTensor(dst, s[0], s[1], function, chosen))
+            record(build.tensor_tensor(dst, s[0], s[1], function, chosen))
 
     return waiting(shape, kind, [left, right], mask, run, "combined")
 
@@ -215,7 +216,11 @@ def scalar_tensor_tensor(
     number = columns.take(operand0, "operand0")
 
     def run(dst: Access, s: list[Access]) -> None:
-        record(ScalarTensorTensor(dst, s[0], first, _float(number(s)), second, s[1], bool(reverse0), bool(reverse1)))
+        record(
+            build.scalar_tensor_tensor(
+                dst, s[0], first, _float(number(s)), second, s[1], bool(reverse0), bool(reverse1)
+            )
+        )
 
     kind = kind_of(dtype, dtypes.of_sides(left.kind, right.kind))
     return waiting(joint_shape(what, left, right), kind, [left, right], mask, run, "combined", columns.tiles)

@@ -29,7 +29,7 @@ from nki.beta1.tensor import Pending, Tensor
 from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind
-from nki.isa.instructions.dma_copy import DmaCopy
+from nki.isa import build
 from nki.isa.tables import enums
 from nki.isa.tables.operators import OPS
 
@@ -93,7 +93,7 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, **options: Any) -> None:
             read, write = part(source, shape, box), part(target, shape, box)
         src.place.before_read(read)
         dst.place.before_write(write, certain=over.is_whole)
-        forwards(lambda d, s: record(DmaCopy(d, s[0], **options)), write, [read])
+        forwards(lambda d, s: record(build.copy_by_dma(d, s[0], **options)), write, [read])
 
 
 def _inside(src: Tensor, over: Region) -> bool:

@@ -14,7 +14,7 @@ from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
-from nki.compiler import config, eager, launch_grid, pipeline, simulated_run
+from nki.compiler import eager, launch_grid, pipeline, simulated_run
 from nki.compiler.float_arguments import for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
@@ -44,16 +44,16 @@ class Work:
         """The kernel after stage ``stop`` (None: the last). ``reorder``: see :func:`nki.compiler.pipeline.compile`."""
         if isinstance(self.kernel, Program):
             return pipeline.compile(None, {}, self.target, start=self.kernel, stop=stop, stages=stages)
-        with config.configured(self.kernel.configs):
-            return pipeline.compile(
-                self.kernel.func,
-                self._specs(),
-                self.target,
-                grid=self._grid(self.kernel),
-                edges=self.kernel.schedule,
-                stop=stop,
-                stages=stages,
-            )
+        return pipeline.compile(
+            self.kernel.func,
+            self._specs(),
+            self.target,
+            grid=self._grid(self.kernel),
+            edges=self.kernel.schedule,
+            stop=stop,
+            stages=stages,
+            spills=self.kernel.spills,
+        )
 
     def simulate(self, arrays: list[Array]) -> tuple[Program, list[Array]]:
         """Run instruction by instruction, without native code; the kernel that ran, and its outputs."""
@@ -61,7 +61,9 @@ class Work:
             program = self.compile(pipeline.NATIVE_STOP)
             return program, simulated_run.run(program, arrays)
         kernel = self.kernel
-        return eager.run(kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule)
+        return eager.run(
+            kernel.func, self._specs(), arrays, self.target, self._grid(kernel), kernel.schedule, kernel.spills
+        )
 
     def _grid(self, kernel: Kernel) -> tuple[int, ...]:
         return launch_grid.of_launch(kernel.func.__name__, kernel.grid, self.target)

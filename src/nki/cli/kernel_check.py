@@ -18,7 +18,7 @@ from nki.base.warning import NkiWarning, Warned, collecting
 from nki.cli.host import annotations, arrays
 from nki.cli.host.expressions import Example
 from nki.cli.host.suspicion import is_suspicious
-from nki.compiler import config, pipeline
+from nki.compiler import pipeline
 from nki.frontend.capture import Captured, unwrap
 from nki.frontend.errors import KernelErrors
 from nki.ir.types import TensorSpec
@@ -117,11 +117,19 @@ class Compilations:
         self.compiled.add(place_of(kernel))
         with collecting(aside=True) as warned:
             try:
-                with _given_up(), config.configured(kernel.configs):
+                with _given_up():
                     arguments = kernel.bind((), dict(specs))
                     target = kernel.chosen_target()
                     stop = pipeline.NATIVE_STOP
-                    pipeline.compile(kernel.func, arguments, target, grid=kernel.grid, edges=kernel.schedule, stop=stop)
+                    pipeline.compile(
+                        kernel.func,
+                        arguments,
+                        target,
+                        grid=kernel.grid,
+                        edges=kernel.schedule,
+                        stop=stop,
+                        spills=kernel.spills,
+                    )
             except NkiError as error:
                 errors = error.errors if isinstance(error, KernelErrors) else [error]
                 return [*warned, *(_called_from(one, span) for one in errors)]

@@ -69,19 +69,13 @@ def checked(compile_config: Any, specialization_config: Any) -> Configs:
 
 
 @contextmanager
-def configured(configs: Configs | None) -> Generator[None]:
-    """A kernel with ``configs`` (None: without any) is being specialised inside."""
-    token = _outer.set(configs or (None, None))
+def configured(configs: Configs) -> Generator[None]:
+    """A kernel with ``configs`` is being specialised inside."""
+    token = _outer.set(configs)
     try:
         yield
     finally:
         _outer.reset(token)
-
-
-def may_spill() -> bool:
-    """True if the kernel that is being specialised has a configuration that lets it spill."""
-    config = _outer.get()[0]
-    return config is not None and config.nki_alloc_fallback
 
 
 def check_nested(name: str, configs: Configs) -> None:

@@ -18,7 +18,7 @@ from nki.backend.numpy.memory import Memory
 from nki.base import knobs
 from nki.base.device_print import text_of
 from nki.base.source import Where
-from nki.compiler import config, pipeline
+from nki.compiler import pipeline
 from nki.frontend.builder import Observer
 from nki.frontend.capture import capture
 from nki.frontend.specialise import launch_of, specialise
@@ -160,6 +160,7 @@ def run(
     target: Target,
     grid: tuple[int, ...] = (),
     edges: Pairs = (),
+    spills: bool = False,
 ) -> tuple[Program, list[Array]]:
     """Run ``fn`` on dense ``arrays``, one per TensorSpec in ``arguments``; the kernel that ran, and its outputs.
 
@@ -190,7 +191,7 @@ def run(
 
     count = grid[0] if grid else 1
     kernel = work(None) if count == 1 else Program.of(Turns[Program](count).run([work] * count))
-    kernel.spills |= config.may_spill()
+    kernel.spills |= spills
     verify.Verify().check(kernel, kernel, target)
     if launch is not None:
         launch.finish(kernel.outputs)

@@ -8,7 +8,6 @@ from typing import Any
 
 from nki.base import gc_pause
 from nki.base.errors import StageError
-from nki.compiler import config
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
 from nki.frontend.capture import capture
@@ -48,15 +47,16 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     edges: Pairs = (),
     stages: Sequence[Stage] = STAGES,
     observe: Observe = ignore,
+    spills: bool = False,
 ) -> Program:
     """Compile ``fn`` for ``arguments``: a TensorSpec per tensor, plain values for constants; or start from ``start``.
 
     ``observe(stage, program)`` sees the program after ``specialise`` and after every stage; ``stop`` names the
-    last one. ``edges`` connect instructions by their ``name=``.
+    last one. ``edges`` connect instructions by their ``name=``. ``spills``: tiles may wait in other memories.
     """
     check_stage(stop)
     with gc_pause.paused():
-        program = start or _specialised(_given(fn), arguments, target, grid, edges)
+        program = start or _specialised(_given(fn), arguments, target, grid, edges, spills)
         observe("specialise", program)
         if stop == "specialise":
             return program
@@ -77,7 +77,12 @@ def run_stages(
 
 
 def _specialised(
-    fn: Callable[..., Any], arguments: Mapping[str, Any], target: Target, grid: tuple[int, ...], edges: Pairs
+    fn: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    target: Target,
+    grid: tuple[int, ...],
+    edges: Pairs,
+    spills: bool,
 ) -> Program:
     """The kernel with a program for each core of ``grid``; one core runs the programs of a larger grid."""
     captured = check(capture(fn))
@@ -92,7 +97,7 @@ def _specialised(
         for part in parts:
             connect_names(part.core.body, edges, captured.span(captured.node))
     program = with_float_arguments(Program.of(parts), arguments)
-    program.spills |= config.may_spill()
+    program.spills |= spills
     return program
 
 

@@ -1,6 +1,8 @@
-"""Constructors of the instructions that the compiler itself inserts: copies, barriers, clears, prints."""
+"""Constructors of the instructions that the compiler and its dialects insert: copies, arithmetic, barriers, prints."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from nki.ir.instruction import Inst
 from nki.ir.types import Access
@@ -11,7 +13,10 @@ from nki.isa.instructions.psum_zero import PsumZero
 from nki.isa.instructions.register import RegisterMove
 from nki.isa.instructions.scalar import ScalarArithmetic
 from nki.isa.instructions.tensor_copy import TensorCopy
-from nki.isa.tables.operators import OPS
+from nki.isa.instructions.tensor_scalar import ScalarTensorTensor, TensorScalar
+from nki.isa.instructions.tensor_tensor import TensorTensor
+from nki.isa.tables import enums
+from nki.isa.tables.operators import OPS, Op
 
 
 def copy_tile(dst: Access, src: Access) -> Inst:
@@ -19,9 +24,45 @@ def copy_tile(dst: Access, src: Access) -> Inst:
     return TensorCopy(dst, src)
 
 
-def copy_by_dma(dst: Access, src: Access) -> Inst:
-    """A copy between any two memories, by DMA."""
-    return DmaCopy(dst, src)
+def copy_by_dma(dst: Access, src: Access, **options: Any) -> Inst:
+    """A copy between any two memories, by DMA; ``options`` are other arguments of ``dma_copy``."""
+    return DmaCopy(dst, src, **options)
+
+
+def tensor_tensor(
+    dst: Access, data1: Access, data2: Access, op: Op, engine: enums.engine = enums.engine.unknown
+) -> Inst:
+    """``dst = data1 <op> data2``."""
+    return TensorTensor(dst, data1, data2, op, engine)
+
+
+def tensor_scalar(
+    dst: Access,
+    data: Access,
+    op0: Op,
+    operand0: Any,
+    reverse0: bool = False,
+    op1: Op | None = None,
+    operand1: Any = None,
+    reverse1: bool = False,
+    engine: enums.engine = enums.engine.unknown,
+) -> Inst:
+    """``dst = (data <op0> operand0) <op1> operand1`` with numbers or columns as operands."""
+    return TensorScalar(dst, data, op0, operand0, reverse0, op1, operand1, reverse1, engine)
+
+
+def scalar_tensor_tensor(
+    dst: Access,
+    data: Access,
+    op0: Op,
+    operand0: Any,
+    op1: Op,
+    operand1: Access,
+    reverse0: bool = False,
+    reverse1: bool = False,
+) -> Inst:
+    """``dst = (data <op0> operand0) <op1> operand1`` with a number or column, then a tile, as operands."""
+    return ScalarTensorTensor(dst, data, op0, operand0, op1, operand1, reverse0, reverse1)
 
 
 def core_barrier(data: Access, cores: tuple[int, ...], tag: str) -> Inst:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nki.backend.numpy import executor
 from nki.base.errors import KernelArgumentError
-from nki.compiler import config, launch_grid, pipeline
+from nki.compiler import launch_grid, pipeline
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, While, loops
@@ -40,8 +40,10 @@ def compiled(
     arguments = launched.bind(positional, named)
     specs = launched.specs(arguments, adapter)
     grid = launch_grid.of_launch(launched.func.__name__, launched.grid, chosen)
-    with default_environment(), config.configured(launched.configs):
-        program = pipeline.compile(launched.func, specs, chosen, grid=grid, edges=launched.schedule)
+    with default_environment():
+        program = pipeline.compile(
+            launched.func, specs, chosen, grid=grid, edges=launched.schedule, spills=launched.spills
+        )
     if any(map(is_shape_only, (*args, *kwargs.values()))):
         return program, None
     tensors = [value for value in arguments.values() if adapter.is_framework_tensor(value)]
