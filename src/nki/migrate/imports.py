@@ -16,6 +16,10 @@ _GONE: Final = {"par_dim", "arange", "mgrid", "trace", "spmd_dim", "nc", "loop_r
 """Names that rewritten code no longer uses."""
 
 
+_CONSTANTS = ("nki.language.constants", "nki.isa.constants")
+"""Modules of Beta 1 whose names the package itself has today."""
+
+
 def renamed(small: cst.BaseSmallStatement) -> list[str]:
     """The import statements of today, as code, that one of Beta 1 becomes; others stay as they are."""
     if isinstance(small, cst.Import):
@@ -36,6 +40,8 @@ def _import(full: str, bound: str) -> list[str]:
     name = full.removeprefix("neuronxcc.")
     if name.startswith("nki.compiler"):
         return []
+    if name in _CONSTANTS and bound:
+        name = name.removesuffix(".constants")
     if name == "nki" and bound in ("", "nki"):
         return ["import nki"]
     return [f"import {name} as {bound}" if bound else f"import {name}"]
@@ -51,7 +57,7 @@ def _import_from(small: cst.ImportFrom, module: str) -> list[str]:
         return [*nki, *([f"from {module} import {', '.join(kept)}"] if kept else [])]
     if not module.startswith("neuronxcc"):
         return [code_of(small)]
-    if name in ("nki.language.constants", "nki.isa.constants"):
+    if name in _CONSTANTS:
         name = name.removesuffix(".constants")
     result: list[str] = []
     kept: list[str] = []
