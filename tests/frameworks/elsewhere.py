@@ -46,7 +46,13 @@ class Elsewhere:
         path = os.pathsep.join(map(str, [*paths, SOURCE, *_others()]))
         variables = {**os.environ, "PYTHONPATH": path, "OPEN_NKI_CACHE": str(self.cache), **environment}
         return subprocess.run(
-            [sys.executable, "-c", script], cwd=self.files, env=variables, capture_output=True, text=True, check=False
+            [sys.executable, "-c", script],
+            cwd=self.files,
+            env=variables,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=900,
         )
 
 
