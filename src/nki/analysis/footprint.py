@@ -35,6 +35,8 @@ class Footprint:
     def store(self, target: Access, value: None) -> None:  # noqa: ARG002  # as the algebra has it
         self.writes(last_of(target) if target.one_place() else target)
 
+    store_bits = store
+
     def exchange(self, value: None, to: int, source: int, pipe: int) -> None:
         """Meet the core that the instruction exchanges tiles with."""
 

@@ -47,6 +47,10 @@ class Algebra(Protocol[V]):
         """Write ``value``, converted to the target's dtype by ``cast``, with its elements in row-major order."""
         ...
 
+    def store_bits(self, target: Access, value: V) -> None:
+        """Write ``value``, the pattern of a bit operator, into a target of its width, whatever the signs of both."""
+        ...
+
     def cast(self, value: V, dtype: DType) -> V:
         """Convert through float32: exact for equal dtypes; round to nearest even; integers saturate, NaN becomes 0."""
         ...

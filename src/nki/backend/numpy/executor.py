@@ -20,7 +20,7 @@ from nki.base import dtype as dt
 from nki.base.convert import from_float32, to_float32
 from nki.base.device_print import device_print
 from nki.base.dtype import DType
-from nki.ir.algebra import Step, column_of, last_of
+from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.indirection.gather_offsets import Offsets, group_of, index_reads, indirect_operands, lists
 from nki.ir.indirection.runtime_index import largest_index, out_of_bounds, split_rows
@@ -200,6 +200,9 @@ class Reference:
         whole = value.array.size == target.size
         array = value.array if whole else np.broadcast_to(value.array, shape)
         self.memory.window(target)[...] = array.reshape(target.shape)
+
+    def store_bits(self, target: Access, value: Value) -> None:
+        self.store(reinterpreted(target, value.dtype), value)
 
     def cast(self, value: Value, dtype: DType) -> Value:
         if value.dtype is dtype:

@@ -8,7 +8,7 @@ from typing import Any, cast
 from nki.base.dtype import float32 as _F32
 from nki.base.errors import ArgumentError, OperatorError, ShapeError
 from nki.cost import engines as cost
-from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
@@ -48,7 +48,7 @@ def _kept(i: Any) -> int:
 def _store(m: Algebra[Any], op: Op, dst: Tile, value: Any) -> None:
     """Bit operators store their pattern, arithmetic is converted."""
     if op.alu is not None and op.alu.bits:
-        m.store(reinterpreted(dst, value.dtype), value)
+        m.store_bits(dst, value)
     else:
         m.store(dst, m.cast(value, dst.dtype))
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from nki.base.errors import ArgumentError, EngineError, OperatorError
 from nki.cost import engines as cost
-from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
@@ -161,7 +161,7 @@ class TensorScalar(Inst):
         if self.op1 is not None:
             value = staged(m, self.op1, value, _operand(m, self.op1, self.operand1, self.data), self.reverse1)
         if self.op0.alu is not None and self.op0.alu.bits:
-            m.store(reinterpreted(self.dst, value.dtype), value)
+            m.store_bits(self.dst, value)
         else:
             m.store(self.dst, m.cast(value, self.dst.dtype))
 

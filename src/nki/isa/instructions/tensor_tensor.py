@@ -6,7 +6,7 @@ from typing import Any
 
 from nki.base.errors import EngineError, MemoryRegionError
 from nki.cost import engines as cost
-from nki.ir.algebra import Algebra, reinterpreted
+from nki.ir.algebra import Algebra
 from nki.ir.effects import Effects, Update
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
@@ -112,7 +112,7 @@ class TensorTensor(Inst):
             m.store(self.dst, m.integer(self.op.name, left, right, self.dst.dtype))
         elif self.op.alu is not None and self.op.alu.bits:
             value = m.alu(self.op.name, left, right)
-            m.store(reinterpreted(self.dst, value.dtype), value)
+            m.store_bits(self.dst, value)
         else:
             m.store(self.dst, m.cast(m.alu(self.op.name, left, right), self.dst.dtype))
 

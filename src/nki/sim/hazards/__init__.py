@@ -32,6 +32,9 @@ from nki.sim.hazards.shadow import POISONED, Times
 from nki.sim.hazards.undefined_values import Executor, Trial
 from nki.target.model import Target
 
+_MAPPED_BYTES = 1 << 30
+"""An output beyond this size is not searched for its first unwritten element: the map would be four times as large."""
+
 
 class Shadow(PsumShadow):
     """Times of the accesses to a tensor, the time at which it was made, and the origin of its undefined bytes."""
@@ -85,6 +88,10 @@ class Launch:
         self.psum_groups.finish()
         for tensor in outputs:
             whole, shadow = Access.whole(tensor), self.shadow(tensor)
+            untouched = shadow.untouched_bytes() if tensor.nbytes > _MAPPED_BYTES else 0
+            if untouched:
+                _warn_of_part(tensor, f"{untouched / tensor.nbytes:.1%} of it or more")
+                continue
             if shadow.is_defined(whole):
                 continue
             times = shadow.times_of(whole)
@@ -95,11 +102,7 @@ class Launch:
                 raise shadow.origin
             if tensor.span is not None:
                 missing = shadow.byte_mask(whole, times == 0)
-                warn_at(
-                    tensor.span,
-                    f"output '{tensor.name}' {tensor.shape} {tensor.dtype} is written in part: {missing.mean():.1%} of "
-                    f"it, {first_box(tensor, missing)}, is what memory held before",
-                )
+                _warn_of_part(tensor, f"{missing.mean():.1%} of it, {first_box(tensor, missing)},")
 
     def shadow(self, tensor: Tensor) -> Shadow:
         """The shadow of ``tensor``."""
@@ -369,3 +372,12 @@ def _may_keep(inst: Inst, access: Access) -> bool:
 
 def _is_overwritten(times: Times) -> NDArray[np.bool_]:
     return (times < 0) & (times != POISONED)
+
+
+def _warn_of_part(output: Tensor, missing: str) -> None:
+    if output.span is not None:
+        warn_at(
+            output.span,
+            f"output '{output.name}' {output.shape} {output.dtype} is written in part: {missing} is what memory held "
+            "before",
+        )

@@ -136,6 +136,11 @@ class AccessTimes:
             self._recount()
         return True
 
+    def untouched_bytes(self) -> int:
+        """Bytes that certainly have no access and no undefined contents, as far as that is known without a map."""
+        known = not self.is_whole and self._map is None and not self._background
+        return max(0, self._bytes_left) if known else 0
+
     def _recount(self) -> None:
         """Count the bytes without a positive time."""
         missing = int(np.count_nonzero(self.all_times() <= 0))

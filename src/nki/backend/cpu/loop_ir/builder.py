@@ -34,7 +34,7 @@ from nki.backend.cpu.loop_ir.nodes import (
 )
 from nki.base import dtype as dt
 from nki.base.dtype import DType
-from nki.ir.algebra import Step, column_of, last_of
+from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
 
@@ -82,6 +82,9 @@ class LoopIRBuilder:
             shape = f"{value.rows} x {value.columns}"  # a raise also under `python -O`: the code would leave the tile
             raise AssertionError(f"{shape} elements are stored in {rows} x {columns}")
         self.statements.append(Assign(memref, self._compute_products(value)))
+
+    def store_bits(self, target: Access, value: Expr) -> None:
+        self.store(reinterpreted(target, value.dtype), value)
 
     def cast(self, value: Expr, dtype: DType) -> Expr:
         if value.dtype is dtype:
