@@ -187,7 +187,7 @@ def _walk(b: Any, entry: Any) -> None:
 
 @contextmanager
 def default_environment(b: Any) -> Generator[None]:
-    """What is emitted inside runs in the default floating-point environment; then the thread has its own again."""
+    """Emit code inside that runs in the default floating-point environment; behind it the thread has its own again."""
     if not _IS_X86:
         with b.goto_entry_block():
             before = b.alloca(ir.ArrayType(I64, _ENVIRONMENT_WORDS))
