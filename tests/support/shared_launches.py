@@ -21,6 +21,7 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(region_builder, "WORTHWHILE", 0.0)
     monkeypatch.setattr(region_builder, "LEAST_WORK", 0.0)
     monkeypatch.setattr(launch, "WORTH_A_TEAM", 0.0)
+    monkeypatch.setattr(launch, "WORTH_OPENMP", 0.0)
     return monkeypatch
 
 

@@ -92,16 +92,16 @@ class CheckedExecutable(Executable):
     suffix = ".checked"  # graphs name a kernel by its artifact; one without checks may have the same content
     is_checked = False
 
-    def launch(self, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+    def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
         if self.is_checked or not self.precise:
-            super().launch(pointers, floats)
+            super().launch(pointers, floats, from_torch)
             return
         sizes = [tensor.nbytes for tensor in (*self.kernel.inputs, *self.kernel.outputs)]
         memory = [_bytes(pointer, size) for pointer, size in zip(pointers, sizes, strict=True)]
         count = len(self.inputs)
         program = for_formulas(self.kernel, self.linked.floats, floats)
         expected = simulated_run.run(program, [array.copy() for array in memory[:count]])
-        super().launch(pointers, floats)
+        super().launch(pointers, floats, from_torch)
         simulated_run.compare(self.kernel, memory[count:], expected)
         self.is_checked = True
 

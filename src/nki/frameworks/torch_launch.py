@@ -34,7 +34,7 @@ def launch(executable: Executable, tensors: Sequence[torch.Tensor], floats: Sequ
     """Fresh results; no tensor changes."""
     inputs = [_dense(t) for t in tensors]
     outputs = [_empty(spec) for spec in executable.outputs]
-    executable.launch([t.data_ptr() for t in inputs + outputs], floats)
+    executable.launch([t.data_ptr() for t in inputs + outputs], floats, True)
     return outputs
 
 
@@ -64,7 +64,7 @@ def launch_in_place(
             inputs[number] = tensors[number].clone()
     others = iter(fresh if fresh is not None else map(_empty, fresh_specs(executable)))
     outputs = [inputs[changes[i]] if i in changes else next(others) for i in range(len(executable.outputs))]
-    executable.launch([t.data_ptr() for t in inputs + outputs], floats)
+    executable.launch([t.data_ptr() for t in inputs + outputs], floats, True)
     for output, number in changes.items():
         if inputs[number] is tensors[number]:
             torch.autograd.graph.increment_version(tensors[number])

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import ctypes
 import platform
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any, Final
 
@@ -180,14 +181,20 @@ def _add_follow(module: ir.Module) -> None:
 
 def _walk(b: Any, entry: Any) -> None:
     """Walk a table in the default floating-point environment."""
-    table = engine().declared(b.module, walk_address(), WALK)
+    with default_environment(b):
+        b.call(engine().declared(b.module, walk_address(), WALK), entry)
+
+
+@contextmanager
+def default_environment(b: Any) -> Generator[None]:
+    """Emit code inside that runs in the default floating-point environment; behind it the thread has its own again."""
     if not _IS_X86:
         with b.goto_entry_block():
             before = b.alloca(ir.ArrayType(I64, _ENVIRONMENT_WORDS))
         before.type = POINTER
         call_libc(b, "fegetenv", I32, [before])
         call_libc(b, "fesetenv", I32, [b.inttoptr(_i64(-1), POINTER)])  # FE_DFL_ENV
-        b.call(table, entry)
+        yield
         call_libc(b, "fesetenv", I32, [before])
         return
     with b.goto_entry_block():
@@ -200,7 +207,7 @@ def _walk(b: Any, entry: Any) -> None:
     with b.if_then(differs, likely=False):
         b.store(ir.Constant(I32, _DEFAULT_MXCSR), default)
         b.call(load, [default])
-    b.call(table, entry)
+    yield
     with b.if_then(differs, likely=False):
         b.call(load, [before])
 

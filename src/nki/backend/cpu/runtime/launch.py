@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Container, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Final, NoReturn
 from weakref import ref
 
@@ -16,7 +16,7 @@ from nki.backend.cpu.runtime.link import LinkedCore, link
 from nki.backend.cpu.runtime.resources import RUNTIME, Runtime
 from nki.backend.cpu.runtime.routines import Progress
 from nki.backend.cpu.runtime.row_times import RowTimes
-from nki.backend.cpu.runtime.thread_count import number_of_threads
+from nki.backend.cpu.runtime.thread_count import number_of_threads, torch_threads
 from nki.base import gc_pause
 from nki.base.device_print import running_as
 from nki.ir.constant import Constant
@@ -32,6 +32,8 @@ _word: Final = ctypes.c_int64.from_address
 
 WORTH_A_TEAM: Final = 100_000.0
 """Nanoseconds of parallel regions from which on a launch asks for a team, which may take some microseconds to wake."""
+WORTH_OPENMP: Final = 50_000.0
+"""The same for the threads of PyTorch, which mostly are awake: of 38 microseconds they save 13."""
 Status = tuple[int, int, int, int]
 """The words of the status of a frame; see :data:`~nki.backend.cpu.runtime.frame.STATUS`."""
 
@@ -110,7 +112,7 @@ class Executable:
         cores = zip(self._program.cores, self.linked.cores, strict=True)
         self._cores = [_Core(core, linked, self._slots, len(self.linked.floats)) for core, linked in cores]
         self._core = self._cores[0]
-        self._is_long = self._core.linked.shared_nanoseconds >= WORTH_A_TEAM
+        self._shared = self._core.linked.shared_nanoseconds
 
     def with_times(self) -> list[RowTimes]:
         """Let all later launches note the time of each row, which makes them slower; the times of each core."""
@@ -125,10 +127,11 @@ class Executable:
         named = dict(zip(self.float_names, values, strict=True))
         return [evaluate(formula, named) for formula in self._formulas]
 
-    def launch(self, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+    def launch(self, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False) -> None:
         """Run on the memory at ``pointers``: the inputs, then the outputs, each dense and of the size of its spec.
 
-        ``floats`` are those of :meth:`floats_of`.
+        ``floats`` are those of :meth:`floats_of`. ``from_torch``: PyTorch computes in the same Python thread, so that
+        its threads are those to use.
 
         An input that is also an output is changed in place if both are at one address; else it stays as it is.
 
@@ -148,11 +151,10 @@ class Executable:
         core = self._core
         linked = core.linked
         slots = (*pointers, *core.constants, *floats)
-        threads = number_of_threads() if self._is_long else 1
-        if threads == 1:
+        if self._shared < WORTH_OPENMP:
             frame, run = self._runtime.frame(core.frame, slots), self._run
         else:
-            frame, run = self._runtime.frame_with_team(core.frame, slots, threads), enter.run_with_team()
+            frame, run = self._with_threads(slots, from_torch)
         try:
             run(core.table, linked.rows, core.args, frame.address)
         except BaseException as error:
@@ -161,6 +163,17 @@ class Executable:
         if linked.sites and (status := core.status(frame))[0]:
             core.raise_out_of_bounds(status)
         self._runtime.release(frame)
+
+    def _with_threads(self, slots: Sequence[float], from_torch: bool) -> tuple[Frame, Callable[..., None]]:
+        """The frame of a launch that threads may share, and the function that runs it."""
+        runtime, layout = self._runtime, self._core.frame
+        threads = number_of_threads()
+        if threads > 1 and from_torch and threads == torch_threads() and (lent := runtime.openmp()) is not None:
+            address, openmp = lent
+            return runtime.frame_with_team(layout, slots, threads, address), openmp.run
+        if threads > 1 and self._shared >= WORTH_A_TEAM:
+            return runtime.frame_with_team(layout, slots, threads, runtime.team(threads)), enter.run_with_team()
+        return runtime.frame(layout, slots), self._run
 
     def _copy_changed_inputs(self, pointers: Sequence[int]) -> list[int]:
         """Copy the inputs that change to their outputs; ``pointers`` with these as the inputs."""

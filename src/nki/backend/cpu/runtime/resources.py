@@ -10,7 +10,9 @@ from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any
 
+from nki.backend.cpu.runtime import openmp
 from nki.backend.cpu.runtime.frame import Frame, FrameLayout
+from nki.backend.cpu.runtime.openmp import OpenMP
 from nki.backend.cpu.runtime.team import Team
 from nki.base.locks import Lock
 
@@ -55,6 +57,8 @@ class Runtime:
         self._frames: list[Frame] = []
         self._idle: deque[_Worker] = deque()
         self._team: Team | None = None
+        self._lent: Team | None = None
+        self._is_child = False
         self._changing_team = Lock()
         atexit.register(self._end_team)
         if hasattr(os, "register_at_fork"):
@@ -74,10 +78,10 @@ class Runtime:
         layout.write(frame, worker, pointers, control)
         return frame
 
-    def frame_with_team(self, layout: FrameLayout, pointers: Sequence[float], threads: int) -> Frame:
-        """The frame of a launch on one core, which a team may help."""
+    def frame_with_team(self, layout: FrameLayout, pointers: Sequence[float], threads: int, team: int) -> Frame:
+        """The frame of a launch on one core, which the team at ``team`` may help."""
         frame = self.acquire(layout.nbytes + (threads - 1) * layout.helper)
-        layout.write(frame, 0, pointers, 0, self.team(threads), threads)
+        layout.write(frame, 0, pointers, 0, team, threads)
         return frame
 
     def release(self, *frames: Frame) -> None:
@@ -93,6 +97,19 @@ class Runtime:
             worker = _Worker()
             _thread.start_new_thread(_run, (worker.work, self._idle))
         worker.work.put((worker, call, arguments))
+
+    def openmp(self) -> tuple[int, OpenMP] | None:
+        """The address of a team without threads, and the runtime whose threads help it; None if there is none.
+
+        There is none after a fork, either: the runtimes of GCC wait for ever in a child process.
+        """
+        if self._is_child or (found := openmp.of_torch()) is None:
+            return None
+        lent = self._lent
+        if lent is None:
+            with self._changing_team:
+                lent = self._lent = self._lent or Team(1)
+        return lent.address, found
 
     def team(self, size: int) -> int:
         """The address of the team of ``size`` threads, the one that launches included; others of another size end."""
@@ -116,6 +133,7 @@ class Runtime:
     def _forget_threads(self) -> None:
         self._idle = deque()
         self._team = None
+        self._is_child = True
 
 
 RUNTIME = Runtime()

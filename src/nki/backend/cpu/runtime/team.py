@@ -211,10 +211,14 @@ def wake(b: Any, team: Any) -> None:
 def _add_stop(module: ir.Module) -> None:
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER]), "nki_stop")
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
-    team = function.args[0]
+    stop(b, function.args[0])
+    b.ret_void()
+
+
+def stop(b: Any, team: Any) -> None:
+    """Let the helpers end, which may sleep."""
     b.atomic_rmw("xchg", word(b, team, STOP), i64(1), "seq_cst")
     wake(b, team)
-    b.ret_void()
 
 
 def _add_helper(module: ir.Module, walk: ir.Function) -> None:
@@ -222,7 +226,12 @@ def _add_helper(module: ir.Module, walk: ir.Function) -> None:
     function = ir.Function(module, ir.FunctionType(POINTER, [POINTER]), "nki_helper")
     b: Any = ir.IRBuilder(function.append_basic_block("entry"))
     record = function.args[0]
-    team, index = element(b, record, i64(0), POINTER), element(b, record, i64(1), I64)
+    help_until_stop(b, walk, element(b, record, i64(0), POINTER), element(b, record, i64(1), I64))
+    b.ret(b.inttoptr(i64(0), POINTER))
+
+
+def help_until_stop(b: Any, walk: ir.Function, team: Any, index: Any) -> None:
+    """Take chunks of what ``team`` is offered, as its helper ``index``, until it is to stop."""
     idle = Variable(b)
     idle.set(i64(0))
     with while_(b, lambda: b.icmp_signed("==", load(b, team, STOP), i64(0))):
@@ -241,7 +250,6 @@ def _add_helper(module: ir.Module, walk: ir.Function) -> None:
                 with b.if_then(b.icmp_signed(">", idle.get(), i64(SPINS)), likely=False):
                     _sleep(b, team, ticket)
                     idle.set(i64(0))
-    b.ret(b.inttoptr(i64(0), POINTER))
 
 
 def _run(b: Any, walk: ir.Function, offer: list[Any], index: Any, chunk: Any) -> None:

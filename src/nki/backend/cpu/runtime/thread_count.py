@@ -24,12 +24,12 @@ def number_of_threads() -> int:
         return 1
     wanted = _number(knobs.threads())
     if not wanted:
-        limits = [number for number in (_number(knobs.openmp_threads()), _torch_threads()) if number]
+        limits = [number for number in (_number(knobs.openmp_threads()), torch_threads()) if number]
         wanted = min(limits, default=0) or _cores()
     return min(wanted, MOST_THREADS)
 
 
-def _torch_threads() -> int:
+def torch_threads() -> int:
     """The threads of an operation of PyTorch; 0 if it is not imported."""
     torch: Any = sys.modules.get("torch")
     count = getattr(torch, "get_num_threads", None)  # an import that is under way has not defined it
