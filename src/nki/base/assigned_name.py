@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dis
-import functools
 from types import CodeType
 
 from nki.base.source import Where
@@ -14,7 +13,6 @@ _PAIRS = ("STORE_FAST_STORE_FAST", "STORE_FAST_LOAD_FAST")
 """Two instructions in one, since Python 3.13: the first of the two names receives the result."""
 
 
-@functools.lru_cache(maxsize=4096)
 def _targets(code: CodeType) -> dict[int, str]:
     """Variable names by the offset of the call whose result goes straight into them."""
     names: dict[int, str] = {}
@@ -36,4 +34,14 @@ def assigned_name(where: Where, otherwise: str) -> str:
     if not where.frames:
         return otherwise
     code, offset = where.frames[0]
-    return _targets(code).get(offset, otherwise)
+    known = _by_id.get(id(code))
+    if known is None:
+        if len(_by_id) >= _MOST_CODES:
+            _by_id.clear()
+        known = _by_id[id(code)] = code, _targets(code)
+    return known[1].get(offset, otherwise)
+
+
+_by_id: dict[int, tuple[CodeType, dict[int, str]]] = {}
+"""The names of :func:`_targets` by the id of the code, which stays alive: its hash takes as long as the rest."""
+_MOST_CODES = 1 << 12

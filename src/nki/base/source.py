@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import CodeType, FunctionType
 from typing import Any, TypeVar, cast
 
-from nki.base.toolchain import folders
+from nki.base.toolchain import is_toolchain, user_code
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,28 +179,46 @@ def user_frames_end(function: F) -> F:
     return function
 
 
-def here() -> Where:
+def here(skipped: int = 1) -> Where:
     """The user frames that are running now, up to the function that called the user's code.
 
     Frames of the toolchain are left out, so a library function written in terms of another one reports its caller.
+    ``skipped`` is the number of innermost frames that are known to be the toolchain's, this one included.
     """
-    frames: list[tuple[CodeType, int]] = []
-    frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
-    ours = _own_code
+    frame = sys._getframe(skipped)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
+    ours, users = _own_code, user_code
+    path: list[int] = []
+    codes: list[CodeType] = []
     while frame is not None:
         code = frame.f_code
         number = id(code)
-        if number not in ours:
-            if not code.co_filename.startswith(folders()):
-                frames.append((code, frame.f_lasti))
-                frame = frame.f_back
-                continue
-            ours[number] = code
-        if number in _boundaries:
+        if number in users or (number not in ours and not _is_own(code)):
+            path += number, frame.f_lasti
+            codes.append(code)
+        elif number in _boundaries:
             break
         frame = frame.f_back
-    return Where(tuple(frames))
+    key = tuple(path)
+    frames = _chains.get(key)
+    if frames is None:
+        if len(_chains) >= _MOST_CHAINS:
+            _chains.clear()
+        frames = _chains[key] = tuple(zip(codes, path[1::2], strict=True))
+    return Where(frames)
+
+
+def _is_own(code: CodeType) -> bool:
+    """True if ``code`` is the toolchain's; from now on known by its id."""
+    own = is_toolchain(code)
+    (_own_code if own else user_code)[id(code)] = code
+    if len(user_code) > _MOST_CHAINS:
+        user_code.clear()
+    return own
 
 
 _own_code: dict[int, CodeType] = {}
 """Code of the toolchain that :func:`here` has met, by id; it stays alive, so that no other code gets the id."""
+_chains: dict[tuple[int, ...], tuple[tuple[CodeType, int], ...]] = {}
+"""Chains of user frames, one object for equal ones, by the ids of their codes, which they keep alive, and positions."""
+_MOST_CHAINS = 1 << 14
+"""Chains, and codes of users, that are kept."""

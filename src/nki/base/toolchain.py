@@ -11,6 +11,9 @@ _packages: tuple[str, ...] = ("nki",)
 _folders: tuple[str, ...] = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)
 """Their folders, each with a separator at its end: a prefix of every file."""
 
+user_code: dict[int, types.CodeType] = {}
+"""Code of other files that was met, by id; it stays alive here, so that no other code gets the id."""
+
 
 def add_package(name: str, folder: str) -> None:
     """Count the package ``name``, whose modules lie in ``folder``, as the toolchain's."""
@@ -18,11 +21,7 @@ def add_package(name: str, folder: str) -> None:
     if name not in _packages:
         _packages = (*_packages, name)
         _folders = (*_folders, os.path.abspath(folder) + os.sep)
-
-
-def folders() -> tuple[str, ...]:
-    """Prefixes of the file names of all our code, for loops in which a call of :func:`is_toolchain` costs too much."""
-    return _folders
+        user_code.clear()
 
 
 def is_toolchain(value: Any) -> bool:

@@ -99,6 +99,8 @@ class Builder:
     _asked: dict[str, int] = field(default_factory=dict[str, int])
     _of_programs: dict[tuple[str, int], Tensor] = field(default_factory=dict[tuple[str, int], Tensor])
     _verified: dict[object, bool] = field(default_factory=dict[object, bool])
+    _tensor_forms: set[object] = field(default_factory=set[object])
+    """Shape, dtype, memory and address of the tensors that were checked."""
     _state: dict[str, Tensor] = field(default_factory=dict[str, Tensor])
     _constants: dict[tuple[Any, ...], Tensor] = field(default_factory=dict[tuple[Any, ...], Tensor])
     _open_loops: list[_OpenLoop] = field(default_factory=list[_OpenLoop])
@@ -152,7 +154,10 @@ class Builder:
         role: str,
         where: Where | None,
     ) -> Tensor:
-        check_tensor(name, shape, dtype, buffer, address, self.target)
+        form = (shape, dtype, buffer, address)
+        if form not in self._tensor_forms or type(name) is not str:
+            check_tensor(name, shape, dtype, buffer, address, self.target)
+            self._tensor_forms.add(form)
         tensor = Tensor(self._unique(name), shape, dtype, buffer, address, role, where.span if where else None)
         if buffer is Buffer.shared_hbm or role:
             tensor = self._shared(tensor)
@@ -200,7 +205,7 @@ class Builder:
 
     def emit(self, inst: Inst) -> None:
         """Verify and record ``inst`` at the user's current line."""
-        inst.where = self.at or here()
+        inst.where = self.at or here(2)  # this function is the toolchain's
         verify(inst, self.target, self._verified)
         inst.verified_for = self.target
         if self.failed is not None:

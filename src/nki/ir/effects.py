@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,8 +55,7 @@ class Exchange:
         return f"{self.argument}, pipe_id={self.pipe}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Copy:
+class Copy(NamedTuple):
     """The elements of ``src`` move to ``dst`` in row-major order, uninterpreted where both dtypes are equal."""
 
     dst: Access

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
@@ -24,10 +25,11 @@ from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.types import Access, Buffer, Immediate, Role, is_element_indexed, is_row_indexed
+from nki.ir.types import FORMS, Access, Buffer, Form, Immediate, Role, is_element_indexed, is_row_indexed, new_form
 from nki.target.model import Target
 
 NOWHERE = Where(())
+_identities = itertools.count()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -90,11 +92,10 @@ def _words_of(value: Any) -> str:
     return f"'{value.name}' {value.shape} {value.dtype}" if isinstance(value, Access) else str(value)
 
 
-_forms: dict[tuple[Any, ...], object] = {}
-_MOST_FORMS = 1 << 14
-"""Forms that the process keeps; an unrolled kernel has a few dozen."""
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
+_DERIVED = ("_identity", "_form", "verified_for", "memory_effects", "origin", "expansion", "requested")
+"""The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
 
 
 class Inst(NkiInstruction):
@@ -117,12 +118,14 @@ class Inst(NkiInstruction):
     waits: tuple[tuple[str, int], ...] = ()
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
+    operand_uses: ClassVar[tuple[tuple[str, bool, bool], ...]]
+    """The name of each operand, and whether the instruction reads it and writes it."""
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
     order_names: ClassVar[tuple[str, ...]]
     immediate_names: ClassVar[tuple[str, ...]]
-    _key: tuple[Any, ...] | None = None
-    _form: object | None = None
+    _identity: int | None = None
+    _form: Form | None = None
     origin: Inst | None = None
     """The user's instruction that a transform lowered to this one, among others."""
     expansion: Any = None
@@ -170,7 +173,8 @@ class Inst(NkiInstruction):
 
     def reads(self) -> list[Access]:
         """The accesses that the instruction reads, run-time indices of operands included."""
-        return [*_accesses_of(self, self.read_names), *self.indexed_by()]
+        reads = _accesses_of(self, self.read_names)
+        return reads + indices if (indices := self.indexed_by()) else reads
 
     def writes(self) -> list[Access]:
         """The accesses that the instruction writes."""
@@ -241,6 +245,9 @@ class Inst(NkiInstruction):
 
     def indexed_by(self) -> list[Access]:
         """The accesses that hold the run-time indices of the operands, in operand order."""
+        form = self._form
+        if form is not None and not form.has_runtime_index:
+            return []
         return [a.dynamic.source for a in self.accesses() if a.dynamic is not None]
 
     def immediates(self) -> list[float | int]:
@@ -250,43 +257,37 @@ class Inst(NkiInstruction):
 
     def key(self) -> tuple[Any, ...]:
         """The signature, computed once: operands never change after an instruction was recorded."""
-        key = self._key
-        if key is None:
-            key = self._key = self.signature()
-        return key
+        return self.form().signature
 
-    def form(self) -> object:
-        """An object that only instructions of equal signature share, as good as all of them: a key without a hash.
+    def form(self) -> Form:
+        """The object that only instructions of equal signature share, as good as all of them.
 
         A table by form may hold a signature twice.
         """
         form = self._form
         if form is None:
-            if len(_forms) >= _MOST_FORMS:
-                _forms.clear()
-            form = self._form = _forms.setdefault(self.key(), object())
+            signature = self.signature()
+            form = self._form = FORMS.get(signature) or new_form(signature, bool(self.indexed_by()))
         return form
 
-    @staticmethod
-    def keys(instructions: Iterable[Inst]) -> list[tuple[Any, ...]]:
-        """The :meth:`key` of each instruction, at half the price of the calls."""
-        return [inst._key or inst.key() for inst in instructions]
+    def identity(self) -> int:
+        """A number that the instruction shares with its copies of another schedule, and with no other instruction."""
+        identity = self._identity
+        if identity is None:
+            identity = self._identity = next(_identities)
+        return identity
 
     def replace(self, **changes: Any) -> Inst:
-        """A copy at the same source position with some fields changed."""
-        values = self.__dict__
-        construct = cast("Callable[..., Inst]", type(self))
-        fresh = construct(**{**{f.name: values[f.name] for f in self.fields}, **changes})
-        fresh.where = self.where
-        for name in _SCHEDULE:
-            if name in values:
-                setattr(fresh, name, values[name])
+        """A copy at the same source position, with the same schedule, and with some fields changed."""
+        fresh = self.__class__.__new__(self.__class__)
+        values = fresh.__dict__ = self.__dict__ | changes
+        for name in _DERIVED:
+            values.pop(name, None)
         return fresh
 
     def with_schedule(self, **changes: Any) -> Inst:
-        """A copy with the same arguments and another label, edges, queue or waits; the :meth:`key` object is shared."""
-        if self._key is None:
-            self.key()
+        """A copy with the same arguments and :meth:`identity`, and another label, edges, queue or waits."""
+        self.identity()
         fresh = self.__class__.__new__(self.__class__)
         fresh.__dict__ = self.__dict__ | changes
         return fresh
@@ -294,16 +295,17 @@ class Inst(NkiInstruction):
     def with_operands(self, changes: Mapping[int, Access]) -> Inst:
         """A copy with the operands of these numbers in :meth:`accesses` replaced."""
         fresh: dict[str, Any] = {}
-        number = 0
-        for f in self.operand_fields:
-            value = self.__dict__[f.name]
+        values, number = self.__dict__, 0
+        for name in self.operand_names:
+            value = values[name]
             if isinstance(value, Access):
                 if number in changes:
-                    fresh[f.name] = changes[number]
+                    fresh[name] = changes[number]
                 number += 1
-            elif f.several:
-                fresh[f.name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(value))
-                number += len(value)
+            elif isinstance(value, tuple):
+                tiles = cast("tuple[Access, ...]", value)
+                fresh[name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(tiles))
+                number += len(tiles)
         return self.replace(**fresh)
 
     def __repr__(self) -> str:
@@ -381,6 +383,7 @@ def instruction(
         cls.operand_names = tuple(f.name for f in cls.operand_fields)
         cls.read_names = tuple(f.name for f in cls.fields if f.role in (Role.IN, Role.INOUT))
         cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
+        cls.operand_uses = tuple((n, n in cls.read_names, n in cls.write_names) for n in cls.operand_names)
         cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
         cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
         if not cls.write_names and not effects.external:

@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import lru_cache
 from typing import Annotated, Any, Protocol, TypeVar
 
 from nki.base.dtype import DType
@@ -93,6 +94,7 @@ MOST_DIMENSIONS = 30
 """Dimensions of a tensor or of an access; NumPy, which adds one for bytes, has 32."""
 
 
+@lru_cache(maxsize=1 << 12)
 def row_major(shape: tuple[int, ...]) -> tuple[int, ...]:
     """Steps, in elements, of a dense row-major array of ``shape``."""
     steps: list[int] = []
@@ -146,6 +148,19 @@ class Dynamic:
     @property
     def signature(self) -> tuple[Any, ...]:
         return (self.kind.value, self.step, self.source.signature)
+
+
+_signatures: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+"""Signatures of accesses, each by itself: equal ones are one tuple, of which unrolled kernels would have thousands."""
+_MOST_SIGNATURES = 1 << 14
+
+
+def _keep(signature: tuple[Any, ...]) -> None:
+    """Let later accesses share ``signature``, unless some of its numbers only equal integers, as ``True`` does."""
+    if all(type(n) is int for n in (*signature[1], *signature[2])):
+        if len(_signatures) >= _MOST_SIGNATURES:
+            _signatures.clear()
+        _signatures[signature] = signature
 
 
 class Access:
@@ -235,8 +250,15 @@ class Access:
             step = tensor.free_size if tensor.dtype is dtype else tensor.bytes_per_partition // dtype.itemsize
             start = self.offset // step if buffer.on_chip and step else 0
             signature = (dtype.name, self.shape, self.strides, buffer.word, start, step)
-            dynamic = self.dynamic
-            self._signature = signature if dynamic is None else (*signature, dynamic.signature)
+            if self.dynamic is not None:
+                signature = (*signature, self.dynamic.signature)
+            kept = _signatures.get(signature)
+            if kept is None:
+                _keep(signature)
+                kept = signature
+            else:
+                self.shape, self.strides = kept[1], kept[2]
+            self._signature = kept
         return self._signature
 
     def one_place(self) -> bool:
@@ -291,6 +313,28 @@ def is_contiguous(access: Access) -> bool:
             return False
         step *= size
     return True
+
+
+class Form:
+    """What the instructions of one signature have in common; compared by identity, a key without the cost of a hash."""
+
+    __slots__ = ("has_runtime_index", "signature")
+
+    def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
+        self.signature = signature
+        self.has_runtime_index = has_runtime_index
+        """An operand has a run-time index."""
+
+
+FORMS: dict[tuple[Any, ...], Form] = {}
+"""The forms by signature. A signature may get a second form: that two forms differ tells nothing."""
+
+
+def new_form(signature: tuple[Any, ...], has_runtime_index: bool) -> Form:
+    """The form of a signature that :data:`FORMS` does not hold."""
+    if len(FORMS) >= _MOST_SIGNATURES:
+        FORMS.clear()
+    return FORMS.setdefault(signature, Form(signature, has_runtime_index))
 
 
 class TensorHandle(Protocol):

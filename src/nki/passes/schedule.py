@@ -111,7 +111,7 @@ def _with_queues(instructions: Sequence[Inst], queues: Sequence[str]) -> list[In
     changes: dict[str, dict[str, str]] = {}
     result: list[Inst] = []
     for inst, queue in zip(instructions, queues, strict=True):
-        inst.key()  # which the copy shares
+        inst.identity()  # which the copy shares
         change = changes.get(queue)
         if change is None:
             change = changes[queue] = {"queue": queue}

@@ -35,15 +35,8 @@ from nki.ir.types import Access, Buffer, Role, Tensor, coalesced, row_major
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
-
-class _Uses:
-    """The instructions, by position, that write and read one tensor."""
-
-    __slots__ = ("reads", "writes")
-
-    def __init__(self, writes: Sequence[int] = (), reads: Sequence[int] = ()) -> None:
-        self.writes = list(writes)
-        self.reads = list(reads)
+_Uses = tuple[list[int], list[int]]
+"""The positions of the instructions that write one tensor, and of those that read it."""
 
 
 @dataclass(frozen=True)
@@ -67,53 +60,10 @@ class EliminateCopies(CoreStage):
 
 def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]:
     """The statements of ``core`` without redundant copies."""
-    body: list[Statement | None] = list(core.body)
-    uses: dict[Tensor, _Uses] = {}
-    pinned: set[Tensor] = set()
-    meetings: list[int] = []
-    for position, inst in enumerate(core.body):
-        if not isinstance(inst, Inst):
-            if any(_meets_cores(inner, core.rank) for inner in instructions(inst.body)):
-                meetings.append(position)
-            pinned.update(access.tensor for access in touched(inst))
-            continue
-        if inst.effects.external and _meets_cores(inst, core.rank):
-            meetings.append(position)
-        _note_uses(inst, position, uses, pinned)
-    sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
-    outputs = set(signature.outputs) - pinned - {*signature.inputs}
-    for tensor, use in uses.items():
-        if tensor.buffer is not Buffer.sbuf or tensor in pinned:
-            continue
-        if not use.writes or not use.reads:
-            continue
-        if _forward_load(body, tensor, use, sources):
-            continue
-        contents = _last_contents(body, tensor, use)
-        if contents is not None and not _is_between(contents.writes[0], contents.reads[0], meetings):
-            _forward_store(core, body, tensor, contents, outputs, uses)
-    return [statement for statement in body if statement is not None]
-
-
-def _note_uses(inst: Inst, position: int, uses: dict[Tensor, _Uses], pinned: set[Tensor]) -> None:
-    """Enter ``inst`` into ``uses``, and what run-time indices touch into ``pinned``."""
-    values, read_names, write_names = inst.__dict__, inst.read_names, inst.write_names
-    for name in inst.operand_names:
-        value = values[name]
-        if not isinstance(value, Access | tuple):  # a number, or an operand that the call leaves out
-            continue
-        for access in (value,) if isinstance(value, Access) else cast("tuple[Access, ...]", value):
-            tensor = access.tensor
-            use = uses.get(tensor)
-            if use is None:
-                use = uses[tensor] = _Uses()
-            if name in read_names:
-                use.reads.append(position)
-            if name in write_names:
-                use.writes.append(position)
-            if access.dynamic is not None:
-                pinned.add(tensor)
-                pinned.add(access.dynamic.source.tensor)
+    elimination = _Elimination(core, signature)
+    if elimination.tiles:
+        elimination.run()
+    return [statement for statement in elimination.body if statement is not None]
 
 
 def _meets_cores(inst: Inst, rank: int) -> bool:
@@ -122,72 +72,171 @@ def _meets_cores(inst: Inst, rank: int) -> bool:
     return (barrier is not None and barrier.cores != (rank,)) or (exchange is not None and exchange.to != rank)
 
 
-def plain_copy(inst: Statement | None) -> Copy | None:
-    """The DMA copy that a statement is, without run-time indices and without an order that the user has asked for."""
-    if not isinstance(inst, Inst) or inst.engines != (engine.dma,) or inst.indexed_by():
-        return None
-    if inst.label or inst.ordered_after:
-        return None
-    return inst.as_copy()
+def plain_copies(body: Sequence[Statement]) -> dict[int, Copy]:
+    """DMA copies in ``body`` by position, without run-time indices and without an order that the user has asked for.
+
+    Copies in loops are left out.
+    """
+    kinds: set[type[Statement]] = {kind for kind in set(map(type, body)) if _copies_by_dma(kind)}
+    copies: dict[int, Copy] = {}
+    for position, inst in enumerate(body) if kinds else ():
+        if inst.__class__ in kinds:
+            assert isinstance(inst, Inst)
+            assert inst.effects.copy is not None
+            if not (inst.label or inst.ordered_after or inst.form().has_runtime_index):
+                copies[position] = inst.effects.copy(inst)
+    return copies
+
+
+def _copies_by_dma(kind: type[Statement]) -> bool:
+    return issubclass(kind, Inst) and kind.effects.copy is not None and kind.engines == (engine.dma,)
 
 
 def moves_all(tile: Tensor, own: Access, other: Access) -> bool:
     """True if a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
-    whole = own.tensor is tile and own.size == tile.elements and own.strides == row_major(own.shape)
-    return whole and own.dtype is tile.dtype is other.dtype is other.tensor.dtype
-
-
-def _forward_load(body: list[Statement | None], tile: Tensor, use: _Uses, sources: set[Tensor]) -> bool:
-    """Remove the load that fills ``tile`` first, if those who read what it loads can read the source; True if they all
-    read nothing else.
-    """
-    load = use.writes[0]
-    copy = plain_copy(body[load])
-    if copy is None or not moves_all(tile, copy.dst, copy.src) or copy.src.tensor not in sources:
+    if own.tensor is not tile or own.dtype is not tile.dtype or own.dtype is not other.dtype:
         return False
-    end = use.writes[1] if len(use.writes) > 1 else len(body)
-    if use.reads[0] < load or (end < len(body) and not _fills(body[end], tile)):
-        return False
-    readers = use.reads[: bisect_right(use.reads, end)]
-    if not readers or not _redirect(body, readers, tile, copy.src, (end, Role.IN)):
-        return False
-    body[load] = None
-    del use.writes[0], use.reads[: len(readers) - (readers[-1] == end)]
-    return not use.writes
+    return other.dtype is other.tensor.dtype and own.size == tile.elements and own.strides == row_major(own.shape)
 
 
-def _last_contents(body: list[Statement | None], tile: Tensor, use: _Uses) -> _Uses | None:
-    """The writes of the last contents of ``tile``, the first of which fills it, and their only reader; else None."""
-    full = next((position for position in reversed(use.writes) if _fills(body[position], tile)), None)
-    if full is None:
-        return None
-    writes = use.writes[bisect_left(use.writes, full) :]
-    reads = use.reads[bisect_right(use.reads, full) :]
-    return _Uses(writes, reads) if len(reads) == 1 and reads[0] > writes[-1] else None
+class _Elimination:
+    """The elimination of copies in one core; ``body`` is changed step by step, ``None`` stands for what is removed."""
 
+    def __init__(self, core: CoreProgram, signature: Signature) -> None:
+        self.core = core
+        self.body: list[Statement | None] = list(core.body)
+        self.copies = plain_copies(core.body)
+        """The plain copies in ``body``, by position."""
+        self.tiles = {tensor for copy in self.copies.values() for tensor in (copy.dst.tensor, copy.src.tensor)}
+        """The tiles that plain copies fill or read: no other one can change."""
+        self.tiles = {tensor for tensor in self.tiles if tensor.buffer is Buffer.sbuf}
+        self.sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
+        self.outputs = set(signature.outputs).difference(signature.inputs)
+        self.uses: dict[Tensor, _Uses] = {}
+        """The uses of tiles and outputs, in the order of first uses."""
+        self.pinned: set[Tensor] = set()
+        """Tensors that loops or run-time indices touch."""
+        self.meetings: list[int] = []
+        """Positions at which cores wait for others."""
 
-def _forward_store(
-    core: CoreProgram,
-    body: list[Statement | None],
-    tile: Tensor,
-    use: _Uses,
-    outputs: set[Tensor],
-    uses: dict[Tensor, _Uses],
-) -> None:
-    """Remove the store of ``tile`` if its writers can write the destination."""
-    store = use.reads[0]
-    copy = plain_copy(body[store])
-    if copy is None or not moves_all(tile, copy.src, copy.dst) or copy.dst.tensor not in outputs:
-        return
-    target_uses = uses[copy.dst.tensor]
-    if any(
-        _touches(core.body[position], copy.dst)
-        for positions in (target_uses.writes, target_uses.reads)
-        for position in positions[bisect_left(positions, use.writes[0]) : bisect_left(positions, store)]
-    ):
-        return
-    if _redirect(body, use.writes, tile, copy.dst, (use.writes[0], Role.OUT)):
-        body[store] = None
+    def run(self) -> None:
+        """Eliminate what can be."""
+        self._find_uses()
+        self.outputs -= self.pinned
+        for tensor, (writes, reads) in self.uses.items():
+            if not writes or not reads or tensor not in self.tiles or tensor in self.pinned:
+                continue
+            if not self._forward_load(tensor, writes, reads) and reads:
+                self._forward_store(tensor, writes, reads)
+
+    def _find_uses(self) -> None:
+        rank, pinned, uses = self.core.rank, self.pinned, self.uses
+        wanted = self.tiles | self.outputs
+        for position, inst in enumerate(self.core.body):
+            if not isinstance(inst, Inst):
+                if any(_meets_cores(inner, rank) for inner in instructions(inst.body)):
+                    self.meetings.append(position)
+                pinned.update(access.tensor for access in touched(inst))
+                continue
+            if inst.effects.external and _meets_cores(inst, rank):
+                self.meetings.append(position)
+            values = inst.__dict__
+            for name, reads, writes in inst.operand_uses:
+                value = values[name]
+                for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
+                    if not isinstance(access, Access):  # an operand that the call leaves out
+                        continue
+                    tensor = access.tensor
+                    if tensor in wanted:
+                        use = uses.get(tensor)
+                        if use is None:
+                            use = uses[tensor] = ([], [])
+                        if writes:
+                            use[0].append(position)
+                        if reads:
+                            use[1].append(position)
+                    if access.dynamic is not None:
+                        pinned.update((tensor, access.dynamic.source.tensor))
+
+    def _forward_load(self, tile: Tensor, writes: list[int], reads: list[int]) -> bool:
+        """Remove the load that fills ``tile`` first, if those who read what it loads can read the source; True if they
+        all read nothing else.
+        """
+        load, body = writes[0], self.body
+        copy = self.copies.get(load)
+        if copy is None or copy.src.tensor not in self.sources or not moves_all(tile, copy.dst, copy.src):
+            return False
+        end = writes[1] if len(writes) > 1 else len(body)
+        if reads[0] < load or (end < len(body) and not _fills(body[end], tile)):
+            return False
+        if reads[0] < end and _redirected(cast(Inst, body[reads[0]]), tile, copy.src, None) is None:
+            return False  # as most loads of products do, so this is asked first
+        readers = reads[: bisect_right(reads, end)]
+        if not readers or not self._redirect(readers, tile, copy.src, (end, Role.IN)):
+            return False
+        self._remove(load)
+        del writes[0], reads[: len(readers) - (readers[-1] == end)]
+        return not writes
+
+    def _forward_store(self, tile: Tensor, writes: list[int], reads: list[int]) -> None:
+        """Remove the store that alone reads the last contents of ``tile``, if their writers can write its target."""
+        store = reads[-1]
+        copy = self.copies.get(store)
+        if copy is None or copy.dst.tensor not in self.outputs or not moves_all(tile, copy.src, copy.dst):
+            return
+        writers = self._last_writers(tile, writes, reads)
+        if not writers or _is_between(writers[0], store, self.meetings):
+            return
+        if any(
+            _touches(self.core.body[position], copy.dst)
+            for positions in self.uses[copy.dst.tensor]
+            for position in positions[bisect_left(positions, writers[0]) : bisect_left(positions, store)]
+        ):
+            return
+        if self._redirect(writers, tile, copy.dst, (writers[0], Role.OUT)):
+            self._remove(store)
+
+    def _last_writers(self, tile: Tensor, writes: list[int], reads: list[int]) -> list[int]:
+        """The writes of the last contents of ``tile``, the first of which fills it; empty if these contents have other
+        readers than the last one.
+        """
+        earliest = reads[-2] if len(reads) > 1 else 0  # these contents do not begin before
+        if writes[-1] >= reads[-1]:
+            return []
+        for number in range(len(writes) - 1, -1, -1):
+            position = writes[number]
+            if position < earliest:
+                break
+            if _fills(self.body[position], tile):
+                return writes[number:]
+        return []
+
+    def _redirect(self, positions: list[int], tile: Tensor, target: Access, border: tuple[int, Role]) -> bool:
+        """Let the instructions at ``positions`` use ``target`` instead of ``tile``; False and no change if one cannot.
+
+        The instruction at the ``border`` does so with operands of that role only: the others belong to other contents.
+        """
+        redirected: dict[int, Inst] = {}
+        for position in dict.fromkeys(positions):
+            inst = self.body[position]
+            if not isinstance(inst, Inst):
+                return False
+            operands = _redirected(inst, tile, target, border[1] if position == border[0] else None)
+            if operands is None:
+                return False
+            changed = inst.with_operands(operands)
+            if not changed.has_supported_layout():
+                return False
+            redirected[position] = changed
+        for position, inst in redirected.items():
+            self.body[position] = inst
+            if position in self.copies and (copy := inst.as_copy()) is not None:
+                self.copies[position] = copy
+        return True
+
+    def _remove(self, position: int) -> None:
+        self.body[position] = None
+        del self.copies[position]
 
 
 def _is_between(first: int, end: int, positions: Sequence[int]) -> bool:
@@ -208,47 +257,35 @@ def _fills(inst: Statement | None, tile: Tensor) -> bool:
     return any(a.tensor is tile and covers_tensor(a) for a in inst.writes())
 
 
-def _redirect(
-    body: list[Statement | None], positions: list[int], tile: Tensor, target: Access, border: tuple[int, Role]
-) -> bool:
-    """Let the instructions at ``positions`` use ``target`` instead of ``tile``; False, and no change, if one cannot.
+def _redirected(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> dict[int, Access] | None:
+    """The operands of ``inst`` that are in ``tile``, by number, as accesses to ``target``; None if one cannot be.
 
-    The instruction at the ``border`` does so with operands of that role only: the others belong to other contents.
+    ``only``: those of this role, the others stay.
     """
-    redirected: dict[int, Inst] = {}
-    for position in dict.fromkeys(positions):
-        inst = body[position]
-        if not isinstance(inst, Inst):
-            return False
-        operands: dict[int, Access] = {}
-        for number, (parameter, access) in enumerate(inst.operands()):
-            if access.tensor is tile:
-                if position == border[0] and parameter.role is not border[1]:
-                    if parameter.role is Role.INOUT:
-                        return False
-                    continue
-                followed = _followed(target, access)
-                if followed is None or access.dtype is not tile.dtype or not _suits(inst, access, followed):
-                    return False
-                operands[number] = followed
-        changed = inst.with_operands(operands)
-        if not changed.has_supported_layout():
-            return False
-        redirected[position] = changed
-    for position, inst in redirected.items():
-        body[position] = inst
-    return True
+    operands: dict[int, Access] = {}
+    same_strides = inst.effects.accumulation is not None
+    for number, access in enumerate(inst.accesses()):
+        if access.tensor is not tile:
+            continue
+        if only is not None and (role := inst.operands()[number][0].role) is not only:
+            if role is Role.INOUT:
+                return None
+            continue
+        followed = _followed(target, access, same_strides) if access.dtype is tile.dtype else None
+        if followed is None:
+            return None
+        operands[number] = followed
+    return operands
 
 
-def _suits(inst: Inst, before: Access, after: Access) -> bool:
-    """The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy."""
-    return inst.effects.accumulation is None or before.strides == after.strides
+def _followed(target: Access, access: Access, same_strides: bool) -> Access | None:
+    """The elements of ``target`` that are those of ``access`` in a dense tile, element number by element number.
 
-
-def _followed(target: Access, access: Access) -> Access | None:
-    """The elements of ``target`` that are those of ``access`` in a dense tile, element number by element number."""
+    ``same_strides``: None also where their strides are others. The matrix product is tuned for tiles: rows that lie far
+    apart in the caller's array cost more than the copy.
+    """
     place = _place(target.shape, target.strides, access.offset, access.shape, access.strides)
-    if place is None:
+    if place is None or (same_strides and place[1] != access.strides):
         return None
     return Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
 

@@ -13,10 +13,14 @@ What loops or run-time indices touch is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, Final, cast
 
+import numpy as np
+
+from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
@@ -24,7 +28,7 @@ from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced
 from nki.target.model import Target
-from nki.transforms.copy_elimination import moves_all, plain_copy
+from nki.transforms.copy_elimination import moves_all, plain_copies
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
@@ -32,21 +36,18 @@ _PANEL: Final = 32
 """Columns of a panel, as the matrix product of the CPU has them."""
 
 
-@dataclass(slots=True)
 class _Load:
     """A tile that one copy fills and only products read: the position of the copy, those of the readers."""
 
-    tile: Tensor
-    source: Access
-    position: int
-    readers: list[int] = field(default_factory=list[int])
-    again: list[_Load] = field(default_factory=list["_Load"])
-    """Later loads of the same window."""
+    __slots__ = ("last", "position", "readers", "source", "tile")
 
-    @property
-    def last(self) -> int:
-        """The position of the last reader, those of later loads included."""
-        return max(load.readers[-1] for load in (self, *self.again))
+    def __init__(self, tile: Tensor, source: Access, position: int) -> None:
+        self.tile = tile
+        self.source = source
+        self.position = position
+        self.readers: list[int] = []
+        self.last = position
+        """The position of the last reader, those of later loads of the same window included."""
 
 
 @dataclass(frozen=True)
@@ -73,58 +74,78 @@ class ShareOperands(CoreStage):
 
 def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     """The statements of ``core`` with shared operands."""
-    loads = _loads(core, {*signature.inputs, *core.constants()}.difference(signature.outputs))
-    if not loads:
+    if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
-    groups: dict[tuple[object, ...], _Load] = {}
+    loads = _loads(core, {*signature.inputs, *core.constants()}.difference(signature.outputs))
+    windows: dict[tuple[object, ...], list[_Load]] = {}
     for load in loads:
         source, tile = load.source, load.tile
-        key = (source.tensor, source.offset, coalesced(source.pattern()), tile.shape, tile.dtype)
-        first = groups.setdefault(key, load)
-        if first is not load:
-            first.again.append(load)
-    repeated = sorted((load for load in groups.values() if load.again), key=lambda load: load.last - load.position)
-    shared = repeated[: _most_that_fit(repeated, len(core.body))]
+        key = (source.tensor, source.offset, _coalesced(source.strides, source.shape), tile.shape, tile.dtype)
+        of_window = windows.get(key)
+        if of_window is None:
+            windows[key] = [load]
+        else:
+            of_window.append(load)
+    repeated = {of_window[0]: of_window[1:] for of_window in windows.values() if len(of_window) > 1}
+    for load, again in repeated.items():
+        load.last = max(each.readers[-1] for each in (load, *again))
+    nearest = sorted(repeated, key=lambda load: load.last - load.position)
     body: list[Statement | None] = list(core.body)
-    for load in shared:
-        for other in load.again:
+    shared_tile: dict[Tensor, Tensor] = {}
+    """The tile that replaces the tile of each load that is left out."""
+    for load in nearest[: _most_that_fit(nearest, len(core.body))]:
+        for other in repeated[load]:
             body[other.position] = None
-            _redirect(body, other, load.tile)
+            shared_tile[other.tile] = load.tile
             load.readers += other.readers
-    removed = {id(other) for load in shared for other in load.again}
+    readers = _Readers(body, shared_tile)
     for load in loads:
-        if id(load) not in removed:
-            _lay_out(body, load)
+        if load.tile not in shared_tile:
+            _lay_out(readers, load)
+    readers.redirect()
     return [statement for statement in body if statement is not None]
+
+
+def _is_product(kind: type[Statement]) -> bool:
+    return issubclass(kind, Inst) and kind.effects.accumulation is not None
+
+
+@lru_cache(maxsize=1 << 10)
+def _coalesced(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
+    return coalesced(zip(strides, shape, strict=True))
 
 
 def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
     """The loads of tiles that only products read, in order."""
     loads: dict[Tensor, _Load] = {}
-    written: set[Tensor] = set()
     unfit: set[Tensor] = set()
-    for position, inst in enumerate(core.body):
+    for position, (tile_access, source) in plain_copies(core.body).items():
+        tile = tile_access.tensor
+        if source.tensor in sources and tile.buffer is Buffer.sbuf and moves_all(tile, tile_access, source):
+            loads[tile] = _Load(tile, source, position)
+    for position, inst in enumerate(core.body) if loads else ():
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
-        copy = plain_copy(inst)
-        accumulation = inst.effects.accumulation
+        values, accumulation = inst.__dict__, inst.effects.accumulation
         is_product = accumulation is not None and not accumulation.moves(inst)
-        for access in inst.reads():
-            if (load := loads.get(access.tensor)) is None:
-                continue
-            if not is_product or access.dynamic is not None or access.dtype is not load.tile.dtype:
-                unfit.add(access.tensor)
-            elif not load.readers or load.readers[-1] != position:
-                load.readers.append(position)
-        unfit.update(access.tensor for access in inst.indexed_by())
-        for access in inst.writes():
-            tile = access.tensor
-            if tile in written or tile.buffer is not Buffer.sbuf:
-                unfit.add(tile)
-            written.add(tile)
-            if copy is not None and copy.src.tensor in sources and moves_all(tile, copy.dst, copy.src):
-                loads[tile] = _Load(tile, copy.src, position)
+        for name, reads, writes in inst.operand_uses:
+            value = values[name]
+            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
+                if not isinstance(access, Access):  # an operand that the call leaves out
+                    continue
+                if access.dynamic is not None:
+                    unfit.update((access.tensor, access.dynamic.source.tensor))
+                load = loads.get(access.tensor)
+                if load is None:
+                    continue
+                if writes and load.position != position:
+                    unfit.add(load.tile)
+                if reads and position > load.position:
+                    if not is_product or access.dtype is not load.tile.dtype:
+                        unfit.add(load.tile)
+                    elif not load.readers or load.readers[-1] != position:
+                        load.readers.append(position)
     return [load for tile, load in loads.items() if tile not in unfit and load.readers]
 
 
@@ -142,59 +163,77 @@ def _most_that_fit(loads: Sequence[_Load], statements: int) -> int:
 
 def _peak(loads: Sequence[_Load], statements: int) -> int:
     """The most bytes of the tiles of ``loads`` that live at one time."""
-    changes = [0] * (statements + 1)
-    for load in loads:
-        changes[load.position] += load.tile.nbytes
-        changes[load.last + 1] -= load.tile.nbytes
-    peak = live = 0
-    for change in changes:
-        live += change
-        peak = max(peak, live)
-    return peak
+    changes = np.zeros(statements + 1, np.int64)
+    sizes = [load.tile.nbytes for load in loads]
+    np.add.at(changes, [load.position for load in loads], sizes)
+    np.subtract.at(changes, [load.last + 1 for load in loads], sizes)
+    return max(0, int(changes.cumsum().max()))
 
 
-def _redirect(body: list[Statement | None], load: _Load, tile: Tensor) -> None:
-    """Let the readers of ``load`` read ``tile``, which has the same contents."""
-    for position in load.readers:
-        inst = body[position]
-        assert isinstance(inst, Inst)
-        operands = {
-            number: Access(tile, access.offset, access.shape, access.strides, access.dtype)
-            for number, access in enumerate(inst.accesses())
-            if access.tensor is load.tile
-        }
-        body[position] = inst.with_operands(operands)
+class _Readers:
+    """The readers of loaded tiles, and the operands that replace theirs."""
+
+    def __init__(self, body: list[Statement | None], shared: Mapping[Tensor, Tensor]) -> None:
+        self.body = body
+        self.shared = shared
+        """The tile that replaces another one with the same contents."""
+        self.replaced: dict[Tensor, dict[AccessPattern, Access]] = {}
+        """The replacement of each access to a tile that is laid out in panels, by its pattern."""
+
+    def of(self, load: _Load) -> Iterator[tuple[Inst, str, Access]]:
+        """Every reading operand of the tile that ``load`` fills: instruction, name of the operand, access."""
+        for position in load.readers:
+            inst = self.body[position]
+            assert isinstance(inst, Inst)
+            values = inst.__dict__
+            for name in inst.operand_names:
+                value = values[name]
+                for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
+                    if isinstance(access, Access) and self.shared.get(access.tensor, access.tensor) is load.tile:
+                        yield inst, name, access
+
+    def redirect(self) -> None:
+        """Let every reader use what replaces its operands."""
+        tiles = self.shared.keys() | self.replaced.keys()
+        for position, inst in enumerate(self.body) if tiles else ():
+            if isinstance(inst, Inst) and inst.effects.accumulation is not None:
+                operands = {n: self._new(a) for n, a in enumerate(inst.accesses()) if a.tensor in tiles}
+                if operands:
+                    self.body[position] = inst.with_operands(operands)
+
+    def _new(self, access: Access) -> Access:
+        tile = self.shared.get(access.tensor, access.tensor)
+        panels = self.replaced.get(tile)
+        if panels is not None:
+            return panels[pattern_of(access)]
+        return Access(tile, access.offset, access.shape, access.strides, access.dtype)
 
 
-def _lay_out(body: list[Statement | None], load: _Load) -> None:
+def _lay_out(readers: _Readers, load: _Load) -> None:
     """Lay the tile of ``load`` out in panels, if all its readers can read that."""
-    tile, copy = load.tile, body[load.position]
+    tile, copy = load.tile, readers.body[load.position]
     if len(tile.shape) != 2 or tile.shape[0] == 1 or tile.shape[1] % _PANEL or tile.shape[1] == _PANEL:
         return
     if load.source.shape != tile.shape:
         return
     depth, columns = tile.shape
     panels = Tensor(tile.name, (1, tile.elements), tile.dtype, tile.buffer, span=tile.span)
-    changed: dict[int, Inst] = {}
-    for position in load.readers:
-        inst = body[position]
-        assert isinstance(inst, Inst)
-        operands: dict[int, Access] = {}
-        for number, (field_, access) in enumerate(inst.operands()):
-            if access.tensor is not tile:
-                continue
-            if field_.name != inst.effects.moving or not _in_panels(access, columns):
+    replaced: dict[AccessPattern, Access] = {}
+    for inst, name, access in readers.of(load):
+        if name != inst.effects.moving:
+            return
+        pattern = pattern_of(access)
+        if pattern not in replaced:
+            if not _in_panels(access, columns):
                 return
-            operands[number] = _panelled(panels, access, depth, columns)
-        changed[position] = inst.with_operands(operands)
+            replaced[pattern] = _panelled(panels, access, depth, columns)
+    readers.replaced[tile] = replaced
     assert isinstance(copy, Inst)
-    for position, inst in changed.items():
-        body[position] = inst
     shape, (row, step) = (depth, columns // _PANEL, _PANEL), load.source.strides
     source = Access(load.source.tensor, load.source.offset, shape, (row, _PANEL * step, step), tile.dtype)
     whole = _panelled(panels, Access.whole(tile), depth, columns)
     numbers = {True: whole, False: source}
-    body[load.position] = copy.with_operands(
+    readers.body[load.position] = copy.with_operands(
         {number: numbers[access.tensor is tile] for number, access in enumerate(copy.accesses())}
     )
 
