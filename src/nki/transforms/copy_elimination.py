@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor, may_overlap
@@ -34,6 +34,9 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Role, Tensor, coalesced, row_major
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
+
+_FEW_ROWS: Final = 16
+"""Rows up to which a product reads its moving operand where it lies."""
 
 
 class _Uses:
@@ -228,7 +231,11 @@ def _redirect(
                         return False
                     continue
                 followed = _followed(target, access)
-                if followed is None or access.dtype is not tile.dtype or not _suits(inst, access, followed):
+                if (
+                    followed is None
+                    or access.dtype is not tile.dtype
+                    or not _suits(inst, parameter.name, access, followed)
+                ):
                     return False
                 operands[number] = followed
         changed = inst.with_operands(operands)
@@ -240,9 +247,16 @@ def _redirect(
     return True
 
 
-def _suits(inst: Inst, before: Access, after: Access) -> bool:
-    """The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy."""
-    return inst.effects.accumulation is None or before.strides == after.strides
+def _suits(inst: Inst, name: str, before: Access, after: Access) -> bool:
+    """False if the copy of an operand of a matrix product pays.
+
+    The product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy. A product of
+    few rows reads its moving operand once, so the copy costs more.
+    """
+    if inst.effects.accumulation is None or before.strides == after.strides:
+        return True
+    is_plain = len(after.shape) == 2 and after.strides[1] == 1 and not after.dtype.is_packed
+    return is_plain and name == inst.effects.moving and all(to.partitions <= _FEW_ROWS for to in inst.writes())
 
 
 def _followed(target: Access, access: Access) -> Access | None:
