@@ -184,10 +184,14 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
 
 
 def _has_columns(statement: LoopStatement, memref: MemRef, partitions: int) -> bool:
-    """True of the left operand of a product: a partition of the result reads one column."""
+    """True of the left operand of a product: a partition of the result reads one column.
+
+    What the routine itself computes in scratch memory, every range computes as a whole.
+    """
     return (
         isinstance(statement, Gemm)
         and memref is statement.left
+        and memref.base != SCRATCH
         and memref.columns == partitions
         and _columns_apart(memref)
     )
