@@ -27,6 +27,7 @@ from benchmarks import (
     memory,
     primitives,
     profiling,
+    resident_memory,
     scheduling,
     simulating,
 )
@@ -42,6 +43,7 @@ SECTIONS = {
     "first call": first_call.rows,
     "launching": launching.rows,
     "kernels_whole": kernels_whole.rows,
+    "resident memory": resident_memory.rows,
 }
 
 

@@ -13,9 +13,11 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.runtime import routines
+from nki.ir.instruction import Inst
 from nki.numerics import matmul_entry
 
 DTYPES = {
+    "float32": (np.float32, nl.float32),
     "bfloat16": (ml_dtypes.bfloat16, nl.bfloat16),
     "float16": (np.float16, nl.float16),
     "float8_e4m3": (ml_dtypes.float8_e4m3, nl.float8_e4m3),
@@ -29,7 +31,8 @@ PAIRS = [
     ("float16", "bfloat16"),
     ("float16", "float16"),
 ]
-SHAPES = [(128, 128, 512), (128, 33, 96), (127, 20, 65), (1, 5, 3), (64, 1, 200), (30, 128, 1)]
+SHAPES = [(128, 128, 512), (128, 33, 96), (127, 20, 65), (1, 5, 3), (64, 1, 200), (30, 128, 1), (33, 16, 63)]
+FEW_ROWS = [(128, 1, 512), (128, 1, 300), (100, 2, 96), (128, 5, 145), (64, 8, 64), (3, 9, 111), (128, 16, 511)]
 
 
 def multiply(stationary, moving):
@@ -53,6 +56,22 @@ def multiply(stationary, moving):
 
 
 product = nki.jit(multiply)
+
+
+@nki.jit
+def half(stationary, moving):
+    """The product with the first half of the columns of ``moving``."""
+    left = nl.ndarray(stationary.shape, dtype=stationary.dtype, buffer=nl.sbuf)
+    right = nl.ndarray((moving.shape[0], moving.shape[1] // 2), dtype=moving.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=left, src=stationary)
+    nisa.dma_copy(dst=right, src=moving[:, 0 : moving.shape[1] // 2])
+    total = nl.ndarray((left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=total, stationary=left, moving=right)
+    result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    copy = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(dst=copy, src=total)
+    nisa.dma_copy(dst=result, src=copy)
+    return result
 
 
 def contents(kind: str, dtype: str, shape: tuple[int, int], seed: int) -> np.ndarray:
@@ -108,6 +127,21 @@ def test_without_an_instruction_for_pairs(dtypes: tuple[str, str], monkeypatch: 
     anew = nki.jit(multiply)
     for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):
         check(dtypes, shape, "mixed", anew)
+
+
+@pytest.mark.parametrize("dtypes", [*PAIRS, ("float32", "float32")], ids="-".join)
+@pytest.mark.parametrize("shape", FEW_ROWS, ids=str)
+def test_few_rows(dtypes: tuple[str, str], shape: tuple[int, int, int]) -> None:
+    for kind in ("mixed", "small", "special"):
+        check(dtypes, shape, kind)
+
+
+def test_few_rows_read_the_moving_operand_where_it_lies() -> None:
+    """Its load is eliminated, whatever the step from row to row is; with more rows the tile is loaded."""
+    for rows, loads in ((16, 0), (17, 1)):
+        operands = np.zeros((128, rows), np.float32), np.zeros((128, 512), np.float32)
+        body = half.compile(*operands).linked.cores[0].body
+        assert sum(inst.mnemonic == "dma_copy" for inst in body if isinstance(inst, Inst)) == loads
 
 
 def test_small_numbers_reach_the_result() -> None:

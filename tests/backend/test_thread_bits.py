@@ -51,6 +51,7 @@ def some_steps(source: random.Random) -> tuple[tuple[Any, ...], ...]:
         "centre",
         "turn",
         "product",
+        "few rows",
         "spill",
         "shift",
         "columns",
@@ -102,6 +103,12 @@ def program_of(x, steps):
             total = nl.ndarray((WIDTH, WIDTH), dtype=nl.float32, buffer=nl.psum)
             nisa.nc_matmul(total, a, b)
             nisa.tensor_scalar(a, total, nl.multiply, 0.01)
+        elif name == "few rows":
+            few = 1 + number % 16
+            total = nl.ndarray((few, WIDTH), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(total, a[:, 0:few], b)
+            nisa.nc_matmul(total, b[:, 0:few], a)
+            nisa.tensor_scalar(a[0:few], total, nl.multiply, 0.01)
         elif name == "spill":
             nisa.dma_copy(spilled[number : number + WIDTH], a)
         elif name == "shift":

@@ -27,8 +27,15 @@ from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
 from nki.transforms.promote_float32 import PromoteFloat32
 from nki.transforms.shared_operands import ShareOperands
+from nki.transforms.turned_operands import TurnOperands
 
-NATIVE_STAGES: tuple[Stage, ...] = (LowerSendrecv(), EliminateCopies(), ShareOperands(), ExpandIndirect())
+NATIVE_STAGES: tuple[Stage, ...] = (
+    LowerSendrecv(),
+    EliminateCopies(),
+    TurnOperands(),
+    ShareOperands(),
+    ExpandIndirect(),
+)
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""
 
 

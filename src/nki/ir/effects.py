@@ -120,6 +120,8 @@ class Effects:
     updates: Callable[[Any], tuple[Update, ...]] | None = None
     """The operands from which chains of operators lead to the result: updates in place may commute."""
     copy: Callable[[Any], Copy] | None = None
+    transpose: Callable[[Any], Copy] | None = None
+    """The elements of ``src`` move to ``dst`` uninterpreted, partitions and elements exchanged."""
     implicit: ImplicitOperand | None = None
     skips: Callable[[Any], bool] | None = None
     """Set where a run-time index may be allowed to lead out of bounds; true: such rows are skipped."""

@@ -235,6 +235,10 @@ class Inst(NkiInstruction):
         """The copy that the instruction is."""
         return None if self.effects.copy is None else self.effects.copy(self)
 
+    def as_transposition(self) -> Copy | None:
+        """The transposition that the instruction is: ``dst`` is ``src`` with partitions and elements exchanged."""
+        return None if self.effects.transpose is None else self.effects.transpose(self)
+
     def update_chains(self) -> tuple[Update, ...]:
         """The chains of operators from operands to the result, as far as they are declared."""
         return () if self.effects.updates is None else self.effects.updates(self)

@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, cast
+from typing import ClassVar, Final, cast
 
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor, may_overlap
@@ -37,6 +37,8 @@ from nki.target.model import Target
 
 _Uses = tuple[list[int], list[int]]
 """The positions of the instructions that write one tensor, and of those that read it."""
+_FEW_ROWS: Final = 16
+"""Rows up to which a product reads its moving operand where it lies."""
 
 
 @dataclass(frozen=True)
@@ -263,7 +265,7 @@ def _redirected(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> 
     ``only``: those of this role, the others stay.
     """
     operands: dict[int, Access] = {}
-    same_strides = inst.effects.accumulation is not None
+    is_product = inst.effects.accumulation is not None
     for number, access in enumerate(inst.accesses()):
         if access.tensor is not tile:
             continue
@@ -271,11 +273,23 @@ def _redirected(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> 
             if role is Role.INOUT:
                 return None
             continue
+        same_strides = is_product and not _is_read_once(inst, number)
         followed = _followed(target, access, same_strides) if access.dtype is tile.dtype else None
-        if followed is None:
+        if followed is None or (is_product and not _is_plain(followed) and followed.strides != access.strides):
             return None
         operands[number] = followed
     return operands
+
+
+def _is_read_once(inst: Inst, number: int) -> bool:
+    """True if the operand is the moving one of a product of few rows, which reads it once: its copy costs more."""
+    name = inst.operands()[number][0].name
+    return name == inst.effects.moving and all(to.partitions <= _FEW_ROWS for to in inst.writes())
+
+
+def _is_plain(access: Access) -> bool:
+    """True if its rows are dense, whatever lies between them."""
+    return len(access.shape) == 2 and access.strides[1] == 1 and not access.dtype.is_packed
 
 
 def _followed(target: Access, access: Access, same_strides: bool) -> Access | None:

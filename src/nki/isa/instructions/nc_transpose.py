@@ -7,6 +7,7 @@ from typing import Any
 from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
+from nki.ir.effects import Copy, Effects
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst, instruction
 from nki.ir.sample import COMPUTING, PACKED, Draw
@@ -28,7 +29,10 @@ def _by_tensor(i: Any) -> bool:
     return i.data.buffer is Buffer.sbuf and i.dst.buffer is Buffer.psum
 
 
-@instruction(engines=(_E.tensor, _E.vector))
+@instruction(
+    engines=(_E.tensor, _E.vector),
+    effects=Effects(transpose=lambda i: Copy(i.dst, i.data)),
+)
 class NcTranspose(Inst):
     """``dst = data.T``: partitions become elements and elements partitions; free dimensions count as one.
 

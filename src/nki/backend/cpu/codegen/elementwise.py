@@ -78,6 +78,20 @@ def _emit_transposition(
     r.call(transpose.address(s.target.dtype.itemsize), [cursors[0], ldo, cursors[1], ldi, rows, columns])
 
 
+def emit_columns(r: FunctionBuilder, s: Assign) -> None:
+    """Emit ``s``, a transposition, for the columns in the routine's range."""
+    target, source = s.target, cast(MemRef, s.value.memref)
+    (step, _), size = source.dims[0], target.dtype.itemsize
+    count = r.b.sub(r.last, r.first)
+    places = [
+        r.move(r.address(memref), r.b.mul(r.first, ir.Constant(I64, column * size)))
+        for memref, column in ((target, 1), (source, step))
+    ]
+    ldo, ldi, rows = (ir.Constant(I64, number) for number in (target.row_step, step, target.rows))
+    with r.b.if_then(r.b.icmp_signed(">", count, ir.Constant(I64, 0))):
+        r.call(transpose.address(size), [places[0], ldo, places[1], ldi, count, rows])
+
+
 def _vectorized_last(loops: list[CountedLoop], lanes: int) -> list[CountedLoop]:
     """Move the loop to vectorize to the end: the innermost one, unless it is short and another is long."""
     longest = max(range(len(loops)), key=lambda i: loops[i].count)

@@ -40,9 +40,12 @@ class QuickExtreme:
         totals = [r.local(wide, constant(wide, IDENTITIES[op])) for _ in range(min(_VECTORS, vectors))]
         return cls(r, op, lanes, totals, r.local(flags, constant(flags, 0)))
 
-    def line(self, count: int, vector: Callable[[Value], Value]) -> None:
-        """Take ``count`` vectors in; ``vector`` gives the one from an element on."""
-        several = len(self.totals)
+    def line(self, elements: int, vector: Callable[[Value], Value]) -> None:
+        """Take the ``elements`` of a row in, at least a vector; ``vector`` gives the one from an element on.
+
+        The last vector ends with the row: what it has in common with the one before counts twice, and changes nothing.
+        """
+        several, count = len(self.totals), elements // self.lanes
         whole = count // several * several
 
         def chunk(index: Value) -> None:
@@ -52,6 +55,8 @@ class QuickExtreme:
         self.r.counted_loop(whole * self.lanes, several * self.lanes, chunk)
         for number in range(whole, count):
             self._take([vector(ir.Constant(I64, number * self.lanes))])
+        if elements % self.lanes:
+            self._take([vector(ir.Constant(I64, elements - self.lanes))])
 
     def _take(self, values: list[Value]) -> None:
         b, wide = self.r.b, ir.VectorType(F32, self.lanes)

@@ -67,7 +67,14 @@ class FunctionBuilder:
     """A native function under construction."""
 
     def __init__(
-        self, module: ir.Module, name: str, loop_ir: LoopIRBuilder, inst: Inst, lanes: int, partitions: int
+        self,
+        module: ir.Module,
+        name: str,
+        loop_ir: LoopIRBuilder,
+        inst: Inst,
+        lanes: int,
+        partitions: int,
+        by_columns: bool = False,
     ) -> None:
         self.function = ir.Function(module, dispatch.ROUTINE, name)
         self.b: Builder = ir.IRBuilder(self.function.append_basic_block("entry"))
@@ -78,6 +85,8 @@ class FunctionBuilder:
         self.frame, self.args, first, last = self.function.args
         self.partitions = partitions
         """The number of partitions that a call may take a range of; 0 if the routine runs whole."""
+        self.by_columns = by_columns
+        """True if the range is one of the columns of a product's result instead."""
         self.first: Value = self._boundary(first) if partitions else None
         self.last: Value = self._boundary(last) if partitions else None
         self.arguments = ArgumentLayout(inst)
@@ -343,7 +352,7 @@ class FunctionBuilder:
 
     def per_partition(self, rows: int) -> int:
         """1 if a loop over ``rows`` partitions is limited to the routine's range, else 0."""
-        return int(self.partitions != 0 and rows == self.partitions)
+        return int(self.partitions != 0 and rows == self.partitions and not self.by_columns)
 
     def rounds(self, loop: CountedLoop) -> tuple[Value, Value]:
         """The first round of ``loop`` and the number of its rounds, limited to the routine's range."""

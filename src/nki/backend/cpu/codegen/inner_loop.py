@@ -54,6 +54,10 @@ class InnerLoop:
         """``expr`` at elements ``index`` … ``index + width - 1`` of the row."""
         return self._get(expr, index, width, {})
 
+    def given(self, expr: Expr, width: int, known: dict[int, Value]) -> Value:
+        """``expr``, given some of its parts, by their ``id``: all that depend on the loop."""
+        return self._get(expr, ir.Constant(I64, 0), width, dict(known))
+
     def converted(self, expr: Expr, loaded: Value) -> Value:
         """``expr``, casts of one load, given what was loaded."""
         if expr.kind == "load":

@@ -19,7 +19,7 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import F32, constant
+from nki.numerics.llvm import constant
 
 CHAINS: Final = (16, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
@@ -74,7 +74,7 @@ def _in_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
     outer = sorted(nest.outer, key=lambda loop: loop.count)
     side = outer[-1] if outer else CountedLoop(1, tuple(0 for _ in nest.streams))
     has_start = s.init is not None or s.op in IDENTITIES
-    by_vectors = has_start and s.op not in BITS and row_vectors.suits(s.value, nest.inner[-1])
+    main = row_vectors.main_stream(s.value, nest.streams, nest.inner) if has_start and s.op not in BITS else 0
 
     def block(cursors: Cursors) -> None:
         done = 0
@@ -85,8 +85,10 @@ def _in_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
                 def group(index: Value, chains: int = chains) -> None:
                     indices = (r.b.add(index, ir.Constant(I64, chain)) if chain else index for chain in range(chains))
                     starts = [r.advanced(nest.streams, cursors, side, at) for at in indices]
-                    emit = _emit_vectors if by_vectors and chains == CHAINS[0] else _emit_chains
-                    emit(r, s, nest, starts)
+                    if main and chains == CHAINS[0]:
+                        _emit_vectors(r, s, nest, starts, main)
+                    else:
+                        _emit_chains(r, s, nest, starts)
 
                 r.counted_loop(done + whole, chains, group, done, side.per_partition)
                 done += whole
@@ -118,12 +120,12 @@ def _emit_chains(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursor
         b.store(b.load(total, typ=kind), cursors[0], align=s.target.dtype.itemsize)
 
 
-def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors]) -> None:
+def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors], main: int) -> None:
     """Sequential reductions that begin at ``starts``, a vector's lanes at a time."""
     b, streams = r.b, nest.streams
     groups = [starts[first : first + r.lanes] for first in range(0, len(starts), r.lanes)]
     for group in groups:
-        rows = row_vectors.RowVectors(r, streams, s.value, group, nest.inner[-1].steps[1] or 1)
+        rows = row_vectors.RowVectors(r, streams, s.value, group, main, nest.inner[-1].steps[main] or 1)
         initial = rows.gathered([_initial(r, s, streams, cursors) for cursors in group])
         total = r.local(initial.type, initial)
 
@@ -178,18 +180,16 @@ def _in_any_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
 def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors) -> Value:
     """A maximum or minimum of numbers of which none is NaN; true if there was one, or if zeros may differ."""
     b, last = r.b, nest.inner[-1]
-    vectors = last.count // r.lanes
-    extreme = QuickExtreme.start(r, s.op, r.lanes, vectors)
-    rest = r.local(F32, _initial(r, s, nest.streams, start))
+    extreme = QuickExtreme.start(r, s.op, r.lanes, last.count // r.lanes)
+    initial = _initial(r, s, nest.streams, start)
 
     def line(chains: list[Cursors]) -> None:
         row = InnerLoop(r, nest.streams, last, chains[0])
         row.hoist(s.value)
-        extreme.line(vectors, lambda index: row.value(s.value, index, r.lanes))
-        _take_single(r, s, row, rest, range(vectors * r.lanes, last.count))
+        extreme.line(last.count, lambda index: row.value(s.value, index, r.lanes))
 
     _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
-    result = _folded(r, s, extreme.vectors(), b.load(rest, typ=F32))
+    result = _folded(r, s, extreme.vectors(), initial)
     b.store(result, start[0], align=4)
     return extreme.is_uncertain(result)
 

@@ -7,7 +7,7 @@ from typing import Final
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.elementwise import emit_assign
+from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
@@ -31,12 +31,18 @@ from nki.backend.cpu.loop_ir.nodes import (
     Scan,
     Top8,
 )
-from nki.backend.cpu.loop_ir.partitions import Use, parallel_partitions, uses_of
+from nki.backend.cpu.loop_ir.partitions import (
+    Use,
+    parallel_columns,
+    parallel_partitions,
+    uses_of,
+    uses_of_columns,
+)
 from nki.backend.cpu.loop_ir.work import nanoseconds
 from nki.backend.cpu.runtime import print_callback
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
-from nki.ir.types import is_row_indexed
+from nki.ir.types import Buffer, is_row_indexed
 from nki.numerics import top8
 
 _CACHE: Final = 256 * 1024
@@ -47,9 +53,11 @@ _CACHE: Final = 256 * 1024
 class EmittedRoutine:
     """Facts about a routine: the bytes of scratch memory that it needs, and the partitions that it may be split over.
 
-    ``partitions`` is 0 if the routine must run whole. Else calls with ranges of partitions that cover all of them, in
-    any order, are one call, to the bit; calls at one time need scratch memory each. ``uses`` are the operands' bytes
-    that a range uses, ``nanoseconds`` a rough estimate of a whole run; both only if the routine may be split.
+    ``partitions`` is 0 if the routine must run whole; a product of few rows, and some transpositions, count the columns
+    of their result instead.
+    Else calls with ranges of partitions that cover all of them, in any order, are one call, to the bit; calls at one
+    time need scratch memory each. ``uses`` are the operands' bytes that a range uses, ``nanoseconds`` a rough estimate
+    of a whole run; both only if the routine may be split.
     """
 
     scratch: int
@@ -64,16 +72,27 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     An instruction with an index for each row becomes a loop over them.
     """
     loop_ir = lower(next(split_rows(inst)), aliases)
-    partitions = parallel_partitions(loop_ir.statements, aliases) if _same_in_ranges(inst) else 0
-    routine = FunctionBuilder(module, name, loop_ir, inst, lanes, partitions)
+    may_split = _same_in_ranges(inst)
+    partitions = parallel_partitions(loop_ir.statements, aliases) if may_split else 0
+    columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
+    routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir.statements, partitions)):
         for statement in loop_ir.statements:
             _emit(routine, statement)
     routine.b.ret_void()
-    if not partitions:
+    if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
-    uses = uses_of(loop_ir.statements, partitions)
-    return EmittedRoutine(loop_ir.scratch_bytes, partitions, uses, nanoseconds(loop_ir.statements))
+    uses = uses_of_columns(loop_ir.statements, columns) if columns else uses_of(loop_ir.statements, partitions)
+    return EmittedRoutine(loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements))
+
+
+def _turns(inst: Inst) -> bool:
+    """True of a transposition that is split by the partitions that it reads: they are those of the instructions before.
+
+    What is in PSUM has a copy as its reader, which wants the partitions of the result.
+    """
+    turn = inst.as_transposition()
+    return turn is not None and turn.dst.buffer is not Buffer.psum
 
 
 def _block(statements: list[LoopStatement], partitions: int) -> int:
@@ -98,7 +117,7 @@ def _same_in_ranges(inst: Inst) -> bool:
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
         case Assign():
-            emit_assign(r, statement)
+            (emit_columns if r.by_columns else emit_assign)(r, statement)
         case Reduce():
             emit_reduce(r, statement)
         case Scan():

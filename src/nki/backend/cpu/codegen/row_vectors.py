@@ -18,6 +18,7 @@ from nki.backend.cpu.codegen.inner_loop import InnerLoop, load_every
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import Expr, subexpressions
+from nki.isa.tables.alu import BITS
 from nki.numerics.transpose import transposed
 
 PIECE: Final = 4
@@ -26,26 +27,38 @@ _FEWEST: Final = 8
 """Elements of a row from which on the way through vectors is worth its start."""
 
 
-def suits(value: Expr, last: CountedLoop) -> bool:
-    """True if :class:`RowVectors` can follow ``value`` along ``last``, the innermost loop.
+def main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) -> int:
+    """The number of the stream that :class:`RowVectors` can follow through the ``inner`` loops; 0 if it cannot.
 
-    It can follow one load, of neighbours or of every second element.
+    It can follow one load, of neighbours or of every second element, through casts and operators whose other operands
+    are the same for all elements of a row.
     """
-    parts = subexpressions(value)
-    loads = [part for part in parts if part.kind == "load"]
-    if len(loads) != 1 or any(part.kind not in ("load", "cast") for part in parts):
-        return False
-    return last.count >= _FEWEST and last.steps[1] in (1, 2)
+    parts, last = subexpressions(value), inner[-1]
+    if last.count < _FEWEST or any(
+        part.kind not in ("load", "cast", "value", "alu") or part.op in BITS for part in parts
+    ):
+        return 0
+    wanted = {id(part) for part in parts}
+    moving = [
+        number
+        for number, stream in enumerate(streams)
+        if id(stream.expr) in wanted and any(loop.steps[number] for loop in inner)
+    ]
+    return moving[0] if len(moving) == 1 and last.steps[moving[0]] in (1, 2) else 0
 
 
 class RowVectors:
     """Vectors of columns of ``lanes`` rows, which begin at ``starts``."""
 
     def __init__(
-        self, r: FunctionBuilder, streams: list[Stream], value: Expr, starts: list[Cursors], step: int
+        self, r: FunctionBuilder, streams: list[Stream], value: Expr, starts: list[Cursors], main: int, step: int
     ) -> None:
-        self.r, self.b, self.streams, self.value, self.starts, self.step = r, r.b, streams, value, starts, step
+        self.r, self.b, self.streams, self.value, self.starts = r, r.b, streams, value, starts
+        self.main, self.step = main, step
         self.lanes = len(starts)
+        self.leaf = _leaf(value, streams[main].expr)
+        """The load of the main stream, with its casts."""
+        self.known = {id(part): self._splat(part) for part in _invariants(value, self.leaf)}
 
     def columns(self, cursors: list[Cursors], index: Value) -> list[Value]:
         """Four vectors: the elements of all rows, which ``cursors`` follow, in the columns from ``index`` on."""
@@ -54,13 +67,26 @@ class RowVectors:
             self._decoded([self._piece(cursors[first + PIECE * number], index) for number in range(height)])
             for first in range(PIECE)
         ]
-        return transposed(self.b, vectors, PIECE)
+        return [self._applied(vector) for vector in transposed(self.b, vectors, PIECE)]
 
     def column(self, cursors: list[Cursors], index: Value) -> Value:
         """One vector: the elements of all rows in column ``index``."""
-        flat = CountedLoop(1, (0, self.step, *(0 for _ in self.streams[2:])))
-        values = [InnerLoop(self.r, self.streams, flat, c).value(self.value, index, 1) for c in cursors]
-        return self.gathered(values)
+        return self._applied(self._each(self.leaf, cursors, index))
+
+    def _each(self, part: Expr, cursors: list[Cursors], index: Value) -> Value:
+        """A vector of ``part`` in each row."""
+        flat = CountedLoop(1, tuple(self.step * (number == self.main) for number in range(len(self.streams))))
+        return self.gathered([InnerLoop(self.r, self.streams, flat, c).value(part, index, 1) for c in cursors])
+
+    def _splat(self, part: Expr) -> Value:
+        """A vector of ``part``, which is the same for all elements of a row."""
+        return self._each(part, self.starts, ir.Constant(I64, 0))
+
+    def _applied(self, vector: Value) -> Value:
+        """The whole expression, given its leaf."""
+        flat = CountedLoop(1, tuple(0 for _ in self.streams))
+        loop = InnerLoop(self.r, self.streams, flat, self.starts[0])
+        return loop.given(self.value, self.lanes, {**self.known, id(self.leaf): vector})
 
     def gathered(self, values: list[Value]) -> Value:
         """A vector of one number of each row."""
@@ -71,10 +97,10 @@ class RowVectors:
 
     def _piece(self, cursors: Cursors, index: Value) -> Value:
         """The stored elements of one row from ``index`` on."""
-        memref = self.streams[1].memref
+        memref = self.streams[self.main].memref
         assert memref is not None
         size = memref.dtype.itemsize
-        at = self.r.move(cursors[1], self.b.mul(index, ir.Constant(I64, size * self.step)))
+        at = self.r.move(cursors[self.main], self.b.mul(index, ir.Constant(I64, size * self.step)))
         if self.step > 1:
             return load_every(self.b, at, memref.dtype, self.step, PIECE)
         return self.b.load(at, typ=storage_type(memref.dtype, PIECE), align=size)
@@ -88,7 +114,26 @@ class RowVectors:
             pieces = [self.b.shuffle_vector(left, right, mask) for left, right in pairs]
         flat = CountedLoop(1, tuple(1 for _ in self.streams))
         loop = InnerLoop(self.r, self.streams, flat, self.starts[0])
-        return loop.converted(self.value, pieces[0])
+        return loop.converted(self.leaf, pieces[0])
+
+
+def _leaf(value: Expr, load: Expr | None) -> Expr:
+    """The casts of ``load`` in ``value``, as far as nothing else comes in between."""
+    part = next(part for part in subexpressions(value) if part is load)
+    while (
+        cast := next((p for p in subexpressions(value) if p.kind == "cast" and p.args[0] is part), None)
+    ) is not None:
+        part = cast
+    return part
+
+
+def _invariants(value: Expr, leaf: Expr) -> list[Expr]:
+    """The largest parts of ``value`` that do not contain ``leaf``."""
+    if value is leaf:
+        return []
+    if all(part is not leaf for part in subexpressions(value)):
+        return [value]
+    return [part for arg in value.args for part in _invariants(arg, leaf)]
 
 
 def follow(

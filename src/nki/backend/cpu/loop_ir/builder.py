@@ -274,6 +274,8 @@ class LoopIRBuilder:
             memref = inner.memref
             if memref.dense_rows or (may_be_panels and memref.in_panels):
                 return memref
+            if inner is not expr:  # the product converts it; it may have instructions for narrow operands
+                return self._memref(self.materialize(inner, copy=True))
         return self._dense_panel(expr)
 
     def _dense_panel(self, expr: Expr) -> MemRef:

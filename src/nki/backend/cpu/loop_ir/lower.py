@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.direct_stores import store_directly
+from nki.backend.cpu.loop_ir.fused_sums import fuse_sums
 from nki.backend.cpu.loop_ir.nodes import (
     SCRATCH,
     Aliases,
@@ -51,7 +52,7 @@ def lower(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
         clobbered = _read_after_write(builder.statements, aliases)
         if clobbered <= copied:
             statements = [s for s in builder.statements if not _is_self_copy(s, aliases)]
-            builder.statements = store_directly(statements, aliases)
+            builder.statements = fuse_sums(store_directly(statements, aliases))
             return builder
         copied |= clobbered
 

@@ -21,6 +21,8 @@ SCRATCH: Final = -1
 """The base of a :class:`MemRef` to the routine's scratch memory."""
 GRANULE: Final = 16
 """Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
+FEW_ROWS: Final = 16
+"""Rows up to which a product reads its moving operand where it lies, and may be split by columns."""
 NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 """Dtypes of operands that matrix products convert to float32 by themselves."""
 Aliases = tuple[tuple[int, int, bool], ...]
@@ -122,6 +124,11 @@ class Gemm:
     left: MemRef
     right: MemRef
     accumulate: bool
+
+    @property
+    def has_few_rows(self) -> bool:
+        """True if the result has few rows, and enough columns for vectors."""
+        return self.target.rows <= FEW_ROWS and self.target.columns >= 2 * GRANULE
 
 
 @dataclass(slots=True)

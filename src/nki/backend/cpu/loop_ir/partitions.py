@@ -7,7 +7,7 @@ memory with one row, which every range computes for itself (ranges that run at o
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 from nki.backend.cpu.loop_ir.lower import reads_of
@@ -49,6 +49,61 @@ def parallel_partitions(statements: list[LoopStatement], aliases: Aliases) -> in
     return partitions
 
 
+def parallel_columns(statements: list[LoopStatement], aliases: Aliases, turns: bool) -> int:
+    """The number of columns of the result that ``statements`` may be split over, instead of partitions; 0 if none.
+
+    That is so for a product of few rows and, if ``turns``, for a transposition: a range of its columns reads a range of
+    partitions.
+    """
+    if len(statements) != 1 or aliases:
+        return 0
+    (statement,) = statements
+    if isinstance(statement, Gemm) and statement.has_few_rows:
+        columns = statement.target.columns
+    elif turns and isinstance(statement, Assign) and (source := _turned(statement)) is not None:
+        columns = source.columns
+    else:
+        return 0
+    target = statement.target
+    return columns if columns > GRANULE and _columns_apart(target) else 0
+
+
+def _turned(statement: Assign) -> MemRef | None:
+    """The source of a transposition, whose partitions are columns of the target."""
+    source, target = statement.value.memref, statement.target
+    if statement.value.kind != "load" or source is None or not target.dense_rows:
+        return None
+    return source if source.row_step == 1 and len(source.dims) == 1 and source.rows == target.rows else None
+
+
+def _columns_apart(memref: MemRef) -> bool:
+    """True if the bytes of a column of dense rows lie between those of no other one in another row."""
+    return memref.dense_rows and (memref.rows == 1 or abs(memref.row_step) >= memref.columns)
+
+
+def uses_of_columns(statements: list[LoopStatement], columns: int) -> tuple[Use, ...]:
+    """The operands' bytes that the statement uses, which may be split over columns; a column counts as a partition."""
+    (statement,) = statements
+    assert isinstance(statement, Gemm | Assign)
+    uses = [_column_use(statement.target, True)]
+    if isinstance(statement, Gemm):
+        uses += [replace(use, partitions=columns) for use in _uses(statement, 0, {}) if not use.writes]
+    else:
+        source = _turned(statement)
+        assert source is not None
+        size = source.dtype.itemsize
+        high = source.offset + source.rows * size
+        uses.append(Use(source.base, False, source.offset, high, source.dims[0][0] * size, columns))
+    return tuple(dict.fromkeys(use for use in uses if use.memory != SCRATCH))
+
+
+def _column_use(memref: MemRef, writes: bool) -> Use:
+    """The bytes of the columns of dense rows."""
+    size, low = memref.dtype.itemsize, memref.offset
+    pitch = memref.row_step * size if memref.rows > 1 else 0
+    return Use(memref.base, writes, low, low + size, size, memref.columns, True, pitch, memref.rows)
+
+
 def uses_of(statements: list[LoopStatement], partitions: int) -> tuple[Use, ...]:
     """The operands' bytes that ``statements``, which may be split over ``partitions``, read and write; each once."""
     every = (use for statement in statements for use in _uses(statement, partitions, {}))
@@ -71,6 +126,11 @@ class Use:
     partitions: int
     distinct: bool = False
     """True if no two elements of all partitions share a byte, even where partitions are interleaved."""
+    pitch: int = 0
+    """Bytes between pieces of a partition: ``pieces`` of them, each from ``low`` to ``high``. They are at least as far
+    apart as all partitions reach.
+    """
+    pieces: int = 1
 
     @property
     def by_partition(self) -> bool:
@@ -83,15 +143,16 @@ class Use:
 
     def span(self) -> tuple[int, int]:
         """The first byte of all partitions, and the one behind the last."""
-        reach = (self.partitions - 1) * self.step
-        return self.low + min(0, reach), self.high + max(0, reach)
+        reaches = (self.partitions - 1) * self.step, (self.pieces - 1) * self.pitch
+        return self.low + sum(min(0, reach) for reach in reaches), self.high + sum(max(0, reach) for reach in reaches)
 
 
 def _separate(one: Use, two: Use) -> bool:
     """True if no partition of one use shares bytes with another partition of the other one."""
     if not one.by_partition and not two.by_partition:
         return one.memory == SCRATCH  # computed by every range for itself
-    return one.step == two.step and max(one.high, two.high) - min(one.low, two.low) <= abs(one.step)
+    same = one.step == two.step and one.pitch == two.pitch
+    return same and max(one.high, two.high) - min(one.low, two.low) <= abs(one.step)
 
 
 def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> Iterator[Use]:
@@ -100,7 +161,7 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
     gathered = {id(load.memref): load.value for load in _loads(statement) if load.kind == "gather"}
     work = statement.outputs if isinstance(statement, RowOp) and statement.op == "ranked" else ()
     writes = [statement.target, *(() if work or not isinstance(statement, RowOp) else statement.outputs)]
-    whole = isinstance(statement, Gemm)  # which sums over the partitions that it reads
+    whole = isinstance(statement, Gemm)  # which sums over the partitions that it reads, column by column of the left
     reads = [memref for memref, _ in reads_of(statement)]
     for number, memref in enumerate((*writes, *work, *reads)):
         dims = (gathered[id(memref)],) if id(memref) in gathered else memref.dims
@@ -110,13 +171,30 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
         high = memref.offset + sum(end for end in ends if end > 0) + size
         step = memref.row_step * size
         is_write = number < len(writes) + len(work)
-        if memref.rows == partitions and memref not in work and not (whole and not is_write):
+        if _has_columns(statement, memref, partitions):
+            use = _column_use(memref, False)
+            yield replace(use, memory=owners.get(memref.base, memref.base))
+        elif memref.rows == partitions and memref not in work and not (whole and not is_write):
             distinct = _is_distinct([(step, partitions), *((step * size, count) for step, count in dims)], size)
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions, distinct)
         else:
             reach = (memref.rows - 1) * step
             low, high = low + min(0, reach), high + max(0, reach)
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, 0, partitions)
+
+
+def _has_columns(statement: LoopStatement, memref: MemRef, partitions: int) -> bool:
+    """True of the left operand of a product: a partition of the result reads one column.
+
+    What the routine itself computes in scratch memory, every range computes as a whole.
+    """
+    return (
+        isinstance(statement, Gemm)
+        and memref is statement.left
+        and memref.base != SCRATCH
+        and memref.columns == partitions
+        and _columns_apart(memref)
+    )
 
 
 def _is_distinct(dims: Iterable[tuple[int, int]], size: int) -> bool:

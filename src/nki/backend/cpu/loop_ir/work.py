@@ -32,8 +32,9 @@ def nanoseconds(statements: Iterable[LoopStatement]) -> float:
 
 def _of(statement: LoopStatement) -> float:
     match statement:
-        case Gemm(target, left, _, _):
-            return target.rows * target.columns * left.rows * _PRODUCT
+        case Gemm(target, left, right, _):
+            reading = right.rows * right.columns * _ELEMENT if statement.has_few_rows else 0.0
+            return reading + target.rows * target.columns * left.rows * _PRODUCT
         case Assign(target, value):
             return target.rows * target.columns * (_ELEMENT + _expression(value))
         case Reduce():

@@ -62,6 +62,7 @@ class _Entry:
     """Bytes that rows of the open region use, of one memory; see :class:`Use`. ``first`` and ``end`` span all."""
 
     step: int
+    pitch: int
     low: int
     high: int
     first: int
@@ -168,7 +169,7 @@ class RegionBuilder:
                 located += self._whole(tensor, use.writes)
             elif tensor not in self._never_written:
                 at = places[2 * use.memory + 1]
-                entry = _Entry(use.step, at + use.low, at + use.high, at + first, at + end, use.writes)
+                entry = _Entry(use.step, use.pitch, at + use.low, at + use.high, at + first, at + end, use.writes)
                 located.append((base(tensor), entry))
         return located
 
@@ -177,7 +178,7 @@ class RegionBuilder:
             return []
         slot, start = self._storage.base(tensor)
         end = start + self._storage.layout.nbytes(tensor)
-        return [((slot, start), _Entry(0, start, end, start, end, writes))]
+        return [((slot, start), _Entry(0, 0, start, end, start, end, writes))]
 
     def _taking(self, key: tuple[int, int], new: _Entry) -> _Entry | int | None:
         """The entry that can take in ``new``, 0 if none can, None if partitions cross."""
@@ -190,6 +191,7 @@ class RegionBuilder:
             if (
                 entry.step == step
                 and step
+                and entry.pitch == new.pitch
                 and (entry.high if entry.high > high else high) - (entry.low if entry.low < low else low) <= abs(step)
             ):
                 into = entry

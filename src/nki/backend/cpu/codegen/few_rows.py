@@ -1,0 +1,129 @@
+"""Matrix products of few rows: the moving operand is read once, where it lies, and converted in registers.
+
+Such a product is bound by memory: to copy or to convert the moving operand first would take longer than the product.
+Additions have the order of :mod:`nki.numerics.matmul`, so the bits are the same. The columns of the result do not
+depend on each other; a routine may take a range of them where others take a range of partitions.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from llvmlite import ir
+
+from nki.backend.cpu.codegen.convert import decode, storage_type
+from nki.backend.cpu.codegen.elementwise import emit_assign
+from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
+from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, MemRef
+from nki.base import dtype as dt
+from nki.numerics.llvm import F32, LINE, Variable, constant, i64, intrinsic, prefetch, steps
+
+_SUMS: Final = {4: 24, 8: 10, 16: 24}
+"""Sums that stay in registers, in vectors, by the lanes of a vector; operands need registers as well."""
+_MOST_VECTORS: Final = 16
+"""Vectors of columns side by side: more would not make the reads of a row longer than memory likes."""
+_LEAST_VECTORS: Final = 3
+"""Vectors of columns for each stationary element that is loaded; where that needs too many sums, rows are taken in
+turns.
+"""
+_FETCHED: Final = 512
+"""Bytes of a row of a block up to which rows are fetched in advance: the processor sees no pattern in them."""
+_ROWS_AHEAD: Final = 32
+"""Rows that are fetched in advance; far more of a power of two in length would not fit the sets of the cache."""
+
+
+def emit_few_rows(r: FunctionBuilder, s: Gemm) -> None:
+    """Emit ``s``, for the columns in the routine's range if it has one."""
+    left = _as_float32(r, s.left)
+    sums = _SUMS[r.lanes]
+    blocks = -(-s.target.rows // (sums // _LEAST_VECTORS))
+    height = -(-s.target.rows // blocks)
+    column = Variable(r.b)
+    last = r.last if r.by_columns else i64(s.target.columns)
+    for first in range(0, s.target.rows, height):
+        rows = range(first, min(first + height, s.target.rows))
+        column.set(r.first if r.by_columns else i64(0))
+        widest = min(_MOST_VECTORS, sums // height)
+        for vectors in (widest, *(v for v in (8, 4, 2, 1) if v < widest)):
+            with steps(r.b, last, vectors * r.lanes, column) as here:
+                _Block(r, s, left, rows, here).emit(vectors, r.lanes)
+        for width in (w for w in (8, 4, 2, 1) if s.target.columns % r.lanes & w and w < r.lanes):
+            with steps(r.b, last, width, column) as here:
+                _Block(r, s, left, rows, here).emit(1, width)
+
+
+def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:
+    """The stationary operand as float32, converted in scratch memory if it is narrow."""
+    if memref.dtype is dt.float32:
+        return memref
+    result = r.scratch_like(MemRef(0, 0, memref.rows, 0, memref.dims, dt.float32))
+    load = Expr("load", memref.dtype, memref.rows, memref.columns, memref=memref)
+    emit_assign(r, Assign(result, Expr("cast", dt.float32, memref.rows, memref.columns, (load,))))
+    return result
+
+
+class _Block:
+    """The product of ``rows`` and of columns from ``here`` on, whose sums stay in registers."""
+
+    def __init__(self, r: FunctionBuilder, s: Gemm, left: MemRef, rows: range, here: Value) -> None:
+        self.r, self.s, self.left, self.rows, self.here = r, s, left, rows, here
+
+    def emit(self, vectors: int, width: int) -> None:
+        """Emit the product for ``vectors`` vectors of ``width`` columns."""
+        r, b, s = self.r, self.r.b, self.s
+        kind = ir.VectorType(F32, width) if width > 1 else F32
+        sums = [[r.local(kind, constant(kind, 0.0)) for _ in range(vectors)] for _ in self.rows]
+        starts = [self._moving(vector * width) for vector in range(vectors)]
+        left, right = self.left, s.right
+
+        def step(k: Value) -> None:
+            shift = b.mul(k, i64(right.row_step * right.dtype.itemsize))
+            stored = storage_type(right.dtype, width)
+            loaded = [b.load(r.move(at, shift), typ=stored, align=right.dtype.itemsize) for at in starts]
+            self._fetch(starts[0], k, vectors * width * right.dtype.itemsize)
+            columns = [decode(b, vector, right.dtype) for vector in loaded]
+            weights = r.move(r.address(left), b.mul(k, i64(4 * left.row_step)))
+            for row, totals in zip(self.rows, sums, strict=True):
+                weight = _splat(b, b.load(r.move(weights, i64(4 * row)), typ=F32, align=4), width)
+                for column, total in zip(columns, totals, strict=True):
+                    b.store(intrinsic(b, "fma", kind, [weight, column, b.load(total, typ=kind)]), total)
+
+        r.counted_loop(left.rows, 1, step)
+        for row, totals in zip(self.rows, sums, strict=True):
+            for vector, total in enumerate(totals):
+                offset = b.add(self.here, i64(row * s.target.row_step + vector * width))
+                place = r.move(r.address(s.target), b.mul(offset, i64(4)))
+                value = b.load(total, typ=kind)
+                if s.accumulate:
+                    value = b.fadd(b.load(place, typ=kind, align=4), value)
+                b.store(value, place, align=4)
+
+    def _fetch(self, start: Value, k: Value, nbytes: int) -> None:
+        """Fetch the block's bytes of the row :data:`_ROWS_AHEAD` later, after the last one those of the next block."""
+        b, right = self.r.b, self.s.right
+        if nbytes > _FETCHED or len(right.dims) > 1:
+            return
+        later = b.add(k, i64(min(_ROWS_AHEAD, right.rows)))
+        beyond = b.icmp_signed(">=", later, i64(right.rows))
+        row = b.select(beyond, b.sub(later, i64(right.rows)), later)
+        shift = b.add(b.mul(row, i64(right.row_step * right.dtype.itemsize)), b.select(beyond, i64(nbytes), i64(0)))
+        for line in range(0, nbytes, LINE):
+            prefetch(b, self.r.move(start, b.add(shift, i64(line))))
+
+    def _moving(self, column: int) -> Value:
+        """The address of the moving operand's first row, ``column`` columns behind the first one of the block."""
+        b, right = self.r.b, self.s.right
+        offset = b.add(self.here, i64(column))
+        if len(right.dims) > 1:
+            (step, _), (_, panel) = right.dims
+            number = b.sdiv(offset, i64(panel))
+            offset = b.add(b.mul(number, i64(step)), b.sub(offset, b.mul(number, i64(panel))))
+        return self.r.move(self.r.address(right), b.mul(offset, i64(right.dtype.itemsize)))
+
+
+def _splat(b: ir.IRBuilder, scalar: Value, width: int) -> Value:
+    if width == 1:
+        return scalar
+    kind = ir.VectorType(F32, width)
+    one = b.insert_element(ir.Constant(kind, ir.Undefined), scalar, ir.Constant(I32, 0))
+    return b.shuffle_vector(one, ir.Constant(kind, ir.Undefined), ir.Constant(ir.VectorType(I32, width), [0] * width))

@@ -1,0 +1,127 @@
+"""Let transpositions write the stationary operand of products directly, without a copy through PSUM.
+
+The Tensor engine transposes into PSUM, and the operands of products are in SBUF: so a kernel copies what it has
+transposed. A CPU has one memory. Without the copy, a partition of what is transposed is a column of the stationary
+operand, and a partition of the product's result; threads that share partitions need not meet from what is transposed to
+the product and beyond.
+
+A copy goes if it is the only reader of the transposition's result, and if products alone read the tile that it fills,
+as their stationary operand. What loops or run-time indices touch is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+from nki.base import knobs
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement, touched
+from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
+from nki.ir.types import Access, Tensor, row_major
+from nki.target.model import Target
+
+
+@dataclass(slots=True)
+class _Uses:
+    """Positions of the instructions that write and that read a tensor, each as often as it does."""
+
+    writes: list[int] = field(default_factory=list[int])
+    reads: list[int] = field(default_factory=list[int])
+
+
+@dataclass(frozen=True)
+class TurnOperands(CoreStage):
+    """Remove copies between transpositions and products."""
+
+    name: ClassVar[str] = "turn_operands"
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` without copies of transposed stationary operands."""
+        body = turn_operands(core.body)
+        return core if body is None else core.with_body(body)
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Whatever a core reads, something writes as before; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        if not knobs.check_stages():
+            return
+        for old, core in zip(before.cores, after.cores, strict=True):
+            lost = {access.tensor for inst in old.instructions() for access in inst.writes()}
+            lost -= {access.tensor for inst in core.instructions() for access in inst.writes()}
+            unread = [t.name for inst in core.instructions() for access in inst.reads() if (t := access.tensor) in lost]
+            assert not unread, f"turn_operands left nobody to write {unread}"
+
+
+def turn_operands(body: Sequence[Statement]) -> list[Statement] | None:
+    """The statements without the copies; None if there is no transposition."""
+    turns = [n for n, inst in enumerate(body) if isinstance(inst, Inst) and inst.effects.transpose is not None]
+    if not turns:
+        return None
+    uses = _all_uses(body)
+    changed: list[Statement | None] = list(body)
+    for position in turns:
+        _write_directly(changed, position, uses)
+    return [statement for statement in changed if statement is not None]
+
+
+def _all_uses(body: Sequence[Statement]) -> dict[Tensor, _Uses]:
+    """The uses of every tensor but those that loops or run-time indices touch."""
+    uses: dict[Tensor, _Uses] = {}
+    pinned: set[Tensor] = set()
+    for position, inst in enumerate(body):
+        if not isinstance(inst, Inst):
+            pinned.update(access.tensor for access in touched(inst))
+            continue
+        for access in inst.writes():
+            uses.setdefault(access.tensor, _Uses()).writes.append(position)
+        for access in inst.reads():
+            uses.setdefault(access.tensor, _Uses()).reads.append(position)
+        if indices := inst.indexed_by():
+            pinned.update(access.tensor for access in (*indices, *inst.accesses()))
+    return {tensor: each for tensor, each in uses.items() if tensor not in pinned}
+
+
+def _write_directly(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> None:
+    """Let the transposition at ``position`` write the tile to which its result is copied, if products read that."""
+    inst = body[position]
+    assert isinstance(inst, Inst)
+    turn = inst.as_transposition()
+    result = None if turn is None else uses.get(turn.dst.tensor)
+    if turn is None or result is None or not _is_whole(turn.dst) or len(result.writes) + len(result.reads) != 2:
+        return
+    reader = body[result.reads[0]] if result.reads else None
+    if not isinstance(reader, Inst) or (copy := reader.as_copy()) is None or not (_is_free(inst) and _is_free(reader)):
+        return
+    tile = uses.get(copy.dst.tensor)
+    if tile is None or len(tile.writes) != 1 or not _is_whole(copy.dst) or copy.dst.dtype is not copy.src.dtype:
+        return
+    if copy.dst.shape != turn.dst.shape or not _is_whole(copy.src):
+        return
+    if not tile.reads or not all(_is_stationary(body[read], copy.dst.tensor) for read in tile.reads):
+        return
+    number = next(n for n, access in enumerate(inst.accesses()) if access.tensor is turn.dst.tensor)
+    body[position] = inst.with_operands({number: Access.whole(copy.dst.tensor)})
+    body[result.reads[0]] = None
+
+
+def _is_free(inst: Inst) -> bool:
+    """True if nobody asked for an order of ``inst``."""
+    return not inst.label and not inst.ordered_after
+
+
+def _is_whole(access: Access) -> bool:
+    """True if ``access`` is all of its tensor, in order."""
+    tensor = access.tensor
+    return access.shape == tensor.shape and access.strides == row_major(access.shape) and access.dtype is tensor.dtype
+
+
+def _is_stationary(statement: Statement | None, tile: Tensor) -> bool:
+    """True of a product that reads ``tile`` as its stationary operand and nothing else."""
+    if not isinstance(statement, Inst) or (accumulation := statement.effects.accumulation) is None:
+        return False
+    name = statement.effects.stationary
+    return not accumulation.moves(statement) and all(
+        parameter.name == name for parameter, access in statement.operands() if access.tensor is tile
+    )

@@ -1,0 +1,154 @@
+"""Transpositions write stationary operands directly where that changes nothing that anyone can see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.backend.cpu.runtime import parallel_region
+from nki.compiler.executable import lower
+from nki.ir.instruction import Inst
+from nki.ir.program import Program
+from nki.transforms import turned_operands
+from tests.support.both_executors import both, numbers
+from tests.support.shared_launches import launched, shared
+
+__all__ = ["shared"]
+
+
+def _turned(tile, dtype=None):
+    spread = nl.ndarray((tile.shape[1], tile.shape[0]), dtype=tile.dtype, buffer=nl.psum)
+    nisa.nc_transpose(spread, tile)
+    result = nl.ndarray(spread.shape, dtype=dtype or tile.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(result, spread)
+    return result
+
+
+def _stored(total):
+    out = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    tile = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+    nisa.tensor_copy(tile, total)
+    nisa.dma_copy(out, tile)
+    return out
+
+
+def product(left, right):
+    """exp(left) @ right: [M, K] and [K, N]."""
+    weights = nl.ndarray(left.shape, dtype=left.dtype, buffer=nl.sbuf)
+    nisa.activation(weights, nl.exp, nl.load(left))
+    total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, _turned(weights), nl.load(right))
+    return _stored(total)
+
+
+def read_by_another(left, right):
+    """The tile that the product reads is a result, too."""
+    tile = _turned(nl.load(left))
+    total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, tile, nl.load(right))
+    out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, tile)
+    return _stored(total), out
+
+
+def moving(left, right):
+    """The turned tile is the moving operand."""
+    total = nl.ndarray((right.shape[1], left.shape[0]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, nl.load(right), _turned(nl.load(left)))
+    return _stored(total)
+
+
+def converted(left, right):
+    """The copy rounds to bfloat16."""
+    total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    narrow = nl.ndarray(right.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
+    nisa.tensor_copy(narrow, nl.load(right))
+    nisa.nc_matmul(total, _turned(nl.load(left), nl.bfloat16), narrow)
+    return _stored(total)
+
+
+def written_twice(left, right):
+    """The tile holds another operand first."""
+    rows, depth = left.shape
+    total = nl.ndarray((rows, right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    tile = nl.ndarray((depth, rows), dtype=left.dtype, buffer=nl.sbuf)
+    nisa.memset(tile, 0.5)
+    spread = nl.ndarray((depth, rows), dtype=left.dtype, buffer=nl.psum)
+    nisa.nc_transpose(spread, nl.load(left))
+    nisa.nc_matmul(total, tile, nl.load(right))
+    nisa.tensor_copy(tile, spread)
+    nisa.nc_matmul(total, tile, nl.load(right))
+    return _stored(total)
+
+
+def in_a_loop(left, right):
+    """The copy runs on the device again and again."""
+    rows, depth = left.shape
+    total = nl.ndarray((rows, right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    tile = nl.ndarray((depth, rows), dtype=left.dtype, buffer=nl.sbuf)
+    source = nl.load(left)
+    spread = nl.ndarray((depth, rows), dtype=left.dtype, buffer=nl.psum)
+    nisa.nc_transpose(spread, source)
+
+    def body(_):
+        nisa.tensor_copy(tile, spread)
+
+    nl.fori_loop(0, 2, body)
+    nisa.nc_matmul(total, tile, nl.load(right))
+    return _stored(total)
+
+
+def ordered(left, right):
+    """The user has asked for an order of the copy."""
+    total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    spread = nl.ndarray((left.shape[1], left.shape[0]), dtype=left.dtype, buffer=nl.psum)
+    turn = nisa.nc_transpose(spread, nl.load(left))
+    tile = nl.ndarray(spread.shape, dtype=left.dtype, buffer=nl.sbuf)
+    nisa.tensor_copy(tile, spread).depends_on(turn)
+    nisa.nc_matmul(total, tile, nl.load(right))
+    return _stored(total)
+
+
+def lowered(kernel: Any, *arguments: Any) -> Program:
+    return lower(nki.jit(kernel).compile(*arguments).kernel)
+
+
+def copies(program: Program) -> int:
+    """The copies from PSUM of transposed elements."""
+    insts: list[Inst] = list(program.core.instructions())
+    turned = {turn.dst.tensor for inst in insts if (turn := inst.as_transposition())}
+    return sum((copy := inst.as_copy()) is not None and copy.src.tensor in turned for inst in insts)
+
+
+@pytest.mark.parametrize("shape", [(128, 128, 512), (100, 77, 33), (17, 128, 40), (3, 5, 7), (128, 128, 3)])
+def test_the_copy_goes(shape: tuple[int, int, int]) -> None:
+    rows, depth, columns = shape
+    left, right = numbers(rows, depth), numbers(depth, columns)
+    assert copies(lowered(product, left, right)) == 0
+    both(product, left, right)
+
+
+@pytest.mark.parametrize("kernel", [read_by_another, moving, converted, written_twice, in_a_loop, ordered])
+def test_the_copy_stays(kernel: Any) -> None:
+    left, right = numbers(64, 96), numbers(96, 128)
+    assert copies(lowered(kernel, left, right)) == 1
+    both(kernel, left, right)
+
+
+def test_threads_meet_nowhere_between_softmax_and_product(shared: pytest.MonkeyPatch) -> None:
+    """One region holds everything, and its bits are those of the simulator on any number of threads."""
+    left, right = numbers(128, 128), numbers(128, 64)
+    executable = nki.jit(product).compile(left, right)
+    (core,) = executable.linked.cores
+    assert core.table[: core.rows, 0].tolist() == [parallel_region.address()]
+    expected = both(product, left, right)
+    for outputs in launched(executable.kernel, [left, right], shared):
+        assert outputs == [expected.tobytes()]
+
+
+def test_nothing_to_do_costs_nothing() -> None:
+    assert turned_operands.turn_operands([]) is None
