@@ -171,7 +171,7 @@ class Index:
     def _compare(self, other: Any, test: Any) -> Any:
         if isinstance(other, Index) or as_number(other) is not None:
             difference = self - other
-            mask = Mask.of(difference.shape, test(difference.values(), 0))
+            mask = Mask(difference.shape, (_Comparison(difference, test),))
             mask.affine = (difference, _TESTS[test])
             return mask
         raise Beta1MaskError(
@@ -210,6 +210,30 @@ class Index:
 
     def __repr__(self) -> str:
         return f"Index(start={self.start}, shape={self.shape}, steps={self.steps})"
+
+
+class _Comparison:
+    """The condition ``test(index, 0)``."""
+
+    __slots__ = ("index", "shape", "test")
+
+    def __init__(self, index: Index, test: Any) -> None:
+        self.index = index
+        self.test = test
+        self.shape = tuple(size if step else 1 for size, step in zip(index.shape, index.steps, strict=True))
+
+    def truth(self) -> bool | None:
+        """The value of all elements, if the smallest and the largest integer decide it."""
+        low, high = self.index.bounds()
+        if self.test is operator.eq or self.test is operator.ne:
+            if low <= 0 <= high and low < high:
+                return None
+            return (low == 0) == (self.test is operator.eq)
+        first, last = self.test(low, 0), self.test(high, 0)
+        return bool(first) if first == last else None
+
+    def array(self) -> NDArray[np.bool_]:
+        return np.asarray(self.test(self.index.values(), 0))
 
 
 _TESTS: Final[dict[Any, str]] = {

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, cast
+from functools import lru_cache
+from typing import Any, NoReturn, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +15,29 @@ Box = tuple[tuple[int, int], ...]
 """Start and end on each axis."""
 
 
+class Condition(Protocol):
+    """A comparison of an index that is evaluated where its elements matter."""
+
+    shape: Shape
+    """The shape of :meth:`array`: size 1 on axes on which it does not depend."""
+
+    def truth(self) -> bool | None:
+        """The value of all elements, if they are known to have one."""
+        ...
+
+    def array(self) -> NDArray[np.bool_]: ...
+
+
+Part = NDArray[np.bool_] | Condition
+
+
 class Mask:
     """A conjunction of conditions over the axes of an operation; each is an array with size 1 on other axes."""
 
     __slots__ = ("affine", "parts", "shape")
     __array_ufunc__ = None
 
-    def __init__(self, shape: Shape, parts: tuple[NDArray[np.bool_], ...]) -> None:
+    def __init__(self, shape: Shape, parts: tuple[Part, ...]) -> None:
         self.shape = shape
         self.parts = parts
         self.affine: tuple[Any, str] | None = None
@@ -64,7 +81,7 @@ class Mask:
         """The mask over ``shape``."""
         result = np.ones(shape, np.bool_)
         for part in self.parts:
-            result &= np.broadcast_to(_aligned(part, shape), shape)
+            result &= np.broadcast_to(_aligned(_evaluated(part), shape), shape)
         return result
 
     def __bool__(self) -> NoReturn:
@@ -75,6 +92,17 @@ class Mask:
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
         raise Beta1MaskError("cannot_assign_to_index: a mask cannot be assigned to", fix="make a new mask")
+
+
+def _evaluated(part: Part) -> NDArray[np.bool_]:
+    return part if isinstance(part, np.ndarray) else part.array()
+
+
+def _fits(sizes: Shape, shape: Shape) -> bool:
+    """True if a condition of ``sizes`` belongs to an operation of ``shape`` as it is."""
+    return len(sizes) <= len(shape) and all(
+        size in (1, want) for size, want in zip(reversed(sizes), reversed(shape), strict=False)
+    )
 
 
 def _aligned(part: NDArray[np.bool_], shape: Shape) -> NDArray[np.bool_]:
@@ -97,7 +125,7 @@ def _aligned(part: NDArray[np.bool_], shape: Shape) -> NDArray[np.bool_]:
 class Region:
     """The elements of an operation of ``shape`` that take part: all, none, a box, or any set."""
 
-    __slots__ = ("array", "box", "shape")
+    __slots__ = ("array", "box", "is_whole", "shape")
 
     def __init__(self, shape: Shape, box: Box | None, array: NDArray[np.bool_] | None = None) -> None:
         self.shape = shape
@@ -105,15 +133,8 @@ class Region:
         """The smallest box around the elements; None: there are none."""
         self.array = array
         """Over the box, which elements take part; None: all."""
-
-    @property
-    def is_whole(self) -> bool:
+        self.is_whole = array is None and box is not None and box == tuple((0, n) for n in shape)
         """True if every element takes part."""
-        return (
-            self.box is not None
-            and self.array is None
-            and all(start == 0 and end == size for (start, end), size in zip(self.box, self.shape, strict=True))
-        )
 
     @property
     def is_empty(self) -> bool:
@@ -123,7 +144,7 @@ class Region:
 def region(mask: Any, shape: Shape) -> Region:
     """The region of ``mask=``: a mask, a truth value, or None for no mask."""
     if mask is None or mask is True:
-        return Region(shape, tuple((0, n) for n in shape))
+        return _all_of(shape)
     if isinstance(mask, bool | np.bool_ | int | np.integer):
         return Region(shape, tuple((0, n) for n in shape) if mask else None)
     if not isinstance(mask, Mask):
@@ -134,7 +155,11 @@ def region(mask: Any, shape: Shape) -> Region:
     lines: list[NDArray[np.bool_]] = [np.ones(n, np.bool_) for n in shape]
     others: list[NDArray[np.bool_]] = []
     for raw in mask.parts:
-        part = _aligned(raw, shape)
+        if not isinstance(raw, np.ndarray) and _fits(raw.shape, shape) and (truth := raw.truth()) is not None:
+            if truth:
+                continue
+            return Region(shape, None)
+        part = _aligned(_evaluated(raw), shape)
         axes = [axis for axis, size in enumerate(part.shape) if size > 1]
         if not axes:
             if not part.flat[0]:
@@ -144,6 +169,11 @@ def region(mask: Any, shape: Shape) -> Region:
         else:
             others.append(part)
     return _bounded(shape, lines, others)
+
+
+@lru_cache(4096)
+def _all_of(shape: Shape) -> Region:
+    return Region(shape, tuple((0, n) for n in shape))
 
 
 def _bounded(shape: Shape, lines: list[NDArray[np.bool_]], others: list[NDArray[np.bool_]]) -> Region:

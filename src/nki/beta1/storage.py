@@ -25,22 +25,36 @@ Address = tuple[int, int]
 class Place:
     """One allocated tile, with what is known of its contents."""
 
-    __slots__ = ("fresh", "initial", "tensor")
+    __slots__ = ("_fresh", "_untouched", "initial", "tensor")
 
     def __init__(self, tensor: Tensor, initial: float | None) -> None:
         self.tensor = tensor
         self.initial = initial
         """The value that elements still wait for; None: none do."""
-        self.fresh: NDArray[np.bool_] | None = None
+        self._untouched = tensor.buffer is Buffer.psum
+        """Nothing has written any element yet: the array of :attr:`fresh` is made when that changes in part."""
+        self._fresh: NDArray[np.bool_] | None = None
+
+    @property
+    def fresh(self) -> NDArray[np.bool_] | None:
         """In PSUM, the elements that nothing has written; None: all are written, or nobody asks."""
-        if tensor.buffer is Buffer.psum:
-            self.fresh = np.ones((tensor.shape[0], tensor.free_size), np.bool_)
+        if self._untouched:
+            self.fresh = np.ones((self.tensor.shape[0], self.tensor.free_size), np.bool_)
+        return self._fresh
+
+    @fresh.setter
+    def fresh(self, fresh: NDArray[np.bool_] | None) -> None:
+        self._fresh, self._untouched = fresh, False
+
+    def _covered_by(self, access: Access) -> bool:
+        return access.size == self.tensor.elements and 0 not in access.strides
 
     def window(self, access: Access) -> NDArray[np.bool_] | None:
         """The part of ``fresh`` that ``access`` names; None where the access has another element size."""
-        if self.fresh is None or access.dtype.itemsize != self.tensor.dtype.itemsize:
+        fresh = self.fresh
+        if fresh is None or access.dtype.itemsize != self.tensor.dtype.itemsize:
             return None
-        return np.ndarray(access.shape, np.bool_, self.fresh, access.offset, access.strides)
+        return np.ndarray(access.shape, np.bool_, fresh, access.offset, access.strides)
 
     def before_read(self, access: Access) -> None:
         """Fill what ``access`` is about to read and nothing has written."""
@@ -52,7 +66,12 @@ class Place:
 
     def before_write(self, access: Access, *, certain: bool = True) -> None:
         """Fill the tile unless ``access`` covers it; ``certain``: every element of it is written."""
-        covers = certain and access.size == self.tensor.elements and 0 not in access.strides
+        if self.initial is None and self._fresh is None and not self._untouched:
+            return
+        covers = certain and self._covered_by(access)
+        if covers and access.dtype.itemsize == self.tensor.dtype.itemsize:
+            self.fresh = self.initial = None
+            return
         if self.initial is not None:
             if covers:
                 self.initial = None
@@ -70,6 +89,9 @@ class Place:
 
     def starts_sum(self, access: Access) -> bool | None:
         """True if a product written to ``access`` starts a sum, False if it goes on with one, None if both."""
+        if self._untouched and access.dtype.itemsize == self.tensor.dtype.itemsize and self._covered_by(access):
+            self.fresh = self.initial = None
+            return True
         window = self.window(access)
         if window is None:
             return False

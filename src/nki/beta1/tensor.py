@@ -22,7 +22,8 @@ from nki.beta1 import dtypes
 from nki.beta1.index import Index
 from nki.beta1.masks import Mask, Region, region
 from nki.beta1.storage import Place, Storage
-from nki.beta1.view import View, check_bounds, describe, indexed, strides_of
+from nki.beta1.view import View, check_bounds, describe, strides_of
+from nki.beta1.view_plans import indexed
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, row_major
 from nki.ir.types import Tensor as Stored
@@ -158,14 +159,16 @@ class Tensor:
 
     @property
     def storage(self) -> Storage:
-        self.settle()
+        if self._pending is not None:
+            self.settle()
         assert self._storage is not None
         return self._storage
 
     @property
     def base(self) -> View:
         """The view of the storage."""
-        self.settle()
+        if self._pending is not None:
+            self.settle()
         assert self._view is not None
         return self._view
 
@@ -194,11 +197,10 @@ class Tensor:
         """The access, of ``over`` if given, without a note that it is read or written."""
         view = self.base
         place = self.place
-        whole = over is None or over.is_whole
         if view.bounds:
             check_bounds(self.storage.name, view, over or region(None, view.shape))
         offset, shape, strides = view.offset, view.shape, view.strides
-        if not whole and over is not None and over.box is not None:
+        if over is not None and not over.is_whole and over.box is not None:
             offset += sum(step * a for step, (a, _) in zip(strides, over.box, strict=True))
             shape = tuple(b - a for a, b in over.box)
         return Access(place.tensor, offset, shape, strides, view.dtype, view.dynamic)
@@ -217,7 +219,7 @@ class Tensor:
         if self._pending is not None:
             return self._pending.shape
         view = self.base
-        return (*(size for size, _ in view.blocks), *view.shape)
+        return (*(size for size, _ in view.blocks), *view.shape) if view.blocks else view.shape
 
     @property
     def dtype(self) -> Any:

@@ -7,6 +7,7 @@ program in text form describes.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, Literal
 
 from nki.target.gen4 import GEN4
@@ -47,6 +48,7 @@ class MemorySpace:
     partitions: int
 
 
+@lru_cache(32)
 def memory_spaces(target: Target) -> tuple[MemorySpace, MemorySpace]:
     """SBUF and PSUM of ``target``."""
     sbuf, psum, count = target.sbuf_partition_bytes, target.psum_partition_bytes, target.partitions
