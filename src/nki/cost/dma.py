@@ -117,7 +117,9 @@ def _estimate(
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:
-    """Time of all packets of one copy, one after the other on one DMA engine."""
+    """Time of all packets of one copy, one after the other on one DMA engine: packets of 4 KiB run at the rate that an
+    engine sustains (of bytes in HBM), short ones are slower by the time beside their bytes.
+    """
     elements = min(
         contiguous_bytes(dst) // dst.dtype.itemsize,
         contiguous_bytes(src) // src.dtype.itemsize,
@@ -125,7 +127,9 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     itemsize = max(dst.dtype.itemsize, src.dtype.itemsize)
     runs = math.ceil(dst.size / elements)
     packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
-    return packets * target.dma_packet_overhead_ns + dst.size * itemsize / target.dma_engine_peak_gbps
+    moved = dst.size * itemsize
+    burst = packets * target.dma_packet_overhead_ns + moved / target.dma_engine_peak_gbps
+    return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
 
 
 def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> int:
