@@ -19,11 +19,22 @@ class _Annotated:
         return f"nt.{self.kind.__name__}[{', '.join(map(str, self.shape))}]"
 
 
+class _Described(_Annotated):
+    """``tensor[[128, 512], nl.float32]``: an argument without data, as harnesses pass it to ``nki.benchmark``."""
+
+    def __init__(self, kind: type[Any], shape: tuple[Any, ...], dtype: Any) -> None:
+        super().__init__(kind, shape)
+        self.dtype = dtype
+
+
 class _TensorMeta(type):
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor)
 
     def __getitem__(cls, shape: Any) -> _Annotated:
+        parts = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple) else ()
+        if len(parts) == 2 and isinstance(parts[0], list | tuple):
+            return _Described(cls, tuple(cast("tuple[Any, ...]", parts[0])), parts[1])
         return _Annotated(cls, cast("tuple[Any, ...]", shape if isinstance(shape, tuple) else (shape,)))
 
 

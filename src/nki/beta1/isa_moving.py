@@ -25,10 +25,11 @@ def nc_matmul(
 ) -> Tensor:  # fmt: skip
     """``stationary.T @ moving`` in PSUM."""
     what = "nisa.nc_matmul"
-    del is_stationary_onezero, is_moving_onezero
     left = tile_of(stationary, what, "stationary")
     right = tile_of(moving, what, "moving")
     options: dict[str, Any] = {}
+    if is_stationary_onezero or is_moving_onezero:
+        options |= {"is_stationary_onezero": bool(is_stationary_onezero), "is_moving_onezero": bool(is_moving_onezero)}
     if is_transpose:
         options["is_transpose"] = True
     if perf_mode is not None and "double_row" in str(getattr(perf_mode, "name", perf_mode)):

@@ -6,13 +6,17 @@ reader waits for. A descriptor moves one contiguous run of bytes and costs a fix
 are slow. One DMA engine serves eight partitions: a transfer of few partitions leaves the other engines to others.
 
 Descriptors come from hardware that the Sync or the Scalar engine commands, from software on GpSimd, or lie in HBM
-before the kernel begins. Each generator works on one transfer at a time. Where the kernel leaves the choice open, Sync
-commands the hardware; before trn2, and for indices in SBUF, GpSimd writes them.
+before the kernel begins. Each generator works on one transfer at a time. Where the kernel leaves the choice open, they
+are generated for the kernel's inputs and outputs and for offsets known at run time alone ("DGE ON Levels: {'io',
+'scalar_dynamic_offset'}", log of the compiler in the RMSNorm tutorial of release 2.26.1); those of spills, of tensors
+that the kernel makes in HBM, and within SBUF lie in HBM. Sync then commands the hardware; before trn2, and for indices
+in SBUF, GpSimd writes them.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from nki.ir.estimate import Estimate
 from nki.ir.types import Access
@@ -22,6 +26,7 @@ SOFTWARE = "gpsimd"
 """The engine whose software generates descriptors."""
 OPEN = "open"
 """The kernel names no generator."""
+_ARGUMENTS = ("input", "output")
 _SOURCE = "rate of all DMA engines, shared by all queues, and the time of a packet beside its bytes"
 
 
@@ -54,10 +59,12 @@ def transposed(dst: Access, target: Target, efficiency: float, generator: str) -
     return _estimate(shared, alone, _bytes(dst), target, generator, "docs", source)
 
 
-def generator(mode: str, engine: str, target: Target, *, indirect: bool = False) -> str:
+def generator(
+    mode: str, engine: str, target: Target, *, indirect: bool = False, accesses: Iterable[Access] | None = None
+) -> str:
     """The engine that generates the descriptors of a DMA with this ``dge_mode`` and ``engine``.
 
-    Empty: none does; :data:`OPEN`: the compiler chooses.
+    Empty: none does; :data:`OPEN`: the compiler chooses. ``accesses``: what it reads and writes (None: an argument).
     """
     if mode == "none":
         return ""
@@ -65,7 +72,12 @@ def generator(mode: str, engine: str, target: Target, *, indirect: bool = False)
         return SOFTWARE
     if mode == "hwdge" and target.dma_hardware_descriptors:
         return "scalar" if engine == "scalar" else "sync"
-    return OPEN
+    return "" if accesses is not None and not needs_descriptors(accesses) else OPEN
+
+
+def needs_descriptors(accesses: Iterable[Access]) -> bool:
+    """Test if an access is one of the kernel's arguments or results, or at an offset that only the run knows."""
+    return any(a.dynamic is not None or a.tensor.role in _ARGUMENTS for a in accesses)
 
 
 def _default(target: Target) -> str:
@@ -105,7 +117,9 @@ def _estimate(
 
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:
-    """Time of all packets of one copy, one after the other on one DMA engine."""
+    """Time of all packets of one copy, one after the other on one DMA engine: packets of 4 KiB run at the rate that an
+    engine sustains (of bytes in HBM), short ones are slower by the time beside their bytes.
+    """
     elements = min(
         contiguous_bytes(dst) // dst.dtype.itemsize,
         contiguous_bytes(src) // src.dtype.itemsize,
@@ -113,7 +127,9 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     itemsize = max(dst.dtype.itemsize, src.dtype.itemsize)
     runs = math.ceil(dst.size / elements)
     packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
-    return packets * target.dma_packet_overhead_ns + dst.size * itemsize / target.dma_engine_peak_gbps
+    moved = dst.size * itemsize
+    burst = packets * target.dma_packet_overhead_ns + moved / target.dma_engine_peak_gbps
+    return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
 
 
 def _engines_used(dst: Access, srcs: tuple[Access, ...], target: Target) -> int:

@@ -94,8 +94,10 @@ class TorchAdapter(TorchTensors, Adapter):
             raise not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
         _refuse_export()
-        # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy.
-        return t.detach().resolve_neg().contiguous().view(torch.uint8).numpy().view(dtype).reshape(t.shape)
+        # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy. A last dimension of size 1 may have any
+        # stride, also in a contiguous tensor; the flat one has none.
+        dense = t.detach().resolve_neg().contiguous().reshape(-1)
+        return dense.view(torch.uint8).numpy().view(dtype).reshape(t.shape)
 
     def update(self, t: Any, array: NDArray[Any], name: str) -> Any:  # noqa: ARG002  # tensors of PyTorch can change
         return updated([self.from_numpy(array)], [t], {0: 0})[0]

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from nki.base.errors import ArtifactError, KernelArgumentError
 from nki.harness import benchmark as beside
 from nki.harness.artifacts import check_options, save, warn_of_trace
@@ -17,10 +19,20 @@ from nki.harness.simulation import as_kernel
 from nki.harness.timing import BenchmarkResult, measure
 from nki.jit import Kernel, adapter_for, simulate
 from nki.profiling import profile as predicted
+from nki.profiling.shapes import is_shape_only, placeholder
 
 _COMMON: Final = frozenset({"save_neff_name", "save_trace_name", "additional_compile_opt"})
 _BENCHMARK: Final = _COMMON | {"warmup", "iters", "device_lock", "benchmark_machine"}
 _PROFILE: Final = _COMMON | {"working_directory", "overwrite", "profile_nth"}
+
+
+def filled(value: Any) -> Any:
+    """Zeros of the shape and dtype of ``value``, if that is a description of a tensor such as ``nt.tensor[shape, dtype]``
+    or :class:`nki.ShapeDtype`; else ``value``.
+    """
+    if getattr(value, "device", None) is not None or not is_shape_only(value):
+        return value
+    return np.array(placeholder(value))
 
 
 class Baremetal:
@@ -52,6 +64,8 @@ class Baremetal:
         return Path(name) if name else None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(filled(value) for value in args)
+        kwargs = {name: filled(value) for name, value in kwargs.items()}
         if (file := self.artifact()) is not None:
             save(self.kernel.compile(*args, **kwargs).kernel, file)
         if self.options.get("save_trace_name"):
@@ -71,6 +85,8 @@ class Benchmark(Baremetal):
     benchmark_result: BenchmarkResult
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        args = tuple(filled(value) for value in args)
+        kwargs = {name: filled(value) for name, value in kwargs.items()}
         result = super().__call__(*args, **kwargs)
         adapter = adapter_for(args, kwargs)
         executable, tensors = self.kernel.specialise(args, kwargs, adapter)

@@ -110,6 +110,8 @@ class Inst(NkiInstruction):
     deprecated: ClassVar[DeprecatedForms] = deprecation.NONE
     on_tensor_engine: ClassVar[bool] = False
     """The Tensor engine is the one that the instruction prefers."""
+    by_workload: ClassVar[bool] = False
+    """If the caller names no engine, the work of the engines decides; of others, the instruction alone."""
     where: Where = NOWHERE
     # Label that edges name, labels of what has to be complete first, queue and its waits (ir.text.schedule_attributes).
     label: str = ""
@@ -364,6 +366,7 @@ def instruction(
     public: bool = True,
     effects: Effects = _effects.NONE,
     deprecated: DeprecatedForms = deprecation.NONE,
+    by_workload: bool = False,
 ) -> Callable[[type[C]], type[C]]:
     """Register an instruction declaration: its annotations are its fields, which the constructor that it gets takes.
 
@@ -382,6 +385,7 @@ def instruction(
         cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         cls.engines, cls.public, cls.effects, cls.deprecated = engines, public, effects, deprecated
         cls.on_tensor_engine = engines[0].name == "tensor"
+        cls.by_workload = by_workload
         cls.fields = _fields(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
         cls.operand_names = tuple(f.name for f in cls.operand_fields)

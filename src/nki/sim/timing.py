@@ -18,6 +18,7 @@ from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.analysis.memory_effects import annotate_effects
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
+from nki.cost.dma import needs_descriptors
 from nki.cost.replay import Arrivals, Dependences, Replay, run
 from nki.ir.effects import Barrier
 from nki.ir.estimate import Estimate
@@ -25,7 +26,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement, basic_blocks, loops
 from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, Tensor
-from nki.passes.scheduling.engine_assignment import Assignment
+from nki.passes.scheduling.engine_assignment import DMA, Assignment
 from nki.target.model import Target
 
 Trips = Mapping[int, Sequence[int]]
@@ -112,9 +113,11 @@ class TimedCore:
         keys: dict[tuple[object, ...], int] = {}
         distinct: list[Inst] = []
         self.kinds: list[int] = []
-        """Of every instruction: the number of the first one with its signature and queue, in ``distinct``."""
+        """Of every instruction: the number of the first one with its signature, queue and way to descriptors, in ``distinct``."""
         for inst, key in zip(core.numbered, Inst.keys(core.numbered), strict=True):
-            kind = keys.setdefault((key, inst.queue.partition(".")[0]), len(distinct))
+            queue = inst.queue.partition(".")[0]
+            generates = queue == DMA and needs_descriptors(inst.accesses())
+            kind = keys.setdefault((key, queue, generates), len(distinct))
             if kind == len(distinct):
                 distinct.append(inst)
             self.kinds.append(kind)

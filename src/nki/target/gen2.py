@@ -171,7 +171,7 @@ GEN2: Final = Target(
     dma_packet_overhead_ns=Fact(
         7.0,
         "ns",
-        f"{_TRACES}: 81 ns for 2 KiB, 121 for 3, 158 for 4, 205 for 5.25; 26 on trn2",
+        f"{_TRACES}: 81 ns for 2 KiB, 121 for 3, 158 for 4, 205 for 5.25",
         "measured",
         (5.0, 26.0),
     ),

@@ -165,7 +165,12 @@ GEN3: Final = Target(
     dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(
-        26.0, "ns", "published sustained rate of 1 KiB descriptors, 259 GB/s (4 KiB: 354)", "measured", (5.0, 40.0)
+        7.0,
+        "ns",
+        f"{_TRACES}: packets of 256 bytes take 15-17 ns, 512 24-27, 2048 81-83, 4096 156-158: 6.4 to 6.7 beyond 27.2 GB/s; "
+        "a sustained rate of 259 GB/s for rows of 1 KiB would be 24, but is also that of one generator, 506 ns each",
+        "measured",
+        (5.0, 26.0),
     ),
     dma_trigger_ns=Fact(
         565.0,

@@ -176,7 +176,8 @@ class DmaCompute(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``bytes / (efficiency * bandwidth)`` for each source; the DMA engines of the core share the bandwidth."""
-        generator = dma.SOFTWARE if row_indexed(self) else dma.OPEN
+        indirect = row_indexed(self)
+        generator = dma.generator("unknown", "unknown", target, indirect=indirect, accesses=self.accesses())
         efficiency = target.dma_accumulate_efficiency
         return dma.transfer(self.dst, self.srcs, target, generator=generator, efficiency=efficiency)
 

@@ -119,7 +119,9 @@ class DmaCopy(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
-        generator = dma.generator(self.dge_mode.name, self.engine.name, target, indirect=row_indexed(self))
+        generator = dma.generator(
+            self.dge_mode.name, self.engine.name, target, indirect=row_indexed(self), accesses=self.accesses()
+        )
         return dma.transfer(self.dst, (self.src,), target, generator=generator)
 
     @classmethod

@@ -215,7 +215,10 @@ class DmaTranspose(Inst):
         """``bytes / (efficiency * bandwidth)``; a transpose uses a documented part of the bandwidth."""
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
-        generator = dma.generator(self.dge_mode.name, "unknown", target, indirect=is_row_indexed(self.src))
+        indirect = is_row_indexed(self.src)
+        generator = dma.generator(
+            self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src)
+        )
         return dma.transposed(self.dst, target, efficiency, generator)
 
     @classmethod

@@ -123,7 +123,7 @@ class Sendrecv(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``max(packets, bytes / bandwidth)``, as ``nisa.dma_copy``."""
-        return dma.transfer(self.dst, (self.src,), target)
+        return dma.transfer(self.dst, (self.src,), target, generator="")
 
     @classmethod
     def sample(cls, draw: Draw) -> Sendrecv:

@@ -26,6 +26,7 @@ _E = enums.engine
 @instruction(
     engines=(_E.vector, _E.scalar, _E.gpsimd),
     effects=Effects(copy=lambda i: Copy(i.dst, i.src), element_indexed=("dst", "src")),
+    by_workload=True,
 )
 class TensorCopy(Inst):
     """Copy the tile ``src`` to ``dst`` within SBUF and PSUM.

@@ -1,16 +1,23 @@
-"""Engine assignment: the queue of every instruction, by the load that the estimates predict.
+"""Engine assignment: the queue of every instruction.
 
 An instruction that names its engine runs there. Of an instruction that leaves the choice to the compiler, the
 candidates are the engines that it lists, in that order, on which it breaks no rule and means the same. A DMA
 instruction goes to one of the rings; all rings share the DMA engines.
+
+The reference says that the compiler selects by the shape of the tile (``tensor_tensor``, ``tensor_scalar``,
+``memset``, ``nc_transpose``), and by the workload of the engines for ``tensor_copy`` alone. Published profiles agree:
+in the mamba tutorial (trn1) all ``tensor_tensor`` run on Vector; in the matrix products (trn2) Vector evicts all of
+PSUM and clears all of SBUF as long as another engine has more work, though Scalar and GpSimd are idle.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from nki.base.errors import QueueError
+from nki.cost.dma import needs_descriptors
 from nki.cost.engines import share_memory
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
@@ -73,6 +80,8 @@ class Assignment:
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:
         """All candidates for ``inst``, the preferred one first."""
         form = inst.form()
+        if engine.dma in inst.engines:  # whose cost depends on the roles of its tensors too
+            form = (form, needs_descriptors(inst.accesses()))
         cached = self._by_form.get(form)
         if cached is None:
             cached = self._by_form[form] = candidates(inst, self.target)
@@ -86,22 +95,21 @@ class Assignment:
     def assign(self, instructions: list[Inst]) -> tuple[list[str], list[Candidate]]:
         """The queue of each instruction of a block, and its candidate there.
 
-        Instructions with one candidate are counted first. Then each of the others goes to the engine that would be
-        through with it soonest; leaving the preferred engine counts as two semaphores, since data has to go there and
-        back, and is no gain where the preferred engine stands still meanwhile. A ring is assigned by the time that it
-        needs for its own transfers.
+        An instruction goes to its preferred engine. Copies leave it where it has more work than any other resource of
+        the block: each then goes to the engine that would be through with it soonest, after those instructions that
+        have no choice. To leave the preferred engine counts as two semaphores, since data has to go there and back,
+        and is no gain where the preferred engine stands still meanwhile. A ring is assigned by the time that it needs
+        for its own transfers.
         """
         offers = [self.candidates(inst) for inst in instructions]
-        load: dict[str, float] = {}
-        for offer in offers:
-            if len(offer) == 1 and offer[0].queue != DMA:
-                _add(load, offer[0])
+        movable = [len(offer) > 1 and inst.by_workload for inst, offer in zip(instructions, offers, strict=True)]
+        load, balanced = _loads(offers, movable)
         rings = [0.0] * len(self.rings)
         detour = 2 * self.target.semaphore_ns
         queues: list[str] = []
         assigned: list[Candidate] = []
         ring = 0
-        for offer in offers:
+        for offer, moves in zip(offers, movable, strict=True):
             candidate = offer[0]
             queue = candidate.queue
             if queue == DMA:
@@ -111,14 +119,8 @@ class Assignment:
                 queue = self.rings[ring]
                 rings[ring] += max(candidate.occupancy, candidate.estimate.occupancy)
                 ring = (ring + 1) % len(rings)
-            elif len(offer) > 1:
-                soonest = load.get(queue, 0.0) + candidate.occupancy
-                for other in offer[1:]:
-                    if queue in other.blocked:
-                        continue
-                    end = load.get(other.queue, 0.0) + other.occupancy + detour
-                    if end < soonest:
-                        candidate, soonest = other, end
+            elif moves and queue not in balanced:
+                candidate = _soonest(offer, load, detour)
                 queue = candidate.queue
                 _add(load, candidate)
             queues.append(queue)
@@ -159,6 +161,45 @@ class Assignment:
                 fix=f"put it on {words}, or take all instructions off their queues",
             )
             raise cast(QueueError, error.at(inst.where.span, inst.where.stack))
+
+
+def _loads(offers: Sequence[Sequence[Candidate]], movable: Sequence[bool]) -> tuple[dict[str, float], set[str]]:
+    """The work of each engine without what may move; the engines that with it all have no more than another resource.
+
+    The other resources are the engines, the DMA engines, and the generators of their descriptors.
+    """
+    load: dict[str, float] = {}
+    extra: dict[str, float] = {}
+    transfers: dict[str, float] = {}
+    for offer, moves in zip(offers, movable, strict=True):
+        candidate = offer[0]
+        estimate = candidate.estimate
+        if candidate.queue == DMA:
+            for resource, busy in ((DMA, estimate.occupancy), (f"{DMA} {estimate.generator}", estimate.issue)):
+                transfers[resource] = transfers.get(resource, 0.0) + busy
+        elif moves:
+            extra[candidate.queue] = extra.get(candidate.queue, 0.0) + candidate.occupancy
+        else:
+            _add(load, candidate)
+    balanced: set[str] = set()
+    for queue, busy in extra.items():
+        others = [work for name, work in (load | transfers).items() if name != queue]
+        if load.get(queue, 0.0) + busy <= max(others, default=0.0):
+            balanced.add(queue)
+    return load, balanced
+
+
+def _soonest(offer: Sequence[Candidate], load: Mapping[str, float], detour: float) -> Candidate:
+    """The candidate whose engine is through with it first."""
+    preferred = chosen = offer[0]
+    soonest = load.get(preferred.queue, 0.0) + preferred.occupancy
+    for other in offer[1:]:
+        if preferred.queue in other.blocked:
+            continue
+        end = load.get(other.queue, 0.0) + other.occupancy + detour
+        if end < soonest:
+            chosen, soonest = other, end
+    return chosen
 
 
 def _add(load: dict[str, float], candidate: Candidate) -> None:
