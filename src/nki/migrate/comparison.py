@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping
@@ -57,8 +58,11 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
-    """``source`` as a module in the file ``path``; the modules of ``folder`` can be imported."""
+def loaded(path: Path, source: str, folder: Path, *, beta1: bool = True) -> Generator[ModuleType]:
+    """``source`` as a module in the file ``path``; the modules of ``folder`` can be imported.
+
+    ``beta1``: the file may use what the package of Beta 1 adds to Python's own modules.
+    """
     path.write_text(source, encoding="utf-8")
     name = path.stem
     before = list(sys.path)
@@ -67,6 +71,7 @@ def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    added = logging.__dict__.pop("OFF", None) if not beta1 else None  # the package of Beta 1 adds it to Python's
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -74,6 +79,8 @@ def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
             executed(lambda: loader.exec_module(module))
             yield module
     finally:
+        if added is not None:
+            logging.__dict__["OFF"] = added
         sys.path[:] = before
         sys.modules.pop(name, None)
 

@@ -88,6 +88,11 @@ class Bounds:
     def stop(self, variable: Variable) -> list[Polynomial]:
         return [variable.size, *self.upper.get(variable, ())]
 
+    @property
+    def restrict(self) -> bool:
+        """True if a variable is bounded at all."""
+        return bool(self.lower or self.upper)
+
     def restricts(self, variable: Variable) -> bool:
         return variable in self.lower or variable in self.upper
 

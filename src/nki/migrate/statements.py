@@ -44,6 +44,8 @@ class Statements(Writes):
     def _statement(self, one: cst.BaseStatement) -> list[cst.BaseStatement]:
         try:
             match one:
+                case cst.SimpleStatementLine() if id(one) in self.moved:
+                    return []
                 case cst.SimpleStatementLine():
                     return self._line(one)
                 case cst.FunctionDef():
@@ -54,6 +56,8 @@ class Statements(Writes):
                     return [self._compound(one)]
         except NotCarriedOverError as why:
             return [marked(one, self._noted(one, str(why)))]
+        except (LookupError, AttributeError, TypeError, ValueError) as why:  # a form of call that no rule expects
+            return [marked(one, self._noted(one, f"this statement: {type(why).__name__} {why}"))]
 
     def _noted(self, one: cst.CSTNode, message: str) -> str:
         self.report.todo(message)
@@ -139,6 +143,8 @@ class Statements(Writes):
     ) -> list[cst.BaseStatement]:
         if self._indices(target, value) or self._allocator(target, value):
             return []
+        if isinstance(value, cst.Call) and self.names.full(value.func) == "nki.language.loop_reduce":
+            return self._loop_reduced(target, value)
         if isinstance(target, cst.Name):
             tensor = self.types.tensor(value)
             new = self._named(target.value, value, small)

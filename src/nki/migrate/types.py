@@ -218,6 +218,8 @@ class Types:
         if name == "load":
             if operand is None:
                 return Tensor(None, self._dtype(named, ""))
+            if operand.shape is not None and len(operand.shape) == 1:  # a row of numbers is a column on chip
+                return Tensor((*operand.shape, Polynomial.of(1)), self._dtype(named, operand.dtype))
             return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf", name=operand.name)
         if name in BINARY and "y" in named:
             result = self._broadcast(first.value, named["y"].value)

@@ -8,6 +8,7 @@ from typing import Any, Final, cast
 import libcst as cst
 
 from nki.migrate import subscripts
+from nki.migrate.calls import nki_value
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import RESULTS, Expressions
 from nki.migrate.facts import Tensor, shape_text
@@ -15,7 +16,7 @@ from nki.migrate.indices import Bounds, names_in
 from nki.migrate.operands import matmul_operands, variables_in
 from nki.migrate.polynomial import largest, smallest
 from nki.migrate.report import Report
-from nki.migrate.subscripts import NotCarriedOverError
+from nki.migrate.subscripts import NotCarriedOverError, has_slices
 from nki.migrate.types import ELEMENTWISE, OPERATORS, REDUCTIONS, Types, arguments, dtype_text
 
 
@@ -53,6 +54,9 @@ class Writes:
         bounds = rewriter.mask_bounds(mask) if mask is not None else Bounds()
         plain = not bounds.lower and not bounds.upper and not bounds.conditions
         new = cast("cst.Call", call.visit(rewriter))
+        own = name
+        if any(name in names_in(arg.value) for arg in call.args):  # the old tile is an operand of the new one
+            name = rewriter.fresh(f"{name}_new")
         made = rewriter.computed(name, function, call, new)
         self.report.notes += rewriter.notes
         if not plain and len(made) == 2 and function != "memset":
@@ -65,6 +69,8 @@ class Writes:
             made[0] = statement(f"{name} = {_zeroed(text)}")
             made[1] = _guarded(again.written(target, function, call, new), bounds)
         self._no_index_left(cst.Module(cast(Any, made)))
+        if name != own:
+            made.append(statement(f"{own} = {name}"))
         return [*rewriter.before, *made]
 
     def _created(self, name: str, function: str, call: cst.Call) -> list[cst.BaseStatement]:
@@ -200,7 +206,11 @@ class Writes:
         """The place that is written: all of a tile only as far as ``bounds`` let its axes through."""
         place = self._expression(target, before, bounds)
         variables = [*bounds.lower, *bounds.upper]
-        if not variables or (isinstance(target, cst.Subscript) and variables_in(self.types, target)):
+        if (
+            not variables
+            or has_slices(target)
+            or (isinstance(target, cst.Subscript) and variables_in(self.types, target))
+        ):
             return place
         return expression(_cut(_plain(one_line(place)), self.types.tensor(target), bounds, variables))
 
@@ -264,6 +274,7 @@ class Writes:
         small: cst.BaseSmallStatement,
     ) -> list[cst.BaseStatement]:
         """``t += value``."""
+        value = self.products.get(id(value), value)
         if isinstance(target, cst.Name) and target.value in self.types.values:
             found = self.types.value(cst.BinaryOperation(target, _BINARY[type(operator)](), value))
             if found is None:
@@ -288,8 +299,29 @@ class Writes:
             line = f"nisa.tensor_scalar(dst={to}, data={to}, op0=nl.{name}, operand0={text})"
         else:
             text = self._repeated(text, value, target)
+            source = self.types.tensor(value)
+            if tensor is not None and source is not None and tensor.buffer == source.buffer == "psum":
+                text = f"nl.copy({text})"
             line = f"nisa.tensor_tensor(dst={to}, data1={to}, data2={text}, op=nl.{name})"
         return [*before, _guarded(statement(line), bounds)]
+
+    def _loop_reduced(self, target: cst.BaseExpression, call: cst.Call) -> list[cst.BaseStatement]:
+        """``t = nl.loop_reduce(x, op, loop_indices=[i, j])``: a copy in the first round, then ``op`` of both."""
+        named = arguments(call, ("x", "op", "loop_indices"))
+        indices = named["loop_indices"].value
+        tile = self.types.tensor(target)
+        if tile is None or "mask" in named or not isinstance(indices, cst.List | cst.Tuple):
+            raise NotCarriedOverError("`nl.loop_reduce`: accumulate in one tensor, and clear it in the first round")
+        before: list[cst.BaseStatement] = []
+        to = _plain(one_line(self._expression(target, before)))
+        source = one_line(self._expression(named["x"].value, before))
+        op = one_line(nki_value(self.names, named["op"].value))
+        first = " and ".join(f"{one_line(element.value)} == 0" for element in indices.elements)
+        text = (
+            f"if {first}:\n    nisa.tensor_copy(dst={to}, src={source})\n"
+            f"else:\n    nisa.tensor_tensor(dst={to}, data1={to}, data2={source}, op={op})\n"
+        )
+        return [*before, statement(text)]
 
     def _product(self, value: cst.BaseExpression, bounds: Bounds, before: list[cst.BaseStatement]) -> str | None:
         """The operands of a matmul that is added to a tile in PSUM."""
@@ -347,6 +379,10 @@ class Writes:
         self.returned: set[str] = set()
         self.accumulators: set[str] = set()
         """Tiles in PSUM that only accumulate matmuls, so that a clearing write before them is none of today's."""
+        self.products: dict[int, cst.Call] = {}
+        """Products that have a name only in the line that adds them, by that use of the name."""
+        self.moved: set[int] = set()
+        """Lines of those products, and allocations that nothing uses, which go."""
         self.functions: Any = None
         """The rewriting of functions inside of this one."""
 
