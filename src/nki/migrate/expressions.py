@@ -9,10 +9,11 @@ import libcst as cst
 from nki.migrate.calls import cleaned, nki_value
 from nki.migrate.code import WholeNumbers, code_of, expression, one_line
 from nki.migrate.facts import shape_text
+from nki.migrate.indices import Index, as_slice
 from nki.migrate.instructions import RESULTS, InstructionCalls
 from nki.migrate.language_calls import POWERS
 from nki.migrate.operands import bare
-from nki.migrate.subscripts import converted
+from nki.migrate.subscripts import NotCarriedOverError, converted
 from nki.migrate.types import OPERATORS, dtype_text
 
 
@@ -47,7 +48,20 @@ class Expressions(InstructionCalls):
         owner = original_node.func.value if isinstance(original_node.func, cst.Attribute) else None
         if owner is not None and self.types.tensor(owner) is not None:
             return self._method(original_node, updated_node)
-        return updated_node
+        return self._passed(original_node, updated_node)
+
+    def _passed(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        """The call of another function: index tiles among its arguments become slices."""
+        args: list[cst.Arg] = []
+        for before, after in zip(original.args, updated.args, strict=True):
+            index = self.types.value(before.value)
+            if isinstance(index, Index):
+                text = as_slice(index)
+                if not index.steps or text is None or index.steps[0][1].constant != 1:
+                    raise NotCarriedOverError(f"the index `{one_line(before.value)}` is used as a value")
+                after = after.with_changes(value=expression(text))
+            args.append(after)
+        return updated.with_changes(args=args)
 
     def _method(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """Methods of tensors that have another name today."""
@@ -61,7 +75,7 @@ class Expressions(InstructionCalls):
         if name == "expand_dims":
             return expression(f"{owner}.expand_dim({args})")
         if name == "reshape":
-            return updated.visit(WholeNumbers())
+            return cst.ensure_type(updated.visit(WholeNumbers()), cst.Call)
         if name in ("assert_shape", "as_tile"):
             return function.value
         if name == "view":

@@ -10,7 +10,7 @@ import libcst as cst
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Facts, Tensor
-from nki.migrate.indices import names_in
+from nki.migrate.indices import Value, index_of_slice, names_in
 from nki.migrate.names import Names
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
@@ -45,6 +45,7 @@ class Functions:
         for name in parameters:
             types.values.pop(name, None)
             types.tensors.pop(name, None)
+        types.values.update(_index_parameters(node, parameters, self.facts))
         kernel = self._is_kernel(node)
         if kernel:
             self.report.kernels.add(node.name.value)
@@ -296,6 +297,32 @@ def _bound_anew(name: str, lines: Sequence[cst.BaseStatement]) -> bool:
             return target == name and name not in names_in(value)
         case _:
             return False
+
+
+def _index_parameters(node: cst.FunctionDef, parameters: Sequence[str], facts: Facts) -> dict[str, Value]:
+    """The parameters that were index tiles of one axis, as slices: callers pass ``slice(start, stop)``."""
+    names = _NameNodes(set(parameters))
+    node.body.visit(names)
+    found: dict[str, Value] = {}
+    for name, nodes in names.found.items():
+        kinds = {facts.others.get(id(one), "") for one in nodes} - {""}
+        index = index_of_slice(name, next(iter(kinds))) if len(kinds) == 1 else None
+        if index is not None:
+            found[name] = index
+    return found
+
+
+class _NameNodes(cst.CSTVisitor):
+    """Finds the uses of some names."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()
+        self.names = names
+        self.found: dict[str, list[cst.Name]] = {}
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        if node.value in self.names:
+            self.found.setdefault(node.value, []).append(node)
 
 
 class _Uses(cst.CSTVisitor):

@@ -14,7 +14,7 @@ from nki.migrate.indices import Bounds, Index, Mask
 from nki.migrate.language_calls import LanguageCalls
 from nki.migrate.operands import as_bytes, trailing_axes
 from nki.migrate.subscripts import NotCarriedOverError
-from nki.migrate.types import DATA, arguments
+from nki.migrate.types import DATA, SHAPED_BY, arguments
 
 RESULTS: Final = frozenset(DATA) - {"memset"}
 
@@ -84,8 +84,24 @@ class InstructionCalls(LanguageCalls):
                 statement(f"{target} = nl.full({tensor.shape_text}, {value}, dtype={tensor.dtype}, buffer=nl.sbuf)")
             ]
         dtype = f"{tensor.name}.dtype" if tensor.name and "dtype" not in arguments(original, ()) else tensor.dtype
+        dtype = self._operand_dtype(name, original) or dtype
         made = f"{target} = nl.ndarray({tensor.shape_text}, dtype={dtype}, buffer=nl.{tensor.buffer})"
         return [statement(made), self.written(target, name, original, updated)]
+
+    def _operand_dtype(self, name: str, original: cst.Call) -> str:
+        """``x.dtype`` for a result whose dtype only a run tells, if its operand x had the same; else ""."""
+        named, seen = arguments(original, DATA[name]), self.types.facts.seen(original)
+        if name not in SHAPED_BY or SHAPED_BY[name] not in named or "dtype" in named or seen is None:
+            return ""
+        if self.types.declared(original).dtype:
+            return ""
+        node = named[SHAPED_BY[name]].value
+        operand = self.types.facts.seen(node)
+        while isinstance(node, cst.Subscript):
+            node = node.value
+        tensor = self.types.tensor(node)
+        plain = isinstance(node, cst.Name) and tensor is not None and not tensor.blocks
+        return f"{one_line(node)}.dtype" if plain and operand is not None and operand.dtype == seen.dtype else ""
 
     def written(
         self, target: str, name: str, original: cst.Call, updated: cst.Call, extra: str = ""

@@ -112,6 +112,10 @@ class Types:
         tensor = self.tensor(node)
         return tensor is not None
 
+    def declared(self, node: cst.BaseExpression) -> Tensor:
+        """The tensor that an expression is by the source alone."""
+        return self._declared(node) or Tensor()
+
     def _tensor(self, node: cst.BaseExpression) -> Tensor | None:
         known = self._declared(node)
         seen = self.facts.seen(node)

@@ -38,7 +38,8 @@ class Writes:
         return new
 
     def _no_index_left(self, node: cst.CSTNode) -> None:
-        left = sorted(names_in(node) & self.types.values.keys())
+        values = self.types.values
+        left = sorted(name for name in names_in(node) & values.keys() if getattr(values[name], "name", "") != name)
         if left:
             raise NotCarriedOverError(f"the index `{left[0]}` is used as a value")
 
@@ -383,6 +384,8 @@ class Writes:
         """Products that have a name only in the line that adds them, by that use of the name."""
         self.moved: set[int] = set()
         """Lines of those products, and allocations that nothing uses, which go."""
+        self.restarted: dict[str, str] = {}
+        """Numbers that begin each round of the loops around anew, and the variables that hold their first values."""
         self.functions: Any = None
         """The rewriting of functions inside of this one."""
 
