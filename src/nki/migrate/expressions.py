@@ -22,6 +22,8 @@ class Expressions(InstructionCalls):
 
     def visit_Call(self, node: cst.Call) -> bool:  # noqa: N802
         mask = next((arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "mask"), None)
+        if id(node) in self.types.unmasked:
+            mask = None
         bounds = self.bounds[-1]
         if mask is not None and node is not self.top:
             bounds = self.mask_bounds(mask.value)

@@ -19,6 +19,10 @@ from nki.migrate.types import DATA, SHAPED_BY, arguments
 RESULTS: Final = frozenset(DATA) - {"memset"}
 
 
+COMPARISONS: Final = {"<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal"}
+"""The operator of each comparison with 0."""
+
+
 class InstructionCalls(LanguageCalls):
     """Rewrites calls of ``nki.isa``."""
 
@@ -165,22 +169,15 @@ class InstructionCalls(LanguageCalls):
         op = "equal"
         if isinstance(value, Mask) and len(value.parts) == 1:
             # Differences of the two sides: left - right, or right - left for `>` and `>=`.
-            op = {"<": "less", "<=": "less_equal", "==": "equal", "!=": "not_equal"}[value.parts[0].op]
+            op = COMPARISONS[value.parts[0].op]
             value = value.parts[0].index
         if not isinstance(value, Index):
             raise NotCarriedOverError(f"the index expression of `nisa.{name}`")
-        ndim = max(value.ndim, 2)
-        steps: dict[int, tuple[str, str]] = {v.axis: (s.text, v.size.text) for v, s in value.steps}
-        free: list[str] = []
         data = (
             self.types.tensor(named["on_true_tile"].value) if "on_true_tile" in named else self.types.tensor(original)
         )
-        for axis in range(1 - ndim, 0):
-            size = data.shape[axis].text if data is not None and data.shape is not None else "1"
-            step, count = steps.get(axis, ("0", size))
-            free.append(f"[{step}, {count}]")
-        multiplier = steps.get(-ndim, ("0", ""))[0]
-        parts = [f"dst={target}", f"pattern=[{', '.join(free)}]"]
+        pattern, multiplier = pattern_of(value, data)
+        parts = [f"dst={target}", f"pattern={pattern}"]
         if name == "iota":
             parts += [f"offset={value.base.text}", f"channel_multiplier={multiplier}"]
         else:
@@ -190,6 +187,18 @@ class InstructionCalls(LanguageCalls):
         return expression(f"nisa.{name}({', '.join(parts)})")
 
 
+def pattern_of(index: Index, data: Tensor | None) -> tuple[str, str]:
+    """The pattern of the free axes and the channel multiplier of an index expression over the tile ``data``."""
+    ndim = max(index.ndim, 2)
+    steps: dict[int, tuple[str, str]] = {v.axis: (s.text, v.size.text) for v, s in index.steps}
+    free: list[str] = []
+    for axis in range(1 - ndim, 0):
+        size = data.shape[axis].text if data is not None and data.shape is not None else "1"
+        step, count = steps.get(axis, ("0", size))
+        free.append(f"[{step}, {count}]")
+    return f"[{', '.join(free)}]", steps.get(-ndim, ("0", ""))[0]
+
+
 def _is_column(small: Tensor | None, big: Tensor | None) -> bool:
     """True for a tile of one element per partition beside a tile of more."""
     if small is None or big is None or small.shape is None or big.shape is None or len(small.shape) < 2:
@@ -197,4 +206,4 @@ def _is_column(small: Tensor | None, big: Tensor | None) -> bool:
     return all(size.constant == 1 for size in small.shape[1:]) and any(size.constant != 1 for size in big.shape[1:])
 
 
-__all__ = ["RESULTS", "InstructionCalls"]
+__all__ = ["COMPARISONS", "RESULTS", "InstructionCalls", "pattern_of"]

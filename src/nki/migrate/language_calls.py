@@ -49,15 +49,18 @@ class LanguageCalls(cst.CSTTransformer):
         self.inner = 0
         """Number of comprehensions and lambdas around the present expression."""
 
-    def mask_bounds(self, node: cst.BaseExpression) -> Bounds:
-        """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles."""
+    def mask_bounds(self, node: cst.BaseExpression, *, several: bool = False) -> Bounds:
+        """The bounds of a mask. Raises :class:`NotCarriedOverError` for masks that are no rectangles.
+
+        ``several``: conditions of several variables are left in the result.
+        """
         if isinstance(node, cst.Name) and node.value == "None":
             return Bounds()
         value = self.types.evaluator.mask(node)
         if value is None or (isinstance(node, cst.Name) and self.types.facts.others.get(id(node)) == "mask"):
             raise NotCarriedOverError(f"the mask `{one_line(node)}` is not known here: cut the slices to size")
         bounds = bounds_of(value)
-        if bounds.several:
+        if bounds.several and not several:
             raise NotCarriedOverError(f"the mask `{bounds.several[0].text}` is no rectangle: use nisa.affine_select")
         return bounds
 

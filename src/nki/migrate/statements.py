@@ -9,14 +9,15 @@ import libcst as cst
 
 from nki.migrate.code import expression, one_line, statement
 from nki.migrate.expressions import RESULTS
-from nki.migrate.facts import Tensor
-from nki.migrate.indices import Grid, Index, as_slice, chosen, index_of_slice, names_in
+from nki.migrate.facts import Tensor, shape_text
+from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice, names_in
+from nki.migrate.instructions import COMPARISONS, pattern_of
 from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import MARK, marked
 from nki.migrate.subscripts import NotCarriedOverError
-from nki.migrate.types import CREATION
-from nki.migrate.writes import Writes, called, line_of, mask_of
+from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY
+from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
 
 
 class Statements(Writes):
@@ -188,6 +189,9 @@ class Statements(Writes):
         if isinstance(target, cst.Tuple | cst.List):
             self._unpacked(target, value)
         if isinstance(target, cst.Subscript) and self._is_tile(target):
+            several = self._several(value)
+            if several is not None and isinstance(value, cst.Call):
+                return self._predicated(target, value, several)
             return self._written(target, value)
         before: list[cst.BaseStatement] = []
         new_value = self._expression(value, before)
@@ -276,16 +280,44 @@ class Statements(Writes):
         if isinstance(value, cst.Call):
             full = self.names.full(value.func)
             package, _, function = full.rpartition(".")
+            if self._several(value) is not None and function in {"load", *ELEMENTWISE, *BINARY, *SHAPED_BY}:
+                self.types.unmasked.add(id(value))  # nothing may depend on what a new tile holds outside of its mask
             if package == "nki.isa" and (function in RESULTS or function == "memset"):
                 return self._result(name, function, value)
             if package == "nki.language" and function in CREATION:
                 return self._created(name, function, value)
-            mask = mask_of(value)
+            mask = mask_of(value) if id(value) not in self.types.unmasked else None
             if package == "nki.language" and mask is not None and one_line(mask) != "None":
                 return self._masked(name, function, value, mask)
         before: list[cst.BaseStatement] = []
         new = self._expression(value, before)
         return [*before, line_of(cast(Any, small).with_changes(value=new))]
+
+    def _predicated(self, target: cst.Subscript, call: cst.Call, mask: Mask) -> list[cst.BaseStatement]:
+        """``t[…] = f(…, mask=…)`` of a mask that is no rectangle: the result goes where a tile of truth values is 1."""
+        place = self.types.tensor(target)
+        owner = self.types.tensor(target.value)
+        if place is None or place.shape is None or owner is None or owner.buffer == "hbm":
+            raise NotCarriedOverError(f"the mask `{mask.parts[0].text}` is no rectangle: use nisa.affine_select")
+        self.types.unmasked.add(id(call))
+        rewriter = self._rewriter()
+        name, inside = rewriter.fresh("masked_result"), rewriter.fresh("inside")
+        result = self._named(name, call, cst.Assign([cst.AssignTarget(cst.Name(name))], call))
+        before: list[cst.BaseStatement] = []
+        to = plain(one_line(self._expression(target, before)))
+        shape = shape_text(place.shape)
+        lines = [
+            f"{inside} = nl.ndarray({shape}, dtype=nl.uint8, buffer=nl.sbuf)", f"nisa.memset(dst={inside}, value=1)",
+        ]  # fmt: skip
+        for part in (part for part in mask.parts if part.index.steps):
+            pattern, multiplier = pattern_of(part.index, place)
+            lines.append(
+                f"nisa.affine_select(dst={inside}, pattern={pattern}, channel_multiplier={multiplier}, "
+                f"on_true_tile={inside}, on_false_value=0, cmp_op=nl.{COMPARISONS[part.op]}, "
+                f"offset={part.index.base.text})"
+            )
+        copy = statement(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
+        return [*before, *result, *map(statement, lines), guarded(copy, bounds_of(mask))]
 
     # -- writes into tensors -------------------------------------------------------------------------------------
 

@@ -81,6 +81,8 @@ class Types:
         self.values: dict[str, Value] = {}
         self.tensors: dict[str, Tensor] = {}
         self.grid: dict[int, str] = {}
+        self.unmasked: set[int] = set()
+        """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}
 
     @property
