@@ -82,7 +82,7 @@ def test_without_arguments_nothing_is_compared_and_that_is_said(
         ("t = nl.load(x[i_p, i_f], mask=i_p + i_f < 200)", "no rectangle"),
         ("t = nl.loop_reduce(nl.load(x), op=nl.add, loop_indices=[0])", "loop_reduce"),
         ("t = nl.load(x[i_p, i_f], mask=helper(i_p))", "is not known here"),
-        ("t = helper(i_p)", "is used as a value"),
+        ("t = helper(2 * i_p)", "is used as a value"),
     ],
 )
 def test_what_no_rule_carries_over_stays_below_a_comment(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import difflib
+import inspect
 import sys
 import warnings
 from collections.abc import Iterator, Sequence
@@ -82,7 +83,7 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
         try:
             with imported(path) as module:
                 if options.arg:
-                    return [_given(_only(module, path), options, grid, comparison)]
+                    return [_given(kernel, options, grid, comparison) for kernel in _fitting(module, path, options)]
                 found = list(_shown(module, source, name, comparison))[:EXAMPLES]
                 if found and not any(map(_has_integers, found)):
                     return found
@@ -95,12 +96,20 @@ def _calls(path: Path, source: str, name: str, options: argparse.Namespace) -> l
         return run or found
 
 
-def _only(module: ModuleType, path: Path) -> str:
-    """The only kernel of a file."""
+def _fitting(module: ModuleType, path: Path, options: argparse.Namespace) -> list[str]:
+    """The kernels of a file whose parameters take the arguments of the command line."""
     kernels = _kernels(module)
-    if len(kernels) != 1:
-        raise UsageError(f"{path} has {len(kernels)} kernels", f"say which: {path}:NAME, NAME of {', '.join(kernels)}")
-    return kernels[0]
+    parsed = [argument.parse(text) for text in options.arg]
+    args, kwargs = [value for key, value in parsed if not key], {key: value for key, value in parsed if key}
+    found: list[str] = []
+    for name in kernels:
+        with contextlib.suppress(TypeError):
+            inspect.signature(vars(module)[name].func).bind(*args, **kwargs)
+            found.append(name)
+    if not found:
+        hint = f"the kernels of {path} are {', '.join(kernels)}" if kernels else f"pass {path}:NAME"
+        raise UsageError(f"no kernel of {path} takes {len(parsed)} such arguments", hint)
+    return found
 
 
 def _given(name: str, options: argparse.Namespace, grid: tuple[int, ...], comparison: Any) -> Call:
@@ -199,8 +208,8 @@ def _report(migration: Migration, shown: str) -> Sequence[str]:
     lines += [f"{shown}: note: {text}" for text in dict.fromkeys(migration.notes)]
     if not migration.outcomes and not any("was not compared" in text for text in migration.notes):
         lines.append(f"{shown}: not compared: no arguments are known; pass --arg 128x512:float32 for each parameter")
-    elif rest := sorted(migration.kernels - {one.kernel for one in migration.outcomes}):
-        lines.append(f"{shown}: not compared: {', '.join(rest)}")
+    elif migration.uncompared:
+        lines.append(f"{shown}: not compared: {', '.join(migration.uncompared)}")
     return lines
 
 

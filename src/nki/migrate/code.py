@@ -32,4 +32,14 @@ def one_line(node: cst.CSTNode) -> str:
     return ast.unparse(ast.parse(f"({text})", mode="eval").body)
 
 
-__all__ = ["code_of", "expression", "one_line", "statement"]
+class WholeNumbers(cst.CSTTransformer):
+    """Divisions of sizes, which Beta 1 let be floats, as divisions of whole numbers."""
+
+    def leave_BinaryOperation(  # noqa: N802
+        self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
+    ) -> cst.BinaryOperation:
+        divides = isinstance(original_node.operator, cst.Divide)
+        return updated_node.with_changes(operator=cst.FloorDivide()) if divides else updated_node
+
+
+__all__ = ["WholeNumbers", "code_of", "expression", "one_line", "statement"]

@@ -6,6 +6,7 @@ import contextlib
 import importlib
 import importlib.util
 import inspect
+import logging
 import sys
 import warnings
 from collections.abc import Callable, Generator, Mapping
@@ -57,8 +58,11 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
-    """``source`` as a module in the file ``path``; the modules of ``folder`` can be imported."""
+def loaded(path: Path, source: str, folder: Path, *, beta1: bool = True) -> Generator[ModuleType]:
+    """``source`` as a module in the file ``path``; the modules of ``folder`` can be imported.
+
+    ``beta1``: the file may use what the package of Beta 1 adds to Python's own modules.
+    """
     path.write_text(source, encoding="utf-8")
     name = path.stem
     before = list(sys.path)
@@ -67,6 +71,7 @@ def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
+    added = logging.__dict__.pop("OFF", None) if not beta1 else None  # the package of Beta 1 adds it to Python's
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -74,6 +79,8 @@ def loaded(path: Path, source: str, folder: Path) -> Generator[ModuleType]:
             executed(lambda: loader.exec_module(module))
             yield module
     finally:
+        if added is not None:
+            logging.__dict__["OFF"] = added
         sys.path[:] = before
         sys.modules.pop(name, None)
 
@@ -165,11 +172,22 @@ def compared(call: Call, old: list[Any], new: list[Any]) -> Outcome:
     shapes = [(a.shape, b.shape) for a, b in pairs if a.shape != b.shape]
     if shapes:
         return Outcome(call.kernel, f"a result of shape {shapes[0][1]} in place of {shapes[0][0]}", False)
+    kinds = [(str(a.dtype), str(b.dtype)) for a, b in pairs if a.dtype != b.dtype]
+    if kinds:
+        return Outcome(call.kernel, f"a result of dtype {kinds[0][1]} in place of {kinds[0][0]}", False)
+    if pairs and not any(_tells(a) for a, _ in pairs):
+        return Outcome(call.kernel, "nothing is proved: all numbers are 0 or not finite; pass other arguments", False)
     if all(_same_bits(a, b) for a, b in pairs):
         return Outcome(call.kernel, "same bits", True)
     worst, relative, size = max((_difference(a, b) for a, b in pairs), key=lambda each: each[1])
     text = f"largest difference {worst:.3g} ({relative:.2g} of the largest number)"
     return Outcome(call.kernel, text, relative <= _ROUNDING.get(size, 0.0))
+
+
+def _tells(a: Any) -> bool:
+    """True for an array with a finite number other than 0, and for an empty one."""
+    values = a.astype(np.float64)
+    return values.size == 0 or bool(np.any(np.isfinite(values) & (values != 0)))
 
 
 def _same_bits(a: Any, b: Any) -> bool:

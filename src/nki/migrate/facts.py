@@ -30,6 +30,8 @@ class Facts:
         self.varying: set[int] = set()
         """Expressions that were different tensors at different times."""
         self.nodes: dict[int, cst.CSTNode] = {}
+        self.reached: set[int] = set()
+        """Expressions that were evaluated."""
 
     def seen(self, node: cst.CSTNode) -> Seen | None:
         """The tensor that ``node`` was; None where nothing is known, or where it varied."""

@@ -10,7 +10,7 @@ import libcst as cst
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Facts, Tensor
-from nki.migrate.indices import names_in
+from nki.migrate.indices import Value, index_of_slice, names_in
 from nki.migrate.names import Names
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
@@ -45,6 +45,7 @@ class Functions:
         for name in parameters:
             types.values.pop(name, None)
             types.tensors.pop(name, None)
+        types.values.update(_index_parameters(node, parameters, self.facts))
         kernel = self._is_kernel(node)
         if kernel:
             self.report.kernels.add(node.name.value)
@@ -52,6 +53,12 @@ class Functions:
             types.tensors[name] = Tensor(None, f"{name}.dtype", buffer)
         body = Statements(types, self.report, names_in(node))
         body.functions = self.function
+        lines_that_go = _Lines(self.names)
+        node.body.visit(lines_that_go)
+        for line, _, product, update in lines_that_go.alone():
+            body.products[id(update.value)] = product
+            body.moved.add(id(line))
+        body.moved |= {id(line) for line in lines_that_go.dead}
         _Uses(self.names, body).look(node)
         decorators = [new for one in node.decorators for new in self._decorator(one, node.name.value)]
         if isinstance(node.body, cst.IndentedBlock):
@@ -225,6 +232,99 @@ class _TensorUses(cst.CSTVisitor):
             found.add(node.value)
 
 
+class _Lines(cst.CSTVisitor):
+    """Finds lines that go: ``p = nl.matmul(…)`` before ``acc += p``, and allocations that nothing uses."""
+
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self.names = names
+        self.uses: dict[str, int] = {}
+        self.pairs: list[tuple[cst.BaseStatement, str, cst.Call, cst.AugAssign]] = []
+        self.dead: list[cst.BaseStatement] = []
+        """Allocations whose name is bound anew before it is used."""
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        self.uses[node.value] = self.uses.get(node.value, 0) + 1
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
+        for place, line in enumerate(node.body):
+            name = self._declared(line)
+            if name and _bound_anew(name, node.body[place + 1 :]):
+                self.dead.append(line)
+        for first, second in zip(node.body, node.body[1:], strict=False):
+            match first, second:
+                case (
+                    cst.SimpleStatementLine(
+                        body=[
+                            cst.Assign(
+                                targets=[cst.AssignTarget(target=cst.Name(value=name))], value=cst.Call() as product
+                            )
+                        ]
+                    ),
+                    cst.SimpleStatementLine(
+                        body=[cst.AugAssign(operator=cst.AddAssign(), value=cst.Name(value=added)) as update]
+                    ),
+                ) if name == added and self.names.full(product.func) in _MATMULS:
+                    self.pairs.append((first, name, product, update))
+                case _:
+                    pass
+
+    def _declared(self, line: cst.BaseStatement) -> str:
+        """The name of a tile that a line allocates; "" for other lines."""
+        match line:
+            case cst.SimpleStatementLine(
+                body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=name))], value=cst.Call(func=func))]
+            ) if self.names.full(func) in ("nki.language.ndarray", "nki.language.zeros"):
+                return name
+            case _:
+                return ""
+
+    def alone(self) -> list[tuple[cst.BaseStatement, str, cst.Call, cst.AugAssign]]:
+        """The pairs whose name occurs nowhere else."""
+        counts: dict[str, int] = {}
+        for _, name, _, _ in self.pairs:
+            counts[name] = counts.get(name, 0) + 2
+        return [pair for pair in self.pairs if self.uses[pair[1]] == counts[pair[1]]]
+
+
+def _bound_anew(name: str, lines: Sequence[cst.BaseStatement]) -> bool:
+    """True if the first of ``lines`` with a name binds it to something that does not use it."""
+    first = next((line for line in lines if name in names_in(line)), None)
+    match first:
+        case cst.SimpleStatementLine(
+            body=[cst.Assign(targets=[cst.AssignTarget(target=cst.Name(value=target))], value=value)]
+        ):
+            return target == name and name not in names_in(value)
+        case _:
+            return False
+
+
+def _index_parameters(node: cst.FunctionDef, parameters: Sequence[str], facts: Facts) -> dict[str, Value]:
+    """The parameters that were index tiles of one axis, as slices: callers pass ``slice(start, stop)``."""
+    names = _NameNodes(set(parameters))
+    node.body.visit(names)
+    found: dict[str, Value] = {}
+    for name, nodes in names.found.items():
+        kinds = {facts.others.get(id(one), "") for one in nodes} - {""}
+        index = index_of_slice(name, next(iter(kinds))) if len(kinds) == 1 else None
+        if index is not None:
+            found[name] = index
+    return found
+
+
+class _NameNodes(cst.CSTVisitor):
+    """Finds the uses of some names."""
+
+    def __init__(self, names: set[str]) -> None:
+        super().__init__()
+        self.names = names
+        self.found: dict[str, list[cst.Name]] = {}
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        if node.value in self.names:
+            self.found.setdefault(node.value, []).append(node)
+
+
 class _Uses(cst.CSTVisitor):
     """Finds the tiles that a function sums in and writes in part, before it is rewritten."""
 
@@ -255,7 +355,8 @@ class _Uses(cst.CSTVisitor):
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:  # noqa: N802
         name = _base(node.target)
-        product = isinstance(node.value, cst.Call) and self.names.full(node.value.func) in _MATMULS
+        value = self.body.products.get(id(node.value), node.value)
+        product = isinstance(value, cst.Call) and self.names.full(value.func) in _MATMULS
         if product and isinstance(node.operator, cst.AddAssign):
             self.body.accumulators.add(name)
         else:

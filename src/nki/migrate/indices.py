@@ -7,7 +7,7 @@ times whole steps; a mask bounds variables. Both come from the source code alone
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import libcst as cst
@@ -35,15 +35,29 @@ class Index:
 
     base: Polynomial
     steps: tuple[tuple[Variable, Polynomial], ...] = ()
+    name: str = field(default="", compare=False)
+    """The variable of the new code that holds this index as a slice."""
+    choice: tuple[str, Index, Index] | None = field(default=None, compare=False)
+    """A condition, and the indices that this one is where it holds and where not."""
 
     def plus(self, other: Index) -> Index:
+        if self.choice is not None and not other.steps:
+            test, yes, no = self.choice
+            return replace(self._sum(other), choice=(test, yes.plus(other), no.plus(other)))
+        return self._sum(other)
+
+    def _sum(self, other: Index) -> Index:
         steps: dict[Variable, Polynomial] = dict(self.steps)
         for variable, step in other.steps:
             steps[variable] = steps.get(variable, Polynomial()) + step
         return Index(self.base + other.base, tuple((v, s) for v, s in steps.items() if s.terms))
 
     def times(self, factor: Polynomial) -> Index:
-        return Index(self.base * factor, tuple((variable, step * factor) for variable, step in self.steps))
+        product = Index(self.base * factor, tuple((variable, step * factor) for variable, step in self.steps))
+        if self.choice is None:
+            return product
+        test, yes, no = self.choice
+        return replace(product, choice=(test, yes.times(factor), no.times(factor)))
 
     @property
     def ndim(self) -> int:
@@ -87,6 +101,11 @@ class Bounds:
 
     def stop(self, variable: Variable) -> list[Polynomial]:
         return [variable.size, *self.upper.get(variable, ())]
+
+    @property
+    def restrict(self) -> bool:
+        """True if a variable is bounded at all."""
+        return bool(self.lower or self.upper)
 
     def restricts(self, variable: Variable) -> bool:
         return variable in self.lower or variable in self.upper
@@ -346,7 +365,11 @@ def sliced(index: Index, bounds: Bounds) -> tuple[str, Variable] | None:
     if len(index.steps) != 1:
         return None
     variable, by = index.steps[0]
+    if index.name and not bounds.restricts(variable):
+        return index.name, variable
     step = by.constant
+    if step is None and by.text.endswith(".step") and not bounds.restricts(variable):  # of a slice with a name
+        return f"{index.base.text}:{(index.base + (variable.size - 1) * by + 1).text}:{by.text}", variable
     if step is None or step <= 0:
         return None
     lower = largest(index.base + start * step for start in bounds.start(variable))
@@ -357,6 +380,39 @@ def sliced(index: Index, bounds: Bounds) -> tuple[str, Variable] | None:
     return f"{lower}:{upper}:{step}", variable
 
 
+def as_slice(index: Index) -> str | None:
+    """The code of a slice object for an index of one variable; None for other indices."""
+    found = sliced(index, Bounds())
+    return f"slice({', '.join(found[0].split(':'))})" if found is not None and ":" in found[0] else None
+
+
+def chosen(name: str, test: str, yes: Index, no: Index) -> tuple[str, Index] | None:
+    """The code of ``yes if test else no`` as slices, and the index that the variable ``name`` then is; None if none."""
+    if yes.choice is not None and yes.choice[0] == test:
+        yes = yes.choice[1]
+    if no.choice is not None and no.choice[0] == test:
+        no = no.choice[2]
+    slices = as_slice(yes), as_slice(no)
+    if None in slices or yes.steps[0][0] != no.steps[0][0]:
+        return None
+    variable, step = yes.steps[0]
+    step = step if step == no.steps[0][1] else Polynomial.of(f"{name}.step")
+    index = Index(Polynomial.of(f"{name}.start"), ((variable, step),), name, (test, yes, no))
+    if step.constant is None and "1" in (yes.steps[0][1].text, no.steps[0][1].text):
+        slices = tuple(text if text.count(",") == 2 else f"{text[:-1]}, 1)" for text in map(str, slices))
+    return f"{slices[0]} if {test} else {slices[1]}", index
+
+
+def index_of_slice(name: str, kind: str) -> Index | None:
+    """The index that a variable is which holds a slice of step 1; ``kind`` is what a run noted: "index -2 of 2"."""
+    words = kind.split()
+    if words[:1] != ["index"] or len(words) != 4:
+        return None
+    size = Polynomial.of(f"{name}.stop") - Polynomial.of(f"{name}.start")
+    variable = Variable(size, int(words[1]), int(words[3]))
+    return Index(Polynomial.of(f"{name}.start"), ((variable, Polynomial.of(1)),), name)
+
+
 def as_node(text: str) -> list[cst.SubscriptElement]:
     """The elements of a subscript."""
     node: Any = expression(f"_[{text}]")
@@ -364,6 +420,6 @@ def as_node(text: str) -> list[cst.SubscriptElement]:
 
 
 __all__ = [
-    "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "bounds_of",
-    "names_in", "sliced",
+    "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "as_slice",
+    "bounds_of", "chosen", "index_of_slice", "names_in", "sliced",
 ]  # fmt: skip

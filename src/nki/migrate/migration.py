@@ -15,7 +15,7 @@ from nki.migrate.beta1_file import rewritten
 from nki.migrate.comparison import Call, Outcome, compared, launched, loaded
 from nki.migrate.facts import Facts
 from nki.migrate.names import Names
-from nki.migrate.recording import instrumented, recording
+from nki.migrate.recording import instrumented, lines_not_run, recording
 from nki.migrate.releases import renewed
 from nki.migrate.report import MARK, Report
 
@@ -42,9 +42,31 @@ class Migration:
 
         A file of Beta 1 of which no kernel was compared is not done: nothing proves its new form.
         """
-        if not all(one.same for one in self.outcomes) or (self.beta1 and not self.outcomes):
+        if not all(one.same for one in self.outcomes) or (self.beta1 and (not self.outcomes or self.uncompared)):
             return False
         return not any(MARK in text for text in _reached(self.new, self.only))
+
+    @property
+    def uncompared(self) -> list[str]:
+        """The kernels that no comparison reached, of those that were asked for."""
+        if self.only:
+            return []
+        proved = {name for one in self.outcomes for name in _used(self.new, one.kernel)}
+        return sorted(self.kernels - proved)
+
+
+def _used(source: str, name: str) -> set[str]:
+    """The names at the top of a file that a function uses, with its own."""
+    tree = ast.parse(source)
+    parts = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    found: set[str] = set()
+    waiting = [name.split(".")[0]]
+    while waiting:
+        one = waiting.pop()
+        if one in parts and one not in found:
+            found.add(one)
+            waiting += [part.id for part in ast.walk(parts[one]) if isinstance(part, ast.Name)]
+    return found
 
 
 def _reached(source: str, name: str) -> list[str]:
@@ -53,28 +75,26 @@ def _reached(source: str, name: str) -> list[str]:
     if tree is None:
         return [source]
     lines = source.split("\n")
-    parts: dict[str, tuple[str, set[str]]] = {}
+    used, found = _used(source, name), list[str]()
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name in used:
             start = min([node.lineno, *(d.lineno for d in node.decorator_list)]) - 1
             while start > 0 and lines[start - 1].startswith("#"):
                 start -= 1
-            names = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
-            parts[node.name] = "\n".join(lines[start : node.end_lineno]), names
-    found: dict[str, str] = {}
-    waiting = [name.split(".")[0]]
-    while waiting:
-        one = waiting.pop()
-        if one in parts and one not in found:
-            found[one], more = parts[one]
-            waiting += more
-    return list(found.values()) or [source]
+            found.append("\n".join(lines[start : node.end_lineno]))
+    return found or [source]
 
 
 def is_beta1(source: str) -> bool:
     """True for a file that imports the names of Beta 1. Raises ``libcst.ParserSyntaxError``."""
     names = Names()
     cst.parse_module(source).visit(names)
+    return names.beta1
+
+
+def _imports_beta1(module: cst.Module) -> bool:
+    names = Names()
+    module.visit(names)
     return names.beta1
 
 
@@ -90,6 +110,8 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
         if names.beta1:
             facts = _recorded(module, names, path, Path(folder), calls, result)
             module = rewritten(module, facts, report)
+            if _imports_beta1(module):
+                report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
         module = renewed(module, report) if to != "0.6" else module
         result.new = module.code
         result.left += report.left
@@ -120,6 +142,11 @@ def _recorded(
                     result.notes.append(f"`{call.kernel}` does not run as it is: {_brief(error)}")
     except Exception as error:
         result.notes.append(f"the file does not load as it is: {_brief(error)}")
+    for first, last in lines_not_run(module, facts, nodes):
+        where = f"line {first}" if first == last else f"lines {first} to {last}"
+        result.notes.append(
+            f"{where} of the old file did not run with these arguments: no number proves their new form"
+        )
     return facts
 
 
@@ -138,7 +165,7 @@ def _compare(result: Migration, path: Path, folder: Path, calls: Sequence[Call])
             result.notes.append(f"`{call.kernel}` was not compared: it does not run as it is: {_brief(error)}")
             continue
         try:
-            with loaded(folder / f"{path.stem}_after.py", result.new, path.parent) as module:
+            with loaded(folder / f"{path.stem}_after.py", result.new, path.parent, beta1=False) as module:
                 new = launched(module, call, new=True)
         except Exception as error:
             result.outcomes.append(Outcome(call.kernel, f"the new version does not run: {_brief(error)}", False))

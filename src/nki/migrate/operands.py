@@ -33,14 +33,19 @@ def as_bytes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
     return updated.with_changes(args=args)
 
 
-def trailing_axes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Call:
-    """A reduction of dimensions that are not the last: of a view in which they are, in the same order."""
-    named, then = arguments(original, ("x", "axis")), arguments(updated, ("x", "axis"))
-    if "x" not in named or "axis" not in named or "keepdims" in named or not isinstance(
+def trailing_axes(
+    types: Types, original: cst.Call, updated: cst.Call, order: tuple[str, ...] = ("x", "axis"), x: str = "x"
+) -> cst.Call:
+    """A reduction of dimensions that are not the last: of a view in which they are, in the same order.
+
+    ``order`` are the parameters of the function by position, ``x`` is the one that is reduced.
+    """
+    named, then = arguments(original, order), arguments(updated, order)
+    if x not in named or "axis" not in named or "keepdims" in named or not isinstance(
         named["axis"].value, cst.List | cst.Tuple | cst.Integer
     ):  # fmt: skip
         return updated
-    tensor, text = types.tensor(named["x"].value), one_line(named["axis"].value)
+    tensor, text = types.tensor(named[x].value), one_line(named["axis"].value)
     words = [word for word in text.strip("[]()").replace(" ", "").split(",") if word]
     if tensor is None or tensor.shape is None or not all(word.isdigit() for word in words):
         return updated
@@ -48,9 +53,9 @@ def trailing_axes(types: Types, original: cst.Call, updated: cst.Call) -> cst.Ca
     kept = [axis for axis in range(rank) if axis not in axes]
     if not axes or axes == list(range(rank - len(axes), rank)) or 0 in axes:
         return updated
-    view = expression(f"{one_line(then['x'].value)}.permute({(*kept, *axes)})")
+    view = expression(f"{one_line(then[x].value)}.permute({(*kept, *axes)})")
     last = expression(str(list(range(rank - len(axes), rank))))
-    new = {id(then["x"]): view, id(then["axis"]): last}
+    new = {id(then[x]): view, id(then["axis"]): last}
     args = [arg.with_changes(value=new[id(arg)]) if id(arg) in new else arg for arg in updated.args]
     return updated.with_changes(args=args)
 

@@ -5,9 +5,11 @@ The file is copied with a call of :func:`seen` around each expression of interes
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, cast
 
 import libcst as cst
+from libcst.metadata import MetadataWrapper, PositionProvider
 
 from nki.migrate.code import statement
 from nki.migrate.facts import Facts, Seen, buffer_name
@@ -23,6 +25,7 @@ def seen(number: int, value: Any) -> Any:
     """``value``, noted for expression ``number`` of the recording that runs."""
     if _current:
         facts, nodes = _current[-1]
+        facts.reached.add(id(nodes[number]))
         note = described(value)
         if note is not None:
             facts.note(nodes[number], note)
@@ -35,6 +38,9 @@ def described(value: Any) -> Seen | str | None:
         return "number"
     if isinstance(value, list | tuple | dict):
         return type(cast("object", value)).__name__
+    if type(value).__name__ == "Index" and type(value).__module__.startswith("nki.beta1"):
+        axes = [axis - value.ndim for axis, size in enumerate(value.shape) if size > 1]
+        return f"index {axes[0]} of {value.ndim}" if len(axes) == 1 else "index"
     if type(value).__name__ != "Tensor" or not type(value).__module__.startswith("nki.beta1"):
         return None
     pending, view = value.pending, value._view
@@ -69,6 +75,18 @@ class Instrument(cst.CSTTransformer):
         self.quiet += 1
 
     def leave_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+        self.quiet -= 1
+
+    def visit_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+        self.quiet += 1
+
+    def leave_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+        self.quiet -= 1
+
+    def visit_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+        self.quiet += 1
+
+    def leave_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
         self.quiet -= 1
 
     def _noted(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -219,6 +237,30 @@ def instrumented(module: cst.Module, names: Names) -> tuple[str, list[cst.CSTNod
     return new.with_changes(body=body).code, transformer.nodes
 
 
+def lines_not_run(module: cst.Module, facts: Facts, nodes: Sequence[cst.CSTNode]) -> list[tuple[int, int]]:
+    """First and last of the lines, in functions that ran, of which no expression was evaluated."""
+    positions: Any = MetadataWrapper(module, unsafe_skip_copy=True).resolve(PositionProvider)
+    missed: set[int] = set()
+    seen_lines: set[int] = set()
+    for node in nodes:
+        line = positions[node].start.line
+        (seen_lines if id(node) in facts.reached else missed).add(line)
+    ranges: list[tuple[int, int]] = []
+    for function in module.body:
+        if not isinstance(function, cst.FunctionDef):
+            continue
+        first, last = positions[function].start.line, positions[function].end.line
+        if not any(first <= line <= last for line in seen_lines):
+            continue
+        for line in sorted(one for one in missed - seen_lines if first <= one <= last):
+            between = range(ranges[-1][1] + 1, line) if ranges else None
+            if between is not None and ranges[-1][0] >= first and not any(one in seen_lines for one in between):
+                ranges[-1] = (ranges[-1][0], line)
+            else:
+                ranges.append((line, line))
+    return ranges
+
+
 class recording:  # noqa: N801  # reads as a word
     """Context manager: calls of :func:`seen` go to ``facts``."""
 
@@ -232,4 +274,4 @@ class recording:  # noqa: N801  # reads as a word
         _current.pop()
 
 
-__all__ = ["described", "instrumented", "recording", "seen"]
+__all__ = ["described", "instrumented", "lines_not_run", "recording", "seen"]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import libcst as cst
 
 from nki.migrate.code import expression, one_line, statement
 from nki.migrate.expressions import RESULTS
-from nki.migrate.facts import Tensor
-from nki.migrate.indices import Grid, names_in
+from nki.migrate.facts import Tensor, shape_text
+from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice, names_in
+from nki.migrate.instructions import COMPARISONS, pattern_of
+from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import MARK, marked
 from nki.migrate.subscripts import NotCarriedOverError
-from nki.migrate.types import CREATION
-from nki.migrate.writes import Writes, called, line_of, mask_of
+from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY
+from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
 
 
 class Statements(Writes):
@@ -44,16 +46,22 @@ class Statements(Writes):
     def _statement(self, one: cst.BaseStatement) -> list[cst.BaseStatement]:
         try:
             match one:
+                case cst.SimpleStatementLine() if id(one) in self.moved:
+                    return []
                 case cst.SimpleStatementLine():
                     return self._line(one)
                 case cst.FunctionDef():
                     return [self.functions(one, self.types)]
                 case cst.With():
                     return self._with(one)
+                case cst.For() if self.names.full(called(one.iter)) in _ROUNDS:
+                    return self._rounds(one)
                 case _:
                     return [self._compound(one)]
         except NotCarriedOverError as why:
             return [marked(one, self._noted(one, str(why)))]
+        except (LookupError, AttributeError, TypeError, ValueError) as why:  # a form of call that no rule expects
+            return [marked(one, self._noted(one, f"this statement: {type(why).__name__} {why}"))]
 
     def _noted(self, one: cst.CSTNode, message: str) -> str:
         self.report.todo(message)
@@ -82,6 +90,25 @@ class Statements(Writes):
         if isinstance(orelse, cst.If | cst.Else):
             changes["orelse"] = self._compound(orelse)
         return one.with_changes(**changes)
+
+    def _rounds(self, one: cst.For) -> list[cst.BaseStatement]:
+        """A loop that Beta 1 traced once: numbers that its body computes from themselves begin each round anew."""
+        changed = _Continued(self.names)
+        one.body.visit(changed)
+        numbers = sorted(
+            name for name, nodes in changed.found.items() if name not in self.types.values
+            and any(self.types.facts.others.get(id(node)) == "number" for node in nodes)
+        )  # fmt: skip
+        fresh = {name: self._rewriter().fresh(f"{name}_before") for name in numbers if name not in self.restarted}
+        self.restarted |= fresh
+        loop = cast(cst.For, self._compound(one))
+        here = [name for name in numbers if name in changed.own or name in _outside(one, name, self.names)]
+        again = [statement(f"{name} = {self.restarted[name]}") for name in here]
+        if again:
+            block = cast(cst.IndentedBlock, loop.body)
+            loop = loop.with_changes(body=block.with_changes(body=[*again, *block.body]))
+        self.restarted = {name: kept for name, kept in self.restarted.items() if name not in fresh}
+        return [*(statement(f"{kept} = {name}") for name, kept in fresh.items()), loop]
 
     def _with(self, one: cst.With) -> list[cst.BaseStatement]:
         full = self.names.full(called(one.items[0].item))
@@ -121,7 +148,9 @@ class Statements(Writes):
                 return self._call(call, small)
             case cst.Return(value=cst.BaseExpression() as value) | cst.Expr(value=value):
                 before: list[cst.BaseStatement] = []
-                new = self._expression(value, before)
+                index = self.types.value(value) if isinstance(small, cst.Return) else None
+                text = as_slice(index) if isinstance(index, Index) else None
+                new = expression(text) if text is not None else self._expression(value, before)
                 return [*before, line_of(small.with_changes(value=new))]
             case cst.Assert():
                 return [line_of(small.with_changes(test=self._expression(small.test, [])))]
@@ -139,10 +168,17 @@ class Statements(Writes):
     ) -> list[cst.BaseStatement]:
         if self._indices(target, value) or self._allocator(target, value):
             return []
+        if isinstance(value, cst.IfExp) and isinstance(target, cst.Name) and (slices := self._choice(target, value)):
+            return slices
+        if isinstance(value, cst.Call) and self.names.full(value.func) == "nki.language.loop_reduce":
+            return self._loop_reduced(target, value)
         if isinstance(target, cst.Name):
             tensor = self.types.tensor(value)
             new = self._named(target.value, value, small)
             self._forget(target.value)
+            slice_ = index_of_slice(target.value, self.types.facts.others.get(id(value), ""))
+            if isinstance(value, cst.Call) and slice_ is not None:  # a function of the file returns an index
+                self.types.values[target.value] = slice_
             if tensor is not None:
                 seen = self.types.facts.seen(target)
                 shape = tensor.shape
@@ -153,6 +189,9 @@ class Statements(Writes):
         if isinstance(target, cst.Tuple | cst.List):
             self._unpacked(target, value)
         if isinstance(target, cst.Subscript) and self._is_tile(target):
+            several = self._several(value)
+            if several is not None and isinstance(value, cst.Call):
+                return self._predicated(target, value, several)
             return self._written(target, value)
         before: list[cst.BaseStatement] = []
         new_value = self._expression(value, before)
@@ -168,6 +207,20 @@ class Statements(Writes):
             if len(sizes) == len(annotation.slice):
                 self.types.declare(value, tuple(self.types.evaluator.polynomial(size) for size in sizes))
         return self._assign(target, value, small)
+
+    def _choice(self, target: cst.Name, value: cst.IfExp) -> list[cst.BaseStatement]:
+        """``name = index if test else other`` as a choice of two slices; nothing for other values."""
+        yes, no = self.types.value(value.body), self.types.value(value.orelse)
+        if not isinstance(yes, Index) or not isinstance(no, Index):
+            return []
+        before: list[cst.BaseStatement] = []
+        test = one_line(self._expression(value.test, before))
+        found = chosen(target.value, test, yes, no)
+        if found is None:
+            raise NotCarriedOverError(f"`{one_line(value)}` is one of two indices that are no slices of equal size")
+        self._forget(target.value)
+        self.types.values[target.value] = found[1]
+        return [*before, statement(f"{target.value} = {found[0]}")]
 
     def _indices(self, target: cst.BaseExpression, value: cst.BaseExpression) -> bool:
         """Notes the indices and masks that names stand for; False if the value is neither."""
@@ -227,18 +280,91 @@ class Statements(Writes):
         if isinstance(value, cst.Call):
             full = self.names.full(value.func)
             package, _, function = full.rpartition(".")
+            if self._several(value) is not None and function in {"load", *ELEMENTWISE, *BINARY, *SHAPED_BY}:
+                self.types.unmasked.add(id(value))  # nothing may depend on what a new tile holds outside of its mask
             if package == "nki.isa" and (function in RESULTS or function == "memset"):
                 return self._result(name, function, value)
             if package == "nki.language" and function in CREATION:
                 return self._created(name, function, value)
-            mask = mask_of(value)
+            mask = mask_of(value) if id(value) not in self.types.unmasked else None
             if package == "nki.language" and mask is not None and one_line(mask) != "None":
                 return self._masked(name, function, value, mask)
         before: list[cst.BaseStatement] = []
         new = self._expression(value, before)
         return [*before, line_of(cast(Any, small).with_changes(value=new))]
 
+    def _predicated(self, target: cst.Subscript, call: cst.Call, mask: Mask) -> list[cst.BaseStatement]:
+        """``t[…] = f(…, mask=…)`` of a mask that is no rectangle: the result goes where a tile of truth values is 1."""
+        place = self.types.tensor(target)
+        owner = self.types.tensor(target.value)
+        if place is None or place.shape is None or owner is None or owner.buffer == "hbm":
+            raise NotCarriedOverError(f"the mask `{mask.parts[0].text}` is no rectangle: use nisa.affine_select")
+        self.types.unmasked.add(id(call))
+        rewriter = self._rewriter()
+        name, inside = rewriter.fresh("masked_result"), rewriter.fresh("inside")
+        result = self._named(name, call, cst.Assign([cst.AssignTarget(cst.Name(name))], call))
+        before: list[cst.BaseStatement] = []
+        to = plain(one_line(self._expression(target, before)))
+        shape = shape_text(place.shape)
+        lines = [
+            f"{inside} = nl.ndarray({shape}, dtype=nl.uint8, buffer=nl.sbuf)", f"nisa.memset(dst={inside}, value=1)",
+        ]  # fmt: skip
+        for part in (part for part in mask.parts if part.index.steps):
+            pattern, multiplier = pattern_of(part.index, place)
+            lines.append(
+                f"nisa.affine_select(dst={inside}, pattern={pattern}, channel_multiplier={multiplier}, "
+                f"on_true_tile={inside}, on_false_value=0, cmp_op=nl.{COMPARISONS[part.op]}, "
+                f"offset={part.index.base.text})"
+            )
+        copy = statement(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
+        return [*before, *result, *map(statement, lines), guarded(copy, bounds_of(mask))]
+
     # -- writes into tensors -------------------------------------------------------------------------------------
+
+
+_ROUNDS: Final = ("nki.language.affine_range", "nki.language.sequential_range")
+
+
+class _Continued(cst.CSTVisitor):
+    """Finds the variables that a body computes from their own values; ``own`` are those outside of inner loops."""
+
+    def __init__(self, names: Names) -> None:
+        super().__init__()
+        self.names = names
+        self.depth = 0
+        self.found: dict[str, list[cst.Name]] = {}
+        self.own: set[str] = set()
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002, N802
+        return False
+
+    def visit_For(self, node: cst.For) -> None:  # noqa: N802
+        self.depth += self.names.full(called(node.iter)) in _ROUNDS
+
+    def leave_For(self, original_node: cst.For) -> None:  # noqa: N802
+        self.depth -= self.names.full(called(original_node.iter)) in _ROUNDS
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:  # noqa: N802
+        if isinstance(node.target, cst.Name):
+            self._note(node.target)
+
+    def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
+        target = node.targets[0].target
+        if len(node.targets) == 1 and isinstance(target, cst.Name) and target.value in names_in(node.value):
+            self._note(target)
+
+    def _note(self, target: cst.Name) -> None:
+        self.found.setdefault(target.value, []).append(target)
+        if not self.depth:
+            self.own.add(target.value)
+
+
+def _outside(loop: cst.For, name: str, names: Names) -> set[str]:
+    """``{name}`` if the body of ``loop`` uses it outside of the inner loops that compute it."""
+    for line in cast("Sequence[cst.BaseStatement]", loop.body.body):
+        if name in names_in(line) and not (isinstance(line, cst.For) and names.full(called(line.iter)) in _ROUNDS):
+            return {name}
+    return set()
 
 
 def _targets(one: cst.CSTNode) -> set[str]:

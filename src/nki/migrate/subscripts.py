@@ -8,7 +8,7 @@ import libcst as cst
 
 from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Tensor
-from nki.migrate.indices import Bounds, Grid, Index, Variable, sliced
+from nki.migrate.indices import Bounds, Grid, Index, Variable, as_node, sliced
 from nki.migrate.polynomial import Polynomial, largest, smallest
 from nki.migrate.types import Types
 
@@ -41,6 +41,9 @@ def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bou
         if isinstance(element.slice, cst.Index) and parts[position].index is None
         and types.tensor(element.slice.value) is not None
     ]  # fmt: skip
+    if not tiles and bounds.restrict and has_slices(original) and all(part.index is None for part in parts):
+        parts = _clipped(types, original, parts, blocks, owner, bounds)
+        updated = updated.with_changes(slice=as_node(", ".join(part.text for part in parts)))
     if not blocks and not tiles and all(part.index is None for part in parts):
         return updated
     base = code_of(updated.value)
@@ -73,6 +76,42 @@ def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElemen
         return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
     text = code_of(after.slice).strip()
     return Part(text, whole=text == ":")
+
+
+def has_slices(node: cst.BaseExpression) -> bool:
+    """True for a subscript with a slice in it."""
+    return isinstance(node, cst.Subscript) and any(isinstance(element.slice, cst.Slice) for element in node.slice)
+
+
+def _clipped(
+    types: Types, original: cst.Subscript, parts: list[Part], blocks: int, owner: Tensor | None, bounds: Bounds
+) -> list[Part]:
+    """The elements of a subscript with slices, as far as ``bounds`` let the axes of the tile through."""
+    elements = [element.slice for element in original.slice]
+    rank = len(owner.shape) + blocks if owner is not None and owner.shape is not None else len(parts)
+    full = cst.Slice(lower=None, upper=None)
+    missing = max(rank - len(elements), 0)
+    elements += [full] * missing
+    parts = [*parts, *(Part(":", whole=True) for _ in range(missing))]
+    on_chip = _on_chip(owner)
+    kept = [k for k, one in enumerate(elements) if isinstance(one, cst.Slice) or (on_chip and k == blocks)]
+    ndim = max(variable.ndim for variable in (*bounds.lower, *bounds.upper))
+    kept += [-1] if len(kept) == 1 and ndim == 2 else []
+    if len(kept) != ndim:
+        raise NotCarriedOverError(f"`{one_line(original)}` below a mask of {ndim} axes: cut the slices to size")
+    for variable in dict.fromkeys((*bounds.lower, *bounds.upper)):
+        place = kept[ndim + variable.axis]
+        one = elements[place] if place >= 0 else None
+        if not isinstance(one, cst.Slice) or one.step is not None:
+            raise NotCarriedOverError(f"`{one_line(original)}` below a mask: cut the slices to size")
+        base = types.evaluator.polynomial(one.lower) if one.lower is not None else Polynomial()
+        start = largest(base + value for value in bounds.start(variable))
+        stop = smallest(base + value for value in bounds.stop(variable))
+        parts[place] = Part(f"{start}:{stop}")
+    while missing and parts[-1].whole:
+        parts.pop()
+        missing -= 1
+    return parts
 
 
 def _axes(parts: list[Part]) -> list[Variable]:
@@ -204,4 +243,4 @@ def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variab
     return f"{text}[{', '.join(parts)}]" if parts else text
 
 
-__all__ = ["NotCarriedOverError", "converted", "cut"]
+__all__ = ["NotCarriedOverError", "converted", "cut", "has_slices"]

@@ -81,6 +81,8 @@ class Types:
         self.values: dict[str, Value] = {}
         self.tensors: dict[str, Tensor] = {}
         self.grid: dict[int, str] = {}
+        self.unmasked: set[int] = set()
+        """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}
 
     @property
@@ -111,6 +113,10 @@ class Types:
     def is_tile(self, node: cst.BaseExpression) -> bool:
         tensor = self.tensor(node)
         return tensor is not None
+
+    def declared(self, node: cst.BaseExpression) -> Tensor:
+        """The tensor that an expression is by the source alone."""
+        return self._declared(node) or Tensor()
 
     def _tensor(self, node: cst.BaseExpression) -> Tensor | None:
         known = self._declared(node)
@@ -218,6 +224,8 @@ class Types:
         if name == "load":
             if operand is None:
                 return Tensor(None, self._dtype(named, ""))
+            if operand.shape is not None and len(operand.shape) == 1:  # a row of numbers is a column on chip
+                return Tensor((*operand.shape, Polynomial.of(1)), self._dtype(named, operand.dtype))
             return Tensor(operand.shape, self._dtype(named, operand.dtype), "sbuf", name=operand.name)
         if name in BINARY and "y" in named:
             result = self._broadcast(first.value, named["y"].value)

@@ -8,14 +8,15 @@ from typing import Any, Final, cast
 import libcst as cst
 
 from nki.migrate import subscripts
+from nki.migrate.calls import nki_value
 from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import RESULTS, Expressions
 from nki.migrate.facts import Tensor, shape_text
-from nki.migrate.indices import Bounds, names_in
+from nki.migrate.indices import Bounds, Mask, bounds_of, names_in
 from nki.migrate.operands import matmul_operands, variables_in
 from nki.migrate.polynomial import largest, smallest
 from nki.migrate.report import Report
-from nki.migrate.subscripts import NotCarriedOverError
+from nki.migrate.subscripts import NotCarriedOverError, has_slices
 from nki.migrate.types import ELEMENTWISE, OPERATORS, REDUCTIONS, Types, arguments, dtype_text
 
 
@@ -37,7 +38,8 @@ class Writes:
         return new
 
     def _no_index_left(self, node: cst.CSTNode) -> None:
-        left = sorted(names_in(node) & self.types.values.keys())
+        values = self.types.values
+        left = sorted(name for name in names_in(node) & values.keys() if getattr(values[name], "name", "") != name)
         if left:
             raise NotCarriedOverError(f"the index `{left[0]}` is used as a value")
 
@@ -48,11 +50,14 @@ class Writes:
 
     def _result(self, name: str, function: str, call: cst.Call) -> list[cst.BaseStatement]:
         """``name = nisa.function(…)``: a tile, and the instruction that writes it."""
-        mask = mask_of(call)
+        mask = mask_of(call) if id(call) not in self.types.unmasked else None
         rewriter = self._rewriter(top=call)
         bounds = rewriter.mask_bounds(mask) if mask is not None else Bounds()
         plain = not bounds.lower and not bounds.upper and not bounds.conditions
         new = cast("cst.Call", call.visit(rewriter))
+        own = name
+        if any(name in names_in(arg.value) for arg in call.args):  # the old tile is an operand of the new one
+            name = rewriter.fresh(f"{name}_new")
         made = rewriter.computed(name, function, call, new)
         self.report.notes += rewriter.notes
         if not plain and len(made) == 2 and function != "memset":
@@ -63,8 +68,10 @@ class Writes:
             new = cast("cst.Call", call.visit(again))
             text = one_line(cast(Any, made[0]).body[0].value)
             made[0] = statement(f"{name} = {_zeroed(text)}")
-            made[1] = _guarded(again.written(target, function, call, new), bounds)
+            made[1] = guarded(again.written(target, function, call, new), bounds)
         self._no_index_left(cst.Module(cast(Any, made)))
+        if name != own:
+            made.append(statement(f"{own} = {name}"))
         return [*rewriter.before, *made]
 
     def _created(self, name: str, function: str, call: cst.Call) -> list[cst.BaseStatement]:
@@ -139,7 +146,7 @@ class Writes:
         else:
             place = target if target.endswith("]") else f"{target}[...]"
             write = statement(f"{place} = {one_line(self._unmasked(new))}")
-        return [*cut_call.before, statement(made), _guarded(write, bounds)]
+        return [*cut_call.before, statement(made), guarded(write, bounds)]
 
     def _unmasked(self, call: cst.Call) -> cst.Call:
         return call.with_changes(args=[a for a in call.args if a.keyword is None or a.keyword.value != "mask"])
@@ -147,6 +154,14 @@ class Writes:
     def _bounds(self, value: cst.BaseExpression) -> Bounds:
         mask = mask_of(value) if isinstance(value, cst.Call) else None
         return self._rewriter().mask_bounds(mask) if mask is not None else Bounds()
+
+    def _several(self, value: cst.BaseExpression) -> Mask | None:
+        """The mask of a call, if conditions of several axes are in it."""
+        mask = mask_of(value)
+        if mask is None or id(value) in self.types.unmasked or one_line(mask) == "None":
+            return None
+        found = self.types.evaluator.mask(mask)
+        return found if found is not None and bounds_of(found).several else None
 
     def _written(self, target: cst.Subscript, value: cst.BaseExpression) -> list[cst.BaseStatement]:
         """``t[…] = value``."""
@@ -169,17 +184,17 @@ class Writes:
                 if self._by_psum(function, value, owner):
                     name = rewriter.fresh(f"{function}_result")
                     made = rewriter.computed(name, function, value, new)
-                    copy = statement(f"nisa.tensor_copy(dst={_plain(to)}, src={name})")
-                    return [*before, *rewriter.before, *made, _guarded(copy, bounds)]
-                line = rewriter.written(_plain(to), function, value, new, extra)
+                    copy = statement(f"nisa.tensor_copy(dst={plain(to)}, src={name})")
+                    return [*before, *rewriter.before, *made, guarded(copy, bounds)]
+                line = rewriter.written(plain(to), function, value, new, extra)
                 self._no_index_left(line)
-                return [*before, *rewriter.before, _guarded(line, bounds)]
+                return [*before, *rewriter.before, guarded(line, bounds)]
             if package == "nki.language":
-                return [*before, *self._function_into(function, value, _plain(to), to_assign, bounds, owner)]
+                return [*before, *self._function_into(function, value, plain(to), to_assign, bounds, owner)]
         new_value = self._expression(value, before, bounds)
         text = one_line(new_value)
         if self.types.tensor(value) is None and self._is_scalar(value):
-            return [*before, statement(f"nisa.memset(dst={_plain(to)}, value={self._number(text, owner)})")]
+            return [*before, statement(f"nisa.memset(dst={plain(to)}, value={self._number(text, owner)})")]
         text = self._repeated(text, value, target)
         return [*before, statement(f"{to_assign} = {text}")]
 
@@ -200,9 +215,13 @@ class Writes:
         """The place that is written: all of a tile only as far as ``bounds`` let its axes through."""
         place = self._expression(target, before, bounds)
         variables = [*bounds.lower, *bounds.upper]
-        if not variables or (isinstance(target, cst.Subscript) and variables_in(self.types, target)):
+        if (
+            not variables
+            or has_slices(target)
+            or (isinstance(target, cst.Subscript) and variables_in(self.types, target))
+        ):
             return place
-        return expression(_cut(_plain(one_line(place)), self.types.tensor(target), bounds, variables))
+        return expression(_cut(plain(one_line(place)), self.types.tensor(target), bounds, variables))
 
     def _is_scalar(self, value: cst.BaseExpression) -> bool:
         if isinstance(value, cst.Integer | cst.Float | cst.UnaryOperation):
@@ -238,23 +257,23 @@ class Writes:
         self._no_index_left(new)
         if function == "load":
             source = one_line(arguments(cast("cst.Call", new), ("src",))["src"].value)
-            return [*rewriter.before, _guarded(statement(f"nisa.dma_copy(dst={to}, src={source})"), bounds)]
+            return [*rewriter.before, guarded(statement(f"nisa.dma_copy(dst={to}, src={source})"), bounds)]
         if function == "matmul" and owner is not None and owner.buffer == "psum":
             x, y, _ = matmul_operands(cast("cst.Call", new))
             text = f"nisa.nc_matmul(dst={to}, stationary={x}, moving={y}, accumulate=False)"
-            return [*rewriter.before, _guarded(statement(text), bounds)]
+            return [*rewriter.before, guarded(statement(text), bounds)]
         if function in ("zeros", "full", "ones"):
             named = arguments(cast("cst.Call", new), ("shape", "fill_value"))
             number = {"zeros": "0", "ones": "1"}.get(function) or one_line(named["fill_value"].value)
             text = f"nisa.memset(dst={to}, value={self._number(number, owner)})"
-            return [*rewriter.before, _guarded(statement(text), bounds)]
+            return [*rewriter.before, guarded(statement(text), bounds)]
         new = self._unmasked(new) if isinstance(new, cst.Call) else new
         if isinstance(new, cst.Call) and function not in ("matmul", "transpose", "broadcast_to", "expand_dims", "ds"):
             dtype = owner.dtype if owner is not None and owner.dtype else f"{to.split('[')[0]}.dtype"
             kept = [a for a in new.args if a.keyword is None or a.keyword.value != "dtype"]
             new = new.with_changes(args=[*kept, cst.Arg(expression(dtype), keyword=cst.Name("dtype"), equal=_EQUAL)])
         text = self._repeated(one_line(new), call, expression(to_assign))
-        return [*rewriter.before, _guarded(statement(f"{to_assign} = {text}"), bounds)]
+        return [*rewriter.before, guarded(statement(f"{to_assign} = {text}"), bounds)]
 
     def _update(
         self,
@@ -264,6 +283,7 @@ class Writes:
         small: cst.BaseSmallStatement,
     ) -> list[cst.BaseStatement]:
         """``t += value``."""
+        value = self.products.get(id(value), value)
         if isinstance(target, cst.Name) and target.value in self.types.values:
             found = self.types.value(cst.BinaryOperation(target, _BINARY[type(operator)](), value))
             if found is None:
@@ -276,11 +296,11 @@ class Writes:
             new = self._expression(value, before)
             return [*before, line_of(cast(Any, small).with_changes(value=new))]
         bounds = self._bounds(value)
-        to = _plain(one_line(self._place(target, before, bounds)))
+        to = plain(one_line(self._place(target, before, bounds)))
         product = self._product(value, bounds, before) if isinstance(operator, cst.AddAssign) else None
         if product is not None and (tensor is None or tensor.buffer == "psum"):
             text = f"nisa.nc_matmul(dst={to}, {product})"
-            return [*before, _guarded(statement(text), bounds)]
+            return [*before, guarded(statement(text), bounds)]
         new = self._expression(value, before, bounds)
         name = OPERATORS[type(operator)]
         text = one_line(new)
@@ -288,8 +308,29 @@ class Writes:
             line = f"nisa.tensor_scalar(dst={to}, data={to}, op0=nl.{name}, operand0={text})"
         else:
             text = self._repeated(text, value, target)
+            source = self.types.tensor(value)
+            if tensor is not None and source is not None and tensor.buffer == source.buffer == "psum":
+                text = f"nl.copy({text})"
             line = f"nisa.tensor_tensor(dst={to}, data1={to}, data2={text}, op=nl.{name})"
-        return [*before, _guarded(statement(line), bounds)]
+        return [*before, guarded(statement(line), bounds)]
+
+    def _loop_reduced(self, target: cst.BaseExpression, call: cst.Call) -> list[cst.BaseStatement]:
+        """``t = nl.loop_reduce(x, op, loop_indices=[i, j])``: a copy in the first round, then ``op`` of both."""
+        named = arguments(call, ("x", "op", "loop_indices"))
+        indices = named["loop_indices"].value
+        tile = self.types.tensor(target)
+        if tile is None or "mask" in named or not isinstance(indices, cst.List | cst.Tuple):
+            raise NotCarriedOverError("`nl.loop_reduce`: accumulate in one tensor, and clear it in the first round")
+        before: list[cst.BaseStatement] = []
+        to = plain(one_line(self._expression(target, before)))
+        source = one_line(self._expression(named["x"].value, before))
+        op = one_line(nki_value(self.names, named["op"].value))
+        first = " and ".join(f"{one_line(element.value)} == 0" for element in indices.elements)
+        text = (
+            f"if {first}:\n    nisa.tensor_copy(dst={to}, src={source})\n"
+            f"else:\n    nisa.tensor_tensor(dst={to}, data1={to}, data2={source}, op={op})\n"
+        )
+        return [*before, statement(text)]
 
     def _product(self, value: cst.BaseExpression, bounds: Bounds, before: list[cst.BaseStatement]) -> str | None:
         """The operands of a matmul that is added to a tile in PSUM."""
@@ -319,7 +360,7 @@ class Writes:
             new = self._unmasked(new)
         self._no_index_left(new)
         line = line_of(small.with_changes(value=new))
-        return [*rewriter.before, _guarded(line, bounds)]
+        return [*rewriter.before, guarded(line, bounds)]
 
     def _is_tile(self, target: cst.Subscript) -> bool:
         """True if a subscript that is assigned to names a part of a tensor and not an item of a list."""
@@ -347,6 +388,12 @@ class Writes:
         self.returned: set[str] = set()
         self.accumulators: set[str] = set()
         """Tiles in PSUM that only accumulate matmuls, so that a clearing write before them is none of today's."""
+        self.products: dict[int, cst.Call] = {}
+        """Products that have a name only in the line that adds them, by that use of the name."""
+        self.moved: set[int] = set()
+        """Lines of those products, and allocations that nothing uses, which go."""
+        self.restarted: dict[str, str] = {}
+        """Numbers that begin each round of the loops around anew, and the variables that hold their first values."""
         self.functions: Any = None
         """The rewriting of functions inside of this one."""
 
@@ -369,7 +416,7 @@ def mask_of(node: cst.BaseExpression) -> cst.BaseExpression | None:
     return next((arg.value for arg in node.args if arg.keyword is not None and arg.keyword.value == "mask"), None)
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """``t`` for ``t[...]``."""
     return text.removesuffix("[...]")
 
@@ -378,7 +425,7 @@ def _zeroed(text: str) -> str:
     return text.replace("nl.ndarray(", "nl.zeros(", 1)
 
 
-def _guarded(line: cst.BaseStatement, bounds: Bounds) -> cst.BaseStatement:
+def guarded(line: cst.BaseStatement, bounds: Bounds) -> cst.BaseStatement:
     """The statement behind the conditions of a mask that no index tile is in."""
     if not bounds.conditions:
         return line
@@ -395,4 +442,4 @@ def _cut(name: str, tensor: Tensor | None, bounds: Bounds, variables: Sequence[A
     return subscripts.cut(name, tensor, bounds, list(variables))
 
 
-__all__ = ["Writes", "called", "line_of", "mask_of"]
+__all__ = ["Writes", "called", "guarded", "line_of", "mask_of", "plain"]
