@@ -109,12 +109,12 @@ class TimedCore:
         numbers: dict[str, int] = {}
         self.queue_of = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
         self.queues = list(numbers)
-        keys: dict[tuple[object, ...], int] = {}
+        numbers_of_kinds: dict[tuple[object, str], int] = {}
         distinct: list[Inst] = []
         self.kinds: list[int] = []
         """Of every instruction: the number of the first one with its signature and queue, in ``distinct``."""
-        for inst, key in zip(core.numbered, Inst.keys(core.numbered), strict=True):
-            kind = keys.setdefault((key, inst.queue.partition(".")[0]), len(distinct))
+        for inst in core.numbered:
+            kind = numbers_of_kinds.setdefault((inst.form(), inst.queue.partition(".")[0]), len(distinct))
             if kind == len(distinct):
                 distinct.append(inst)
             self.kinds.append(kind)
