@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.memory_effects import AliasClasses, ClassIndex, MemoryEffects, effects_of
+from nki.analysis.memory_effects import AliasClasses, ClassIndex, MemoryEffects
 from nki.ir.instruction import Inst
 
 Ids = NDArray[np.int64]
@@ -67,27 +67,32 @@ class ReachingAccesses:
         Large memories are left out; :meth:`visit_large` gives their producers.
         """
         producers: set[int] = set()
+        add, floor = producers.add, self.floor
         writers, readers = self._writer, self._readers
         for alias_class in effects.reads:
-            producers.add(writers[alias_class])
+            producer = writers[alias_class]
+            if producer >= floor:
+                add(producer)
             by_queue = readers[alias_class]
             if by_queue is None:
                 readers[alias_class] = {queue: number}
             else:
-                if queue in by_queue:
-                    producers.add(by_queue[queue])
+                producer = by_queue.get(queue, -1)
+                if producer >= floor:
+                    add(producer)
                 by_queue[queue] = number
         for alias_class in effects.writes:
-            producers.add(writers[alias_class])
+            producer = writers[alias_class]
+            if producer >= floor:
+                add(producer)
             by_queue = readers[alias_class]
-            if by_queue:
-                producers.update(by_queue.values())
+            if by_queue is not None:
+                for producer in by_queue.values():
+                    if producer >= floor:
+                        add(producer)
                 readers[alias_class] = None
             writers[alias_class] = number
         producers.discard(number)
-        floor = self.floor
-        if producers and min(producers) < floor:
-            return {producer for producer in producers if producer >= floor}
         return producers
 
     def visit_large(self, number: int, queue: int, effects: MemoryEffects) -> list[Ids]:
@@ -138,7 +143,7 @@ class GraphBuilder:
         graph = DependenceGraph()
         reaching, labels, first = self._reaching, self._labels, self._first
         predecessors, chained = graph.predecessors, graph.chained
-        effects = [effects_of(inst) for inst in instructions]
+        effects: list[MemoryEffects] = [inst.memory_effects for inst in instructions]
         horizon, has_large = self._horizon, reaching.has_large_memories
         visit = reaching.visit_all if has_large else reaching.visit
         for number, inst in enumerate(instructions):
@@ -158,7 +163,8 @@ class GraphBuilder:
                 continue
             numbers = tuple([producer - first for producer in producers] if first else producers)
             predecessors.append(numbers)
-            chained.append(tuple([p for p in numbers if queues[p] == queue and _reads_from(effect, effects[p])]))
+            on_queue = [p for p in numbers if queues[p] == queue]
+            chained.append(tuple([p for p in on_queue if _reads_from(effect, effects[p])]) if on_queue else ())
         self._first += len(instructions)
         return graph
 

@@ -5,9 +5,9 @@ Two instructions touch a common byte if, and only if, they have a common class (
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,45 +60,70 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
     """
     instructions = core.numbered
     first = instructions[0].memory_effects if instructions else None
-    if first is not None:
+    if first is not None and first.classes.addresses is addresses:
         classes: AliasClasses = first.classes
-        if classes.addresses is addresses:
-            effects = [inst.memory_effects for inst in instructions]
-            if all(each is not None and each.classes is classes for each in effects):
-                return classes
+        current = [(effects := inst.memory_effects) is not None and effects.classes is classes for inst in instructions]
+        if all(current):
+            return classes
     numbering = _Numbering(addresses)
     by_object, number = numbering.by_object, numbering.number
+    fixed = _never_written(core)
     patterns: dict[_Pattern, int] = {}
-    """Number of uses of each pattern of numbers that an instruction reads and writes."""
-    of_instructions: list[_Pattern] = []
+    """Index of each pattern of numbers that an instruction reads and writes."""
+    of_instructions: list[int] = []
     for inst in instructions:
         values = inst.__dict__
         reads: list[int] = []
         writes: list[int] = []
-        for names, numbers in (inst.read_names, reads), (inst.write_names, writes), (inst.order_names, writes):
-            for name in names:
-                value = values[name]
-                known = by_object.get(id(value))
-                if known is not None:
-                    numbers.append(known)
-                elif isinstance(value, Access):
-                    numbers.append(number(value))
-                elif isinstance(value, tuple):
-                    numbers.extend(map(number, cast("tuple[Access, ...]", value)))
+        for name in inst.read_names:
+            value = values[name]
+            known = by_object.get(id(value))
+            if known is None:
+                if not (isinstance(value, Access) and value.tensor in fixed and value.dynamic is None):
+                    _note(value, number, reads)
+            else:
+                reads.append(known)
+        for name in inst.changed_names:
+            value = values[name]
+            known = by_object.get(id(value))
+            if known is None:
+                _note(value, number, writes)
+            else:
+                writes.append(known)
         if numbering.has_dynamic and (sources := inst.indexed_by()):
             reads.extend(map(number, sources))
-        pattern = tuple(reads), tuple(writes)
-        patterns[pattern] = patterns.get(pattern, 0) + 1
-        of_instructions.append(pattern)
-    classes = numbering.finish(patterns)
+        of_instructions.append(patterns.setdefault((tuple(reads), tuple(writes)), len(patterns)))
+    classes = numbering.finish(patterns, of_instructions)
     effects_of_pattern = numbering.effects(patterns, classes)
-    for inst, pattern in zip(instructions, of_instructions, strict=True):
-        effects = effects_of_pattern[pattern]
+    for inst, index in zip(instructions, of_instructions, strict=True):
+        effects = effects_of_pattern[index]
         if inst.effects.external:
             writes_outside = (0, *effects.writes)
             effects = MemoryEffects(classes, effects.reads, writes_outside, effects.large_reads, effects.large_writes)
         inst.memory_effects = effects
     return classes
+
+
+def _never_written(core: CoreProgram) -> set[Tensor]:
+    """The tensors in HBM that no instruction writes or orders: who reads them depends on nobody for that."""
+    written: set[Tensor] = set()
+    for inst in core.numbered:
+        values = inst.__dict__
+        for name in inst.changed_names:
+            value = values[name]
+            if isinstance(value, Access):
+                written.add(value.tensor)
+            elif isinstance(value, tuple):
+                written.update(access.tensor for access in cast("tuple[Access, ...]", value))
+    return {tensor for tensor in core.tensors if tensor.buffer.is_hbm and tensor not in written}
+
+
+def _note(value: Any, number: Callable[[Access], int], numbers: list[int]) -> None:
+    """Append the number of each access that an operand is to ``numbers``."""
+    if isinstance(value, Access):
+        numbers.append(number(value))
+    elif isinstance(value, tuple):
+        numbers.extend(map(number, cast("tuple[Access, ...]", value)))
 
 
 def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -157,13 +182,12 @@ class _Numbering:
             return tensor
         return self.at_address.setdefault((buffer.word, address, tensor.bytes_per_partition), tensor)
 
-    def effects(self, patterns: Iterable[_Pattern], classes: AliasClasses) -> dict[_Pattern, MemoryEffects]:
+    def effects(self, patterns: Iterable[_Pattern], classes: AliasClasses) -> list[MemoryEffects]:
         """The memory effects of each pattern, in the numbering ``classes``."""
         small, large = self.small, self.large
-        result: dict[_Pattern, MemoryEffects] = {}
-        for pattern in patterns:
-            reads, writes = pattern
-            effects = result[pattern] = MemoryEffects(
+        result: list[MemoryEffects] = []
+        for reads, writes in patterns:
+            effects = MemoryEffects(
                 classes,
                 small[reads[0]] if len(reads) == 1 else _union([small[n] for n in reads]),
                 small[writes[0]] if len(writes) == 1 else _union([small[n] for n in writes]),
@@ -171,17 +195,19 @@ class _Numbering:
             if large:
                 effects.large_reads = tuple(large[n] for n in reads if n in large)
                 effects.large_writes = tuple(large[n] for n in writes if n in large)
+            result.append(effects)
         return result
 
-    def finish(self, patterns: Mapping[_Pattern, int]) -> AliasClasses:
-        """Find the classes of every number. ``patterns`` counts the instructions of each pattern.
+    def finish(self, patterns: Collection[_Pattern], of_instructions: Iterable[int]) -> AliasClasses:
+        """Find the classes of every number. ``of_instructions``: the index of each instruction's pattern.
 
         Only tensors that are written, and tensors that share memory with one, have classes.
         """
         classes = AliasClasses(self.addresses)
         written: set[Tensor] = set()
         uses = [0] * len(self.tensors)
-        for (reads, writes), count in patterns.items():
+        counts = np.bincount(np.fromiter(of_instructions, np.int64), minlength=len(patterns)).tolist()
+        for (reads, writes), count in zip(patterns, counts, strict=True):
             for number in reads:
                 uses[number] += count
             for number in writes:

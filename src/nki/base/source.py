@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import linecache
 import sys
@@ -115,9 +114,17 @@ def code_span(code: CodeType, offset: int, function: str) -> Span:
     return span_of(code.co_filename, (line or code.co_firstlineno, end_line, column, end_column), function)
 
 
-@functools.cache
-def _span(_file: str, code: CodeType, offset: int) -> Span:
-    return code_span(code, offset, code.co_name)  # code of two files may be equal
+def _span(code: CodeType, offset: int) -> Span:
+    known = _spans.get((id(code), offset))
+    if known is None:
+        known = _spans[id(code), offset] = code, code_span(code, offset, code.co_name)
+    return known[1]
+
+
+_spans: dict[tuple[int, int], tuple[CodeType, Span]] = {}
+"""Spans by position: the id of the code, which stays alive, and the byte. Code of two files may be equal, and its hash
+takes longer than all the rest.
+"""
 
 
 class Where:
@@ -133,12 +140,12 @@ class Where:
         if not self.frames:
             return None
         code, offset = self.frames[0]
-        return _span(code.co_filename, code, offset)
+        return _span(code, offset)
 
     @property
     def stack(self) -> tuple[Span, ...]:
         """The callers, outermost first."""
-        return tuple(_span(code.co_filename, code, offset) for code, offset in reversed(self.frames[1:]))
+        return tuple(_span(code, offset) for code, offset in reversed(self.frames[1:]))
 
 
 class Noted(Where):

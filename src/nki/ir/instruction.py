@@ -125,6 +125,8 @@ class Inst(NkiInstruction):
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
     order_names: ClassVar[tuple[str, ...]]
+    changed_names: ClassVar[tuple[str, ...]]
+    """The operands that are written or only ordered: what touched them before is complete before."""
     immediate_names: ClassVar[tuple[str, ...]]
     _identity: int | None = None
     _form: Form | None = None
@@ -393,6 +395,7 @@ def instruction(
         cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
         cls.operand_uses = tuple((n, n in cls.read_names, n in cls.write_names) for n in cls.operand_names)
         cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
+        cls.changed_names = cls.write_names + cls.order_names
         cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
         if not cls.write_names and not effects.external:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")

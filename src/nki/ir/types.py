@@ -45,6 +45,8 @@ class Buffer(Enum):
     def __repr__(self) -> str:
         return f"nl.{self.value}"
 
+    __hash__ = object.__hash__  # members are single; that of Enum is a Python function, several times as slow
+
 
 TileAddress = tuple[int, int]
 """First partition of a tile on chip, and its byte offset in the partition."""

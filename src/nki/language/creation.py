@@ -29,7 +29,7 @@ def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
     """``shape`` as a tuple of integers. Raises :class:`ArgumentError` in the name of ``what``."""
     try:
         sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
-        return tuple(operator.index(n) for n in sizes)
+        return tuple(map(operator.index, sizes))
     except TypeError as misfit:
         keep_report(misfit)
         raise ArgumentError(

@@ -20,7 +20,7 @@ from typing import ClassVar
 import numpy as np
 
 from nki.analysis.dependence import Ids, ReachingAccesses
-from nki.analysis.memory_effects import annotate_effects, effects_of
+from nki.analysis.memory_effects import MemoryEffects, annotate_effects, effects_of
 from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
@@ -46,7 +46,7 @@ class Sync(CoreStage):
         Raises :class:`MissingWaitError` or :class:`QueueDeadlockError` if those do not keep the order that instructions
         need.
         """
-        if any(inst.waits for inst in core.instructions()):
+        if any(map(attrgetter("waits"), core.numbered)):
             _WaitChecker(core).body(core.body)
             return core
         return core.with_body(_WaitInserter(core).body(core.body))
@@ -93,12 +93,9 @@ class _BlockVisitor:
 
     def __init__(self, core: CoreProgram) -> None:
         self.reaching = ReachingAccesses(annotate_effects(core, core.placement))
-        self.queues: dict[str, int] = {}
-        count = 0
-        for inst in core.instructions():
-            self.queues.setdefault(inst.queue, len(self.queues))
-            count += 1
-        self.names = list(self.queues)
+        self.names = list(dict.fromkeys(map(attrgetter("queue"), core.numbered)))
+        self.queues = {name: number for number, name in enumerate(self.names)}
+        count = len(core.numbered)
         self.history = _History()
         self.arrays = np.zeros((2, count), np.int64) if self.reaching.has_large_memories else None
         """Queues and positions of the history, for accesses of very many alias classes."""
@@ -123,6 +120,7 @@ class _WaitInserter(_BlockVisitor):
 
     def block(self, instructions: list[Inst]) -> list[Inst]:
         reaching, queues, names = self.reaching, self.queues, self.names
+        visit = reaching.visit
         queue_of, position_of, clock_of = self.history.queue, self.history.position, self.history.clock
         floor = reaching.floor = number = len(queue_of)
         counts = [0] * len(queues)
@@ -130,8 +128,8 @@ class _WaitInserter(_BlockVisitor):
         result: list[Inst] = []
         for inst in instructions:
             queue = queues[inst.queue]
-            effects = effects_of(inst)
-            producers = reaching.visit(number, queue, effects)
+            effects: MemoryEffects = inst.memory_effects
+            producers = visit(number, queue, effects)
             if effects.large_reads or effects.large_writes:
                 producers |= self.incomplete(reaching.visit_large(number, queue, effects), clocks[queue], floor)
             if inst.ordered_after:
@@ -141,7 +139,8 @@ class _WaitInserter(_BlockVisitor):
             clock = clocks[queue]
             needed = [p for p in producers if position_of[p] > clock[queue_of[p]] and queue_of[p] != queue]
             if needed:
-                needed.sort(reverse=True)  # a later one may imply an earlier one, never the other way round
+                if len(needed) > 1:
+                    needed.sort(reverse=True)  # a later one may imply an earlier one, never the other way round
                 waits: list[tuple[str, int]] = []
                 for p in needed:
                     producer_queue, position = queue_of[p], position_of[p]
@@ -150,7 +149,10 @@ class _WaitInserter(_BlockVisitor):
                         clock = _join(clock, clock_of[p])
                         clock[producer_queue] = position
                 clocks[queue] = clock
-                inst = inst.with_schedule(waits=tuple(waits))
+                scheduled = inst.__class__.__new__(inst.__class__)  # Inst.with_schedule, without the call
+                inst.identity()
+                scheduled.__dict__ = inst.__dict__ | {"waits": tuple(waits)}
+                inst = scheduled
             counts[queue] += 1
             queue_of.append(queue)
             position_of.append(counts[queue])

@@ -115,12 +115,13 @@ class CoreEvents:
     @cached_property
     def traffic(self) -> list[Traffic]:
         """The traffic of each instruction, by dense number; instructions with one signature share it."""
-        by_key: dict[Any, Traffic] = {}
+        by_form: dict[object, Traffic] = {}
         result: list[Traffic] = []
-        for inst, key in zip(self.instructions, Inst.keys(self.instructions), strict=True):
-            known = by_key.get(key)
+        for inst in self.instructions:
+            form = inst.form()
+            known = by_form.get(form)
             if known is None:
-                known = by_key[key] = Traffic(_bytes(inst.reads()), _bytes(inst.writes()))
+                known = by_form[form] = Traffic(_bytes(inst.reads()), _bytes(inst.writes()))
             result.append(known)
         return result
 

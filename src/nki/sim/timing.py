@@ -110,14 +110,14 @@ class TimedCore:
         numbers: dict[str, int] = {}
         self.queue_of = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
         self.queues = list(numbers)
-        keys: dict[tuple[object, ...], int] = {}
+        numbers_of_kinds: dict[tuple[object, str, bool], int] = {}
         distinct: list[Inst] = []
         self.kinds: list[int] = []
-        """Of every instruction: the number of the first one with its signature, queue and way to descriptors, in ``distinct``."""
-        for inst, key in zip(core.numbered, Inst.keys(core.numbered), strict=True):
+        """Of every instruction: the number in ``distinct`` of the first with its signature, queue and descriptors."""
+        for inst in core.numbered:
             queue = inst.queue.partition(".")[0]
             generates = queue == DMA and needs_descriptors(inst.accesses())
-            kind = keys.setdefault((key, queue, generates), len(distinct))
+            kind = numbers_of_kinds.setdefault((inst.form(), queue, generates), len(distinct))
             if kind == len(distinct):
                 distinct.append(inst)
             self.kinds.append(kind)

@@ -166,13 +166,16 @@ class _Elimination:
         """
         load, body = writes[0], self.body
         copy = self.copies.get(load)
-        if copy is None or copy.src.tensor not in self.sources or not moves_all(tile, copy.dst, copy.src):
+        if copy is None or copy.src.tensor not in self.sources:
             return False
         end = writes[1] if len(writes) > 1 else len(body)
+        reader = body[reads[0]]
+        if reads[0] < end and isinstance(reader, Inst) and _redirected(reader, tile, copy.src, None) is None:
+            return False  # as for most loads of products, so this is asked first
+        if not moves_all(tile, copy.dst, copy.src):
+            return False
         if reads[0] < load or (end < len(body) and not _fills(body[end], tile)):
             return False
-        if reads[0] < end and _redirected(cast(Inst, body[reads[0]]), tile, copy.src, None) is None:
-            return False  # as most loads of products do, so this is asked first
         readers = reads[: bisect_right(reads, end)]
         if not readers or not self._redirect(readers, tile, copy.src, (end, Role.IN)):
             return False

@@ -28,6 +28,8 @@ class reduce_cmd(Enum):
     reset_reduce = 3
     load_reduce = 4
 
+    __hash__ = object.__hash__
+
 
 class dge_mode(Enum):
     """Generator of a DMA's descriptors: software on GpSimd, the hardware block, or none at run time."""
@@ -37,12 +39,16 @@ class dge_mode(Enum):
     hwdge = 2
     none = 3
 
+    __hash__ = object.__hash__
+
 
 class dma_engine(Enum):
     """Engine that moves data between cores: the DMA engines, which any engine may trigger, or GpSimd's own."""
 
     dma = 1
     gpsimd_dma = 2
+
+    __hash__ = object.__hash__
 
 
 class oob_mode(Enum):
@@ -51,12 +57,16 @@ class oob_mode(Enum):
     error = 0
     skip = 1
 
+    __hash__ = object.__hash__
+
 
 class matmul_perf_mode(Enum):
     """Throughput modes of the Tensor engine; ``double_row`` multiplies two 8-bit rows at once (gen3 and later)."""
 
     none = "none"
     double_row = "double_row"
+
+    __hash__ = object.__hash__
 
 
 class nc_version(IntEnum):
