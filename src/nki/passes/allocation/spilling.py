@@ -34,7 +34,7 @@ from nki.target.model import Target
 
 ROLE: Final = "spill"
 """The role of a tensor in HBM in which a tile waits."""
-_SHARES: Final = (0.85, 0.93, 1.0, 0.97, 0.88, 0.8, 0.7, 0.6, 0.5)
+_SHARES: Final = (0.8, 0.93, 1.0, 0.97, 0.88, 0.7, 0.6, 0.5)
 """Parts of the memory that live tiles may take, tried in turn. Some of it stays free at first, so that a tile can come
 back while another is in use; less than all is also taken where no arrangement of the tiles is found."""
 
