@@ -251,12 +251,14 @@ def _suits(inst: Inst, name: str, before: Access, after: Access) -> bool:
     """False if the copy of an operand of a matrix product pays.
 
     The product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy. A product of
-    few rows reads its moving operand once, so the copy costs more.
+    few rows reads its moving operand once, one of a single column its stationary one, so that the copy costs more.
     """
     if inst.effects.accumulation is None or before.strides == after.strides:
         return True
     is_plain = len(after.shape) == 2 and after.strides[1] == 1 and not after.dtype.is_packed
-    return is_plain and name == inst.effects.moving and all(to.partitions <= _FEW_ROWS for to in inst.writes())
+    if name == inst.effects.moving:
+        return is_plain and all(to.partitions <= _FEW_ROWS for to in inst.writes())
+    return is_plain and name == inst.effects.stationary and all(to.free_elements == 1 for to in inst.writes())
 
 
 def _followed(target: Access, access: Access) -> Access | None:
