@@ -8,6 +8,7 @@ M, K and N are the sizes of the product; tiles are 128 x 128 (stationary) and 12
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.compiler import CompileConfig
 
 P = 128
 COLUMNS = 512
@@ -51,7 +52,7 @@ def tiled(lhsT, rhs):
     return result
 
 
-@nki.jit
+@nki.jit(compile_config=CompileConfig())
 def blocked_rows_and_columns(lhsT, rhs, row_tiles=1, column_tiles=1):
     """All of K for a block of ``row_tiles`` by ``column_tiles`` tiles of the result stays in SBUF."""
     result = _result(lhsT, rhs)
@@ -111,9 +112,9 @@ def blocked_with_long_rows(lhsT, rhs, row_tiles=8, column_tiles=2):
     return result
 
 
-@nki.jit
-def blocked(lhsT, rhs, row_tiles=8, column_tiles=2, depth_tiles=8):
-    """Blocks of all three dimensions; partial sums are added in SBUF."""
+@nki.jit(compile_config=CompileConfig())
+def blocked(lhsT, rhs, row_tiles=16, column_tiles=2, depth_tiles=8):
+    """Blocks of all three dimensions; partial sums are added in SBUF, which does not hold them all."""
     result = _result(lhsT, rhs)
     height, width, depth = P * row_tiles, COLUMNS * column_tiles, P * depth_tiles
     blocks = range(0, lhsT.shape[1], height)

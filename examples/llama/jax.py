@@ -11,30 +11,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+import nki.jax
 from examples.llama import attention, kernels
 from examples.llama.model import Array, Tokens, rotation
 
 Weights = dict[str, Any]
 BETA1, BETA2, TINY, DECAY = 0.9, 0.95, 1e-8, 0.01  # AdamW as in pytorch.py
-
-
-def with_gradient(kernel: Callable[..., Any], backward: Callable[..., Any], tables: int = 0) -> Callable[..., Any]:
-    """The kernel as a function whose gradient ``backward`` computes; the last ``tables`` arguments have none."""
-
-    @jax.custom_vjp
-    def function(*args: Any) -> Any:
-        return kernel(*args)
-
-    def forward(*args: Any) -> Any:
-        return kernel(*args), args
-
-    def back(args: Any, dy: Any) -> Any:
-        found = backward(*args, dy)
-        found = found if isinstance(found, tuple) else (found,)
-        return (*found, *(jnp.zeros_like(table) for table in args[len(args) - tables :]))
-
-    function.defvjp(forward, back)
-    return function
 
 
 @dataclass(frozen=True)
@@ -47,9 +29,9 @@ class Operators:
 
 
 WITH_KERNELS = Operators(
-    with_gradient(attention.attention, attention.attention_backward, tables=2),
-    with_gradient(kernels.rms_norm, kernels.rms_norm_backward),
-    with_gradient(kernels.swiglu, kernels.swiglu_backward),
+    nki.jax.op(attention.attention, backward=attention.attention_backward),
+    nki.jax.op(kernels.rms_norm, backward=kernels.rms_norm_backward),
+    nki.jax.op(kernels.swiglu, backward=kernels.swiglu_backward),
 )
 
 

@@ -1,4 +1,4 @@
-"""``nki.jax``: kernels that XLA may split over devices (``docs/jax.md``)."""
+"""``nki.jax``: kernels with their gradients, and kernels that XLA may split over devices (``docs/jax.md``)."""
 
 # JAX declares types only in part.
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -6,12 +6,16 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 import jax
+import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
-from nki.base.errors import ArgumentError
+from nki.base.errors import ArgumentError, NotDifferentiableError
 from nki.frameworks import jax_call
 from nki.frameworks.jax import ADAPTER
 from nki.frameworks.jax_partition import Names, is_split_by_hand, splittable
@@ -20,6 +24,140 @@ from nki.jit import Kernel
 
 if TYPE_CHECKING:
     from nki.compiler.executable import Executable
+
+Saved = Literal["inputs", "results", "all"]
+_SAVED: Final = ("inputs", "results", "all")
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """The arguments of one call that are no tensors; ``names``: those that all values belong to, in order."""
+
+    names: tuple[str, ...]
+    positional: int
+    constants: dict[int, Any]
+
+    def bound(self, tensors: Sequence[Any]) -> tuple[list[Any], dict[str, Any]]:
+        """The positional and the keyword arguments, with ``tensors`` in their places."""
+        rest = iter(tensors)
+        values = [self.constants[i] if i in self.constants else next(rest) for i in range(len(self.names))]
+        return values[: self.positional], dict(
+            zip(self.names[self.positional :], values[self.positional :], strict=True)
+        )
+
+
+@jax.tree_util.register_static
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """For each tensor, if somebody may want its gradient."""
+
+    flags: tuple[bool, ...]
+
+
+class Operator:
+    """A kernel and its gradient as one function of JAX arrays; made by :func:`op`."""
+
+    def __init__(self, forward: Callable[..., Any], backward: Callable[..., Any], save: Saved, kept: int) -> None:
+        if save not in _SAVED:
+            raise ArgumentError(f"save={save!r} is none of {', '.join(map(repr, _SAVED))}")
+        functools.update_wrapper(self, forward, updated=())
+        self.forward, self.backward, self.kept = forward, backward, kept
+        self.saves_inputs, self.saves_results = save != "results", save != "inputs"
+        self.parameters = inspect.signature(forward).parameters
+        self.shared = [name for name in inspect.signature(backward).parameters if name in self.parameters]
+        """Arguments that the backward takes, too, by their names, unless they are tensors."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = (*tuple(self.parameters)[: len(args)], *kwargs)
+        values = (*args, *kwargs.values())
+        constants = {i: value for i, value in enumerate(values) if not ADAPTER.is_framework_tensor(value)}
+        tensors = [value for i, value in enumerate(values) if i not in constants]
+        return self.shown(_applied(self, _Call(names, len(args), constants), *tensors))
+
+    def __repr__(self) -> str:
+        return f"<nki operator {getattr(self.forward, '__qualname__', self.forward)}>"
+
+    def run(self, call: _Call, tensors: Sequence[Any]) -> Any:
+        """All results of the kernel."""
+        args, kwargs = call.bound(tensors)
+        return self.forward(*args, **kwargs)
+
+    def shown(self, results: Any) -> Any:
+        """The results without those that only the backward sees."""
+        if not self.kept:
+            return results
+        shown = results[: -self.kept]
+        return shown[0] if len(shown) == 1 else shown
+
+    def constants(self, call: _Call) -> dict[str, Any]:
+        """Keyword arguments of the backward: those of the call that are no tensors, and defaults."""
+        given = {call.names[i]: value for i, value in call.constants.items()}
+        defaults = {n: self.parameters[n].default for n in self.shared if n not in call.names}
+        return {n: v for n, v in {**defaults, **given}.items() if n in self.shared and v is not inspect.Parameter.empty}
+
+    def gradients(self, call: _Call, saved: Sequence[Any], grads: Any, wanted: Sequence[bool]) -> tuple[Any, ...]:
+        """The gradient of each tensor, None for one that has none; raises if one lacks that somebody may want."""
+        leaves = jax.tree_util.tree_leaves(grads, is_leaf=_is_zero)
+        shown: list[Any] = leaves[: len(leaves) - self.kept]
+        dense = [jnp.zeros(g.shape, g.dtype) if _is_zero(g) else g for g in shown]
+        result = self.backward(*saved, *dense, **self.constants(call))
+        found = tuple(cast("Sequence[Any]", result)) if isinstance(result, (tuple, list)) else (result,)
+        if len(found) > len(wanted):
+            raise ArgumentError(
+                f"the backward of {self!r} returns {len(found)} gradients, and it takes {len(wanted)} tensors",
+                fix="return a gradient for each tensor argument in order, at most as many",
+            )
+        for number, is_wanted in enumerate(wanted):
+            if is_wanted and (number >= len(found) or found[number] is None):
+                raise NotDifferentiableError(
+                    f"the backward of {self!r} gives no gradient of tensor {number + 1}, which is differentiated",
+                    fix="return one for each tensor argument in order; use jax.lax.stop_gradient where none is needed",
+                )
+        return (*found, *[None] * (len(wanted) - len(found)))
+
+
+def _is_zero(gradient: Any) -> bool:
+    return isinstance(gradient, SymbolicZero)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _applied(operator: Operator, call: _Call, *tensors: Any) -> Any:
+    return operator.run(call, tensors)
+
+
+def _applied_forward(operator: Operator, call: _Call, *primals: Any) -> Any:
+    tensors = [primal.value for primal in primals]
+    results = _applied(operator, call, *tensors)  # which has a derivative again
+    saved = tensors if operator.saves_inputs else []
+    if operator.saves_results:
+        saved = [*saved, *(results if isinstance(results, tuple) else (results,))]
+    return results, (saved, _Wanted(tuple([bool(p.perturbed) for p in primals])))
+
+
+def _applied_backward(operator: Operator, call: _Call, kept: Any, grads: Any) -> tuple[Any, ...]:
+    saved, wanted = kept
+    return operator.gradients(call, saved, grads, wanted.flags)
+
+
+_applied.defvjp(_applied_forward, _applied_backward, symbolic_zeros=True)
+
+
+def op(kernel: Callable[..., Any], backward: Callable[..., Any], *, save: Saved = "inputs", kept: int = 0) -> Operator:
+    """A kernel with its gradient: a function of JAX arrays that ``jax.grad`` differentiates.
+
+    ``backward`` is a kernel or a Python function. Its positional arguments are first what ``save`` says (``"inputs"``:
+    the tensor arguments of the call, ``"results"``: the results of ``kernel``, ``"all"``: both), then the gradient of
+    each result. An argument of the call that is no tensor goes to it by name, if it has a parameter of that name. It
+    returns the gradients of the tensor arguments in order. If it returns fewer, the last tensors have none: so tables
+    and masks come last. None in a place says the same of that tensor.
+
+    ``kept`` counts results at the end that the function does not return: they are only for the backward, which finds
+    them with ``save="results"`` or ``"all"``.
+
+    It raises :class:`NotDifferentiableError` while JAX traces the backward if a tensor is differentiated and gets no
+    gradient.
+    """
+    return Operator(kernel, backward, save, kept)
 
 
 def partitioned(kernel: Kernel, rule: str, *, split: str) -> Callable[..., Any]:
@@ -87,4 +225,4 @@ def _check(executable: Executable, ins: Sequence[Names], outs: Sequence[Names], 
                 )
 
 
-__all__ = ["partitioned"]
+__all__ = ["Operator", "op", "partitioned"]

@@ -1,7 +1,7 @@
 """``nki.torch``: kernels as operators of PyTorch, with their gradients (``docs/training.md``)."""
 
 # PyTorch declares types only in part.
-# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportPrivateUsage=false
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, Final, Literal, cast
 import torch
 
 from nki.base.errors import ArgumentError, NotBatchableError, NotDifferentiableError
+from nki.frameworks import torch_transformed
 from nki.frameworks.kernel import check_shape
 
 Saved = Literal["inputs", "results", "all"]
@@ -58,6 +59,9 @@ class Operator:
         values = (*args, *kwargs.values())
         function = _EagerKernelFunction
         if torch.compiler.is_dynamo_compiling():
+            in_func = torch._C._are_functorch_transforms_active()
+            if in_func and not self.changes and not torch.compiler.is_exporting():
+                return self.shown(torch_transformed.apply(self, tuple(kwargs), *values))
             # The compiler traces a Function without a gradient as its forward, for which it counts parameters wrongly.
             if not any(isinstance(v, torch.Tensor) and v.requires_grad for v in values):
                 return self.shown(self.forward(*args, **kwargs))
@@ -66,6 +70,11 @@ class Operator:
             self.check_changed(tuple(kwargs), values)
         results = cast("Any", function).apply(self, tuple(kwargs), *values)
         return self.shown(_restored(results, values) if self.changes else results)
+
+    @property
+    def function(self) -> type[torch_transformed.Function]:
+        """The Function whose first argument is the operator."""
+        return _KernelFunction
 
     def shown(self, results: Any) -> Any:
         """The results without those that only the backward sees."""
@@ -168,7 +177,7 @@ class _KernelFunction(torch.autograd.Function):
         found = ctx.operator.gradients(ctx.saved_tensors, grads, ctx.constants)
         result: list[Any] = [None, None]
         count = 0
-        for is_tensor, is_needed in zip(ctx.tensors, ctx.needs_input_grad[2:], strict=True):
+        for is_tensor, is_needed in zip(ctx.tensors, ctx.needs_input_grad[-len(ctx.tensors) :], strict=True):
             gradient = found[count] if is_tensor and count < len(found) else None
             count += is_tensor
             if is_needed and gradient is None:

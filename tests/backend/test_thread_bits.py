@@ -52,6 +52,7 @@ def some_steps(source: random.Random) -> tuple[tuple[Any, ...], ...]:
         "turn",
         "product",
         "few rows",
+        "one column",
         "spill",
         "shift",
         "columns",
@@ -109,6 +110,10 @@ def program_of(x, steps):
             nisa.nc_matmul(total, a[:, 0:few], b)
             nisa.nc_matmul(total, b[:, 0:few], a)
             nisa.tensor_scalar(a[0:few], total, nl.multiply, 0.01)
+        elif name == "one column":
+            total = nl.ndarray((count, 1), dtype=nl.float32, buffer=nl.psum)
+            nisa.nc_matmul(total, a[:, 0:count], b[:, 0:1])
+            nisa.tensor_scalar(a[0:count], b[0:count], nl.add, total)
         elif name == "spill":
             nisa.dma_copy(spilled[number : number + WIDTH], a)
         elif name == "shift":

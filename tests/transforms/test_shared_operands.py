@@ -54,10 +54,21 @@ def test_each_window_is_loaded_once(dtype: Any) -> None:
 
 
 def test_moving_tiles_lie_in_panels() -> None:
-    left, right = numbers(256, 128), numbers(256, 512)
+    left, right = numbers(256, 256), numbers(256, 512)
     products = [inst for inst in lowered(tiled, left, right) if inst.effects.moving]
-    assert [p.operands()[2][1].strides for p in products] == [(32, 128 * 32, 1)] * 4
-    assert [p.operands()[1][1].strides for p in products] == [(128, 1)] * 4
+    assert [p.operands()[2][1].strides for p in products] == [(32, 128 * 32, 1)] * 8
+    assert {p.operands()[1][1].buffer for p in products} == {nl.sbuf}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16])
+def test_moving_windows_of_one_product_are_not_loaded(dtype: Any) -> None:
+    left, right = numbers(256, 128).astype(dtype), numbers(256, 512).astype(dtype)
+    lowered_insts = lowered(tiled, left, right)
+    products = [inst for inst in lowered_insts if inst.effects.moving]
+    assert [p.operands()[2][1].strides for p in products] == [(512, 1)] * 4
+    assert {p.operands()[2][1].name for p in products} == {"right"}
+    assert not loads(lowered_insts)
+    both(tiled, left, right)
 
 
 def windows(left, right, start: int, count: int):

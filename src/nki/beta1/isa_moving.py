@@ -14,8 +14,10 @@ from nki.beta1.elementwise import predicate as predicate_of
 from nki.beta1.isa_elements import engine_of, in_sbuf_only, kind_of, waiting
 from nki.beta1.lowering import converted, elementwise, in_sbuf, operand_of, scratch, tile_of
 from nki.beta1.tensor import Pending, Tensor, flush
+from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer
 from nki.isa.tables import enums
+from nki.isa.tables.operators import OPS
 
 
 def nc_matmul(
@@ -74,6 +76,9 @@ def tensor_copy(src: Any, *, mask: Any = None, dtype: Any = None, engine: Any = 
 
     def run(dst: Access, s: list[Access]) -> None:
         on_psum = dst.buffer is Buffer.psum or s[0].buffer is Buffer.psum
+        if chosen is enums.engine.scalar and current("a tile").target.generation == 2:
+            isa.activation(dst, OPS["copy"], s[0])  # what a copy on Scalar is there, by way of float32
+            return
         isa.tensor_copy(dst, s[0], engine=enums.engine.unknown if on_psum and chosen is enums.engine.gpsimd else chosen)
 
     return waiting(tile.shape, kind_of(dtype, tile.kind), [tile], mask, run, "copied")

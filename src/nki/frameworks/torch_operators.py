@@ -106,7 +106,7 @@ def _below_autograd(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], k
         return launch_op.redispatch(keys & torch._C._after_autograd_keyset, inputs, kernel)
 
 
-def _has_tangent(tensors: Sequence[torch.Tensor]) -> bool:
+def has_tangent(tensors: Sequence[torch.Tensor]) -> bool:
     """True if forward mode asks for the derivative of a result."""
     forward_mode = forward_ad._current_level >= 0 and torch._C._is_fwd_grad_enabled()
     return forward_mode and any(forward_ad.unpack_dual(t).tangent is not None for t in tensors)
@@ -114,7 +114,7 @@ def _has_tangent(tensors: Sequence[torch.Tensor]) -> bool:
 
 def _differentiated(keys: torch._C.DispatchKeySet, inputs: list[torch.Tensor], kernel: str) -> list[torch.Tensor]:
     # In forward mode the derivative is asked for now, in reverse mode maybe later: see _Launch.backward.
-    if _has_tangent(inputs):
+    if has_tangent(inputs):
         raise not_differentiable(f"kernel {_found(kernel).name!r}")
     if not (torch.is_grad_enabled() and any(t.requires_grad for t in inputs)):
         return _below_autograd(keys, inputs, kernel)
@@ -178,7 +178,7 @@ def _update_differentiated(
     kernel: str,
 ) -> None:
     tensors = [*changed, *others]
-    if _has_tangent(tensors) or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
+    if has_tangent(tensors) or (torch.is_grad_enabled() and any(t.requires_grad for t in tensors)):
         raise not_differentiable(f"kernel {_found(kernel).name!r}, which changes its arguments,")
     with torch._C._AutoDispatchBelowAutograd():
         update_op.redispatch(keys & torch._C._after_autograd_keyset, changed, results, others, kernel)

@@ -38,7 +38,7 @@ from nki.target.model import Target
 _Uses = tuple[list[int], list[int]]
 """The positions of the instructions that write one tensor, and of those that read it."""
 _FEW_ROWS: Final = 16
-"""Rows up to which a product reads its moving operand where it lies."""
+"""Rows of results up to which a product reads its moving operand where it lies."""
 
 
 @dataclass(frozen=True)
@@ -285,9 +285,14 @@ def _redirected(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> 
 
 
 def _is_read_once(inst: Inst, number: int) -> bool:
-    """True if the operand is the moving one of a product of few rows, which reads it once: its copy costs more."""
+    """True if a product reads the operand once: the moving one for few rows, the stationary one for a single column.
+
+    Then its copy costs more than rows that lie far apart.
+    """
     name = inst.operands()[number][0].name
-    return name == inst.effects.moving and all(to.partitions <= _FEW_ROWS for to in inst.writes())
+    if name == inst.effects.moving:
+        return all(to.partitions <= _FEW_ROWS for to in inst.writes())
+    return name == inst.effects.stationary and all(to.free_elements == 1 for to in inst.writes())
 
 
 def _is_plain(access: Access) -> bool:

@@ -5,8 +5,9 @@ the chip memory is short; a CPU has more. Loads of one window of an input, or of
 products read become one load, whose tile lives until its last reader. Of such loads those whose readers are nearest to
 each other are shared first, as long as all shared tiles together need no more than :data:`_MOST_BYTES` at any time.
 
-A tile that products only take as the moving operand is then laid out in panels: blocks of 32 columns, in each the
-rows one behind the other. The product needs no copy of it, and reads memory in order.
+A tile that one product reads as its moving operand, and whose window is loaded once, is not loaded at all: the product
+reads the window. Another tile that products only take as the moving operand is laid out in panels: blocks of 32
+columns, in each the rows one behind the other. The product needs no copy of it, and reads memory in order.
 
 What loops or run-time indices touch is not changed.
 """
@@ -26,7 +27,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Tensor, coalesced
+from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 from nki.target.model import Target
 from nki.transforms.copy_elimination import moves_all, plain_copies
 
@@ -98,9 +99,10 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
             body[other.position] = None
             shared_tile[other.tile] = load.tile
             load.readers += other.readers
+    repeats = {*repeated, *(load for again in repeated.values() for load in again)}
     readers = _Readers(body, shared_tile)
     for load in loads:
-        if load.tile not in shared_tile:
+        if load.tile not in shared_tile and (load in repeats or not _read_in_place(body, load)):
             _lay_out(readers, load)
     readers.redirect()
     return [statement for statement in body if statement is not None]
@@ -207,6 +209,28 @@ class _Readers:
         if panels is not None:
             return panels[pattern_of(access)]
         return Access(tile, access.offset, access.shape, access.strides, access.dtype)
+
+
+def _read_in_place(body: list[Statement | None], load: _Load) -> bool:
+    """Let the only product that reads a tile as its moving operand read the source; False, and no change, if it cannot.
+
+    The product converts or packs what it reads anyway; to lay it out before would be one more pass.
+    """
+    tile, source = load.tile, load.source
+    inst = body[load.readers[0]]
+    assert isinstance(inst, Inst)
+    uses = [(n, f.name, access) for n, (f, access) in enumerate(inst.operands()) if access.tensor is tile]
+    if len(load.readers) != 1 or len(uses) != 1 or source.shape != tile.shape or len(tile.shape) != 2:
+        return False
+    ((number, name, access),) = uses
+    is_whole = access.shape == tile.shape and access.strides == row_major(tile.shape)
+    if name != inst.effects.moving or not is_whole or source.strides[1] != 1 or tile.dtype.is_packed:
+        return False
+    changed = inst.with_operands({number: source})
+    if not changed.has_supported_layout():
+        return False
+    body[load.readers[0]], body[load.position] = changed, None
+    return True
 
 
 def _lay_out(readers: _Readers, load: _Load) -> None:

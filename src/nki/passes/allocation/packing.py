@@ -36,6 +36,8 @@ _TURNOVER_FRACTIONS: Final = (1.0, 0.5, 0.25, 0.125, 0.03125, 0.0)
 """Fractions of the memory, tried in turn: a live range is long if tensors of that size in all are made within it."""
 _MIN_PIECE_DIVISOR: Final = 256
 """Free pieces smaller than 1/256 of the memory are joined with their neighbours, so that there are never many."""
+_NEARBY: Final = 32
+"""Most tensors that are made within a live range that counts as short in a tight plan."""
 _FIRST_FIT_BUDGET: Final = 40_000
 """Tensors that :func:`first_fit` places in all its attempts together; each order gets at least one attempt."""
 
@@ -65,11 +67,52 @@ def pack(ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned] = 
     for fraction in _TURNOVER_FRACTIONS:
         offsets = _split_by_length(ranges, capacity, blocked, fraction)
         if offsets is not None:
+            if not fraction:
+                _rotate(ranges, offsets, capacity, blocked)
             return [(0, offset) for offset in offsets]
     if pinned:
         return first_fit(ranges, capacity, pinned, [(0,)] * len(ranges))
     tight = skyline(ranges, capacity)
-    return None if tight is None else [(0, offset) for offset in tight]
+    if tight is None:
+        return None
+    _rotate(ranges, tight, capacity, blocked)
+    return [(0, offset) for offset in tight]
+
+
+def _rotate(ranges: Sequence[LiveRange], offsets: list[int], capacity: int, blocked: Sequence[ByteRange]) -> None:
+    """Move short live ranges of a tight plan to the next free bytes behind the one before, from the end to the start.
+
+    A plan that is tight at one point reuses bytes at all others too, where instructions would wait for them.
+    """
+    count, cursor = len(ranges), 0
+    active: list[int] = []
+    for number, live in enumerate(ranges):
+        active = [other for other in active if ranges[other].last >= live.first]
+        end = number + 1
+        while end < count and end - number <= _NEARBY and ranges[end].first <= live.last:
+            end += 1
+        if end - number <= _NEARBY:
+            near = (*active, *range(number + 1, end))
+            taken = sorted([(offsets[other], offsets[other] + ranges[other].size) for other in near] + list(blocked))
+            place = _next_free(taken, cursor, live.size, capacity)
+            if place is not None and place % live.align == 0:
+                offsets[number], cursor = place, place + live.size
+        active.append(number)
+
+
+def _next_free(taken: Sequence[ByteRange], cursor: int, size: int, capacity: int) -> int | None:
+    """The first place from ``cursor`` on for ``size`` bytes beside ``taken``, else the first one at all."""
+    first: int | None = None
+    low = 0
+    for start, end in (*taken, (capacity, capacity)):
+        place = -(-max(low, min(cursor, start)) // ROOMY_ALIGN) * ROOMY_ALIGN
+        if place >= cursor and place + size <= start:
+            return place
+        place = -(-low // ROOMY_ALIGN) * ROOMY_ALIGN
+        if first is None and place + size <= start:
+            first = place
+        low = max(low, end)
+    return first
 
 
 def first_fit(

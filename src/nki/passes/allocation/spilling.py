@@ -34,8 +34,9 @@ from nki.target.model import Target
 
 ROLE: Final = "spill"
 """The role of a tensor in HBM in which a tile waits."""
-_SHARES: Final = (1.0, 0.97, 0.93, 0.88, 0.8, 0.7, 0.6, 0.5)
-"""Parts of the memory that live tiles may take; less than all where no arrangement of them is found."""
+_SHARES: Final = (0.8, 0.93, 1.0, 0.97, 0.88, 0.7, 0.6, 0.5)
+"""Parts of the memory that live tiles may take, tried in turn. Some of it stays free at first, so that a tile can come
+back while another is in use; less than all is also taken where no arrangement of the tiles is found."""
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ def _fitting(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange],
     for share in _SHARES:
         spill = _Walk(core, space, ranges, int(space.usable * share)).run()
         if spill is None:
-            return None
+            continue
         if pack(live_ranges(spill.core, target)[Buffer[space.name]], space.usable, []) is not None:
             return spill
     return None

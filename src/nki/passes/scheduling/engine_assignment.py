@@ -23,6 +23,7 @@ from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram
+from nki.ir.types import Buffer
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -34,7 +35,7 @@ DMA = "dma"
 class Candidate:
     """A queue that can run an instruction, with the instruction's estimate there.
 
-    The queue is free again after ``occupancy`` ns. Engines in ``blocked`` cannot use their memory meanwhile.
+    The queue is free again after ``occupancy`` ns. Engines in ``blocked`` cannot use SBUF meanwhile.
     """
 
     queue: str
@@ -57,15 +58,14 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
 
 def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
     estimate = inst.cost(target)
-    buffers = {access.buffer for access in inst.accesses()}
-    blocked = tuple(
-        other.name for other in engine if not all(share_memory(on.name, other.name, b, target) for b in buffers)
-    )
+    in_sbuf = any(access.buffer is Buffer.sbuf for access in inst.accesses())
+    blocked = tuple(other.name for other in engine if in_sbuf and not share_memory(on.name, other.name, Buffer.sbuf, target))
     return Candidate(on.name, estimate.occupancy, estimate, blocked)
 
 
 def _obeys(inst: Inst, target: Target) -> bool:
-    return all(r.ok(inst, target) for r in inst.rules if r.since <= target.generation <= r.until)
+    applying = (r for r in inst.rules if r.since <= target.generation <= r.until)
+    return all(r.ok(inst, target) or (r.unless is not None and r.unless(inst)) for r in applying)
 
 
 class Assignment:

@@ -7,6 +7,7 @@ depend on each other; a routine may take a range of them where others take a ran
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from llvmlite import ir
@@ -50,6 +51,14 @@ def emit_few_rows(r: FunctionBuilder, s: Gemm) -> None:
         for width in (w for w in (8, 4, 2, 1) if s.target.columns % r.lanes & w and w < r.lanes):
             with steps(r.b, last, width, column) as here:
                 _Block(r, s, left, rows, here).emit(1, width)
+
+
+def emit_column(r: FunctionBuilder, s: Gemm) -> None:
+    """Emit ``s``, whose result is a dense column: a row, if both operands change places."""
+    target = replace(s.target, rows=1, row_step=s.target.rows, dims=((1, s.target.rows),))
+    by_columns, r.by_columns = r.by_columns, bool(r.per_partition(s.target.rows))
+    emit_few_rows(r, Gemm(target, s.right, s.left, s.accumulate))
+    r.by_columns = by_columns
 
 
 def _as_float32(r: FunctionBuilder, memref: MemRef) -> MemRef:

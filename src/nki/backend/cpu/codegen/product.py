@@ -20,7 +20,7 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.convert import decode, storage_type
-from nki.backend.cpu.codegen.few_rows import emit_few_rows
+from nki.backend.cpu.codegen.few_rows import emit_column, emit_few_rows
 from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import NARROW, Gemm, MemRef
@@ -57,6 +57,9 @@ def emit_gemm(r: FunctionBuilder, s: Gemm) -> None:
     """Emit ``s``, for the rows of the target, which are columns of the left operand, in the routine's range."""
     if s.has_few_rows:
         emit_few_rows(r, s)
+        return
+    if s.is_column:
+        emit_column(r, s)
         return
     first, count = r.rounds(CountedLoop(s.target.rows, (), r.per_partition(s.target.rows)))
     if NARROW.isdisjoint((s.left.dtype, s.right.dtype)):

@@ -130,6 +130,11 @@ class Gemm:
         """True if the result has few rows, and enough columns for vectors."""
         return self.target.rows <= FEW_ROWS and self.target.columns >= 2 * GRANULE
 
+    @property
+    def is_column(self) -> bool:
+        """True if the result is a dense column, long enough for vectors."""
+        return self.target.columns == 1 and self.target.row_step == 1 and self.target.rows >= 2 * GRANULE
+
 
 @dataclass(slots=True)
 class Print:

@@ -33,7 +33,8 @@ def nanoseconds(statements: Iterable[LoopStatement]) -> float:
 def _of(statement: LoopStatement) -> float:
     match statement:
         case Gemm(target, left, right, _):
-            reading = right.rows * right.columns * _ELEMENT if statement.has_few_rows else 0.0
+            once = right if statement.has_few_rows else left if statement.is_column else None
+            reading = 0.0 if once is None else once.rows * once.columns * _ELEMENT
             return reading + target.rows * target.columns * left.rows * _PRODUCT
         case Assign(target, value):
             return target.rows * target.columns * (_ELEMENT + _expression(value))
