@@ -6,7 +6,8 @@ answer "no" is certain. After "yes" the program is replayed (:mod:`nki.sim.hazar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from nki.analysis.access_pattern import AccessPattern, ByteRanges, pattern_of
@@ -20,6 +21,9 @@ from nki.ir.types import Access, Buffer, Tensor
 
 Question = tuple[AccessPattern, bool]
 """A read pattern, and True if all of its bytes have to be written, False if some have to."""
+
+
+_NOTHING: Mapping[Question, int] = MappingProxyType({})
 
 
 class _Written:
@@ -37,7 +41,7 @@ class _Written:
             self.anywhere = _is_ready(tensor)
             self.is_plain |= self.anywhere and not is_output
         self.patterns: dict[AccessPattern, None] = {}
-        self.asked: dict[Question, int] = {}
+        self.asked: Mapping[Question, int] = _NOTHING
         """Number of patterns that were written before the read."""
 
 
@@ -156,13 +160,11 @@ class _CoreSearch:
                     continue
                 if isinstance(value, Access) and value.dynamic is None:
                     written = tensors.get(value.tensor)
-                    if (
-                        written is not None
-                        and written.is_plain
-                        and (written.anywhere or pattern_of(value) in written.patterns)
-                    ):
-                        readable.add(id(value))
-                        continue
+                    if written is not None and written.is_plain:
+                        pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)
+                        if written.anywhere or pattern in written.patterns:
+                            readable.add(id(value))
+                            continue
                 self.read_operand(statement, value, certain)
             for name in statement.write_names:
                 value = values[name]
@@ -171,7 +173,8 @@ class _CoreSearch:
                 if isinstance(value, Access) and value.dynamic is None:
                     written = tensors.get(value.tensor) or self.state(value.tensor)
                     if written.is_plain:
-                        written.patterns[pattern_of(value)] = None
+                        pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)  # pattern_of
+                        written.patterns[pattern] = None
                         recorded.add(id(value))
                         readable.add(id(value))
                         continue
@@ -235,6 +238,9 @@ class _CoreSearch:
         if not written.anywhere and pattern not in written.patterns:
             if not certain:
                 return
+            if written.asked is _NOTHING:  # most tensors have no questions, so no dictionary of their own
+                written.asked = {}
+            assert isinstance(written.asked, dict)
             written.asked.setdefault((pattern, whole), len(written.patterns))
         self.readable.add(id(access))
 

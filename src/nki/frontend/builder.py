@@ -154,7 +154,7 @@ class Builder:
         role: str,
         where: Where | None,
     ) -> Tensor:
-        form = (shape, dtype, buffer, address)
+        form = (shape, dtype.name, buffer, address)
         if form not in self._tensor_forms or type(name) is not str:
             check_tensor(name, shape, dtype, buffer, address, self.target)
             self._tensor_forms.add(form)
@@ -203,9 +203,9 @@ class Builder:
         """Record ``dst = left op right`` for scalars."""
         self.emit(compute_scalar(dst, op, left, right))
 
-    def emit(self, inst: Inst) -> None:
-        """Verify and record ``inst`` at the user's current line."""
-        inst.where = self.at or here(2)  # this function is the toolchain's
+    def emit(self, inst: Inst, where: Where | None = None) -> None:
+        """Verify and record ``inst`` at ``where``, the user's current line unless given."""
+        inst.where = self.at or where or here(2)  # this function is the toolchain's
         verify(inst, self.target, self._verified)
         inst.verified_for = self.target
         if self.failed is not None:

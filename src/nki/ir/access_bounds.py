@@ -46,6 +46,12 @@ class WindowChecker:
             value = values[name]
             if id(value) in checked:
                 continue
+            if isinstance(value, Access) and value.dynamic is None:
+                if self._check(value):
+                    registers = True
+                else:
+                    checked.add(id(value))
+                continue
             for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
                 if not isinstance(access, Access):  # for the types to refuse
                     continue

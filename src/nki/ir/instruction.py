@@ -191,7 +191,7 @@ class Inst(NkiInstruction):
         effects = self.effects
         if effects.partial is not None and effects.partial(self):
             return True
-        return self.skips_out_of_bounds and any(access.dynamic is not None for access in self.accesses())
+        return bool(effects.skips is not None and self.indexed_by() and effects.skips(self))
 
     def has_supported_layout(self) -> bool:
         """True if the semantics can address the operands in the layout that they have."""

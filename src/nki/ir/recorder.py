@@ -24,8 +24,8 @@ class Recorder(Protocol):
         """The target of the program."""
         ...
 
-    def emit(self, inst: Inst) -> None:
-        """Verify and record ``inst`` at the user's current line."""
+    def emit(self, inst: Inst, where: Where | None = None) -> None:
+        """Verify and record ``inst`` at ``where``, the user's current line unless given."""
         ...
 
     def register(

@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from nki.base.errors import ArgumentError
+from nki.base.source import here
 from nki.base.warning import NkiDeprecationWarning, NkiPortabilityWarning, warn_here
 from nki.ir.floats.runtime_float import RuntimeFloat, receives_floats
 from nki.ir.instruction import Field, Inst
@@ -42,6 +43,7 @@ def function(cls: type[Inst]) -> Callable[..., NkiInstruction]:
         "number": number,
         "tiles": tiles,
         "current": current,
+        "here": here,
     }
     implicit, required = cls.effects.implicit, inspect.Parameter.empty
     replaced = [form.replaces for form in cls.deprecated.parameters]  # by older names, so that these may be missing
@@ -190,7 +192,7 @@ def _record_text(cls: type[Inst], scope: dict[str, Any]) -> str:
     if implicit is not None:
         scope["supply"] = implicit.supply
         text = f"    inst.{implicit.name} = supply(inst, {recorder}.state)\n"
-    text += f"    {recorder}.emit(inst)\n"
+    text += f"    {recorder}.emit(inst, here(2))\n"  # the function itself is the toolchain's
     if warning is not None:
         scope |= {"warning": warning, "warn": _warn}
         text += "    warn(warning(inst))\n"

@@ -46,7 +46,7 @@ def ndarray(
     any in HBM. ``dtype``: an NKI dtype or its name. ``buffer``: where it lives. ``name``: for messages; by default the
     variable that it is assigned to. ``address``: (first partition, byte offset) on chip.
     """
-    where = here()
+    where = here(2)  # this function is the toolchain's
     builder = current("nl.ndarray")
     sizes = sizes_of(shape, "nl.ndarray")
     kind = dtype if type(dtype) is DType else _own_dtype(dtype, where)

@@ -68,6 +68,19 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     return [statement for statement in elimination.body if statement is not None]
 
 
+def operand_uses(inst: Inst) -> list[tuple[Access, bool, bool]]:
+    """The accesses of ``inst`` in field order, each with whether the instruction reads it and writes it."""
+    values = inst.__dict__
+    uses: list[tuple[Access, bool, bool]] = []
+    for name, reads, writes in inst.operand_uses:
+        value = values[name]
+        if isinstance(value, Access):
+            uses.append((value, reads, writes))
+        elif isinstance(value, tuple):
+            uses.extend((access, reads, writes) for access in cast("tuple[Access, ...]", value))
+    return uses
+
+
 def _meets_cores(inst: Inst, rank: int) -> bool:
     """True if ``inst`` waits for another core, which may use what both share."""
     barrier, exchange = inst.as_barrier(), inst.as_exchange()
@@ -142,23 +155,18 @@ class _Elimination:
                 continue
             if inst.effects.external and _meets_cores(inst, rank):
                 self.meetings.append(position)
-            values = inst.__dict__
-            for name, reads, writes in inst.operand_uses:
-                value = values[name]
-                for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                    if not isinstance(access, Access):  # an operand that the call leaves out
-                        continue
-                    tensor = access.tensor
-                    if tensor in wanted:
-                        use = uses.get(tensor)
-                        if use is None:
-                            use = uses[tensor] = ([], [])
-                        if writes:
-                            use[0].append(position)
-                        if reads:
-                            use[1].append(position)
-                    if access.dynamic is not None:
-                        pinned.update((tensor, access.dynamic.source.tensor))
+            for access, reads, writes in operand_uses(inst):
+                tensor = access.tensor
+                if tensor in wanted:
+                    use = uses.get(tensor)
+                    if use is None:
+                        use = uses[tensor] = ([], [])
+                    if writes:
+                        use[0].append(position)
+                    if reads:
+                        use[1].append(position)
+                if access.dynamic is not None:
+                    pinned.update((tensor, access.dynamic.source.tensor))
 
     def _forward_load(self, tile: Tensor, writes: list[int], reads: list[int]) -> bool:
         """Remove the load that fills ``tile`` first, if those who read what it loads can read the source; True if they

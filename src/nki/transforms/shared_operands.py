@@ -29,7 +29,7 @@ from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 from nki.target.model import Target
-from nki.transforms.copy_elimination import moves_all, plain_copies
+from nki.transforms.copy_elimination import moves_all, operand_uses, plain_copies
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
@@ -81,7 +81,7 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     windows: dict[tuple[object, ...], list[_Load]] = {}
     for load in loads:
         source, tile = load.source, load.tile
-        key = (source.tensor, source.offset, _coalesced(source.strides, source.shape), tile.shape, tile.dtype)
+        key = (source.tensor, source.offset, _coalesced(source.strides, source.shape), tile.shape, tile.dtype.name)
         of_window = windows.get(key)
         if of_window is None:
             windows[key] = [load]
@@ -129,25 +129,21 @@ def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
-        values, accumulation = inst.__dict__, inst.effects.accumulation
+        accumulation = inst.effects.accumulation
         is_product = accumulation is not None and not accumulation.moves(inst)
-        for name, reads, writes in inst.operand_uses:
-            value = values[name]
-            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                if not isinstance(access, Access):  # an operand that the call leaves out
-                    continue
-                if access.dynamic is not None:
-                    unfit.update((access.tensor, access.dynamic.source.tensor))
-                load = loads.get(access.tensor)
-                if load is None:
-                    continue
-                if writes and load.position != position:
+        for access, reads, writes in operand_uses(inst):
+            if access.dynamic is not None:
+                unfit.update((access.tensor, access.dynamic.source.tensor))
+            load = loads.get(access.tensor)
+            if load is None:
+                continue
+            if writes and load.position != position:
+                unfit.add(load.tile)
+            if reads and position > load.position:
+                if not is_product or access.dtype is not load.tile.dtype:
                     unfit.add(load.tile)
-                if reads and position > load.position:
-                    if not is_product or access.dtype is not load.tile.dtype:
-                        unfit.add(load.tile)
-                    elif not load.readers or load.readers[-1] != position:
-                        load.readers.append(position)
+                elif not load.readers or load.readers[-1] != position:
+                    load.readers.append(position)
     return [load for tile, load in loads.items() if tile not in unfit and load.readers]
 
 

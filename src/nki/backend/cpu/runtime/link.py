@@ -143,7 +143,10 @@ def _sharing(inst: Inst) -> tuple[int, ...]:
     two operands are on one tensor.
     """
     accesses = inst.accesses()
-    if len({access.tensor for access in accesses}) == len(accesses):
+    if len(accesses) == 2:
+        if accesses[0].tensor is not accesses[1].tensor:
+            return ()
+    elif len({access.tensor for access in accesses}) == len(accesses):
         return ()
     first: dict[Tensor, tuple[int, int]] = {}
     sharing: list[int] = []
