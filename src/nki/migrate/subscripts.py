@@ -83,11 +83,23 @@ def has_slices(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Subscript) and any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
+def _as_slice(types: Types, element: cst.BaseSlice) -> cst.BaseSlice:
+    """``nl.ds(start, size)`` as a slice; other elements as they are."""
+    match element:
+        case cst.Index(value=cst.Call(func=function, args=[start, size])) if (
+            types.names.full(function) == "nki.language.ds"
+        ):
+            stop = types.evaluator.polynomial(start.value) + types.evaluator.polynomial(size.value)
+            return cst.Slice(lower=start.value, upper=expression(stop.text))
+        case _:
+            return element
+
+
 def _clipped(
     types: Types, original: cst.Subscript, parts: list[Part], blocks: int, owner: Tensor | None, bounds: Bounds
 ) -> list[Part]:
     """The elements of a subscript with slices, as far as ``bounds`` let the axes of the tile through."""
-    elements = [element.slice for element in original.slice]
+    elements = [_as_slice(types, element.slice) for element in original.slice]
     rank = len(owner.shape) + blocks if owner is not None and owner.shape is not None else len(parts)
     full = cst.Slice(lower=None, upper=None)
     missing = max(rank - len(elements), 0)

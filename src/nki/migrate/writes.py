@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -230,6 +231,7 @@ class Writes:
 
     def _number(self, text: str, owner: Tensor | None) -> str:
         """A number of the kind that the tile holds."""
+        text = _PLAIN_NUMBER.sub(r"\1", text)
         whole = owner is not None and "int" in owner.dtype
         if whole and text.endswith(".0"):
             return text.removesuffix(".0")
@@ -402,6 +404,10 @@ _EQUAL: Final = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("
 _BINARY: Final[dict[type[cst.CSTNode], type[cst.BaseBinaryOp]]] = {
     cst.AddAssign: cst.Add, cst.SubtractAssign: cst.Subtract, cst.MultiplyAssign: cst.Multiply,
 }  # fmt: skip
+
+
+_PLAIN_NUMBER: Final = re.compile(r"n[pl]\.(?:float|int|uint|bfloat)\w*\((-?[\d.e+-]+)\)")
+"""A number with a dtype of NumPy's around it, which the tile has anyway."""
 
 
 def line_of(small: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
