@@ -74,8 +74,16 @@ def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElemen
             raise NotCarriedOverError(f"`{one_line(value)}` as one index")
         # the text of the new tree: what is inside may have changed
         return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
-    text = code_of(after.slice).strip()
+    text = _slice_text(after.slice)
     return Part(text, whole=text == ":")
+
+
+def _slice_text(node: cst.BaseSlice) -> str:
+    """The code of an element of a subscript on one line, without comments."""
+    if not isinstance(node, cst.Slice):
+        return code_of(node).strip()
+    lower, upper, step = (one_line(part) if part is not None else "" for part in (node.lower, node.upper, node.step))
+    return f"{lower}:{upper}:{step}" if step else f"{lower}:{upper}"
 
 
 def has_slices(node: cst.BaseExpression) -> bool:
