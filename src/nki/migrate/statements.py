@@ -328,6 +328,8 @@ class Statements(Writes):
     # -- writes into tensors -------------------------------------------------------------------------------------
 
 
+_UNEXPECTED: Final = (LookupError, AttributeError, TypeError, ValueError, cst.ParserSyntaxError)
+"""What rules raise for forms of calls that they do not expect."""
 _ROUNDS: Final = ("nki.language.affine_range", "nki.language.sequential_range")
 
 
