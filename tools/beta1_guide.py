@@ -40,7 +40,9 @@ arguments of `--arg` or those with which the file's own host code and tests laun
 folder). Afterwards both versions run on the same data, and the command says `same bits`, the largest difference, or
 what it could not carry over: that stays, below a comment `# TODO(nki-migrate): …`, and the exit code is 1. Results
 that differ by more than rounding get such a comment, too. The exit code is also 1 if no kernel of a Beta 1 file could
-be compared. Kernels of NKI 0.2 to 0.6 take the same way to 0.7.
+be compared, or one of its kernels was not. Lines that the arguments did not reach are named: nothing proves their
+new form. Without a name, `--arg` is for the kernels of the file that take such arguments. Kernels of NKI 0.2 to 0.6
+take the same way to 0.7.
 
 The command needs libcst: `pip install "open-nki[migrate]"`.
 
@@ -53,9 +55,11 @@ _FOOT = """\
 
 | Beta 1 | today |
 |---|---|
-| a mask that bounds two indices at once | `nisa.affine_select`, or a predicated copy |
-| masks and index tiles that a function takes as parameters | pass bounds, and slice there |
-| `nl.all_reduce`, `nl.loop_reduce` | accumulate in one tensor |
+| a store to HBM below a mask that is no rectangle | load the old numbers, a predicated copy, store all |
+| masks that a function takes as parameters | pass bounds, and slice there |
+| index tiles with a step as parameters of a function; steps backwards | `t.ap(pattern=…, offset=…)`, or a loop |
+| `//` of tiles | `nl.floor` of the product with the reciprocal |
+| `nl.all_reduce` | accumulate in one tensor |
 | `nisa.tensor_copy_dynamic_src`, `_dst` | `nisa.tensor_copy` with `t.ap(…, scalar_offset=…)` |
 | one index over several blocks | a loop over the list, or a free dimension |
 | addresses: `mod_alloc`, `alloc` | the compiler chooses them; `nl.ndarray(…, address=(partition, byte))` fixes one |

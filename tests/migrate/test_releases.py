@@ -30,6 +30,8 @@ LINES = [
     ("nisa.sendrecv(a, b, 1, 1, 0, use_gpsimd_dma=True)",
      "nisa.sendrecv(a, b, 1, 1, 0, dma_engine=nisa.dma_engine.gpsimd_dma)"),
     ("nisa.sendrecv(a, b, 1, 1, 0, use_gpsimd_dma=False)", "nisa.sendrecv(a, b, 1, 1, 0)"),
+    ("nisa.sendrecv(a, b, 1, 1, 0, use_gpsimd_dma=fast)",
+     "nisa.sendrecv(a, b, 1, 1, 0, dma_engine=nisa.dma_engine.gpsimd_dma if fast else nisa.dma_engine.dma)"),
     ("nisa.nc_matmul(a, b, c, is_moving_zero=True, psumAccumulateFlag=3)",
      "nisa.nc_matmul(a, b, c, is_moving_onezero=True)"),
     ("nisa.register_move(r, imm=3)", "nisa.register_move(r, src=3)"),

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from nki.migrate.comparison import Call
     from nki.migrate.migration import Migration
 
+_PLAIN = (bool, int, float, str)
 EXAMPLES = 12
 """Calls of one file that are run."""
 
@@ -103,9 +104,13 @@ def _fitting(module: ModuleType, path: Path, options: argparse.Namespace) -> lis
     args, kwargs = [value for key, value in parsed if not key], {key: value for key, value in parsed if key}
     found: list[str] = []
     for name in kernels:
+        signature = inspect.signature(vars(module)[name].func)
         with contextlib.suppress(TypeError):
-            inspect.signature(vars(module)[name].func).bind(*args, **kwargs)
-            found.append(name)
+            bound = signature.bind(*args, **kwargs).arguments
+            defaults = {key: signature.parameters[key].default for key in bound}
+            # a tensor is no value of a parameter whose default is a number or a word
+            if not any(isinstance(bound[key], TensorArgument) and isinstance(defaults[key], _PLAIN) for key in bound):
+                found.append(name)
     if not found:
         hint = f"the kernels of {path} are {', '.join(kernels)}" if kernels else f"pass {path}:NAME"
         raise UsageError(f"no kernel of {path} takes {len(parsed)} such arguments", hint)

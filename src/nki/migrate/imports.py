@@ -82,9 +82,7 @@ def placed(
     written: set[str] = set()
     last = -1
     for line in body:
-        if isinstance(line, cst.SimpleStatementLine) and any(
-            isinstance(s, cst.Import | cst.ImportFrom) for s in line.body
-        ):
+        if _is_import(line) and isinstance(line, cst.SimpleStatementLine):
             new = _line(line, written)
             result += new
             last = len(result) - 1 if new else last
@@ -92,7 +90,8 @@ def placed(
             result.append(line)
     used = set[str]()
     for line in result:
-        used |= names_in(line)
+        if not _is_import(line):
+            used |= names_in(line)
     hoisted = [text for small in inner for text in renamed(small) if text not in written]
     for alias, text in (("nki", "import nki"), ("nl", "import nki.language as nl"), ("nisa", "import nki.isa as nisa"),
                         ("nt", "import nki.typing as nt")):  # fmt: skip
@@ -105,6 +104,12 @@ def placed(
         while last + 1 < len(result) and "__future__" in code_of(result[last + 1]):
             last += 1
     return [*result[: last + 1], *new, *result[last + 1 :]]
+
+
+def _is_import(line: cst.BaseStatement) -> bool:
+    return isinstance(line, cst.SimpleStatementLine) and any(
+        isinstance(small, cst.Import | cst.ImportFrom) for small in line.body
+    )
 
 
 def _is_docstring(line: cst.BaseStatement) -> bool:

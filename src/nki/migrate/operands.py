@@ -41,7 +41,8 @@ def trailing_axes(
     ``order`` are the parameters of the function by position, ``x`` is the one that is reduced.
     """
     named, then = arguments(original, order), arguments(updated, order)
-    if x not in named or "axis" not in named or "keepdims" in named or not isinstance(
+    keeps = "keepdims" in named and one_line(named["keepdims"].value) != "False"
+    if x not in named or "axis" not in named or keeps or not isinstance(
         named["axis"].value, cst.List | cst.Tuple | cst.Integer
     ):  # fmt: skip
         return updated

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 import libcst as cst
+import numpy as np
 from libcst.metadata import MetadataWrapper, PositionProvider
 
 from nki.migrate.code import statement
@@ -34,7 +35,7 @@ def seen(number: int, value: Any) -> Any:
 
 def described(value: Any) -> Seen | str | None:
     """The facts about a value; None for values that tell nothing."""
-    if isinstance(value, bool | int | float):
+    if isinstance(value, bool | int | float | np.number):
         return "number"
     if isinstance(value, list | tuple | dict):
         return type(cast("object", value)).__name__

@@ -156,11 +156,9 @@ class Releases(cst.CSTTransformer):
             if arg.keyword is not None and arg.keyword.value == "use_gpsimd_dma":
                 if one_line(arg.value) == "False":
                     continue
-                if one_line(arg.value) != "True":
-                    self.report.todo("`use_gpsimd_dma` is `dma_engine=nisa.dma_engine.gpsimd_dma` today")
-                    args.append(arg)
-                    continue
-                new = keyword("dma_engine", expression(f"{self.nisa}.dma_engine.gpsimd_dma"))
+                engine, test = f"{self.nisa}.dma_engine", one_line(arg.value)
+                text = f"{engine}.gpsimd_dma" + ("" if test == "True" else f" if {test} else {engine}.dma")
+                new = keyword("dma_engine", expression(text))
                 arg = new.with_changes(comma=arg.comma)
             args.append(arg)
         return call.with_changes(args=last_comma(args))

@@ -60,7 +60,13 @@ class Statements(Writes):
                     return [self._compound(one)]
         except NotCarriedOverError as why:
             return [marked(one, self._noted(one, str(why)))]
-        except (LookupError, AttributeError, TypeError, ValueError) as why:  # a form of call that no rule expects
+        except (
+            LookupError,
+            AttributeError,
+            TypeError,
+            ValueError,
+            cst.ParserSyntaxError,
+        ) as why:  # a form of call that no rule expects
             return [marked(one, self._noted(one, f"this statement: {type(why).__name__} {why}"))]
 
     def _noted(self, one: cst.CSTNode, message: str) -> str:
@@ -322,6 +328,8 @@ class Statements(Writes):
     # -- writes into tensors -------------------------------------------------------------------------------------
 
 
+_UNEXPECTED: Final = (LookupError, AttributeError, TypeError, ValueError, cst.ParserSyntaxError)
+"""What rules raise for forms of calls that they do not expect."""
 _ROUNDS: Final = ("nki.language.affine_range", "nki.language.sequential_range")
 
 

@@ -74,8 +74,16 @@ def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElemen
             raise NotCarriedOverError(f"`{one_line(value)}` as one index")
         # the text of the new tree: what is inside may have changed
         return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
-    text = code_of(after.slice).strip()
+    text = _slice_text(after.slice)
     return Part(text, whole=text == ":")
+
+
+def _slice_text(node: cst.BaseSlice) -> str:
+    """The code of an element of a subscript on one line, without comments."""
+    if not isinstance(node, cst.Slice):
+        return code_of(node).strip()
+    lower, upper, step = (one_line(part) if part is not None else "" for part in (node.lower, node.upper, node.step))
+    return f"{lower}:{upper}:{step}" if step else f"{lower}:{upper}"
 
 
 def has_slices(node: cst.BaseExpression) -> bool:
@@ -83,11 +91,23 @@ def has_slices(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Subscript) and any(isinstance(element.slice, cst.Slice) for element in node.slice)
 
 
+def _as_slice(types: Types, element: cst.BaseSlice) -> cst.BaseSlice:
+    """``nl.ds(start, size)`` as a slice; other elements as they are."""
+    match element:
+        case cst.Index(value=cst.Call(func=function, args=[start, size])) if (
+            types.names.full(function) == "nki.language.ds"
+        ):
+            stop = types.evaluator.polynomial(start.value) + types.evaluator.polynomial(size.value)
+            return cst.Slice(lower=start.value, upper=expression(stop.text))
+        case _:
+            return element
+
+
 def _clipped(
     types: Types, original: cst.Subscript, parts: list[Part], blocks: int, owner: Tensor | None, bounds: Bounds
 ) -> list[Part]:
     """The elements of a subscript with slices, as far as ``bounds`` let the axes of the tile through."""
-    elements = [element.slice for element in original.slice]
+    elements = [_as_slice(types, element.slice) for element in original.slice]
     rank = len(owner.shape) + blocks if owner is not None and owner.shape is not None else len(parts)
     full = cst.Slice(lower=None, upper=None)
     missing = max(rank - len(elements), 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
@@ -230,6 +231,7 @@ class Writes:
 
     def _number(self, text: str, owner: Tensor | None) -> str:
         """A number of the kind that the tile holds."""
+        text = _PLAIN_NUMBER.sub(r"\1", text)
         whole = owner is not None and "int" in owner.dtype
         if whole and text.endswith(".0"):
             return text.removesuffix(".0")
@@ -351,13 +353,14 @@ class Writes:
 
     def _call(self, call: cst.Call, small: cst.Expr) -> list[cst.BaseStatement]:
         """A call as a statement."""
+        full = self.names.full(call.func)
+        package, _, function = full.rpartition(".")
+        today = any(arg.keyword is not None and arg.keyword.value == "dst" for arg in call.args)
+        if package == "nki.isa" and function in RESULTS and not today:  # only its other effects are wanted
+            return self._result(self._rewriter().fresh(f"{function}_result"), function, call)
         bounds = self._bounds(call)
         rewriter = self._rewriter(bounds, call)
         new = cast("cst.BaseExpression", call.visit(rewriter))
-        full = self.names.full(call.func)
-        package, _, function = full.rpartition(".")
-        if package == "nki.isa" and function in RESULTS and isinstance(new, cst.Call):
-            new = self._unmasked(new)
         self._no_index_left(new)
         line = line_of(small.with_changes(value=new))
         return [*rewriter.before, guarded(line, bounds)]
@@ -402,6 +405,10 @@ _EQUAL: Final = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace("
 _BINARY: Final[dict[type[cst.CSTNode], type[cst.BaseBinaryOp]]] = {
     cst.AddAssign: cst.Add, cst.SubtractAssign: cst.Subtract, cst.MultiplyAssign: cst.Multiply,
 }  # fmt: skip
+
+
+_PLAIN_NUMBER: Final = re.compile(r"n[pl]\.(?:float|int|uint|bfloat)\w*\((-?[\d.e+-]+)\)")
+"""A number with a dtype of NumPy's around it, which the tile has anyway."""
 
 
 def line_of(small: cst.BaseSmallStatement) -> cst.SimpleStatementLine:
