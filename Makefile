@@ -13,7 +13,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick nightly xla million lint format types bench validate docs dump clean
+.PHONY: help demo test quick threads nightly xla million lint format types bench validate docs dump clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,9 +28,15 @@ test: lint types ## everything that CI checks: lint, types, all tests
 quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loop IR; under a minute
 	$(BIN)/python -m pytest -n $(JOBS) $(QUICK)
 
+threads: $(STAMP) ## all tests, each native launch again on 1, 2 and 3 threads and in the simulator: the same bits
+	$(BIN)/python -m pytest -n $(JOBS) -p tests.support.repeated_launches $(or $(TESTS),tests) \
+	  --ignore=tests/fuzz --ignore=tests/test_benchmarks.py \
+	  --deselect tests/backend/test_team.py::test_small_kernels_ask_for_nobody
+
 nightly: $(STAMP) xla ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \
 	$(BIN)/python -m pytest -n $(JOBS) tests/isa tests/frontend tests/fuzz tests/ir/test_mutated_programs.py
+	$(MAKE) threads
 
 xla: $(XLA)/.installed ## kernels on tensors of torch_xla, in an environment of its own that this makes (1 GB)
 	PYTHONPATH=src:. $(XLA)/bin/python -m pytest tests/frameworks/test_torch_xla.py

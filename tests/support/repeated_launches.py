@@ -1,10 +1,10 @@
 """A pytest plugin that repeats the native launches of a session on 1, 2 and 3 threads and in the simulator.
 
-``pytest -p tests.support.repeated_launches …``, or ``make threads``. The tests run as they do without it. After a launch
-has succeeded, its kernel runs again on copies of what its inputs were: linked so that every region is worth a team, on
-1, 2 and 3 threads; and in the NumPy executor where that is affordable. A test fails if any bit differs, or if a
-repetition raises; between native code and NumPy the payload of a NaN may differ (docs/numerics.md). The summary has the
-counts.
+``python -m pytest -p tests.support.repeated_launches …``, or ``make threads``. Tests of other projects run with it, too:
+``PYTHONPATH`` then names the root of this one. After a launch has succeeded, its kernel runs again on copies of what its
+inputs were: linked so that every region is worth a team, on 1, 2 and 3 threads; and in the NumPy executor where that is
+affordable. A test fails if any bit differs, or if a repetition raises; between native code and NumPy the payload of a
+NaN may differ (docs/numerics.md). The summary has the counts.
 
 Environment:
     NKI_REPEAT_LAUNCHES      how many launches of one executable are repeated; default 2
@@ -128,7 +128,7 @@ class _Repetition:
         took: float,
     ) -> None:
         """Repeat the launch, and note what differs."""
-        lowered: Program = executable._program
+        lowered: Program = executable.__dict__["_program"]
         if self.shared is None:
             with default_environment():
                 self.shared = native.Executable(lowered, layout=self.layout)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges, Ints
+from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges, Ints, sorted_unique
 from nki.ir.types import Tensor
 
 MAX_SIMPLE_PATTERNS = 16
@@ -50,7 +50,7 @@ def axis_classes(patterns: Sequence[AxisPattern]) -> tuple[int, list[Ints]]:
         return len(points) - 1, [np.arange(number[p.start], number[p.start + p.run]) for p in patterns]
     starts, owners, runs = _runs(patterns)
     ends = starts + runs
-    points = np.unique(np.concatenate([starts, ends]))
+    points = sorted_unique(np.concatenate([starts, ends]))
     first, last = np.searchsorted(points, starts), np.searchsorted(points, ends)
     # Every piece between two points gets the sum of the random words of the patterns that cover it.
     words = np.random.default_rng(0).integers(1, 1 << 62, len(patterns), np.int64).view(np.uint64)
@@ -62,7 +62,7 @@ def axis_classes(patterns: Sequence[AxisPattern]) -> tuple[int, list[Ints]]:
     count = int(number.max()) + 1
     lengths = last - first
     pieces = np.repeat(first - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths) + np.arange(int(lengths.sum()))
-    pairs = np.unique(np.repeat(owners, lengths) * count + number[pieces])
+    pairs = sorted_unique(np.repeat(owners, lengths) * count + number[pieces])
     bounds = np.searchsorted(pairs, np.arange(1, len(patterns)) * count)
     return count, np.split(pairs % count, bounds)
 

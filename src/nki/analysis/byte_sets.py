@@ -14,7 +14,15 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges, Ints, pattern_of
+from nki.analysis.access_pattern import (
+    AccessPattern,
+    AxisPattern,
+    Box,
+    ByteRanges,
+    Ints,
+    pattern_of,
+    sorted_unique,
+)
 from nki.ir.types import Access, Tensor
 
 Mask = NDArray[np.bool_]
@@ -250,7 +258,7 @@ def _joined(cuts: Ints, axes: Iterable[AxisPattern]) -> Ints:
     for axis in dict.fromkeys(axes):
         starts = axis.run_starts()
         parts += [starts, starts + axis.run]
-    return np.unique(np.concatenate(parts))
+    return sorted_unique(np.concatenate(parts))
 
 
 def _cell_numbers(cuts: Ints, places: Ints) -> Ints:

@@ -307,6 +307,10 @@ class _LeastRecentlyFreed:
         self.end_of[start] = end
 
 
+_CHUNK: Final = 256
+"""Neighbouring rows of a table that are compared with a live range together at first."""
+
+
 class _Table:
     """All live ranges as columns, pinned ones first, to look up which of them are live together."""
 
@@ -329,6 +333,9 @@ class _Table:
         """0 for tensors that have no address yet."""
         self.quadrants[: self.pinned_count] = [quadrants(p.partition, p.live.tensor.shape[0]) for p in pinned]
         self.partition = [0] * len(ranges)
+        chunks = np.arange(0, len(rows), _CHUNK)
+        self.chunk_first = np.minimum.reduceat(self.first, chunks)
+        self.chunk_last = np.maximum.reduceat(self.last, chunks)
 
     def addresses(self) -> list[TileAddress]:
         return list(zip(self.partition, self.offset[self.pinned_count :].tolist(), strict=True))
@@ -338,9 +345,10 @@ class _Table:
         self.quadrants[self.pinned_count :] = 0
         for i in order:
             live, row = self.ranges[i], i + self.pinned_count
-            concurrent = (self.first <= live.last) & (self.last >= live.first)
+            concurrent = self._concurrent(live)
+            placed = self.quadrants[concurrent]
             options = [
-                (self._lowest_offset(live, concurrent & (self.quadrants & touched != 0)), partition, touched)
+                (self._lowest_offset(live, concurrent[placed & touched != 0]), partition, touched)
                 for partition, touched in self.starts[i]
             ]
             offset, partition, touched = min(options)
@@ -349,14 +357,21 @@ class _Table:
             self.offset[row], self.quadrants[row], self.partition[i] = offset, touched, partition
         return None
 
-    def _lowest_offset(self, live: LiveRange, interfering: NDArray[np.bool_]) -> int:
-        """The lowest offset of a gap between the ``interfering`` rows that holds ``live``."""
-        rows = np.flatnonzero(interfering)
+    def _concurrent(self, live: LiveRange) -> NDArray[np.int64]:
+        """The rows that are live together with ``live``, found chunk by chunk: most chunks lie before or after it."""
+        chunks = np.flatnonzero((self.chunk_first <= live.last) & (self.chunk_last >= live.first))
+        rows = (chunks[:, None] * _CHUNK + np.arange(_CHUNK)).reshape(-1)
+        rows = rows[: np.searchsorted(rows, len(self.first))]
+        return rows[(self.first[rows] <= live.last) & (self.last[rows] >= live.first)]
+
+    def _lowest_offset(self, live: LiveRange, rows: NDArray[np.int64]) -> int:
+        """The lowest offset of a gap between the ``rows`` that holds ``live``."""
+        if not len(rows):
+            return 0
         starts = self.offset[rows]
-        offset = 0
-        for start, size in sorted(zip(starts.tolist(), self.size[rows].tolist(), strict=True)):
-            if start - offset >= live.size:
-                break
-            offset = max(offset, start + size)
-            offset += -offset % live.align
-        return offset
+        order = np.argsort(starts, kind="stable")
+        starts, ends = starts[order], np.maximum.accumulate((starts + self.size[rows])[order])
+        ends += -ends % live.align
+        below = np.concatenate(([0], ends[:-1]))
+        gaps = np.flatnonzero(starts - below >= live.size)
+        return int(below[gaps[0]] if len(gaps) else ends[-1])
