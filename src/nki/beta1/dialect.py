@@ -8,10 +8,11 @@ from nki.base.beta1_errors import Beta1LaunchError
 from nki.base.source import Where
 from nki.beta1 import creation, moving
 from nki.beta1.loops import once
+from nki.beta1.masks import left_of_and
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
-from nki.frontend.rewrite import ONCE
+from nki.frontend.rewrite import LEFT, ONCE
 from nki.ir.loop import instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
@@ -86,7 +87,7 @@ BETA1: Final = Dialect(
     syntax_rules=NKI_0_7.syntax_rules,
     unknown_syntax=NKI_0_7.unknown_syntax,
     signature_rule=lambda _report, _args: None,
-    hooks={**NKI_0_7.hooks, ONCE: lambda _inliner: once},
+    hooks={**NKI_0_7.hooks, ONCE: lambda _inliner: once, LEFT: lambda _inliner: left_of_and},
     instructions=InstructionStyle(),
     removed=RemovedNames(),
     imports={

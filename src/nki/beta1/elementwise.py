@@ -288,10 +288,8 @@ def assign(target: Tensor, value: Any) -> None:
     number = operand_of(value, "assignment", "value")
     assert not isinstance(number, Tensor)
     if target.buffer.is_hbm:
-        raise Beta1OperandError(
-            f"assignment of a number into '{target.name}' in {target.buffer.value}",
-            fix=f"write nl.store({target.name}[…], value={number!r})",
-        )
+        operations["store"](target, number)
+        return
     fill(target, number, None)
 
 

@@ -25,7 +25,7 @@ from nki.beta1.lowering import (
     tile_of,
 )
 from nki.beta1.masks import Mask, Region, boxes_of, region
-from nki.beta1.tensor import Pending, Tensor
+from nki.beta1.tensor import Pending, Tensor, operations
 from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind
@@ -147,6 +147,9 @@ def store(dst: Any, value: Any, *, mask: Any = None) -> None:
     else:
         tile = in_sbuf(given)
     transfer(target, stored(tile, target, what), mask)
+
+
+operations["store"] = store
 
 
 def check_mutable(target: Tensor) -> None:

@@ -27,6 +27,8 @@ WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
 ONCE = "__nki_once__"
 """The hook of a dialect whose loops are traced once: the numbers that a body changes begin each round anew."""
+LEFT = "__nki_left__"
+"""The hook of a dialect whose masks may stand before ``and``: it takes each value but the last of an ``and``."""
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -102,6 +104,9 @@ class _Rewriting:
             return cast("_Node", _while(node))
         if isinstance(node, ast.For) and ONCE in self.dialect.hooks:
             return cast("_Node", _once(node))
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and LEFT in self.dialect.hooks:
+            left = [_called(LEFT, value, [value]) for value in node.values[:-1]]
+            return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
         if isinstance(node, ast.Try):
             return cast("_Node", self._try(node, outer))
         if isinstance(node, ast.withitem) and self.dialect.newer.since:
