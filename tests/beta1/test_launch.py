@@ -194,3 +194,28 @@ def test_the_names_of_the_package() -> None:
 def test_logging_has_the_level_that_published_kernels_use() -> None:
     """Courses write ``logging.disable(logging.OFF)`` behind the import of Beta 1."""
     assert vars(logging)["OFF"] > logging.CRITICAL
+
+
+def test_arguments_of_a_benchmark_may_be_shapes() -> None:
+    @nki.benchmark(warmup=0, iters=1)
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.exp(nl.load(x)))
+        return out
+
+    result = np.asarray(kernel(nt.tensor[[8, 16], nl.bfloat16]))
+    assert result.shape == (8, 16)
+    assert result.dtype == nl.bfloat16
+    assert (result == 1).all()
+
+
+def test_a_return_that_ends_the_body_of_a_loop_comes_behind_it(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in nl.affine_range(3):
+            nl.store(out[i], nl.load(x[i]))
+            return out
+
+    x = data(3, 8, 4)
+    assert (both(kernel, x) == x).all()

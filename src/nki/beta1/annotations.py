@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+import numpy as np
+
 from nki.base.beta1_errors import Beta1FlowError
+from nki.beta1 import dtypes
 from nki.beta1.tensor import Tensor
 
 
@@ -17,6 +20,14 @@ class _Annotated:
 
     def __repr__(self) -> str:
         return f"nt.{self.kind.__name__}[{', '.join(map(str, self.shape))}]"
+
+
+def example_of(value: Any) -> Any:
+    """``value``; zeros of its shape and dtype if it is ``tensor[[128, 512], dtype]``, which stands for an argument."""
+    if not isinstance(value, _Annotated) or len(value.shape) != 2 or not isinstance(value.shape[0], tuple | list):
+        return value
+    shape, kind = value.shape
+    return np.zeros(tuple(cast("tuple[int, ...]", shape)), dtypes.surface(dtypes.of(kind)))
 
 
 class _TensorMeta(type):

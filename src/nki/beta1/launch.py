@@ -12,6 +12,7 @@ import numpy as np
 
 from nki import target as targets
 from nki.base.beta1_errors import Beta1LaunchError
+from nki.beta1.annotations import example_of
 from nki.beta1.dialect import BETA1
 from nki.beta1.functions import Cores
 from nki.frontend.dialect import assign_dialect, under_dialect
@@ -113,19 +114,39 @@ def simulate_kernel(kernel: Callable[..., Any], *args: Any, **kwargs: Any) -> An
     return simulate(launched)(*args, **kwargs)
 
 
+class _Specified:
+    """Arguments may be given as ``nt.tensor[[128, 512], nl.float32]``."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        run = cast("Callable[..., Any]", cast("Any", super()).__call__)
+        return run(*map(example_of, args), **{name: example_of(value) for name, value in kwargs.items()})
+
+
+class _Baremetal(_Specified, harness.Baremetal):
+    pass
+
+
+class _Benchmark(_Specified, harness.Benchmark):
+    pass
+
+
+class _Profile(_Specified, harness.Profile):
+    pass
+
+
 def baremetal(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Run a kernel natively; ``save_neff_name`` keeps its artifact."""
-    return _measured(harness.Baremetal, baremetal, kernel, options)
+    return _measured(_Baremetal, baremetal, kernel, options)
 
 
 def benchmark(kernel: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Run a kernel natively and measure it: ``benchmark_result.nc_latency``."""
-    return _measured(harness.Benchmark, benchmark, kernel, options)
+    return _measured(_Benchmark, benchmark, kernel, options)
 
 
 def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     """Run a kernel natively and keep its artifact in ``working_directory``."""
-    return _measured(harness.Profile, profile, func, options)
+    return _measured(_Profile, profile, func, options)
 
 
 def _measured(kind: type[harness.Baremetal], decorator: Any, func: Any, options: dict[str, Any]) -> Any:

@@ -79,9 +79,23 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
         if regular is not None:
             return regular
     entries = _completed(name, view, entries, rank)
-    if any(isinstance(e, Index) or hasattr(e, "access") for e in entries):
+    if any(isinstance(e, Index) or hasattr(e, "access") for e in entries) and not _chooses(entries):
         return _advanced(name, view, entries, on_chip=on_chip)
     return _basic(name, view, entries, on_chip=on_chip)
+
+
+def _chooses(entries: list[Any]) -> bool:
+    """True if run-time numbers stand behind a slice, and no index of arange beside them: each takes its dimension away,
+    as an integer does.
+    """
+    slices = [at for at, entry in enumerate(entries) if isinstance(entry, slice)]
+    chosen = [at for at, entry in enumerate(entries) if hasattr(entry, "access")]
+    return (
+        bool(slices and chosen)
+        and slices[0] < chosen[0]
+        and not any(isinstance(entry, Index) for entry in entries)
+        and all(math.prod(entries[at].shape) == 1 for at in chosen)
+    )
 
 
 def _regular(view: View, entries: list[Any], *, on_chip: bool) -> View | None:
@@ -243,6 +257,9 @@ def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | Non
     number = None if isinstance(entry, bool) else as_number(entry)
     if number is not None:
         return (number + size if -size <= number < 0 else number), None, 1, None
+    if hasattr(entry, "access"):
+        extra: Index | None = getattr(entry, "extra", None)
+        return 0 if extra is None else extra.start, None, 1, entry.access
     if not isinstance(entry, slice):
         raise Beta1IndexError(
             f"{describe(name, view)} is indexed with {entry!r:.40} ({type(entry).__name__})",

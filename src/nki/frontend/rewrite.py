@@ -103,7 +103,7 @@ class _Rewriting:
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))
         if isinstance(node, ast.For) and ONCE in self.dialect.hooks:
-            return cast("_Node", _once(node))
+            return cast("_Node", _once(_returning_behind(node)))
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and LEFT in self.dialect.hooks:
             left = [_called(LEFT, value, [value]) for value in node.values[:-1]]
             return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
@@ -224,6 +224,18 @@ def _once(loop: ast.For) -> ast.For:
             if not hasattr(inner, "lineno") and isinstance(inner, ast.expr):
                 ast.copy_location(inner, loop.iter)
     return ast.copy_location(ast.For(target, hook, loop.body, loop.orelse), loop)
+
+
+def _returning_behind(loop: ast.For) -> ast.For:
+    """``loop`` with a ``return`` that ends its body behind the loop, if it is one of a device: such a body is traced
+    once, for all rounds.
+    """
+    callee = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    name = callee.attr if isinstance(callee, ast.Attribute) else callee.id if isinstance(callee, ast.Name) else ""
+    if name not in ("affine_range", "sequential_range") or not isinstance(loop.body[-1], ast.Return) or loop.orelse:
+        return loop
+    body = loop.body[:-1] or [ast.copy_location(ast.Pass(), loop.body[-1])]
+    return ast.copy_location(ast.For(loop.target, loop.iter, body, [loop.body[-1]]), loop)
 
 
 def _continued(loop: ast.For) -> list[str]:
