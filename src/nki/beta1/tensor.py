@@ -88,7 +88,7 @@ class Tensor:
     """A tensor of a kernel: ``shape``, ``dtype`` (NumPy's), ``ndim``, ``itemsize``."""
 
     __slots__ = ("_pending", "_storage", "_view", "is_new", "mask")
-    __array_ufunc__ = None
+    __array_ufunc__: Any = None
 
     def __init__(self, storage: Storage | None, view: View | None, pending: Pending | None = None) -> None:
         self._storage = storage

@@ -257,9 +257,10 @@ def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | Non
     number = None if isinstance(entry, bool) else as_number(entry)
     if number is not None:
         return (number + size if -size <= number < 0 else number), None, 1, None
-    if hasattr(entry, "access"):
+    source: Access | None = getattr(entry, "access", None)
+    if source is not None:
         extra: Index | None = getattr(entry, "extra", None)
-        return 0 if extra is None else extra.start, None, 1, entry.access
+        return 0 if extra is None else extra.start, None, 1, source
     if not isinstance(entry, slice):
         raise Beta1IndexError(
             f"{describe(name, view)} is indexed with {entry!r:.40} ({type(entry).__name__})",
