@@ -1,7 +1,9 @@
-"""``nki.typing``: annotations. The shape of ``x: nt.tensor[128, 512] = …`` in a kernel is documentation here."""
+"""``nki.typing``: annotations. In a kernel, the value of ``x: nt.tensor[128, 512] = …`` has to have this shape."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any, cast
 
 import numpy as np
@@ -28,6 +30,23 @@ def example_of(value: Any) -> Any:
         return value
     shape, kind = value.shape
     return np.zeros(tuple(cast("tuple[int, ...]", shape)), dtypes.surface(dtypes.of(kind)))
+
+
+def annotated(value: Any, late: Callable[[], Any]) -> Any:
+    """``value`` of ``x: annotation = value``. Raises :class:`Beta1TensorError` if ``nt.tensor[…]`` has another shape.
+
+    Published kernels count free dimensions as one: only the partitions and the number of elements are compared.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    try:
+        kind = late()
+    except (AttributeError, NameError, TypeError):  # Python does not evaluate annotations of variables
+        return value
+    sizes = kind.shape if isinstance(kind, _Annotated) else ()
+    if sizes and all(isinstance(n, int) for n in sizes) and (value.shape[0], value.size) != (sizes[0], prod(sizes)):
+        value.assert_shape(sizes)
+    return value
 
 
 class _TensorMeta(type):

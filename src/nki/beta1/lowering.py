@@ -15,7 +15,7 @@ from nki.base.dtype import DType
 from nki.base.source import here
 from nki.beta1.masks import Mask, Region, region
 from nki.beta1.storage import Storage
-from nki.beta1.tensor import Tensor
+from nki.beta1.tensor import Tensor, flush
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
 from nki.ir.instruction import Inst
@@ -60,6 +60,7 @@ def tile_of(x: Any, what: str, name: str) -> Tensor:
             "matrix products may be",
             fix="pass mask= to the function",
         )
+    flush()  # a result that waits may write to this tile, or read what the caller writes
     return x.settle()
 
 

@@ -147,7 +147,7 @@ def region(mask: Any, shape: Shape) -> Region:
     if not isinstance(mask, Mask):
         raise Beta1MaskError(
             f"unsupported_expression_in_mask: mask= is a {type(mask).__name__}",
-            fix="compare index expressions, such as mask=(i_p < n)",
+            fix="compare index expressions, such as mask=(i_p < n); for a condition on a tile's values use nl.where",
         )
     if all(part.size == 1 and part.ndim <= len(shape) and part.flat[0] for part in mask.parts):
         return Region(shape, tuple((0, n) for n in shape))

@@ -44,6 +44,15 @@ def _refuse(function: Any, args: tuple[Any, ...]) -> NoReturn:
     )
 
 
+def _as_array(tensor: Tensor, *_: object, **__: object) -> NoReturn:
+    """What NumPy calls to make an array of a tensor."""
+    raise Beta1OperandError(
+        f"the tensor '{tensor.name}' {tensor.shape} is used as a NumPy array",
+        fix="use the functions of neuronxcc.nki.language",
+    )
+
+
+setattr(Tensor, "__array__", _as_array)  # noqa: B010
 setattr(Tensor, "__array_ufunc__", _applied)  # noqa: B010  # the class leaves both open for this module
 setattr(Tensor, "__array_function__", _called)  # noqa: B010
 

@@ -347,10 +347,10 @@ class Tensor:
 
     __hash__ = object.__hash__
 
-    def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise Beta1OperandError(
-            f"the tensor '{self.name}' {self.shape} is used as a NumPy array",
-            fix="use the functions of neuronxcc.nki.language",
+    def __index__(self) -> NoReturn:
+        raise Beta1FlowError(
+            f"dynamic_control_flow: the tensor '{self.name}' {self.shape} is used as a number of Python",
+            fix="compute the number before the kernel, and pass it as an argument",
         )
 
     def __repr__(self) -> str:

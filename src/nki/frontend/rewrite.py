@@ -27,6 +27,10 @@ WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
 ONCE = "__nki_once__"
 """The hook of a dialect whose loops are traced once: the numbers that a body changes begin each round anew."""
+ANNOTATED = "__nki_annotated__"
+"""The hook of a dialect whose annotations of variables have a meaning: it takes the value and a function that gives
+the annotation.
+"""
 LEFT = "__nki_left__"
 """The hook of a dialect whose masks may stand before ``and``: it takes each value but the last of an ``and``."""
 
@@ -104,6 +108,8 @@ class _Rewriting:
             return cast("_Node", _while(node))
         if isinstance(node, ast.For) and ONCE in self.dialect.hooks:
             return cast("_Node", _once(_returning_behind(node)))
+        if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Subscript):
+            return cast("_Node", self._annotated(node))
         if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and LEFT in self.dialect.hooks:
             left = [_called(LEFT, value, [value]) for value in node.values[:-1]]
             return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
@@ -112,6 +118,14 @@ class _Rewriting:
         if isinstance(node, ast.withitem) and self.dialect.newer.since:
             return cast("_Node", self._managed(node, outer))
         return node
+
+    def _annotated(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        if node.value is None or ANNOTATED not in self.dialect.hooks:
+            return node
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        late = ast.copy_location(ast.Lambda(nothing, node.annotation), node.annotation)
+        value = _called(ANNOTATED, node.value, [node.value, late])
+        return ast.copy_location(ast.AnnAssign(node.target, node.annotation, value, node.simple), node)
 
     def _try(self, node: ast.Try, outer: frozenset[str]) -> ast.Try:
         """``node`` with a first clause that raises NKI's errors on; clauses that name such errors stay before it."""
