@@ -255,3 +255,28 @@ def test_what_beta_1_refuses(data: Any, body: Any, text: str) -> None:
 
     with pytest.raises(NkiError, match=text):
         kernel(data(4, 4))
+
+
+def test_functions_of_numpy_on_tiles(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        scaled = np.float32(2) * np.exp(tile) - np.maximum(tile, 0.5) + np.max(tile, axis=1)
+        nl.store(out, np.float32(1) - scaled * np.mean(np.absolute(tile), axis=[1]))
+        return out
+
+    x = data(8, 16)
+    scaled = 2 * np.exp(x) - np.maximum(x, 0.5) + x.max(1, keepdims=True)
+    np.testing.assert_allclose(both(kernel, x), 1 - scaled * np.abs(x).mean(1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("function", [np.cumsum, np.fft.fft, np.hypot], ids=lambda function: function.__name__)
+def test_a_function_of_numpy_that_nl_does_not_have(data: Any, function: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        tile = nl.load(x)
+        return function(tile, tile)
+
+    with pytest.raises(NkiError, match=f"np.{function.__name__} of the tensor 'tile' .8, 16.: neuronxcc"):
+        kernel(data(8, 16))

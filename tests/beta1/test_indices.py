@@ -164,3 +164,30 @@ def test_an_index_that_is_none(data: Any, index: Any, text: str) -> None:
 
     with pytest.raises(NkiError, match=text):
         kernel(data(8, 16))
+
+
+def test_a_run_time_number_behind_a_slice_takes_its_dimension_away(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, which):
+        out = nl.ndarray((16, 6), dtype=x.dtype, buffer=nl.shared_hbm)
+        chosen = nl.load(which)
+        tile = nl.ndarray((16, 2, 3), dtype=x.dtype, buffer=nl.sbuf).reshape((16, 6))
+        tile[...] = nl.load(x[:, chosen[0, 1]])
+        tile[:, 0:3] = nl.load(x[:, chosen[0, 2], nl.ds(1, 3)])
+        nl.store(out, tile)
+        return out
+
+    x = data(16, 5, 6)
+    result = both(kernel, x, np.array([[0, 3, 4]], np.int32))
+    assert (result == np.concatenate([x[:, 4, 1:4], x[:, 3, 3:]], axis=1)).all()
+
+
+def test_iota_of_a_number(both: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((3, 1), dtype=nl.int32, buffer=nl.shared_hbm)
+        program = nl.program_id(0)
+        nl.store(out[program, 0], nisa.iota(program + 5, dtype=nl.int32).reshape((1, 1)))
+        return out
+
+    assert both(kernel[3], np.zeros((2, 2), np.float32)).tolist() == [[5], [6], [7]]

@@ -86,10 +86,19 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
         lambda x, y: nisa.nc_transpose(x[:, 0:32], engine=nisa.vector_engine),
         lambda x, y: x[:, :32].T,
     ),
+    "nc_transpose beyond Vector": (
+        lambda x, y: nisa.nc_transpose(x, engine=nisa.vector_engine),
+        lambda x, y: x.T,
+    ),
+    "nc_matmul that is no transposition": (
+        lambda x, y: nisa.nc_matmul(x[:, 0:32], y, is_transpose=True),
+        lambda x, y: x[:, :32].T @ y,
+    ),
     "dma_transpose": (lambda x, y: nisa.dma_transpose(x), lambda x, y: x.T),
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore::nki.NkiPortabilityWarning")
 @pytest.mark.parametrize("case", CASES)
 def test_the_result_of(both: Any, data: Any, case: str) -> None:
     made, expected = CASES[case]

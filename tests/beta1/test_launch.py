@@ -194,3 +194,65 @@ def test_the_names_of_the_package() -> None:
 def test_logging_has_the_level_that_published_kernels_use() -> None:
     """Courses write ``logging.disable(logging.OFF)`` behind the import of Beta 1."""
     assert vars(logging)["OFF"] > logging.CRITICAL
+
+
+def test_arguments_of_a_benchmark_may_be_shapes() -> None:
+    @nki.benchmark(warmup=0, iters=1)
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.exp(nl.load(x)))
+        return out
+
+    result = np.asarray(kernel(nt.tensor[[8, 16], nl.bfloat16]))
+    assert result.shape == (8, 16)
+    assert result.dtype == nl.bfloat16
+    assert (result == 1).all()
+
+
+def test_a_return_that_ends_the_body_of_a_loop_comes_behind_it(both: Any, data: Any) -> None:
+    @nki.jit  # noqa: RET503  # as published kernels are
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in nl.affine_range(3):
+            nl.store(out[i], nl.load(x[i]))
+            return out
+
+    x = data(3, 8, 4)
+    assert (both(kernel, x) == x).all()
+
+
+def test_an_output_that_is_never_stored_to(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.exp(nl.load(x))
+        return result
+
+    with pytest.raises(NkiError, match=r"never stores to it(.|\n)*buffer=nl.shared_hbm(.|\n)*nl.store.result, tile"):
+        kernel(data(8, 8))
+
+
+def test_annotations_of_variables_are_checked(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, n):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile: nt.tensor[n, 8] = nl.load(x)
+        other: Missing[int] = nl.exp(tile)  # noqa: F821  # Python does not evaluate it
+        nl.store(out, other)
+        return out
+
+    x = data(8, 8)
+    np.testing.assert_allclose(both(kernel, x, 8), np.exp(x), rtol=1e-5)
+    with pytest.raises(NkiError, match=r"annotation_shape_mismatch: 'load' has the shape .8, 8., not .7, 8."):
+        kernel(x, 7)
+
+
+def test_a_tensor_is_no_number_of_python(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        for _ in range(nl.load(x[0:1, 0:1])):
+            pass
+        return x
+
+    with pytest.raises(NkiError, match=r"dynamic_control_flow: the tensor 'load' .1, 1. is used as a number of Python"):
+        kernel(data(8, 8))

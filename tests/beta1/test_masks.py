@@ -11,6 +11,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
+from nki.base.warning import NkiWarning
 from nki.ir.text import parser, printer
 
 ROW, COLUMN = np.arange(40)[:, None], np.arange(24)[None, :]
@@ -162,10 +163,52 @@ def test_the_text_form_says_that_undefined_elements_are_carried(data: Any) -> No
     assert parser.parse(text) == program
 
 
+def test_and_leaves_the_second_mask(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, deep):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.mgrid[0:40, 0:24]
+        result = nl.full(x.shape, 3.0, dtype=x.dtype)
+        result[p, f] = nl.multiply(nl.load(x), 2.0, mask=(p < 3 and f < 5))
+        if deep and x.shape[0] == 40:
+            nl.store(out, result)
+        return out
+
+    x = data(40, 24)
+    with pytest.warns(NkiWarning, match="`and` of two masks is the second one alone"):
+        assert (both(kernel, x, deep=True) == np.where(COLUMN < 5, 2 * x, 3)).all()
+
+
+def test_a_mask_is_a_tile_of_ones_and_zeros(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.arange(40)[:, None], nl.arange(24)[None, :]
+        nl.store(out, nl.where(p >= f, nl.load(x), -1.0))
+        return out
+
+    x = data(40, 24)
+    assert (both(kernel, x) == np.where(ROW >= COLUMN, x, -1)).all()
+
+
+def test_rows_of_a_mask_meet_the_partitions(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((40, 3, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.full((40, 3, 8), 5.0, dtype=x.dtype)
+        tile[...] = nl.multiply(nl.load(x).reshape((40, 3, 8)), 2.0, mask=nl.arange(40)[:, None] < 7)
+        nl.store(out, tile)
+        return out
+
+    x = data(40, 24)
+    assert (both(kernel, x) == np.where(ROW[..., None] < 7, 2 * x.reshape(40, 3, 8), 5)).all()
+
+
 @pytest.mark.parametrize(
     ("mask", "text"),
     [
-        (lambda p, f: p < 2 and f < 3, "control_flow_condition_depending_on_arange"),
+        (lambda p, f: 0 <= p < 3, "control_flow_condition_depending_on_arange"),
+        (lambda p, f: p < 2 or f < 3, "control_flow_condition_depending_on_arange"),
         (lambda p, f: (p < 2) & f, "unsupported_expression_in_mask"),
         (lambda p, f: p + f, "unsupported_expression_in_mask"),
         (lambda p, f: nl.arange(7)[:, None] < f, "the mask has|unsupported"),

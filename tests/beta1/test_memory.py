@@ -193,3 +193,14 @@ def test_directives_change_nothing(both: Any, data: Any) -> None:
 
     x = data(4, 4)
     assert (both(kernel, x) == x).all()
+
+
+def test_an_assignment_of_a_number_into_hbm(both: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((4,), dtype=nl.int32, buffer=nl.shared_hbm)
+        for i in nl.affine_range(4):
+            out[i] = 10 * i
+        return out
+
+    assert both(kernel, np.zeros((2, 2), np.float32)).tolist() == [0, 10, 20, 30]

@@ -1,7 +1,9 @@
-"""``nki.typing``: annotations. The shape of ``x: nt.tensor[128, 512] = …`` in a kernel is documentation here."""
+"""``nki.typing``: annotations. In a kernel, the value of ``x: nt.tensor[128, 512] = …`` has to have this shape."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import prod
 from typing import Any, cast
 
 from nki.base.beta1_errors import Beta1FlowError
@@ -25,6 +27,23 @@ class _Described(_Annotated):
     def __init__(self, kind: type[Any], shape: tuple[Any, ...], dtype: Any) -> None:
         super().__init__(kind, shape)
         self.dtype = dtype
+
+
+def annotated(value: Any, late: Callable[[], Any]) -> Any:
+    """``value`` of ``x: annotation = value``. Raises :class:`Beta1TensorError` if ``nt.tensor[…]`` has another shape.
+
+    Published kernels count free dimensions as one: only the partitions and the number of elements are compared.
+    """
+    if not isinstance(value, Tensor):
+        return value
+    try:
+        kind = late()
+    except (AttributeError, NameError, TypeError):  # Python does not evaluate annotations of variables
+        return value
+    sizes = kind.shape if isinstance(kind, _Annotated) else ()
+    if sizes and all(isinstance(n, int) for n in sizes) and (value.shape[0], value.size) != (sizes[0], prod(sizes)):
+        value.assert_shape(sizes)
+    return value
 
 
 class _TensorMeta(type):

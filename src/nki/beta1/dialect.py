@@ -7,11 +7,13 @@ from typing import Any, Final, cast
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.base.source import Where
 from nki.beta1 import creation, moving
+from nki.beta1.annotations import annotated
 from nki.beta1.loops import once
+from nki.beta1.masks import left_of_and
 from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
-from nki.frontend.rewrite import ONCE
+from nki.frontend.rewrite import ANNOTATED, LEFT, ONCE
 from nki.ir.loop import instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
@@ -46,8 +48,16 @@ def results(builder: Builder, returned: Any) -> Any:
 
 
 def _check_written(builder: Builder, items: list[Any]) -> None:
-    """Raise if the kernel wrote an argument and returns other tensors only."""
+    """Raise if the kernel returns a tensor that it never writes, or wrote an argument and returns others only."""
     returned = {item.access.tensor for item in items if isinstance(item, Tensor)}
+    unwritten = returned - {access.tensor for inst in instructions(builder.body) for access in inst.writes()}
+    for tensor in returned:
+        if tensor in unwritten and tensor.role != "input":
+            raise Beta1LaunchError(
+                f"the kernel returns '{tensor.name}' {tensor.shape} and never stores to it",
+                fix=f"store the result: nl.store({tensor.name}, tile)",
+                span=tensor.span,
+            )
     for tensor, where in _written(builder).items():
         if tensor not in returned:
             raise Beta1LaunchError(
@@ -86,7 +96,7 @@ BETA1: Final = Dialect(
     syntax_rules=NKI_0_7.syntax_rules,
     unknown_syntax=NKI_0_7.unknown_syntax,
     signature_rule=lambda _report, _args: None,
-    hooks={**NKI_0_7.hooks, ONCE: lambda _inliner: once},
+    hooks={**NKI_0_7.hooks, ONCE: lambda _: once, LEFT: lambda _: left_of_and, ANNOTATED: lambda _: annotated},
     instructions=InstructionStyle(),
     removed=RemovedNames(),
     imports={

@@ -24,7 +24,7 @@ from nki.beta1.lowering import (
     spread_rows,
     tile_of,
 )
-from nki.beta1.tensor import Pending, Tensor, operations, recorded_at
+from nki.beta1.tensor import Pending, Tensor, flush, operations, recorded_at
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
 from nki.isa import build
@@ -277,6 +277,7 @@ def assign(target: Tensor, value: Any) -> None:
     if isinstance(value, Tensor):
         if value.pending is not None and _record_into(target, value):
             return
+        flush()  # what waits may read the target
         if value.buffer.is_hbm or target.buffer.is_hbm:
             _move(target, value)
             return
@@ -285,13 +286,12 @@ def assign(target: Tensor, value: Any) -> None:
         into = target if fitted is None else fitted
         elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
         return
+    flush()
     number = operand_of(value, "assignment", "value")
     assert not isinstance(number, Tensor)
     if target.buffer.is_hbm:
-        raise Beta1OperandError(
-            f"assignment of a number into '{target.name}' in {target.buffer.value}",
-            fix=f"write nl.store({target.name}[…], value={number!r})",
-        )
+        operations["store"](target, number)
+        return
     fill(target, number, None)
 
 

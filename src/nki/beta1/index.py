@@ -6,6 +6,7 @@ and ``*`` with numbers; a comparison gives a :class:`Mask`.
 
 from __future__ import annotations
 
+import functools
 import operator
 from typing import Any, Final, NoReturn, cast
 
@@ -64,6 +65,11 @@ class Index:
         )
 
     def __getitem__(self, key: Any) -> Index:
+        if len(self.shape) == 1:
+            if key == _COLUMN:
+                return _made(self.start, (self.shape[0], 1), (self.steps[0], 0))
+            if key == _ROW:
+                return _made(self.start, (1, self.shape[0]), (0, self.steps[0]))
         entries = cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,))
         shape: list[int] = []
         steps: list[int] = []
@@ -98,6 +104,8 @@ class Index:
         return Index(start, tuple(shape), tuple(steps))
 
     def _combined(self, other: Any, sign: int) -> Any:
+        if type(other) is int:
+            return _made(self.start + sign * other, self.shape, self.steps)
         if isinstance(other, Index):
             shape = broadcast_shape(self.shape, other.shape)
             mine, others = self.expanded(len(shape))[1], other.expanded(len(shape))[1]
@@ -212,6 +220,17 @@ class Index:
         return f"Index(start={self.start}, shape={self.shape}, steps={self.steps})"
 
 
+_COLUMN: Final = (slice(None), None)
+_ROW: Final = (None, slice(None))
+
+
+def _made(start: int, shape: Shape, steps: Shape) -> Index:
+    """An index whose steps are 0 already where its size is 1."""
+    index = Index.__new__(Index)
+    index.start, index.shape, index.steps = start, shape, steps
+    return index
+
+
 class _Comparison:
     """The condition ``test(index, 0)``."""
 
@@ -253,11 +272,18 @@ def as_number(value: Any) -> int | None:
     return None
 
 
+@functools.lru_cache(1024)
+def _counted(count: int) -> Index:
+    return Index(0, (count,), (1,))
+
+
 def arange(*args: Any) -> Index:
     """``arange(stop)``, ``arange(start, stop)`` or ``arange(start, stop, step)``: an index along one axis.
 
     Add axes with ``[:, None]``; an index of one axis alone is an error where it indexes a tensor.
     """
+    if len(args) == 1 and type(args[0]) is int and args[0] > 0:
+        return _counted(args[0])
     numbers = [as_number(a) for a in args]
     if not 1 <= len(numbers) <= 3 or None in numbers:
         raise Beta1IndexError(f"nl.arange{args!r:.60} takes one to three integers", fix="write nl.arange(128)")

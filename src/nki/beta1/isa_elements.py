@@ -17,7 +17,7 @@ from nki.base.beta1_errors import Beta1MaskError, Beta1OperandError
 from nki.base.dtype import DType
 from nki.beta1 import creation, dtypes, reducing
 from nki.beta1.elementwise import combine, select
-from nki.beta1.index import Index
+from nki.beta1.index import Index, as_number
 from nki.beta1.lowering import (
     constant_tile,
     converted,
@@ -344,7 +344,10 @@ def affine_select(
 
 
 def iota(expr: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Tensor:
-    """The integers of an index expression as a tile."""
+    """The integers of an index expression as a tile; a number, such as a program's, is a tile of one element."""
+    number = as_number(expr)
+    if number is not None:
+        expr = Index(number, (1, 1), (0, 0))
     if not isinstance(expr, Index):
         raise Beta1OperandError(
             f"nisa.iota: expr is {expr!r:.40} ({type(expr).__name__}), not an index", fix="pass nl.arange(512)[None, :]"

@@ -9,6 +9,7 @@ from typing import Any, cast
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1LaunchError, Beta1OperandError
+from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.beta1 import moving as moving_of
 from nki.beta1.elementwise import predicate as predicate_of
 from nki.beta1.isa_elements import engine_of, in_sbuf_only, kind_of, waiting
@@ -32,7 +33,13 @@ def nc_matmul(
     options: dict[str, Any] = {}
     if is_stationary_onezero or is_moving_onezero:
         options |= {"is_stationary_onezero": bool(is_stationary_onezero), "is_moving_onezero": bool(is_moving_onezero)}
-    if is_transpose:
+    if is_transpose and math.prod(right.shape[1:]) != right.shape[0]:
+        warn_here(
+            f"{what}: is_transpose has no effect: moving '{right.name}' {right.shape} is no identity, so this is a "
+            "product",
+            NkiPortabilityWarning,
+        )
+    elif is_transpose:
         options["is_transpose"] = True
     if perf_mode is not None and "double_row" in str(getattr(perf_mode, "name", perf_mode)):
         options["perf_mode"] = enums.matmul_perf_mode.double_row
@@ -49,13 +56,13 @@ def nc_transpose(data: Any, *, mask: Any = None, dtype: Any = None, engine: Any 
     free = math.prod(tile.shape[1:])
     chosen = engine_of(engine)
     small = tile.shape[0] <= 32 and free <= 32
-    if chosen is enums.engine.vector or (chosen is enums.engine.unknown and small and tile.buffer is Buffer.psum):
-        if not small:
-            raise Beta1OperandError(
-                f"size_of_dimension_exceed_arch_limit: {what}: '{tile.name}' {tile.shape} on the Vector engine, which "
-                "transposes up to 32 x 32",
-                fix="use nisa.engine.tensor, or leave engine out",
-            )
+    if chosen is enums.engine.vector and not small:
+        warn_here(
+            f"{what}: '{tile.name}' {tile.shape} is transposed on the Tensor engine; the Vector engine transposes up "
+            "to 32 x 32",
+            NkiPortabilityWarning,
+        )
+    elif chosen is enums.engine.vector or (chosen is enums.engine.unknown and small and tile.buffer is Buffer.psum):
 
         def emit(dst: Tensor) -> None:
             into = dst.bare()

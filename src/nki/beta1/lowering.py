@@ -14,9 +14,9 @@ from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError
 from nki.base.dtype import DType
 from nki.base.source import here
-from nki.beta1.masks import Region, region
+from nki.beta1.masks import Mask, Region, region
 from nki.beta1.storage import Storage
-from nki.beta1.tensor import Tensor
+from nki.beta1.tensor import Tensor, flush
 from nki.beta1.view import strides_of
 from nki.frontend.builder import current
 from nki.ir.constant import constant as constant_of
@@ -46,7 +46,9 @@ def scratch(name: str, shape: Shape, kind: DType = dt.float32, buffer: Buffer = 
 
 
 def tile_of(x: Any, what: str, name: str) -> Tensor:
-    """``x``, which has to be a tile in SBUF or PSUM."""
+    """``x``, which has to be a tile in SBUF or PSUM; a mask is a tile of ones and zeros."""
+    if isinstance(x, Mask):
+        x = constant_tile(x.array(x.shape).astype(np.uint8))
     if not isinstance(x, Tensor):
         raise Beta1OperandError(
             f"{what}: {name} is {x!r:.40} ({type(x).__name__}), not a tile", fix="pass a tile, such as one of nl.load"
@@ -63,6 +65,7 @@ def tile_of(x: Any, what: str, name: str) -> Tensor:
             "matrix products may be",
             fix="pass mask= to the function",
         )
+    flush()  # a result that waits may write to this tile, or read what the caller writes
     return x.settle()
 
 

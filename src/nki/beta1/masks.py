@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.beta1_errors import Beta1FlowError, Beta1MaskError
+from nki.base.warning import warn_here
 
 Shape = tuple[int, ...]
 Box = tuple[tuple[int, int], ...]
@@ -87,7 +88,7 @@ class Mask:
     def __bool__(self) -> NoReturn:
         raise Beta1FlowError(
             "control_flow_condition_depending_on_arange: a comparison of indices is used as a condition",
-            fix="pass it as mask=, and join comparisons with & instead of `and`",
+            fix="pass it as mask=, and join comparisons with &: (a <= i) & (i < b) instead of `and` or a <= i < b",
         )
 
     def __setitem__(self, key: Any, value: Any) -> NoReturn:
@@ -105,14 +106,26 @@ def _fits(sizes: Shape, shape: Shape) -> bool:
     )
 
 
+def left_of_and(value: Any) -> Any:
+    """What ``value and …`` goes on from: a mask counts as true, so that the mask behind ``and`` is what remains."""
+    if not isinstance(value, Mask):
+        return value
+    warn_here("`and` of two masks is the second one alone; write & to join them")
+    return True
+
+
 def _aligned(part: NDArray[np.bool_], shape: Shape) -> NDArray[np.bool_]:
-    """``part`` with the number of axes of ``shape``: ones go in front; ones too many leave."""
+    """``part`` with the number of axes of ``shape``: ones too many leave; new ones go in front, or behind the first
+    axis where that is the partitions of both.
+    """
     while part.ndim > len(shape):
         axis = next((a for a, size in enumerate(part.shape) if size == 1), None)
         if axis is None:
             break
         part = part.reshape(part.shape[:axis] + part.shape[axis + 1 :])
-    part = part.reshape((1,) * (len(shape) - part.ndim) + part.shape)
+    more = len(shape) - part.ndim
+    at = 1 if part.ndim > 1 and part.shape[0] == shape[0] and part.shape[0] not in (1, shape[more]) else 0
+    part = part.reshape(part.shape[:at] + (1,) * more + part.shape[at:])
     for size, want in zip(part.shape, shape, strict=False):
         if size not in (1, want):
             raise Beta1MaskError(
@@ -150,7 +163,7 @@ def region(mask: Any, shape: Shape) -> Region:
     if not isinstance(mask, Mask):
         raise Beta1MaskError(
             f"unsupported_expression_in_mask: mask= is a {type(mask).__name__}",
-            fix="compare index expressions, such as mask=(i_p < n)",
+            fix="compare index expressions, such as mask=(i_p < n); for a condition on a tile's values use nl.where",
         )
     lines: list[NDArray[np.bool_]] = [np.ones(n, np.bool_) for n in shape]
     others: list[NDArray[np.bool_]] = []

@@ -25,7 +25,7 @@ from nki.beta1.lowering import (
     tile_of,
 )
 from nki.beta1.masks import Mask, Region, boxes_of, region
-from nki.beta1.tensor import Pending, Tensor
+from nki.beta1.tensor import Pending, Tensor, flush, operations
 from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind
@@ -47,6 +47,7 @@ def hbm_of(x: Any, what: str, name: str) -> Tensor:
             f"unsupported_memory: {what}: {name} '{x.name}' is in {x.buffer.value}, not in HBM",
             fix="tiles on chip need no nl.load or nl.store: use them, or nl.copy",
         )
+    flush()  # a load that waits may read what the caller writes
     return x
 
 
@@ -147,6 +148,9 @@ def store(dst: Any, value: Any, *, mask: Any = None) -> None:
     else:
         tile = in_sbuf(given)
     transfer(target, stored(tile, target, what), mask)
+
+
+operations["store"] = store
 
 
 def check_mutable(target: Tensor) -> None:

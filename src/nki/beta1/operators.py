@@ -26,6 +26,5 @@ def operator_of(value: Any, what: str, name: str = "op") -> Op:
     word = _NUMPY.get(word, word)
     if word in OPS:
         return OPS[word]
-    raise Beta1OperandError(
-        f"{what}: {name}={value!r:.60} is no operator", fix="pass a function such as nl.add or np.add"
-    )
+    shown = word if word and not isinstance(value, str) else f"{value!r:.60}"
+    raise Beta1OperandError(f"{what}: {name}={shown} is no operator", fix="pass a function such as nl.add or np.add")

@@ -89,7 +89,7 @@ class Tensor:
     """A tensor of a kernel: ``shape``, ``dtype`` (NumPy's), ``ndim``, ``itemsize``."""
 
     __slots__ = ("_pending", "_storage", "_view", "is_new", "mask")
-    __array_ufunc__ = None
+    __array_ufunc__: Any = None
 
     def __init__(self, storage: Storage | None, view: View | None, pending: Pending | None = None) -> None:
         self._storage = storage
@@ -349,10 +349,10 @@ class Tensor:
 
     __hash__ = object.__hash__
 
-    def __array__(self, *_: object, **__: object) -> NoReturn:
-        raise Beta1OperandError(
-            f"the tensor '{self.name}' {self.shape} is used as a NumPy array",
-            fix="use the functions of neuronxcc.nki.language",
+    def __index__(self) -> NoReturn:
+        raise Beta1FlowError(
+            f"dynamic_control_flow: the tensor '{self.name}' {self.shape} is used as a number of Python",
+            fix="compute the number before the kernel, and pass it as an argument",
         )
 
     def __repr__(self) -> str:

@@ -74,10 +74,93 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
     """``view[key]``."""
     entries = list(cast("tuple[Any, ...]", key if isinstance(key, tuple) else (key,)))
     rank = len(view.blocks) + len(view.shape)
+    if len(entries) == rank:
+        regular = _regular(view, entries, on_chip=on_chip)
+        if regular is not None:
+            return regular
     entries = _completed(name, view, entries, rank)
-    if any(isinstance(e, Index) or hasattr(e, "access") for e in entries):
+    if any(isinstance(e, Index) or hasattr(e, "access") for e in entries) and not _chooses(entries):
         return _advanced(name, view, entries, on_chip=on_chip)
     return _basic(name, view, entries, on_chip=on_chip)
+
+
+def _chooses(entries: list[Any]) -> bool:
+    """True if run-time numbers stand behind a slice, and no index of arange beside them: each takes its dimension away,
+    as an integer does.
+    """
+    slices = [at for at, entry in enumerate(entries) if isinstance(entry, slice)]
+    chosen = [at for at, entry in enumerate(entries) if hasattr(entry, "access")]
+    return (
+        bool(slices and chosen)
+        and slices[0] < chosen[0]
+        and not any(isinstance(entry, Index) for entry in entries)
+        and all(math.prod(entries[at].shape) == 1 for at in chosen)
+    )
+
+
+def _regular(view: View, entries: list[Any], *, on_chip: bool) -> View | None:
+    """:func:`indexed` by a number for each block and by numbers and indices of one rank for the rest, all inside; None
+    for any other index. Most indices of kernels are of this kind.
+    """
+    if view.dynamic is not None:
+        return None
+    block, ahead = view.block, len(view.blocks)
+    for entry, (size, step) in zip(entries, view.blocks, strict=False):
+        if type(entry) is not int or not 0 <= entry < size:
+            return None
+        block += entry * step
+    rest = entries[ahead:] if ahead else entries
+    sizes = _joint([entry for entry in rest if type(entry) is Index])
+    if sizes is None:
+        return None
+    rank = len(sizes)
+    offset, strides = view.offset, [0] * rank
+    for d, (entry, size, step) in enumerate(zip(rest, view.shape, view.strides, strict=True)):
+        if type(entry) is int:
+            if not 0 <= entry < size or (on_chip and d == 0):
+                return None
+            offset += entry * step
+            continue
+        if type(entry) is not Index:
+            return None
+        low = high = entry.start
+        for axis, (pace, count) in enumerate(zip(entry.steps, entry.shape, strict=True)):
+            if pace:
+                if on_chip and (axis == 0) != (d == 0):
+                    return None
+                strides[axis] += step * pace
+                if pace > 0:
+                    high += pace * (count - 1)
+                else:
+                    low += pace * (count - 1)
+        if low < 0 or high >= size:
+            return None
+        offset += entry.start * step
+    if on_chip and sizes[0] > 1 and not strides[0]:
+        return None
+    return View(block, (), offset, sizes, tuple(strides), view.dtype)
+
+
+def _joint(indices: list[Index]) -> Shape | None:
+    """The shape of several indices of one rank of 2 or more, each as long on an axis as the others or of size 1."""
+    if not indices:
+        return None
+    shape = indices[0].shape
+    if len(shape) < 2:
+        return None
+    for index in indices:
+        other = index.shape
+        if other == shape:
+            continue
+        if len(other) != len(shape):
+            return None
+        joint: list[int] = []
+        for a, b in zip(shape, other, strict=True):
+            if a != b and a != 1 and b != 1:
+                return None
+            joint.append(b if a == 1 else a)
+        shape = tuple(joint)
+    return shape
 
 
 def _completed(name: str, view: View, entries: list[Any], rank: int) -> list[Any]:
@@ -174,6 +257,10 @@ def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | Non
     number = None if isinstance(entry, bool) else as_number(entry)
     if number is not None:
         return (number + size if -size <= number < 0 else number), None, 1, None
+    source: Access | None = getattr(entry, "access", None)
+    if source is not None:
+        extra: Index | None = getattr(entry, "extra", None)
+        return 0 if extra is None else extra.start, None, 1, source
     if not isinstance(entry, slice):
         raise Beta1IndexError(
             f"{describe(name, view)} is indexed with {entry!r:.40} ({type(entry).__name__})",

@@ -206,7 +206,7 @@ def _check_arguments(
             user = dialect.removed.today(report.captured.node, user) if user is not None else None
             report.error(RemovedApiError, node, message, style.result_fix(call, kept, user, full))
         elif accepted == node.keywords:
-            form = f"{written}{signature.replace(return_annotation=inspect.Signature.empty)}"
+            form = f"{written}{_shown(signature)}"
             report.error(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
         return
     older_form = style.older_order(
@@ -221,6 +221,16 @@ def _check_arguments(
             f"`{written}` takes the destination first; in NKI Beta 1 it took the source first. Swap them? Then write "
         )
         report.warn(node, f"{message}`{ast.unparse(swapped)}`", NkiDeprecationWarning)
+
+
+def _shown(signature: inspect.Signature) -> inspect.Signature:
+    """``signature`` without what tells a caller nothing: that of the result, ``Any``, and options that are ignored."""
+    kept = [
+        p.replace(annotation=p.empty) if p.annotation in (Any, "Any") else p
+        for p in signature.parameters.values()
+        if not (p.kind is p.VAR_KEYWORD and p.name == "_")
+    ]
+    return signature.replace(parameters=kept, return_annotation=inspect.Signature.empty)
 
 
 def _is_source_first(function: ast.AST, call: ast.Call) -> bool:

@@ -27,6 +27,12 @@ WITH = "__nki_with__"
 UNCAUGHT = "__nki_error__"
 ONCE = "__nki_once__"
 """The hook of a dialect whose loops are traced once: the numbers that a body changes begin each round anew."""
+ANNOTATED = "__nki_annotated__"
+"""The hook of a dialect whose annotations of variables have a meaning: it takes the value and a function that gives
+the annotation.
+"""
+LEFT = "__nki_left__"
+"""The hook of a dialect whose masks may stand before ``and``: it takes each value but the last of an ``and``."""
 
 _REGISTERS = (ast.Name, ast.Attribute, ast.Subscript, ast.Call)
 """Conditions of ``while`` that may turn out to be a register."""
@@ -101,12 +107,25 @@ class _Rewriting:
         if isinstance(node, ast.While) and isinstance(node.test, _REGISTERS) and WHILE in self.dialect.hooks:
             return cast("_Node", _while(node))
         if isinstance(node, ast.For) and ONCE in self.dialect.hooks:
-            return cast("_Node", _once(node))
+            return cast("_Node", _once(_returning_behind(node)))
+        if isinstance(node, ast.AnnAssign) and isinstance(node.annotation, ast.Subscript):
+            return cast("_Node", self._annotated(node))
+        if isinstance(node, ast.BoolOp) and isinstance(node.op, ast.And) and LEFT in self.dialect.hooks:
+            left = [_called(LEFT, value, [value]) for value in node.values[:-1]]
+            return ast.copy_location(type(node)(node.op, [*left, node.values[-1]]), node)
         if isinstance(node, ast.Try):
             return cast("_Node", self._try(node, outer))
         if isinstance(node, ast.withitem) and self.dialect.newer.since:
             return cast("_Node", self._managed(node, outer))
         return node
+
+    def _annotated(self, node: ast.AnnAssign) -> ast.AnnAssign:
+        if node.value is None or ANNOTATED not in self.dialect.hooks:
+            return node
+        nothing = ast.arguments(posonlyargs=[], args=[], kwonlyargs=[], kw_defaults=[], defaults=[])
+        late = ast.copy_location(ast.Lambda(nothing, node.annotation), node.annotation)
+        value = _called(ANNOTATED, node.value, [node.value, late])
+        return ast.copy_location(ast.AnnAssign(node.target, node.annotation, value, node.simple), node)
 
     def _try(self, node: ast.Try, outer: frozenset[str]) -> ast.Try:
         """``node`` with a first clause that raises NKI's errors on; clauses that name such errors stay before it."""
@@ -219,6 +238,18 @@ def _once(loop: ast.For) -> ast.For:
             if not hasattr(inner, "lineno") and isinstance(inner, ast.expr):
                 ast.copy_location(inner, loop.iter)
     return ast.copy_location(ast.For(target, hook, loop.body, loop.orelse), loop)
+
+
+def _returning_behind(loop: ast.For) -> ast.For:
+    """``loop`` with a ``return`` that ends its body behind the loop, if it is one of a device: such a body is traced
+    once, for all rounds.
+    """
+    callee = loop.iter.func if isinstance(loop.iter, ast.Call) else None
+    name = callee.attr if isinstance(callee, ast.Attribute) else callee.id if isinstance(callee, ast.Name) else ""
+    if name not in ("affine_range", "sequential_range") or not isinstance(loop.body[-1], ast.Return) or loop.orelse:
+        return loop
+    body = loop.body[:-1] or [ast.copy_location(ast.Pass(), loop.body[-1])]
+    return ast.copy_location(ast.For(loop.target, loop.iter, body, [loop.body[-1]]), loop)
 
 
 def _continued(loop: ast.For) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nki.beta1.functions import NAMES
+from nki.beta1.numpy_functions import NAMES
 
 globals().update(NAMES)
 
