@@ -318,7 +318,7 @@ def is_contiguous(access: Access) -> bool:
 
 
 class Form:
-    """What the instructions of one signature have in common; compared by identity, a key without the cost of a hash."""
+    """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
     __slots__ = ("has_runtime_index", "signature")
 
