@@ -113,7 +113,7 @@ class TimedCore:
         keys: dict[tuple[object, ...], int] = {}
         distinct: list[Inst] = []
         self.kinds: list[int] = []
-        """Of every instruction: the number of the first one with its signature, queue and way to descriptors, in ``distinct``."""
+        """Of every instruction: the number in ``distinct`` of the first with its signature, queue and descriptors."""
         for inst, key in zip(core.numbered, Inst.keys(core.numbered), strict=True):
             queue = inst.queue.partition(".")[0]
             generates = queue == DMA and needs_descriptors(inst.accesses())

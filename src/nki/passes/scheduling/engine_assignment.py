@@ -59,7 +59,9 @@ def candidates(inst: Inst, target: Target) -> tuple[Candidate, ...]:
 def _candidate(inst: Inst, on: Any, target: Target) -> Candidate:
     estimate = inst.cost(target)
     in_sbuf = any(access.buffer is Buffer.sbuf for access in inst.accesses())
-    blocked = tuple(other.name for other in engine if in_sbuf and not share_memory(on.name, other.name, Buffer.sbuf, target))
+    blocked = tuple(
+        other.name for other in engine if in_sbuf and not share_memory(on.name, other.name, Buffer.sbuf, target)
+    )
     return Candidate(on.name, estimate.occupancy, estimate, blocked)
 
 
