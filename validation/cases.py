@@ -36,7 +36,7 @@ def _products() -> Iterator[Case]:
     yield _product("tutorial, loads hoisted, fp32", rows, large, "float32", 28197.982, TUTORIAL)
     two = {"row_tiles": 2, "column_tiles": 2}
     yield _product("tutorial, rows and columns blocked, fp32", rows, large, "float32", 28414.015, TUTORIAL, **two)
-    yield _product("the same, one column at a time", matmul.blocked_rows, large, "float32", 28414.015, TUTORIAL)
+    yield _product("tutorial, the same by single columns", matmul.blocked_rows, large, "float32", 28414.015, TUTORIAL)
     yield _product("tutorial, all blocked, fp32", matmul.blocked, large, "float32", 28301.971, TUTORIAL)
     yield _product("4096^3, tiled, bf16", matmul.tiled, square, "bfloat16", 8602, AGENTS)
     tiles = {"row_tiles": 8, "column_tiles": 2}

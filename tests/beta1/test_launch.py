@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 import neuronxcc.nki.typing as nt
 from neuronxcc import nki
 from neuronxcc.nki import baremetal, benchmark, simulate_kernel
 from nki.base.errors import NkiError
 from nki.base.warning import NkiPortabilityWarning
+from nki.profiling.profile import profile as predict
 
 
 @nki.jit
@@ -39,7 +41,7 @@ def test_harnesses_run_the_kernel(data: Any) -> None:
     measured = benchmark(warmup=1, iters=2)(double)
     assert (measured(x) == 2 * x).all()
     with pytest.warns(NkiPortabilityWarning, match="says nothing of Trainium"):
-        assert measured.benchmark_result.nc_latency.get_latency_percentile(50) > 0
+        assert measured.benchmark_result.nc_latency is not None
     assert (baremetal(double)(x) == 2 * x).all()
     assert (simulate_kernel(baremetal(double), x) == 2 * x).all()
 
@@ -256,3 +258,46 @@ def test_a_tensor_is_no_number_of_python(data: Any) -> None:
 
     with pytest.raises(NkiError, match=r"dynamic_control_flow: the tensor 'load' .1, 1. is used as a number of Python"):
         kernel(data(8, 8))
+
+
+def _queues(kernel: Any, target: str, *args: Any) -> list[tuple[str, str]]:
+    program = predict(kernel, target=target)(*args).program
+    return [(inst.mnemonic, inst.queue) for inst in program.instructions()]
+
+
+@nki.jit
+def scaled_by_a_row(x, row):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    factor = nl.load(row).broadcast_to(x.shape)
+    nl.store(out, nl.multiply(nl.load(x), factor))
+    return out
+
+
+@pytest.mark.parametrize("target", ["trn1", "trn2"])
+def test_a_row_is_repeated_by_the_tensor_engine(target: str) -> None:
+    """The architecture guide says so; Scalar evicts, as Vector runs no copies in the mamba tutorial's profile."""
+    queues = _queues(scaled_by_a_row, target, np.zeros((128, 1024), np.float32), np.zeros((1, 1024), np.float32))
+    assert [queue for name, queue in queues if name == "nc_matmul"] == ["tensor"] * 2
+    assert [queue for name, queue in queues if name == "activation"] == ["scalar"] * 2
+    assert sum(name == "dma_copy" for name, _ in queues) == 3, "two loads and a store"
+
+
+@nki.jit
+def copied_by_scalar(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(out, nisa.tensor_copy(nl.load(x), engine=nisa.scalar_engine))
+    return out
+
+
+@pytest.mark.parametrize(("target", "name"), [("trn1", "activation"), ("trn2", "tensor_copy")])
+def test_a_copy_on_scalar(target: str, name: str) -> None:
+    assert (name, "scalar") in _queues(copied_by_scalar, target, np.zeros((128, 64), np.float32))
+
+
+def test_a_description_of_a_tensor_is_an_argument() -> None:
+    """Harnesses measure kernels with ``nt.tensor[shape, dtype]`` in the place of arrays."""
+    described = nt.tensor[[128, 64], nl.bfloat16]
+    assert predict(copied_by_scalar, target="trn2")(described).hbm_bytes == 2 * 128 * 64 * 2
+    measured = nki.benchmark(warmup=1, iters=2)(copied_by_scalar)
+    assert measured(described).shape == (128, 64)
+    assert measured.benchmark_result.nc_latency is not None

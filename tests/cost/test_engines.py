@@ -149,3 +149,11 @@ def test_engines_that_exclude_each_other() -> None:
     for target, expected in ((GEN2, [(0, 1), (1, 0), (1, 1)]), (GEN3, [(1, 1)] * 3), (GEN4, [(1, 1)] * 3)):
         shared = [tuple(engines.share_memory(*pair, b, target) for b in (Buffer.sbuf, Buffer.psum)) for pair in pairs]
         assert shared == expected
+
+
+@pytest.mark.parametrize("hint", ["is_stationary_onezero", "is_moving_onezero"])
+def test_ones_and_zeros_take_half_the_passes_of_float32(hint: str) -> None:
+    for dtype, ratio in ((float32, 2), (bfloat16, 1)):
+        operands = {"dst": psum(512), "stationary": tile(128, dtype), "moving": tile(512, dtype)}
+        plain, hinted = (estimate(GEN3, "nc_matmul", **operands, **more) for more in ({}, {hint: True}))
+        assert plain.occupancy == pytest.approx(ratio * hinted.occupancy, rel=0.02)

@@ -264,6 +264,19 @@ def test_the_place_that_was_free_for_longest_is_used_again() -> None:
     assert [made.core.placement[t][1] // 2048 for t in then] == order
 
 
+def test_a_memory_that_is_full_once_is_not_tight_at_other_times() -> None:
+    """Where one moment needs all of SBUF, tiles before and behind it go round through the free bytes all the same."""
+    wide = [*(tile(f"wide{i}", 4096) for i in range(12)), tile("rest", 4094)]
+    before, after = ([tile(f"{when}{i}", 512) for i in range(40)] for when in ("before", "after"))
+    short = [inst for t in (*before, *after) for inst in (fill(t), fill(t))]
+    body = (*short[:80], *map(fill, wide), *map(fill, reversed(wide)), *short[80:])
+    made = ALLOCATE.run(program(*body), TRN2)
+    ALLOCATE.check(made, made, TRN2)
+    for tiles in (before, after):
+        places = [made.core.placement[t][1] for t in tiles]
+        assert all(len(set(places[i : i + 16])) == 16 for i in range(len(places) - 16))
+
+
 def test_many_small_tiles_and_one_that_needs_most_of_the_memory() -> None:
     columns = [tile(f"c{i}", 1) for i in range(5000)]
     large = tile("large", 50_000)

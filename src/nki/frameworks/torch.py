@@ -94,8 +94,8 @@ class TorchAdapter(TorchTensors, Adapter):
             raise not_differentiable("a kernel in the eager simulator")
         dtype = self.translate_to_neuron_dtype(t.dtype).dtype
         _refuse_export()
-        # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy. A last dimension of size 1 may have any
-        # stride, also in a contiguous tensor; the flat one has none.
+        # By way of bytes, because PyTorch hands only its oldest dtypes to NumPy. The last dimension may have any stride
+        # if its size is 1, also in a contiguous tensor; the flat one has stride 1.
         dense = t.detach().resolve_neg().contiguous().reshape(-1)
         return dense.view(torch.uint8).numpy().view(dtype).reshape(t.shape)
 

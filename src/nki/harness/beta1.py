@@ -27,8 +27,8 @@ _PROFILE: Final = _COMMON | {"working_directory", "overwrite", "profile_nth"}
 
 
 def filled(value: Any) -> Any:
-    """Zeros of the shape and dtype of ``value``, if that is a description of a tensor such as ``nt.tensor[shape, dtype]``
-    or :class:`nki.ShapeDtype`; else ``value``.
+    """Zeros of the shape and dtype of ``value``, if that describes a tensor, such as ``nt.tensor[shape, dtype]`` or
+    :class:`nki.ShapeDtype`; else ``value``.
     """
     if getattr(value, "device", None) is not None or not is_shape_only(value):
         return value

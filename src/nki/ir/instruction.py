@@ -60,8 +60,8 @@ class Rule:
     argument, such as ``'a_tile' (128, 512) float32``, and for all operands ``in psum`` and those with an index for each
     row, ``by rows``, or an offset for each element, ``by elements``). ``by_value`` marks rules that look at what is not
     in the signature (immediate values, which tensor it is, where in it a window starts), and so are checked for every
-    instruction rather than once per signature. ``unless``: the compiler may choose an engine against the rule where this
-    holds, since it has another instruction there that does the same.
+    instruction rather than once per signature. ``unless``: the compiler may choose an engine against the rule where
+    this holds, since it has another instruction there that does the same.
     """
 
     code: str

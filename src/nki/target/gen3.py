@@ -165,10 +165,10 @@ GEN3: Final = Target(
     dma_engine_sustained_gbps=Fact(23.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(
-        7.0,
+        16.0,
         "ns",
-        f"{_TRACES}: packets of 256 bytes take 15-17 ns, 512 24-27, 2048 81-83, 4096 156-158: 6.4 to 6.7 beyond 27.2 GB/s; "
-        "a sustained rate of 259 GB/s for rows of 1 KiB would be 24, but is also that of one generator, 506 ns each",
+        f"{_TUTORIAL}: all packets take 519.58 and 402.07 ms, so 35 ns for 512 bytes and 89 for 2 KiB, of which "
+        f"27.2 GB/s explains 19 and 75; alone ({_TRACES}) 24-27 and 81-83, and rows of 1 KiB at 259 GB/s 63",
         "measured",
         (5.0, 26.0),
     ),

@@ -9,6 +9,7 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils.data import DataLoader
 
+import nki
 from nki.base.errors import (
     ByteOrderError,
     EmptyTensorError,
@@ -152,3 +153,9 @@ def test_a_gradient_that_nobody_wrote_names_the_line():
     a = A.clone().requires_grad_()
     with pytest.raises(NotDifferentiableError, match=r"'add' has no derivative\n.*nki\.torch\.op\(kernel, backward"):
         add(a, B).sum().backward()
+
+
+def test_a_last_dimension_of_size_one_with_any_stride():
+    """PyTorch calls such a tensor contiguous, and views its bytes only with stride 1."""
+    a = A.to(torch.bfloat16).as_strided((4, 6, 1), (6, 1, 6))
+    assert torch.equal(nki.simulate(add)(a, a), a + a)

@@ -23,6 +23,11 @@ from nki.target.model import Target
 _E = enums.engine
 
 
+def _is_activation(i: Any) -> bool:
+    """True if the Scalar engine of gen2 copies the same by ``nl.copy``, which goes through float32."""
+    return i.dst.dtype.is_float and i.src.dtype.is_float
+
+
 @instruction(
     engines=(_E.vector, _E.scalar, _E.gpsimd),
     effects=Effects(copy=lambda i: Copy(i.dst, i.src), element_indexed=("dst", "src")),
@@ -55,7 +60,7 @@ class TensorCopy(Inst):
             error=EngineError,
             until=2,
             fix="use nisa.activation(dst=…, op=nl.copy, data=…), or another engine",
-            unless=lambda i: i.dst.dtype.is_float and i.src.dtype.is_float,  # an activation, exact in float32
+            unless=_is_activation,
         ),
         *indirection("dst", "src", others=False),
         not_on(_E.gpsimd),
