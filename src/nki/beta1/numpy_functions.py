@@ -18,7 +18,7 @@ _SPELLED: Final = {
 
 
 def _applied(_: Tensor, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
-    """What NumPy calls for one of its elementwise functions, and for an operator behind one of its numbers."""
+    """``__array_ufunc__``: NumPy's elementwise functions, and operators behind its numbers."""
     name = _SPELLED.get(function.__name__, function.__name__)
     if method != "__call__" or name not in NAMES:
         _refuse(function, inputs)
@@ -28,7 +28,7 @@ def _applied(_: Tensor, function: Any, method: str, *inputs: Any, **options: Any
 
 
 def _called(_: Tensor, function: Any, _types: Any, args: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    """What NumPy calls for its other functions."""
+    """``__array_function__``: NumPy's other functions."""
     name = _SPELLED.get(function.__name__, function.__name__)
     if name not in NAMES:
         _refuse(function, args)
@@ -45,7 +45,7 @@ def _refuse(function: Any, args: tuple[Any, ...]) -> NoReturn:
 
 
 def _as_array(tensor: Tensor, *_: object, **__: object) -> NoReturn:
-    """What NumPy calls to make an array of a tensor."""
+    """``__array__``: refused."""
     raise Beta1OperandError(
         f"the tensor '{tensor.name}' {tensor.shape} is used as a NumPy array",
         fix="use the functions of neuronxcc.nki.language",
