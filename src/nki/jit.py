@@ -15,6 +15,7 @@ import numpy as np
 from nki import compiler
 from nki import target as targets
 from nki.base import gc_pause, knobs
+from nki.base import progress as progress_line
 from nki.base.errors import NkiError
 from nki.base.locks import Lock, imported
 from nki.base.source import Where
@@ -280,12 +281,13 @@ class Kernel(PickledByName):
         uses: dict[str, Where] | None = None,
     ) -> Executable:
         """Native code for ``arguments``; with ``uses``, which gets the others, launches pass the floats if possible."""
-        with gc_pause.paused(), default_environment():
+        with gc_pause.paused(), default_environment(), progress_line.compiling(self.func.__name__):
             specs = self.specs(arguments, adapter)
             specs = specs if uses is None else as_arguments(specs, uses)
             program, reads = self._program(specs, observe)
             checks = self.check or knobs.check()
             kind = compiler.executable.CheckedExecutable if checks else compiler.executable.Executable
+            progress_line.stage("native code")
             executable = kind(program, progress)
             if uses and not uses.keys().isdisjoint(executable.float_names):  # taken by a stage
                 executable = kind(for_values(program, {}), progress)

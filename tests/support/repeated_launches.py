@@ -1,10 +1,10 @@
 """A pytest plugin that repeats the native launches of a session on 1, 2 and 3 threads and in the simulator.
 
-``python -m pytest -p tests.support.repeated_launches …``, or ``make threads``. Tests of other projects run with it, too:
-``PYTHONPATH`` then names the root of this one. After a launch has succeeded, its kernel runs again on copies of what its
-inputs were: linked so that every region is worth a team, on 1, 2 and 3 threads; and in the NumPy executor where that is
-affordable. A test fails if any bit differs, or if a repetition raises; between native code and NumPy the payload of a
-NaN may differ (docs/numerics.md). The summary has the counts.
+``python -m pytest -p tests.support.repeated_launches …``, or ``make threads``. With the root of this project in
+``PYTHONPATH`` it serves tests of other projects. After a launch has succeeded, its kernel runs again on copies of what
+its inputs were: linked so that every region is worth a team, on 1, 2 and 3 threads; and in the NumPy executor where
+that is affordable. A test fails if any bit differs, or if a repetition raises; between native code and NumPy the
+payload of a NaN may differ (docs/numerics.md). The summary has the counts.
 
 Environment:
     NKI_REPEAT_LAUNCHES      how many launches of one executable are repeated; default 2
@@ -51,7 +51,7 @@ _FILLS = {1: 0x00, 2: 0xFF, 3: 0xA5}
 Array = np.ndarray[Any, Any]
 
 
-class _Session:
+class Session:
     """What this process has repeated."""
 
     def __init__(self) -> None:
@@ -61,11 +61,11 @@ class _Session:
         self.is_repeating = False
 
 
-_session = _Session()
+session = Session()
 
 
 def _renew_lock() -> None:
-    _session.lock = threading.RLock()
+    session.lock = threading.RLock()
 
 
 os.register_at_fork(after_in_child=_renew_lock)
@@ -84,7 +84,7 @@ def _steps(body: Iterable[Statement]) -> int:
 
 
 @contextlib.contextmanager
-def _repeating() -> Generator[None]:
+def repeating() -> Generator[None]:
     """Thresholds under which all regions are shared; what kernels print is dropped."""
     nothing = mock.Mock()
     with (
@@ -94,14 +94,14 @@ def _repeating() -> Generator[None]:
         mock.patch.object(print_callback.device_print, "device_print", nothing),
         mock.patch.object(executor, "device_print", nothing),
     ):
-        _session.is_repeating = True
+        session.is_repeating = True
         try:
             yield
         finally:
-            _session.is_repeating = False
+            session.is_repeating = False
 
 
-class _Repetition:
+class Repetition:
     """The kernel of one executable, and how often it was repeated."""
 
     def __init__(self, executable: native.Executable, layout: Any) -> None:
@@ -150,16 +150,16 @@ class _Repetition:
         took: float,
     ) -> None:
         if not getattr(executable, "precise", True):
-            _session.counts["not simulated: float32 promotion"] += 1
+            session.counts["not simulated: float32 promotion"] += 1
         elif took > SECONDS or sum(_steps(core.body) for core in executable.kernel.cores) > STEPS:
-            _session.counts["not simulated: too long"] += 1
+            session.counts["not simulated: too long"] += 1
         else:
             program = for_formulas(executable.kernel, executable.linked.floats, floats)
             with default_environment():
                 outputs = executor.run(program, inputs, layout=self.layout)
             plain = [np.ascontiguousarray(output).reshape(-1).view(np.uint8) for output in outputs]
             self.compare(executable, plain, expected, "the simulator", nan=True)
-            _session.counts["launches simulated"] += 1
+            session.counts["launches simulated"] += 1
 
     def compare(
         self, executable: native.Executable, results: list[Array], expected: list[Array], where: str, nan: bool = False
@@ -173,11 +173,11 @@ class _Repetition:
                     differs &= ~(_is_nan(one, tensor.dtype) & _is_nan(other, tensor.dtype))
                 wrong = np.flatnonzero(differs)
                 if not len(wrong):
-                    _session.counts["launches that differ in the payload of a NaN"] += 1
+                    session.counts["launches that differ in the payload of a NaN"] += 1
                     continue
                 text = f"{len(wrong)} of {tensor.nbytes // size} elements, first {wrong[0]}"
-                _session.differences.append(f"{executable.name}, output '{tensor.name}', {where}: {text} differ")
-                _session.counts["launches that differ"] += 1
+                session.differences.append(f"{executable.name}, output '{tensor.name}', {where}: {text} differ")
+                session.counts["launches that differ"] += 1
 
 
 _first_init, _first_launch = native.Executable.__init__, native.Executable.launch
@@ -186,20 +186,20 @@ _first_init, _first_launch = native.Executable.__init__, native.Executable.launc
 def _init(self: native.Executable, *args: Any, **kwargs: Any) -> None:
     _first_init(self, *args, **kwargs)
     layout = kwargs.get("layout", args[2] if len(args) > 2 else DENSE)
-    self.__dict__["repetition"] = None if _session.is_repeating else _Repetition(self, layout)
+    self.__dict__["repetition"] = None if session.is_repeating else Repetition(self, layout)
 
 
 def _launch(self: native.Executable, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
-    repetition: _Repetition | None = self.__dict__.get("repetition")
-    if repetition is None or _session.is_repeating:
+    repetition: Repetition | None = self.__dict__.get("repetition")
+    if repetition is None or session.is_repeating:
         _first_launch(self, pointers, floats)
         return
-    _session.counts["launches"] += 1
+    session.counts["launches"] += 1
     repetition.times += 1
     if repetition.times > LAUNCHES:
-        _session.counts["not repeated: as often as wanted"] += 1
+        session.counts["not repeated: as often as wanted"] += 1
     elif sum(repetition.sizes) > MEGABYTES * 2**20:
-        _session.counts["not repeated: too large"] += 1
+        session.counts["not repeated: too large"] += 1
     else:
         inputs = repetition.copies(pointers)
         started = time.perf_counter()
@@ -209,15 +209,15 @@ def _launch(self: native.Executable, pointers: Sequence[int], floats: Sequence[f
     _first_launch(self, pointers, floats)
 
 
-def _repeat(self: native.Executable, repetition: _Repetition, *launch: Any) -> None:
-    with _session.lock, _repeating():
+def _repeat(self: native.Executable, repetition: Repetition, *launch: Any) -> None:
+    with session.lock, repeating():
         try:
             repetition.run(self, *launch)
         except Exception as error:
-            _session.differences.append(f"{self.name}: a repetition raised {type(error).__name__}: {error}"[:600])
-            _session.counts["repetitions that raised"] += 1
-    _session.counts["kernels repeated"] += repetition.times == 1
-    _session.counts["launches repeated"] += 1
+            session.differences.append(f"{self.name}: a repetition raised {type(error).__name__}: {error}"[:600])
+            session.counts["repetitions that raised"] += 1
+    session.counts["kernels repeated"] += repetition.times == 1
+    session.counts["launches repeated"] += 1
 
 
 def pytest_configure() -> None:
@@ -228,12 +228,12 @@ def pytest_configure() -> None:
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fail the test whose launches differ; give its report the counts."""
-    _session.counts.clear()
-    _session.differences.clear()
+    session.counts.clear()
+    session.differences.clear()
     outcome: Any = yield
-    item.user_properties.append(("repeated launches", dict(_session.counts)))
-    if _session.differences:
-        text = "\n".join(dict.fromkeys(_session.differences))
+    item.user_properties.append(("repeated launches", dict(session.counts)))
+    if session.differences:
+        text = "\n".join(dict.fromkeys(session.differences))
         outcome.force_exception(AssertionError(f"repeated launches: {text}"))
 
 

@@ -159,18 +159,16 @@ class Tensor:
 
     @property
     def storage(self) -> Storage:
-        if self._pending is not None:
-            self.settle()
-        assert self._storage is not None
-        return self._storage
+        storage = (self if self._pending is None else self.settle())._storage
+        assert storage is not None
+        return storage
 
     @property
     def base(self) -> View:
         """The view of the storage."""
-        if self._pending is not None:
-            self.settle()
-        assert self._view is not None
-        return self._view
+        view = (self if self._pending is None else self.settle())._view
+        assert view is not None
+        return view
 
     @property
     def kind(self) -> DType:

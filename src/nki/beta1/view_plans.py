@@ -44,7 +44,7 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
     starts: list[int] = []
     form: list[Any] = []
     for entry in entries:
-        kind: object = type(entry)
+        kind = cast("type[Any]", type(entry))
         if kind is int:
             starts.append(entry)
             form.append(int)

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from nki.base import gc_pause
+from nki.base import gc_pause, progress
 from nki.base.errors import StageError
 from nki.compiler.float_arguments import with_float_arguments
 from nki.compiler.hazard_check import CheckHazards
@@ -55,7 +55,8 @@ def compile(  # noqa: A001  # the word of the field, and of the design
     last one. ``edges`` connect instructions by their ``name=``. ``spills``: tiles may wait in other memories.
     """
     check_stage(stop)
-    with gc_pause.paused():
+    name = getattr(fn, "__name__", "kernel") if start is None else start.name
+    with gc_pause.paused(), progress.compiling(name):
         program = start or _specialised(_given(fn), arguments, target, grid, edges, spills)
         observe("specialise", program)
         if stop == "specialise":
@@ -68,6 +69,7 @@ def run_stages(
 ) -> Program:
     """Run ``stages`` in order, ``stop`` the last one, and check the result of each."""
     for stage in stages:
+        progress.stage(stage.name)
         before, program = program, stage.run(program, target)
         stage.check(before, program, target)
         observe(stage.name, program)

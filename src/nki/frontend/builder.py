@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any, cast
 
+from nki.base import progress
 from nki.base.dtype import DType, int32
 from nki.base.errors import DynamicLoopError, LoopScopeError, NkiError, SharedTensorError
 from nki.base.source import Where, here
@@ -213,6 +214,8 @@ class Builder:
         if self._ended:
             self._check_scope([*inst.accesses(), *inst.indexed_by()])
         self.body.append(inst)
+        if not len(self.body) % progress.RECORDED_AT_ONCE:
+            progress.recorded(len(self.body))
         if self.observer is not None:
             self.observer.emitted(inst)
 
