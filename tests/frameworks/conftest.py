@@ -20,9 +20,9 @@ def launches(monkeypatch):
     recorded = []
     launch = Executable.launch
 
-    def record(self, pointers, floats=()):
+    def record(self, pointers, floats=(), from_torch=False):
         recorded.append(tuple(pointers))
-        launch(self, pointers, floats)
+        launch(self, pointers, floats, from_torch)
 
     monkeypatch.setattr(Executable, "launch", record)
     return recorded
@@ -32,7 +32,7 @@ def launches(monkeypatch):
 def broken_launch(monkeypatch):
     """Every launch fails."""
 
-    def fail(self, pointers, floats=()):
+    def fail(self, pointers, floats=(), from_torch=False):
         raise RuntimeError("broken on purpose")
 
     monkeypatch.setattr(Executable, "launch", fail)

@@ -114,7 +114,8 @@ def _run(*operands: Any, **parameters: Any) -> Any:
 def _refuse_derivative(*_: Any, executable: Executable, **__: Any) -> Any:
     raise NotDifferentiableError(
         f"kernel {executable.name!r} has no derivative",
-        fix="give it one, f = nki.jax.op(kernel, backward), and call f; or call it on values under jax.lax.stop_gradient",
+        fix="give it one, f = nki.jax.op(kernel, backward), and call f; "
+        "or call it on values under jax.lax.stop_gradient",
     )
 
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Function(Protocol):
-    """What is used of an ``autograd.Function`` with ``setup_context``; ``inputs`` are all arguments."""
+    """The part of an ``autograd.Function`` that counts here; ``inputs`` are all arguments."""
 
     @staticmethod
     def forward(*inputs: Any) -> Any: ...
