@@ -107,7 +107,7 @@ def _fits(sizes: Shape, shape: Shape) -> bool:
 
 
 def left_of_and(value: Any) -> Any:
-    """The value that Python tests in ``value and …``: a mask counts as true, so that the mask behind ``and`` is what remains."""
+    """The value that Python tests in ``value and …``: a mask counts as true, so the mask behind ``and`` remains."""
     if not isinstance(value, Mask):
         return value
     warn_here("`and` of two masks is the second one alone; write & to join them")
