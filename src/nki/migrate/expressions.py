@@ -106,6 +106,9 @@ class Expressions(InstructionCalls):
         if len(original_node.comparisons) != 1:
             return updated_node
         before, after = original_node.comparisons[0], updated_node.comparisons[0]
+        if isinstance(before.operator, cst.Is) and one_line(before.comparator) != "None":  # means nothing in a kernel
+            equal = after.with_changes(operator=cst.Equal())
+            return updated_node.with_changes(comparisons=[equal])
         return self._operator(
             type(before.operator), original_node.left, before.comparator, updated_node.left, after.comparator,
             updated_node,

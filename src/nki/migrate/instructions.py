@@ -181,7 +181,8 @@ class InstructionCalls(LanguageCalls):
         if name == "iota":
             parts += [f"offset={value.base.text}", f"channel_multiplier={multiplier}"]
         else:
-            parts += [f"channel_multiplier={multiplier}", f"on_true_tile={one_line(then['on_true_tile'].value)}"]
+            tile = self._in_sbuf(named["on_true_tile"].value, one_line(then["on_true_tile"].value))
+            parts += [f"channel_multiplier={multiplier}", f"on_true_tile={tile}"]
             parts += [f"on_false_value={one_line(nki_value(self.names, then['on_false_value'].value))}"]
             parts += [f"cmp_op=nl.{op}", f"offset={value.base.text}"]
         return expression(f"nisa.{name}({', '.join(parts)})")

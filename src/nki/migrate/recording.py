@@ -196,6 +196,9 @@ class Instrument(cst.CSTTransformer):
     def visit_WithItem(self, node: cst.WithItem) -> bool:  # noqa: ARG002, N802
         return False
 
+    def visit_AsName(self, node: cst.AsName) -> bool:  # noqa: ARG002, N802
+        return False
+
     def visit_ExceptHandler(self, node: cst.ExceptHandler) -> bool:  # noqa: ARG002, N802
         return True
 
