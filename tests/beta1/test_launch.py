@@ -41,7 +41,7 @@ def test_harnesses_run_the_kernel(data: Any) -> None:
     measured = benchmark(warmup=1, iters=2)(double)
     assert (measured(x) == 2 * x).all()
     with pytest.warns(NkiPortabilityWarning, match="says nothing of Trainium"):
-        assert measured.benchmark_result.nc_latency is not None
+        assert measured.benchmark_result.nc_latency.get_latency_percentile(50) > 0
     assert (baremetal(double)(x) == 2 * x).all()
     assert (simulate_kernel(baremetal(double), x) == 2 * x).all()
 

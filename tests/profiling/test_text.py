@@ -91,7 +91,7 @@ def test_two_cores_have_their_own_rows(halves):
 
 
 def test_a_comparison_shows_both_and_their_difference(product):
-    faster = product.what_if(dma_bandwidth=2.0)
+    faster = product.what_if(dma_completion_ns=0.0)
     comparison = product.compare(faster)
     rows = str(comparison).splitlines()
     latency = next(row for row in rows if row.strip().startswith("latency"))
