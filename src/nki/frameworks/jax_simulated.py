@@ -38,7 +38,12 @@ class SimulatedExecutable(compiler.executable.Executable):
     def artifact(self) -> Path:
         return self.reference
 
-    def launch(self, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:  # noqa: ARG002  # all compiled in
+    def launch(
+        self,
+        pointers: Sequence[int],
+        floats: Sequence[float] = (),  # noqa: ARG002  # all compiled in
+        from_torch: bool = False,  # noqa: ARG002  # the simulator has one thread
+    ) -> None:
         count = len(self.inputs)
         arrays = [
             np.frombuffer(ctypes.string_at(pointer, tensor.nbytes), spec.dtype.dtype).reshape(spec.shape).copy()
