@@ -189,10 +189,12 @@ def _init(self: native.Executable, *args: Any, **kwargs: Any) -> None:
     self.__dict__["repetition"] = None if session.is_repeating else Repetition(self, layout)
 
 
-def _launch(self: native.Executable, pointers: Sequence[int], floats: Sequence[float] = ()) -> None:
+def _launch(
+    self: native.Executable, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False
+) -> None:
     repetition: Repetition | None = self.__dict__.get("repetition")
     if repetition is None or session.is_repeating:
-        _first_launch(self, pointers, floats)
+        _first_launch(self, pointers, floats, from_torch)
         return
     session.counts["launches"] += 1
     repetition.times += 1
@@ -203,10 +205,10 @@ def _launch(self: native.Executable, pointers: Sequence[int], floats: Sequence[f
     else:
         inputs = repetition.copies(pointers)
         started = time.perf_counter()
-        _first_launch(self, pointers, floats)
+        _first_launch(self, pointers, floats, from_torch)
         _repeat(self, repetition, inputs, repetition.outputs(pointers), floats, time.perf_counter() - started)
         return
-    _first_launch(self, pointers, floats)
+    _first_launch(self, pointers, floats, from_torch)
 
 
 def _repeat(self: native.Executable, repetition: Repetition, *launch: Any) -> None:
