@@ -70,18 +70,19 @@ product = nki.jit(multiply)
 
 
 @nki.jit
-def half(stationary, moving):
-    """The product with the first half of the columns of ``moving``."""
+def halves(stationary, moving):
+    """Two products with the first half of the columns of ``moving``."""
     left = nl.ndarray(stationary.shape, dtype=stationary.dtype, buffer=nl.sbuf)
     right = nl.ndarray((moving.shape[0], moving.shape[1] // 2), dtype=moving.dtype, buffer=nl.sbuf)
     nisa.dma_copy(dst=left, src=stationary)
     nisa.dma_copy(dst=right, src=moving[:, 0 : moving.shape[1] // 2])
-    total = nl.ndarray((left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=total, stationary=left, moving=right)
-    result = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    copy = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=copy, src=total)
-    nisa.dma_copy(dst=result, src=copy)
+    result = nl.ndarray((2, left.shape[1], right.shape[1]), dtype=nl.float32, buffer=nl.shared_hbm)
+    for number in range(2):
+        total = nl.ndarray(result.shape[1:], dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=total, stationary=left, moving=right)
+        copy = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=copy, src=total)
+        nisa.dma_copy(dst=result[number], src=copy)
     return result
 
 
@@ -148,10 +149,10 @@ def test_few_rows(dtypes: tuple[str, str], shape: tuple[int, int, int]) -> None:
 
 
 def test_few_rows_read_the_moving_operand_where_it_lies() -> None:
-    """Its load is eliminated, whatever the step from row to row is; with more rows the tile is loaded."""
+    """Its load is eliminated, whatever the step from row to row is; with more rows a tile of two products is loaded."""
     for rows, loads in ((16, 0), (17, 1)):
         operands = np.zeros((128, rows), np.float32), np.zeros((128, 512), np.float32)
-        body = half.compile(*operands).linked.cores[0].body
+        body = halves.compile(*operands).linked.cores[0].body
         assert sum(inst.mnemonic == "dma_copy" for inst in body if isinstance(inst, Inst)) == loads
 
 

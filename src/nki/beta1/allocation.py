@@ -1,5 +1,7 @@
 """Direct allocation: ``sbuf.alloc``, ``sbuf.mod_alloc``, ``psum.alloc``, ``psum.mod_alloc`` and ``auto_alloc``.
 
+The directives of ``nki.compiler`` that stand beside them change nothing here.
+
 Source of the formulas: NKI 2.26.1, direct allocation guide.
 """
 
@@ -7,7 +9,8 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any, Final, cast
 
 from nki.base.beta1_errors import Beta1AllocationError
@@ -146,3 +149,43 @@ class PsumAllocation:
 
 sbuf: Final = SbufAllocation()
 psum: Final = PsumAllocation()
+
+
+# Directives to the compiler of Beta 1, of which none changes anything here
+
+
+def _same(func: Any = None, **_: Any) -> Any:
+    return _itself if func is None else func
+
+
+def _itself(func: Any) -> Any:
+    return func
+
+
+def skip_middle_end_transformations(func: Any = None, **options: Any) -> Any:
+    """The function itself."""
+    return _same(func, **options)
+
+
+def enable_stack_allocator(func: Any = None, log_level: Any = None, **options: Any) -> Any:
+    """The function itself."""
+    del log_level
+    return _same(func, **options)
+
+
+def force_auto_alloc(func: Any = None, **options: Any) -> Any:
+    """The function itself."""
+    return _same(func, **options)
+
+
+@contextmanager
+def multi_buffer(factor: int = 1) -> Generator[None]:
+    """Nothing: the compiler decides how many tiles are alive."""
+    del factor
+    yield
+
+
+@contextmanager
+def allocation_scope(*_: Any, **__: Any) -> Generator[None]:
+    """Nothing: tiles live from their first use to their last."""
+    yield

@@ -27,7 +27,7 @@ from nki.isa.tables.operators import OPS
 from nki.target.memory_spaces import start_partitions
 
 _PRODUCTS: Final = (dt.float32, dt.bfloat16, dt.float16)
-"""What a product with one repeats exactly."""
+"""Dtypes whose numbers a product with one repeats exactly."""
 Shape = tuple[int, ...]
 Number = int | float
 Operand = Tensor | Number

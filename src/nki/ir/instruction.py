@@ -12,10 +12,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
-from nki.base.errors import (
-    NkiError,
-    ShapeError,
-)
+from nki.base.errors import NkiError, ShapeError
 from nki.base.source import Where
 from nki.ir import deprecation
 from nki.ir import effects as _effects
@@ -81,9 +78,8 @@ class Rule:
             words = {f.name: _words_of(getattr(inst, f.name)) for f in inst.fields}
             words["in psum"] = ", ".join(_words_of(a) for _, a in inst.operands() if a.buffer is Buffer.psum)
             words["by rows"] = ", ".join(_words_of(a) for _, a in inst.operands() if is_row_indexed(a))
-            words["by elements"] = ", ".join(
-                f"{f.name} {_words_of(a)}" for f, a in inst.operands() if is_element_indexed(a)
-            )
+            elements = [f"{f.name} {_words_of(a)}" for f, a in inst.operands() if is_element_indexed(a)]
+            words["by elements"] = ", ".join(elements)
             message = f"{inst.mnemonic}: {self.text.format(i=inst, t=target, o=words)}"
             raise self.error(message, fix=self.fix.format(i=inst, t=target, o=words), rule=self.code)
 
@@ -419,10 +415,8 @@ def _fields(cls: type[Inst]) -> tuple[Field, ...]:
     # `import nki`.
     evaluated = eval(f"({''.join(text + ', ' for text in texts.values())})", vars(sys.modules[cls.__module__]))
     hints = declared | dict(zip(texts, evaluated, strict=True))
-    missing = inspect.Parameter.empty
-    return tuple(
-        _field(n, cls.__dict__.get(n, missing), hint) for n, hint in hints.items() if not isinstance(hint, str)
-    )
+    defaults = {n: cls.__dict__.get(n, inspect.Parameter.empty) for n in hints}
+    return tuple(_field(n, defaults[n], hint) for n, hint in hints.items() if not isinstance(hint, str))
 
 
 def _field(name: str, default: Any, hint: Any) -> Field:
@@ -434,12 +428,11 @@ def _field(name: str, default: Any, hint: Any) -> Field:
     for part in parts:
         inner: tuple[Any, ...] = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
         base: Any = typing.get_origin(inner[0]) or inner[0]
-        extra = inner[1:]
         if base is type(None):
             optional = True
             continue
-        role = next((e for e in extra if isinstance(e, Role)), role)
-        immediate = immediate or Immediate in extra
+        role = next((e for e in inner if isinstance(e, Role)), role)
+        immediate = immediate or Immediate in inner
         kind = cast(type[Any], base)
         if issubclass(kind, Enum) or hasattr(kind, "named"):
             symbol = kind
@@ -485,8 +478,7 @@ def _methods(cls: type[Inst]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """
     scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
     scope |= {f"default_{f.name}": f.default for f in cls.fields}
-    required = inspect.Parameter.empty
-    taken = [f.name if f.default is required else f"{f.name}=default_{f.name}" for f in cls.fields]
+    taken = [f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}" for f in cls.fields]
     stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
     # A label changes neither rules nor code.
     parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")

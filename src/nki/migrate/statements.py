@@ -329,7 +329,7 @@ class Statements(Writes):
 
 
 _UNEXPECTED: Final = (LookupError, AttributeError, TypeError, ValueError, cst.ParserSyntaxError)
-"""What rules raise for forms of calls that they do not expect."""
+"""Errors that rules raise for forms of calls that they do not expect."""
 _ROUNDS: Final = ("nki.language.affine_range", "nki.language.sequential_range")
 
 
