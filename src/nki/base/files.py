@@ -7,13 +7,14 @@ import itertools
 import os
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 _PART = ".part"
 _STALE = 3600.0
 """Seconds after which an unfinished file belongs to a process that has died."""
 _SERIAL = itertools.count()
+_Entry = tuple[str, os.stat_result]
 
 
 def write(path: Path, data: bytes) -> None:
@@ -56,8 +57,7 @@ def contents(path: Path) -> bytes | None:
 
 def files(suffix: str, *folders: Path) -> list[tuple[Path, os.stat_result]]:
     """The finished files in ``folders``, the one used last first; none where there is no folder."""
-    entries = [(path, status) for folder in folders for path, status in _all(folder) if path.suffix == suffix]
-    return sorted(entries, key=lambda item: (-item[1].st_mtime_ns, item[0].name))
+    return [(Path(path), status) for path, status in _by_last_use(_entries(suffix, folders))]
 
 
 def use(path: Path) -> bool:
@@ -71,14 +71,17 @@ def use(path: Path) -> bool:
 
 def trim(suffix: str, limit: int, *folders: Path) -> None:
     """Remove what has not been used for longest until ``limit`` bytes are left in all, and what was never finished."""
-    total = 0
-    for path, status in files(suffix, *folders):
-        total += status.st_size
-        if total > limit:
-            remove(path)
-    for path, status in files(_PART, *folders):
+    finished = list(_entries(suffix, folders))
+    total = sum(status.st_size for _, status in finished)
+    if total > limit:
+        for path, status in reversed(_by_last_use(finished)):
+            if total <= limit:
+                break
+            total -= status.st_size
+            remove(Path(path))
+    for path, status in _entries(_PART, folders):
         if time.time() - status.st_mtime > _STALE:
-            remove(path)
+            remove(Path(path))
 
 
 def remove(path: Path) -> None:
@@ -87,15 +90,21 @@ def remove(path: Path) -> None:
         path.unlink()
 
 
-def _all(folder: Path) -> Iterator[tuple[Path, os.stat_result]]:
-    """The regular files in ``folder``."""
-    try:
-        names = os.listdir(folder)
-    except OSError:
-        return
-    for name in names:
-        path = folder / name
-        with contextlib.suppress(OSError):
-            status = path.stat()
-            if stat.S_ISREG(status.st_mode):
-                yield path, status
+def _by_last_use(entries: Iterable[_Entry]) -> list[_Entry]:
+    """The last one first."""
+    return sorted(entries, key=lambda entry: (-entry[1].st_mtime_ns, entry[0]))
+
+
+def _entries(suffix: str, folders: Iterable[Path]) -> Iterator[_Entry]:
+    """The regular files in ``folders`` whose names end in ``suffix``.
+
+    Each kernel that is stored asks for all: a cache has ten thousands of files, so only those are looked at.
+    """
+    for folder in folders:
+        with contextlib.suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.name.endswith(suffix):
+                    with contextlib.suppress(OSError):
+                        status = entry.stat()
+                        if stat.S_ISREG(status.st_mode):
+                            yield entry.path, status
