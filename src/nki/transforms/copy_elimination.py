@@ -31,7 +31,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, instructions, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Role, Tensor, coalesced, row_major
+from nki.ir.types import Access, Buffer, Form, Role, Tensor, coalesced, row_major
 from nki.isa.tables.enums import engine
 from nki.target.model import Target
 
@@ -131,6 +131,8 @@ class _Elimination:
         """The uses of tiles and outputs, in the order of first uses."""
         self.pinned: set[Tensor] = set()
         """Tensors that loops or run-time indices touch."""
+        self._read_once: dict[tuple[Form, int], bool] = {}
+        """By form and number of an operand: whether such a product reads it once."""
         self.meetings: list[int] = []
         """Positions at which cores wait for others."""
 
@@ -178,7 +180,7 @@ class _Elimination:
             return False
         end = writes[1] if len(writes) > 1 else len(body)
         reader = body[reads[0]]
-        if reads[0] < end and isinstance(reader, Inst) and _redirected(reader, tile, copy.src, None) is None:
+        if reads[0] < end and isinstance(reader, Inst) and self._redirected(reader, tile, copy.src, None) is None:
             return False  # as for most loads of products, so this is asked first
         if not moves_all(tile, copy.dst, copy.src):
             return False
@@ -234,7 +236,7 @@ class _Elimination:
             inst = self.body[position]
             if not isinstance(inst, Inst):
                 return False
-            operands = _redirected(inst, tile, target, border[1] if position == border[0] else None)
+            operands = self._redirected(inst, tile, target, border[1] if position == border[0] else None)
             if operands is None:
                 return False
             changed = inst.with_operands(operands)
@@ -246,6 +248,34 @@ class _Elimination:
             if position in self.copies and (copy := inst.as_copy()) is not None:
                 self.copies[position] = copy
         return True
+
+    def _redirected(self, inst: Inst, tile: Tensor, target: Access, only: Role | None) -> dict[int, Access] | None:
+        """The operands of ``inst`` that are in ``tile``, by number, as accesses to ``target``; None if one cannot be.
+
+        ``only``: those of this role, the others stay.
+        """
+        operands: dict[int, Access] = {}
+        is_product = inst.effects.accumulation is not None
+        for number, access in enumerate(inst.accesses()):
+            if access.tensor is not tile:
+                continue
+            if only is not None and (role := inst.operands()[number][0].role) is not only:
+                if role is Role.INOUT:
+                    return None
+                continue
+            same_strides = is_product and not self._is_read_once(inst, number)
+            followed = _followed(target, access, same_strides) if access.dtype is tile.dtype else None
+            if followed is None or (is_product and not _is_plain(followed) and followed.strides != access.strides):
+                return None
+            operands[number] = followed
+        return operands
+
+    def _is_read_once(self, inst: Inst, number: int) -> bool:
+        key = inst.form(), number
+        known = self._read_once.get(key)
+        if known is None:
+            known = self._read_once[key] = _is_read_once(inst, number)
+        return known
 
     def _remove(self, position: int) -> None:
         self.body[position] = None
@@ -268,28 +298,6 @@ def _fills(inst: Statement | None, tile: Tensor) -> bool:
     if not isinstance(inst, Inst) or inst.may_leave_unwritten() or inst.effects.predicate is not None:
         return False
     return any(a.tensor is tile and covers_tensor(a) for a in inst.writes())
-
-
-def _redirected(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> dict[int, Access] | None:
-    """The operands of ``inst`` that are in ``tile``, by number, as accesses to ``target``; None if one cannot be.
-
-    ``only``: those of this role, the others stay.
-    """
-    operands: dict[int, Access] = {}
-    is_product = inst.effects.accumulation is not None
-    for number, access in enumerate(inst.accesses()):
-        if access.tensor is not tile:
-            continue
-        if only is not None and (role := inst.operands()[number][0].role) is not only:
-            if role is Role.INOUT:
-                return None
-            continue
-        same_strides = is_product and not _is_read_once(inst, number)
-        followed = _followed(target, access, same_strides) if access.dtype is tile.dtype else None
-        if followed is None or (is_product and not _is_plain(followed) and followed.strides != access.strides):
-            return None
-        operands[number] = followed
-    return operands
 
 
 def _is_read_once(inst: Inst, number: int) -> bool:
