@@ -12,9 +12,11 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.backend.cpu.loop_ir import nodes
 from nki.backend.cpu.runtime import routines
 from nki.ir.instruction import Inst
 from nki.numerics import matmul_entry
+from nki.transforms import copy_elimination
 
 DTYPES = {
     "float32": (np.float32, nl.float32),
@@ -154,6 +156,11 @@ def test_few_rows_read_the_moving_operand_where_it_lies() -> None:
         operands = np.zeros((128, rows), np.float32), np.zeros((128, 512), np.float32)
         body = halves.compile(*operands).linked.cores[0].body
         assert sum(inst.mnemonic == "dma_copy" for inst in body if isinstance(inst, Inst)) == loads
+
+
+def test_products_that_read_in_place_are_those_that_are_made_for_it() -> None:
+    """Neither layer may import the other, so each has the limit."""
+    assert copy_elimination.FEW_ROWS == nodes.FEW_ROWS
 
 
 def test_small_numbers_reach_the_result() -> None:

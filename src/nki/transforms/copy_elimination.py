@@ -37,7 +37,7 @@ from nki.target.model import Target
 
 _Uses = tuple[list[int], list[int]]
 """The positions of the instructions that write one tensor, and of those that read it."""
-_FEW_ROWS: Final = 16
+FEW_ROWS: Final = 16
 """Rows of results up to which a product reads its moving operand where it lies."""
 
 
@@ -307,7 +307,7 @@ def _is_read_once(inst: Inst, number: int) -> bool:
     """
     name = inst.operands()[number][0].name
     if name == inst.effects.moving:
-        return all(to.partitions <= _FEW_ROWS for to in inst.writes())
+        return all(to.partitions <= FEW_ROWS for to in inst.writes())
     return name == inst.effects.stationary and all(to.free_elements == 1 for to in inst.writes())
 
 
