@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import sys
-import types
-import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from nki.base.errors import NkiError, ShapeError
@@ -17,36 +13,18 @@ from nki.base.source import Where
 from nki.ir import deprecation
 from nki.ir import effects as _effects
 from nki.ir.algebra import Algebra
+from nki.ir.declaration.fields import Field, fields_of
+from nki.ir.declaration.methods import accesses_of, lister_of, methods_of, share_attributes
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.types import FORMS, Access, Buffer, Form, Immediate, Role, is_element_indexed, is_row_indexed, new_form
+from nki.ir.types import FORMS, Access, Buffer, Form, Role, is_element_indexed, is_row_indexed, new_form
 from nki.target.model import Target
 
 NOWHERE = Where(())
 _identities = itertools.count()
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Field:
-    """One argument of an instruction.
-
-    ``role`` is set for tensor operands; ``immediate`` for numbers that may differ between uses of one compiled routine;
-    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums). ``several``: the operand is a
-    tuple of tiles. ``items``: the types of what a sequence may hold, in sequences of it too.
-    """
-
-    name: str
-    role: Role | None
-    immediate: bool
-    optional: bool
-    symbol: type[Any] | None
-    default: Any
-    types: tuple[type[Any], ...]
-    several: bool = False
-    items: tuple[type[Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -94,6 +72,10 @@ _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
 _DERIVED = ("_identity", "_form", "verified_for", "memory_effects", "origin", "expansion", "requested")
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
+
+
+_LATE = ("where", "_form", "verified_for", "_identity", "queue", "memory_effects", "waits")
+"""The attributes that most instructions get after they were made."""
 
 
 class Inst(NkiInstruction):
@@ -171,16 +153,20 @@ class Inst(NkiInstruction):
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        return _accesses_of(self, self.operand_names)
+        return accesses_of(self, self.operand_names)
 
     def reads(self) -> list[Access]:
         """The accesses that the instruction reads, run-time indices of operands included."""
-        reads = _accesses_of(self, self.read_names)
+        reads = self.read_operands()
         return reads + indices if (indices := self.indexed_by()) else reads
+
+    def read_operands(self) -> list[Access]:
+        """The operands that the instruction reads, without run-time indices."""
+        return accesses_of(self, self.read_names)
 
     def writes(self) -> list[Access]:
         """The accesses that the instruction writes."""
-        return _accesses_of(self, self.write_names)
+        return accesses_of(self, self.write_names)
 
     def may_leave_unwritten(self) -> bool:
         """True if places of the outputs may keep their old contents: rows out of bounds, partitions left out."""
@@ -247,7 +233,7 @@ class Inst(NkiInstruction):
 
     def orders(self) -> list[Access]:
         """Operands that are only ordered: their other accesses stay before or after the instruction."""
-        return _accesses_of(self, self.order_names)
+        return accesses_of(self, self.order_names)
 
     def indexed_by(self) -> list[Access]:
         """The accesses that hold the run-time indices of the operands, in operand order."""
@@ -328,18 +314,6 @@ class Inst(NkiInstruction):
     __hash__ = None  # type: ignore[assignment]
 
 
-def _accesses_of(inst: Inst, names: tuple[str, ...]) -> list[Access]:
-    values = inst.__dict__
-    accesses: list[Access] = []
-    for name in names:
-        value = values[name]
-        if isinstance(value, Access):
-            accesses.append(value)
-        elif isinstance(value, tuple):
-            accesses.extend(cast("tuple[Access, ...]", value))
-    return accesses
-
-
 def _same(left: Any, right: Any) -> bool:
     kind: Any = left.__class__
     if isinstance(left, Access):
@@ -386,7 +360,7 @@ def instruction(
         cls.engines, cls.public, cls.effects, cls.deprecated = engines, public, effects, deprecated
         cls.on_tensor_engine = engines[0].name == "tensor"
         cls.by_workload = by_workload
-        cls.fields = _fields(cls)
+        cls.fields = fields_of(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
         cls.operand_names = tuple(f.name for f in cls.operand_fields)
         cls.read_names = tuple(f.name for f in cls.fields if f.role in (Role.IN, Role.INOUT))
@@ -397,104 +371,16 @@ def instruction(
         cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
         if not cls.write_names and not effects.external:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
-        for method in _methods(cls):
+        for method in methods_of(cls):
             setattr(cls, method.__name__, method)
+        names = {"accesses": cls.operand_names, "read_operands": cls.read_names, "writes": cls.write_names}
+        for name, operands in names.items():
+            if (lister := lister_of(cls.fields, operands)) is not None:
+                setattr(cls, name, lister)
+        share_attributes(cls, _LATE)
         if cls.mnemonic in REGISTRY:
             raise TypeError(f"instruction {cls.mnemonic} is declared twice")
         REGISTRY[cls.mnemonic] = cls
         return cls
 
     return declare
-
-
-def _fields(cls: type[Inst]) -> tuple[Field, ...]:
-    """One for each annotation of ``cls`` itself that is no ``ClassVar``."""
-    declared = inspect.get_annotations(cls)
-    texts = {n: hint for n, hint in declared.items() if isinstance(hint, str) and not hint.startswith("ClassVar")}
-    # All in one go: a call of the compiler for each annotation, as typing.get_type_hints does it, would be a tenth of
-    # `import nki`.
-    evaluated = eval(f"({''.join(text + ', ' for text in texts.values())})", vars(sys.modules[cls.__module__]))
-    hints = declared | dict(zip(texts, evaluated, strict=True))
-    defaults = {n: cls.__dict__.get(n, inspect.Parameter.empty) for n in hints}
-    return tuple(_field(n, defaults[n], hint) for n, hint in hints.items() if not isinstance(hint, str))
-
-
-def _field(name: str, default: Any, hint: Any) -> Field:
-    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    role: Role | None = None
-    immediate = optional = False
-    symbol: type[Any] | None = None
-    accepted: list[type[Any]] = []
-    for part in parts:
-        inner: tuple[Any, ...] = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
-        base: Any = typing.get_origin(inner[0]) or inner[0]
-        if base is type(None):
-            optional = True
-            continue
-        role = next((e for e in inner if isinstance(e, Role)), role)
-        immediate = immediate or Immediate in inner
-        kind = cast(type[Any], base)
-        if issubclass(kind, Enum) or hasattr(kind, "named"):
-            symbol = kind
-        accepted.append(kind)
-        if kind is float:
-            accepted.append(int)
-    several = role is not None and tuple in accepted
-    return Field(name, role, immediate, optional, symbol, default, tuple(accepted), several, _items(hint))
-
-
-def _items(hint: Any) -> tuple[type[Any], ...]:
-    """The element types of the innermost tuples of ``hint``."""
-    arguments = [a for a in typing.get_args(hint) if isinstance(a, type) or typing.get_args(a)]
-    if typing.get_origin(hint) is not tuple:
-        return tuple(dict.fromkeys(kind for a in arguments for kind in _items(a)))
-    inner = [kind for a in arguments for kind in (_items(a) or (a,))]
-    return tuple(dict.fromkeys([*inner, int] if float in inner else inner))
-
-
-def _part(value: Any) -> Any:
-    """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
-    kind = cast("type[Any]", type(value))
-    if kind is float or kind is int:  # asked first: most are numbers
-        return "#"
-    return value.signature if isinstance(value, Access) else None if value is None else kind
-
-
-def _integer(value: Any) -> Any:
-    kind = cast("type[Any]", type(value))
-    return "#" if kind is int else value.signature if isinstance(value, Access) else kind
-
-
-def _exact(value: Any) -> Any:
-    """Distinguish 2, 2.0 and True, which Python takes for equal."""
-    return (type(value), value)
-
-
-def _methods(cls: type[Inst]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The constructor and ``signature`` of ``cls``.
-
-    Built as source text, since both run for every recorded instruction; as one text, since compiling texts is most of
-    what it costs to import an instruction.
-    """
-    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
-    scope |= {f"default_{f.name}": f.default for f in cls.fields}
-    taken = [f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}" for f in cls.fields]
-    stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
-    # A label changes neither rules nor code.
-    parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
-    text = (
-        f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
-        f"def signature(self):\n    return (mnemonic, {parts})\n"
-    )
-    exec(text, scope)
-    return scope["__init__"], scope["signature"]
-
-
-def _signature_part(f: Field) -> str:
-    if f.several:
-        return f"tuple([tile.signature for tile in self.{f.name}])"
-    if f.role is not None and not f.immediate and not f.optional:
-        return f"self.{f.name}.signature"
-    if f.role is not None or f.immediate:
-        return f"{'part' if float in f.types or not f.immediate else 'whole'}(self.{f.name})"
-    return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"
