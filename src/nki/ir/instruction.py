@@ -90,6 +90,8 @@ class Inst(NkiInstruction):
     deprecated: ClassVar[DeprecatedForms] = deprecation.NONE
     on_tensor_engine: ClassVar[bool] = False
     """The Tensor engine is the one that the instruction prefers."""
+    on_rings: ClassVar[bool] = False
+    """DMA engines run the instruction."""
     by_workload: ClassVar[bool] = False
     """If the caller names no engine, the work of the engines decides; of others, the instruction alone."""
     where: Where = NOWHERE
@@ -167,6 +169,10 @@ class Inst(NkiInstruction):
     def writes(self) -> list[Access]:
         """The accesses that the instruction writes."""
         return accesses_of(self, self.write_names)
+
+    def changes(self) -> list[Access]:
+        """The accesses that the instruction writes, and those that are only ordered."""
+        return accesses_of(self, self.changed_names)
 
     def may_leave_unwritten(self) -> bool:
         """True if places of the outputs may keep their old contents: rows out of bounds, partitions left out."""
@@ -359,6 +365,7 @@ def instruction(
         cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         cls.engines, cls.public, cls.effects, cls.deprecated = engines, public, effects, deprecated
         cls.on_tensor_engine = engines[0].name == "tensor"
+        cls.on_rings = any(engine.name == "dma" for engine in engines)
         cls.by_workload = by_workload
         cls.fields = fields_of(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
@@ -374,6 +381,7 @@ def instruction(
         for method in methods_of(cls):
             setattr(cls, method.__name__, method)
         names = {"accesses": cls.operand_names, "read_operands": cls.read_names, "writes": cls.write_names}
+        names["changes"] = cls.changed_names
         for name, operands in names.items():
             if (lister := lister_of(cls.fields, operands)) is not None:
                 setattr(cls, name, lister)

@@ -137,7 +137,7 @@ def _loops(core: CoreProgram) -> None:
                 f"the loop over '{loop.register.name}' has bounds {loop.start} and {loop.stop} that no register holds",
                 fix=fix,
             ).at(loop.where.span)
-        inside = [a for inst in instructions(loop.body) for a in accesses_of(inst, inst.write_names)]  # not verified yet
+        inside = [a for inst in instructions(loop.body) for a in accesses_of(inst, inst.write_names)]
         inside += [inner.register for inner in loops(loop.body) if isinstance(inner, For)]
         if loop.step not in BOUNDS or loop.step < 1 or any(a.tensor is loop.register.tensor for a in inside):
             raise StructureError(
