@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
@@ -14,7 +14,7 @@ from nki.ir import deprecation
 from nki.ir import effects as _effects
 from nki.ir.algebra import Algebra
 from nki.ir.declaration.fields import Field, fields_of
-from nki.ir.declaration.methods import accesses_of, lister_of, methods_of, share_attributes
+from nki.ir.declaration.methods import accesses_of, lister_of, methods_of, share_attributes, uses_lister
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
@@ -102,8 +102,6 @@ class Inst(NkiInstruction):
     waits: tuple[tuple[str, int], ...] = ()
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
-    operand_uses: ClassVar[tuple[tuple[str, bool, bool], ...]]
-    """The name of each operand, and whether the instruction reads it and writes it."""
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
     order_names: ClassVar[tuple[str, ...]]
@@ -162,6 +160,11 @@ class Inst(NkiInstruction):
         reads = self.read_operands()
         return reads + indices if (indices := self.indexed_by()) else reads
 
+    def uses(self) -> Sequence[tuple[Access, bool, bool]]:
+        """The accesses in field order, each with whether the instruction reads it and writes it."""
+        names = [(name, name in self.read_names, name in self.write_names) for name in self.operand_names]
+        return [(a, reads, writes) for name, reads, writes in names for a in accesses_of(self, (name,))]
+
     def read_operands(self) -> list[Access]:
         """The operands that the instruction reads, without run-time indices."""
         return accesses_of(self, self.read_names)
@@ -211,7 +214,7 @@ class Inst(NkiInstruction):
     def with_accumulation(self, adds: bool) -> Inst:
         """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
-        return self.replace(**{self.effects.accumulation.flag: adds})
+        return self._variant({self.effects.accumulation.flag: adds}, adds, None)
 
     def as_barrier(self) -> Barrier | None:
         """The barrier that the instruction is."""
@@ -304,7 +307,21 @@ class Inst(NkiInstruction):
                 tiles = cast("tuple[Access, ...]", value)
                 fresh[name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(tiles))
                 number += len(tiles)
-        return self.replace(**fresh)
+        signatures = [access.signature for access in changes.values()]
+        return self._variant(fresh, (*changes, *map(id, signatures)), signatures)
+
+    def _variant(self, changes: dict[str, Any], key: object, alive: object) -> Inst:
+        """A copy with some fields changed; copies of one form with one ``key`` have one form, which is found once.
+
+        ``alive``: the objects whose ids are in ``key``.
+        """
+        fresh = self.replace(**changes)
+        variants = self.form().variants
+        known = variants.get(key)
+        if known is None:
+            known = variants[key] = fresh.form(), alive
+        fresh._form = known[0]
+        return fresh
 
     def __repr__(self) -> str:
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
@@ -372,7 +389,6 @@ def instruction(
         cls.operand_names = tuple(f.name for f in cls.operand_fields)
         cls.read_names = tuple(f.name for f in cls.fields if f.role in (Role.IN, Role.INOUT))
         cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
-        cls.operand_uses = tuple((n, n in cls.read_names, n in cls.write_names) for n in cls.operand_names)
         cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
         cls.changed_names = cls.write_names + cls.order_names
         cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
@@ -385,6 +401,8 @@ def instruction(
         for name, operands in names.items():
             if (lister := lister_of(cls.fields, operands)) is not None:
                 setattr(cls, name, lister)
+        if "accesses" in cls.__dict__:
+            cls.uses = uses_lister(cls.operand_names, cls.read_names, cls.write_names)
         share_attributes(cls, _LATE)
         if cls.mnemonic in REGISTRY:
             raise TypeError(f"instruction {cls.mnemonic} is declared twice")

@@ -320,12 +320,14 @@ def is_contiguous(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("has_runtime_index", "signature")
+    __slots__ = ("has_runtime_index", "signature", "variants")
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
         self.has_runtime_index = has_runtime_index
         """An operand has a run-time index."""
+        self.variants: dict[object, tuple[Form, object]] = {}
+        """The forms of changed copies by the change, with the objects whose ids tell it, which so stay alive."""
 
 
 FORMS: dict[tuple[Any, ...], Form] = {}

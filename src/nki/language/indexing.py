@@ -45,7 +45,7 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     dimension. A register, or a (1, 1) integer tile in SBUF, chooses an element when the kernel runs; on chip it cannot
     choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
     """
-    keys = cast(tuple[Index, ...], key) if isinstance(key, tuple) else (key,)
+    keys: tuple[Index, ...] = key if isinstance(key, tuple) else (key,)
     indexed, shape, strides = len(keys), t.shape, t.strides
     for item in keys:
         if item is Ellipsis:
@@ -73,9 +73,12 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
                 steps.append(strides[dim])
                 continue
             if type(start) is int and type(stop) is int and 0 <= start < stop <= size:
-                count, step = stop - start, 1
-            else:
-                start, count, step = _slice(t, dim, item)
+                step = strides[dim]
+                offset += start * step
+                sizes.append(stop - start)
+                steps.append(step)
+                continue
+            start, count, step = _slice(t, dim, item)
         elif type(item) is int:
             start, count, step = item if 0 <= item < size else _select(t, dim, item), 0, 1
         else:
@@ -95,8 +98,9 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
         elif dim == 0 and on_chip:
             sizes.append(1)
             steps.append(strides[0])
-    sizes.extend(shape[indexed:])
-    steps.extend(strides[indexed:])
+    if indexed < len(shape):
+        sizes.extend(shape[indexed:])
+        steps.extend(strides[indexed:])
     if len(sizes) < 1 + on_chip:
         sizes.append(1)
         steps.append(1)

@@ -22,7 +22,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor, may_overlap
@@ -66,19 +66,6 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     if elimination.tiles:
         elimination.run()
     return [statement for statement in elimination.body if statement is not None]
-
-
-def operand_uses(inst: Inst) -> list[tuple[Access, bool, bool]]:
-    """The accesses of ``inst`` in field order, each with whether the instruction reads it and writes it."""
-    values = inst.__dict__
-    uses: list[tuple[Access, bool, bool]] = []
-    for name, reads, writes in inst.operand_uses:
-        value = values[name]
-        if isinstance(value, Access):
-            uses.append((value, reads, writes))
-        elif isinstance(value, tuple):
-            uses.extend((access, reads, writes) for access in cast("tuple[Access, ...]", value))
-    return uses
 
 
 def _meets_cores(inst: Inst, rank: int) -> bool:
@@ -157,7 +144,7 @@ class _Elimination:
                 continue
             if inst.effects.external and _meets_cores(inst, rank):
                 self.meetings.append(position)
-            for access, reads, writes in operand_uses(inst):
+            for access, reads, writes in inst.uses():
                 tensor = access.tensor
                 if tensor in wanted:
                     use = uses.get(tensor)

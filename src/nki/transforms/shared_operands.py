@@ -29,7 +29,7 @@ from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 from nki.target.model import Target
-from nki.transforms.copy_elimination import moves_all, operand_uses, plain_copies
+from nki.transforms.copy_elimination import moves_all, plain_copies
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
@@ -131,7 +131,7 @@ def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
             continue
         accumulation = inst.effects.accumulation
         is_product = accumulation is not None and not accumulation.moves(inst)
-        for access, reads, writes in operand_uses(inst):
+        for access, reads, writes in inst.uses():
             if access.dynamic is not None:
                 unfit.update((access.tensor, access.dynamic.source.tensor))
             load = loads.get(access.tensor)
@@ -149,23 +149,20 @@ def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
 
 def _most_that_fit(loads: Sequence[_Load], statements: int) -> int:
     """The largest number of ``loads``, from the first on, whose tiles fit at every statement if they are shared."""
+    begins = np.array([load.position for load in loads], np.int64)
+    ends = np.array([load.last + 1 for load in loads], np.int64)
+    sizes = np.array([load.tile.nbytes for load in loads], np.int64)
     low, high = 0, len(loads)
     while low < high:
         middle = (low + high + 1) // 2
-        if _peak(loads[:middle], statements) <= _MOST_BYTES:
+        changes = np.zeros(statements + 1, np.int64)
+        np.add.at(changes, begins[:middle], sizes[:middle])
+        np.subtract.at(changes, ends[:middle], sizes[:middle])
+        if changes.cumsum().max() <= _MOST_BYTES:
             low = middle
         else:
             high = middle - 1
     return low
-
-
-def _peak(loads: Sequence[_Load], statements: int) -> int:
-    """The most bytes of the tiles of ``loads`` that live at one time."""
-    changes = np.zeros(statements + 1, np.int64)
-    sizes = [load.tile.nbytes for load in loads]
-    np.add.at(changes, [load.position for load in loads], sizes)
-    np.subtract.at(changes, [load.last + 1 for load in loads], sizes)
-    return max(0, int(changes.cumsum().max()))
 
 
 class _Readers:
@@ -176,7 +173,7 @@ class _Readers:
         self.shared = shared
         """The tile that replaces another one with the same contents."""
         self.replaced: dict[Tensor, dict[AccessPattern, Access]] = {}
-        """The replacement of each access to a tile that is laid out in panels, by its pattern."""
+        """The replacements of accesses to a tile that is shared or laid out in panels, by their patterns."""
 
     def of(self, load: _Load) -> Iterator[tuple[Inst, str, Access]]:
         """Every reading operand of the tile that ``load`` fills: instruction, name of the operand, access."""
@@ -201,10 +198,13 @@ class _Readers:
 
     def _new(self, access: Access) -> Access:
         tile = self.shared.get(access.tensor, access.tensor)
-        panels = self.replaced.get(tile)
-        if panels is not None:
-            return panels[pattern_of(access)]
-        return Access(tile, access.offset, access.shape, access.strides, access.dtype)
+        replaced = self.replaced.get(tile)
+        if replaced is None:
+            replaced = self.replaced[tile] = {}
+        pattern = pattern_of(access)  # which tells all of it: a product reads the tile in the tile's dtype
+        if pattern not in replaced:
+            replaced[pattern] = Access(tile, access.offset, access.shape, access.strides, access.dtype)
+        return replaced[pattern]
 
 
 def _read_in_place(body: list[Statement | None], load: _Load) -> bool:

@@ -37,6 +37,15 @@ def lister_of(fields: Iterable[Field], names: tuple[str, ...]) -> Callable[[Any]
     return _lister(names) if simple.issuperset(names) else None
 
 
+@cache
+def uses_lister(
+    names: tuple[str, ...], read: tuple[str, ...], written: tuple[str, ...]
+) -> Callable[[Any], tuple[tuple[Access, bool, bool], ...]]:
+    """A method that gives the operands ``names``, each with whether it is in ``read`` and in ``written``."""
+    uses = "".join(f"(self.{name}, {name in read}, {name in written}), " for name in names)
+    return eval(f"lambda self: ({uses})")  # our own text: field names only
+
+
 def share_attributes(cls: type[Any], later: Iterable[str]) -> None:
     """Let the instances of ``cls`` share one table of attribute names, those in ``later`` included.
 
