@@ -283,7 +283,8 @@ class Inst(NkiInstruction):
         fresh = self.__class__.__new__(self.__class__)
         values = fresh.__dict__ = self.__dict__ | changes
         for name in _DERIVED:
-            values.pop(name, None)
+            if name in values:
+                del values[name]
         return fresh
 
     def with_schedule(self, **changes: Any) -> Inst:
