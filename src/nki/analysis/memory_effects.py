@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -120,6 +121,23 @@ def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return union if len(set(union)) == len(union) else tuple(dict.fromkeys(union))
 
 
+class _Uses:
+    """The uses of each number, counted when somebody asks: few programs have memories of many classes."""
+
+    def __init__(self, patterns: Sequence[_Pattern], of_instructions: Iterable[int], numbers: int) -> None:
+        self.patterns, self.of_instructions, self.numbers = patterns, of_instructions, numbers
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """How often an instruction reads or writes each number."""
+        uses = [0] * self.numbers
+        counts = np.bincount(np.fromiter(self.of_instructions, np.int64), minlength=len(self.patterns)).tolist()
+        for (reads, writes), count in zip(self.patterns, counts, strict=True):
+            for number in (*reads, *writes):
+                uses[number] += count
+        return uses
+
+
 class _Numbering:
     """Numbers the distinct (tensor, access pattern) pairs of a program, then finds the alias classes of each pair."""
 
@@ -194,15 +212,9 @@ class _Numbering:
         Only tensors that are written, and tensors that share memory with one, have classes.
         """
         classes = AliasClasses(self.addresses)
-        written: set[Tensor] = set()
-        uses = [0] * len(self.tensors)
-        counts = np.bincount(np.fromiter(of_instructions, np.int64), minlength=len(patterns)).tolist()
-        for (reads, writes), count in zip(patterns, counts, strict=True):
-            for number in reads:
-                uses[number] += count
-            for number in writes:
-                uses[number] += count
-                written.add(self.tensors[number])
+        tensors = self.tensors
+        written = {tensors[number] for _, writes in patterns for number in writes}
+        uses = _Uses(patterns, of_instructions, len(tensors))
         self.small = [()] * len(self.tensors)
         for memory in self._memories(written):
             if len(memory) == 1:
@@ -231,7 +243,7 @@ class _Numbering:
     def _assign(
         self,
         classes: AliasClasses,
-        uses: Sequence[int],
+        uses: _Uses,
         numbers: list[int],
         count: int,
         members: list[NDArray[np.int64]],
@@ -249,8 +261,9 @@ class _Numbering:
         classes.count += count
 
     @staticmethod
-    def _prefers_arrays(uses: Sequence[int], numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
-        return sum(uses[n] * (len(own) - LARGE_CLASS_COUNT) for n, own in zip(numbers, members, strict=True)) > 0
+    def _prefers_arrays(uses: _Uses, numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
+        counts = uses.counts
+        return sum(counts[n] * (len(own) - LARGE_CLASS_COUNT) for n, own in zip(numbers, members, strict=True)) > 0
 
     def _boxes_at_address(self, tensor: Tensor, patterns: tuple[AccessPattern, ...]) -> list[Box]:
         """The boxes of the patterns, moved to the address of the tile."""

@@ -102,6 +102,8 @@ class Inst(NkiInstruction):
     waits: tuple[tuple[str, int], ...] = ()
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
+    has_simple_operands: ClassVar[bool] = False
+    """Each operand is one tile, in every instruction."""
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
     order_names: ClassVar[tuple[str, ...]]
@@ -298,7 +300,11 @@ class Inst(NkiInstruction):
         """A copy with the operands of these numbers in :meth:`accesses` replaced."""
         fresh: dict[str, Any] = {}
         values, number = self.__dict__, 0
-        for name in self.operand_names:
+        if self.has_simple_operands:
+            names = self.operand_names
+            for each, access in changes.items():
+                fresh[names[each]] = access
+        for name in () if fresh else self.operand_names:
             value = values[name]
             if isinstance(value, Access):
                 if number in changes:
@@ -402,7 +408,8 @@ def instruction(
         for name, operands in names.items():
             if (lister := lister_of(cls.fields, operands)) is not None:
                 setattr(cls, name, lister)
-        if "accesses" in cls.__dict__:
+        cls.has_simple_operands = "accesses" in cls.__dict__
+        if cls.has_simple_operands:
             cls.uses = uses_lister(cls.operand_names, cls.read_names, cls.write_names)
         share_attributes(cls, _LATE)
         if cls.mnemonic in REGISTRY:
