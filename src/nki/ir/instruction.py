@@ -302,8 +302,7 @@ class Inst(NkiInstruction):
         values, number = self.__dict__, 0
         if self.has_simple_operands:
             names = self.operand_names
-            for each, access in changes.items():
-                fresh[names[each]] = access
+            fresh = {names[each]: access for each, access in changes.items()}
         for name in () if fresh else self.operand_names:
             value = values[name]
             if isinstance(value, Access):
@@ -410,7 +409,7 @@ def instruction(
                 setattr(cls, name, lister)
         cls.has_simple_operands = "accesses" in cls.__dict__
         if cls.has_simple_operands:
-            cls.uses = uses_lister(cls.operand_names, cls.read_names, cls.write_names)
+            setattr(cls, "uses", uses_lister(cls.operand_names, cls.read_names, cls.write_names))  # noqa: B010
         share_attributes(cls, _LATE)
         if cls.mnemonic in REGISTRY:
             raise TypeError(f"instruction {cls.mnemonic} is declared twice")

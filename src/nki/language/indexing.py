@@ -45,7 +45,7 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     dimension. A register, or a (1, 1) integer tile in SBUF, chooses an element when the kernel runs; on chip it cannot
     choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
     """
-    keys: tuple[Index, ...] = key if isinstance(key, tuple) else (key,)
+    keys = cast("tuple[Index, ...]", key) if isinstance(key, tuple) else (key,)
     indexed, shape, strides = len(keys), t.shape, t.strides
     for item in keys:
         if item is Ellipsis:

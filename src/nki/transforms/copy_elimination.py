@@ -98,7 +98,9 @@ def moves_all(tile: Tensor, own: Access, other: Access) -> bool:
     """True if a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
     if own.tensor is not tile or own.dtype is not tile.dtype or own.dtype is not other.dtype:
         return False
-    return other.dtype is other.tensor.dtype and own.size == tile.elements and own.strides == row_major(own.shape)
+    if other.dtype is not other.tensor.dtype or own.strides != row_major(own.shape):
+        return False
+    return own.shape == tile.shape or own.size == tile.elements
 
 
 class _Elimination:

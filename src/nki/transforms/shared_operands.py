@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import ClassVar, Final, cast
 
 import numpy as np
@@ -78,16 +77,8 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
     loads = _loads(core, {*signature.inputs, *core.constants()}.difference(signature.outputs))
-    windows: dict[tuple[object, ...], list[_Load]] = {}
-    for load in loads:
-        source, tile = load.source, load.tile
-        key = (source.tensor, source.offset, _coalesced(source.strides, source.shape), tile.shape, tile.dtype.name)
-        of_window = windows.get(key)
-        if of_window is None:
-            windows[key] = [load]
-        else:
-            of_window.append(load)
-    repeated = {of_window[0]: of_window[1:] for of_window in windows.values() if len(of_window) > 1}
+    windows = _by_window(loads)
+    repeated = {of_window[0]: of_window[1:] for of_window in windows if len(of_window) > 1}
     for load, again in repeated.items():
         load.last = max(each.readers[-1] for each in (load, *again))
     nearest = sorted(repeated, key=lambda load: load.last - load.position)
@@ -108,13 +99,29 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     return [statement for statement in body if statement is not None]
 
 
+def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
+    """The loads of each window into tiles of one shape and dtype, in the order of first loads."""
+    windows: dict[tuple[Tensor, int, int], list[_Load]] = {}
+    numbers: dict[tuple[object, ...], int] = {}
+    number_of: dict[tuple[int, int, str], int] = {}
+    """Number of the steps with the tile's shape and dtype, by the ids of signature and shape, which stay alive."""
+    for load in loads:
+        source, tile = load.source, load.tile
+        form = id(source.signature), id(tile.shape), tile.dtype.name
+        number = number_of.get(form)
+        if number is None:
+            steps = coalesced(zip(source.strides, source.shape, strict=True))
+            number = number_of[form] = numbers.setdefault((steps, *form[2:], *tile.shape), len(numbers))
+        of_window = windows.get((source.tensor, source.offset, number))
+        if of_window is None:
+            windows[source.tensor, source.offset, number] = [load]
+        else:
+            of_window.append(load)
+    return list(windows.values())
+
+
 def _is_product(kind: type[Statement]) -> bool:
     return issubclass(kind, Inst) and kind.effects.accumulation is not None
-
-
-@lru_cache(maxsize=1 << 10)
-def _coalesced(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    return coalesced(zip(strides, shape, strict=True))
 
 
 def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:

@@ -52,7 +52,7 @@ def share_attributes(cls: type[Any], later: Iterable[str]) -> None:
     Python shares the names that the first instances of a class have. An instance that gets another one later has a
     table of its own, which takes five times the memory, and the time to fill it.
     """
-    first = cls.__new__(cls)
+    first: Any = object.__new__(cls)
     for name in (*(f.name for f in cls.fields), *later):
         setattr(first, name, None)
 
