@@ -13,8 +13,9 @@ import numpy as np
 from nki import target as targets
 from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1
-from nki.beta1.functions import Cores
+from nki.beta1.functions import Axis
 from nki.frontend.dialect import assign_dialect, under_dialect
+from nki.frontend.specialise import sharded
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording
 from nki.jit import Kernel, simulate
@@ -26,7 +27,7 @@ DEFAULT_TARGET: Final = "trn2"
 
 
 class Beta1Kernel(Kernel):
-    """A kernel of Beta 1: ``kernel[grid](…)`` runs the programs of a grid of any rank, one after the other."""
+    """A kernel of Beta 1: ``kernel[grid](…)`` runs the programs of a grid of any rank, on each core one by one."""
 
     mode = "auto"
 
@@ -39,7 +40,7 @@ class Beta1Kernel(Kernel):
     def chosen_target(self) -> Target:
         return self.target or (targets.default() if targets.is_chosen() else targets.find(DEFAULT_TARGET))
 
-    def launch_grid(self) -> tuple[int, ...]:
+    def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:  # noqa: ARG002  # as of all kernels
         return self.grid
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,15 +57,24 @@ class Beta1Kernel(Kernel):
 
 
 def grid_of(grid: Any) -> tuple[int, ...]:
-    """The launch grid of ``kernel[grid]``: programs of one core, or ``nl.nc(n)`` alone, which are cores."""
+    """The launch grid of ``kernel[grid]``: ``nl.nc(n)`` alone is cores; cores share the programs of a grid that has
+    it as a part; one core runs those of any other.
+    """
     axes = cast("tuple[Any, ...]", grid) if isinstance(grid, tuple | list) else (grid,)
-    if len(axes) == 1 and isinstance(axes[0], Cores):
-        return (int(axes[0]),)
     if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in axes):
         raise Beta1LaunchError(f"launch grid {grid!r:.60}: an axis is no positive number", fix="write kernel[4, 2](…)")
     if not axes:
         return ()
-    return (*(max(1, int(n)) for n in axes), 1)  # published scripts write kernel[0] for one program
+    sizes = tuple(max(1, int(n)) for n in axes)  # published scripts write kernel[0] for one program
+    shared = [number for number, axis in enumerate(axes) if isinstance(axis, Axis) and axis.cores > 1]
+    if len(shared) > 1:
+        raise Beta1LaunchError(
+            f"launch grid {grid!r:.60}: axes {shared[0]} and {shared[1]} have nl.nc", fix="write nl.nc on one axis"
+        )
+    if shared:
+        axis = axes[shared[0]]
+        return sizes if sizes == (axis.cores,) else sharded(sizes, shared[0], axis.cores, axis.stride)
+    return sizes if len(axes) == 1 and isinstance(axes[0], Axis) and sizes == (1,) else (*sizes, 1)
 
 
 def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:
