@@ -102,6 +102,27 @@ def test_two_cores_need_half_the_time() -> None:
     assert len(predict(whose[nl.nc(2) * 2, 2], target="trn1")(x).cores) == 1
 
 
+def descriptors(kernel: Any, x: Any) -> set[str]:
+    """The generators of the transfers of ``kernel`` on trn2."""
+    predicted = predict(kernel, target="trn2")(x)
+    return {e.generator for core in predicted.cores for e in core.estimates if e.transfer}
+
+
+@pytest.mark.parametrize("flag", ["--disable-internal-io-dge", "-O1 --disable-dge"])
+def test_options_of_the_compiler_turn_generated_descriptors_off(data: Any, monkeypatch: Any, flag: str) -> None:
+    x = data(128, 64)
+    assert descriptors(nki.jit(double), x) == descriptors(nki.jit(double, additional_compile_opt="-O1"), x) == {"sync"}
+    static = nki.jit(additional_compile_opt=flag)(double)
+    assert descriptors(static, x) == descriptors(nki.jit(static), x) == {""}
+    assert (static(x) == 2 * x).all()
+    assert descriptors(baremetal(additional_compile_opt=flag)(double).kernel, x) == {""}
+    many = nki.jit(whose, additional_compile_opt=flag)
+    assert descriptors(many[3, 2], x) == {""}
+    assert np.array_equal(many[3, 2](x), whose[3, 2](x))
+    monkeypatch.setenv("NEURON_CC_FLAGS", flag)
+    assert descriptors(nki.jit(double.func), x) == {""}
+
+
 @pytest.mark.parametrize("grid", [lambda: (nl.nc(2), nl.nc(2)), lambda: (nl.nc(2) * nl.nc(2), 3)])
 def test_cores_are_on_one_axis(grid: Any) -> None:
     with pytest.raises(NkiError, match=r"nl\.nc"):

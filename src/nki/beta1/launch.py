@@ -11,10 +11,11 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki import target as targets
+from nki.base import knobs
 from nki.base.beta1_errors import Beta1LaunchError
-from nki.beta1.dialect import BETA1
+from nki.beta1.dialect import BETA1, BETA1_STATIC
 from nki.beta1.functions import Axis
-from nki.frontend.dialect import assign_dialect, under_dialect
+from nki.frontend.dialect import assigned_dialect, under_dialect
 from nki.frontend.specialise import sharded
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording
@@ -22,6 +23,9 @@ from nki.jit import Kernel, simulate
 from nki.target.model import Target
 
 MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
+_STATIC: Final = frozenset({"--disable-internal-io-dge", "--disable-dge"})
+"""Options of the compiler (release 2.26.1: examples of attention; "Profiling NKI kernels") without which it generates
+the descriptors of inputs and outputs while the kernel runs."""
 DEFAULT_TARGET: Final = "trn2"
 """The newest target of release 2.26.1, for which Beta 1 kernels are written."""
 
@@ -78,13 +82,18 @@ def grid_of(grid: Any) -> tuple[int, ...]:
 
 
 def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:
-    """Make a kernel of a function, or give a kernel another mode. All options but ``platform_target`` do nothing."""
+    """Make a kernel of a function, or give a kernel another mode.
+
+    Of the options, ``platform_target`` selects the target, and ``additional_compile_opt`` may turn the generation of
+    DMA descriptors off, which a profile shows; others do nothing.
+    """
     if func is None:
         return functools.partial(jit, mode=mode, **options)
     if mode not in MODES:
         raise Beta1LaunchError(f"nki.jit has no mode {mode!r}", fix=f"use one of {', '.join(MODES)}")
     target = options.get("platform_target")
-    kernel = _kernel(func, None if target is None else targets.find(str(target)))
+    flags = str(options.get("additional_compile_opt") or "")
+    kernel = _kernel(func, None if target is None else targets.find(str(target)), flags)
     kernel.mode = mode
     if mode == "benchmark":
         return benchmark(kernel)
@@ -93,7 +102,8 @@ def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: A
     return kernel
 
 
-def _kernel(func: Any, target: Target | None) -> Beta1Kernel:
+def _kernel(func: Any, target: Target | None, options: str = "") -> Beta1Kernel:
+    options = f"{options} {knobs.compiler_flags()}"
     inner: Any = func
     while not isinstance(inner, FunctionType):
         if isinstance(inner, Kernel | harness.Baremetal):
@@ -105,8 +115,8 @@ def _kernel(func: Any, target: Target | None) -> Beta1Kernel:
             inspect.signature(inner)
             break
     if isinstance(inner, FunctionType):
-        inner = under_dialect(inner, BETA1)
-        assign_dialect(inner, BETA1)
+        static = assigned_dialect(inner) is BETA1_STATIC or not _STATIC.isdisjoint(options.split())
+        inner = under_dialect(inner, BETA1_STATIC if static else BETA1)
     return Beta1Kernel(inner, target=target)
 
 
@@ -141,6 +151,7 @@ def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _measured(kind: type[harness.Baremetal], decorator: Any, func: Any, options: dict[str, Any]) -> Any:
     if func is None:
         return functools.partial(decorator, **options)
-    kernel = func if isinstance(func, Beta1Kernel) else _kernel(func, None)
+    flags = str(options.get("additional_compile_opt") or "")
+    kernel = func if isinstance(func, Beta1Kernel) and not flags else _kernel(func, None, flags)
     options.pop("artifacts_dir", None)
     return kind(kernel, options)
