@@ -275,8 +275,7 @@ class _Float32Products(_Change):
         operands = [access for access in inst.reads() if access.buffer is Buffer.sbuf]
         if not estimate.flops or estimate.moves or all(access.dtype is not float32 for access in operands):
             return None
-        factor = self.target.matmul_fp32_factor
-        saved = estimate.occupancy * (1 - 1 / factor)
+        saved = estimate.occupancy * (1 - 1 / estimate.passes)
         return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
 
 

@@ -82,9 +82,8 @@ def adjusted_flops(core: CoreEvents, profile: Profile) -> list[int]:
             result.append(0)
             continue
         rows = round(estimate.activity * target.partitions)
-        wide = any(access.dtype.name == "float32" for access in operands_in_sbuf(inst))
-        passes = target.matmul_fp32_factor if wide else 1
-        result.append(2 * rows * sum(access.size for access in inst.writes() if access.buffer.on_chip) * passes)
+        written = sum(access.size for access in inst.writes() if access.buffer.on_chip)
+        result.append(2 * rows * written * estimate.passes)
     return result
 
 
