@@ -1,4 +1,4 @@
-"""Properties that every profile has, over kernels of this repository on every target that has what they need, and on one and two cores."""
+"""Properties of every profile, over kernels of this repository, targets that have what they need, and two cores."""
 
 from __future__ import annotations
 

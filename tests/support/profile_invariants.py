@@ -163,7 +163,7 @@ def _output(profile: Profile) -> Iterator[str]:
     parts = {n: v for n, v in summary.items() if n.endswith("_percent") and isinstance(v, float) and v > 1 + SLACK}
     if parts:
         yield f"fractions above 1: {parts}"
-    if not str(profile) or not profile._repr_html_():
+    if not str(profile) or not profile._repr_html_():  # pyright: ignore[reportPrivateUsage]
         yield "no text"
     backward, forward = profile.compare(profile), str(profile.compare(profile))
     if backward.speedup != 1 or not forward:
