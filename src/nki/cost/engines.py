@@ -150,7 +150,7 @@ def matmul(
         source,
         activity=rows / target.partitions,
         flops=2 * rows * pack * loaded * moving,
-        passes=cycles_per_column,
+        passes=cycles_per_column / pack,
         moves=moves,
         load=target.stationary_load_cycles / clock,
     )
