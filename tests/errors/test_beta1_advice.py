@@ -58,15 +58,19 @@ CASES: list[tuple[str, str, list[str], Any]] = [
 ]  # fmt: skip
 
 
-def loaded(body: str, folder: Path) -> ModuleType:
-    file = folder / f"kernel_{abs(hash(body))}.py"
-    file.write_text(HEADER + body + FOOTER)
+def imported(text: str, file: Path) -> ModuleType:
+    """The module with this text."""
+    file.write_text(text)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def loaded(body: str, folder: Path) -> ModuleType:
+    return imported(HEADER + body + FOOTER, folder / f"kernel_{abs(hash(body))}.py")
 
 
 @pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")

@@ -99,7 +99,13 @@ class Rewriter(ast.NodeTransformer):
         memory = self.scope.memory(target)
         on_hbm = memory is not None and "hbm" in memory.buffer
         if isinstance(value, ast.Call) and self.returns_result(value):
-            return self.into(value, self.destination(target, self.bounded(value)))
+            to = self.destination(target, self.bounded(value))
+            if memory is not None and buffer_of(value, self.instruction(value)) == "psum" != memory.buffer:
+                moved = "tensor_copy" if memory.buffer == "sbuf" else "dma_copy"
+                source = self.result(value, self.fresh("product"))
+                source = source if moved == "tensor_copy" else f"{self.nl}.copy({source})"
+                return f"{self.nisa}.{moved}(dst={to}, src={source})"
+            return self.into(value, to)
         match value:
             case ast.Constant(value=int() | float()) | ast.UnaryOp(operand=ast.Constant(value=int() | float())):
                 to, number = self.destination(target), ast.unparse(value)
@@ -246,6 +252,10 @@ class Rewriter(ast.NodeTransformer):
         tensors = (given.get(each) for each in ("dst", "data", "data1", "src", "stationary", "data0"))
         return any(isinstance(each, ast.expr) and self.is_no_tensor(each) for each in tensors)
 
+    def instruction(self, call: ast.Call) -> str:
+        """The name of the instruction that a call is of."""
+        return self.scope.full(call.func).removeprefix(NISA)
+
     def is_no_tensor(self, node: ast.expr) -> bool:
         """True for a shape, and for an operator."""
         package, _, name = self.scope.full(node).rpartition(".")
@@ -253,7 +263,7 @@ class Rewriter(ast.NodeTransformer):
 
     def result(self, call: ast.Call, into: str) -> str:
         """Allocate the tile ``into`` for the result of an instruction and write there; the name of the tile."""
-        name = self.scope.full(call.func).removeprefix(NISA)
+        name = self.instruction(call)
         mine = self.bounded(call)
         if name == "memset":
             self.lines.append(f"{into} = {self._filled(call)}")
@@ -292,7 +302,7 @@ class Rewriter(ast.NodeTransformer):
 
     def into(self, call: ast.Call, to: str, *, visited: bool = False) -> str:
         """The call of an instruction with the destination ``to``; ``visited``: its arguments are of today."""
-        name = self.scope.full(call.func).removeprefix(NISA)
+        name = self.instruction(call)
         if name == "memset":
             return f"{self.nisa}.memset({to}, {ast.unparse(bound(call, name)['value'])})"
         if name in ("iota", "affine_select"):
