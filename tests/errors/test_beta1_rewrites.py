@@ -33,10 +33,8 @@ from neuronxcc.nki.language import par_dim
 @nki.jit
 def kernel(x, y, w, n):
 """
-TODAY = (
-    "import numpy as np\nimport nki\nimport nki.compiler as ncc\nimport nki.isa as nisa\nimport nki.language as nl\n"
-)
-TODAY += "import nki.isa as nisa\nimport nki.language as nl\n\n\n@nki.jit\ndef kernel(x, y, w, n):\n"
+TODAY = "import numpy as np\nimport nki\nimport nki.compiler as ncc\nimport nki.isa as nisa\n"
+TODAY += "import nki.language as nl\n\n\n@nki.jit\ndef kernel(x, y, w, n):\n"
 LOADED = "a = nl.load(x[0:128])\nb = nl.load(y)\n"
 STORED = "out = nl.ndarray(c.shape, dtype=c.dtype, buffer=nl.shared_hbm)\nnl.store(out, c)\nreturn out\n"
 

@@ -67,9 +67,10 @@ def _from_partition_0(error: NkiError, site: Site) -> NkiError | None:
     for name, tensor in _tensors(call).items():
         if tensor.buffer.value == "sbuf" and tensor.access.start_partition % 32 and name != "dst":
             moved = next(n for n in ("moved", *(f"moved_{i}" for i in range(99))) if n not in call.site.variables)
+            source, nl = call.text(name), _nl(call)
             lines = [
-                f"{moved} = {_nl(call)}.ndarray({call.text(name)}.shape, {call.text(name)}.dtype, buffer={_nl(call)}.sbuf)",
-                f"{_nisa(call)}.dma_copy(dst={moved}, src={call.text(name)})",
+                f"{moved} = {nl}.ndarray({source}.shape, {source}.dtype, buffer={nl}.sbuf)",
+                f"{_nisa(call)}.dma_copy(dst={moved}, src={source})",
                 call.with_arguments(**{name: moved}),
             ]
             error.fix = "move it to partition 0 first: write `\n" + "\n".join(f"        {line}" for line in lines) + "`"
