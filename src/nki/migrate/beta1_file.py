@@ -18,14 +18,17 @@ from nki.migrate.statements import Statements
 from nki.migrate.types import Types
 
 
-def rewritten(module: cst.Module, facts: Facts, report: Report) -> cst.Module:
-    """The file for the present NKI; what no rule carries over has a comment above it and a line in ``report``."""
+def rewritten(module: cst.Module, facts: Facts, report: Report, kernels: Sequence[str] = ()) -> cst.Module:
+    """The file for the present NKI; what no rule carries over has a comment above it and a line in ``report``.
+
+    ``kernels``: functions that are launched, also without a decorator.
+    """
     names = Names()
     module.visit(names)
     functions = Functions(names, facts, report)
     launches = _Launches(names)
     module.visit(launches)
-    functions.launched = launches.made
+    functions.launched = launches.made | set(kernels)
     functions.launches = launches.grids
     top = Statements(Types(names, facts), report, set())
     top.functions = functions.function

@@ -202,6 +202,8 @@ class Evaluator:
                 return None
             self.grid[int(axis)] = full
             return Index(Polynomial.of(f"program_{axis}" if full.endswith("id") else f"grid[{axis}]"))
+        if full == "nki.language.par_dim" and node.args:
+            return self._any(node.args[0].value)
         if full.startswith(("nki.language.", "nki.isa.")):
             return None
         return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
@@ -327,6 +329,21 @@ def bounds_of(mask: Mask) -> Bounds:
     return bounds
 
 
+def nonempty(bounds: Bounds, loose: set[str]) -> list[str]:
+    """The conditions on free numbers, ``loose``, without which a mask lets nothing through: slices cannot say that."""
+    found: list[str] = []
+    for limits, sign, sizes in ((bounds.upper, 1, False), (bounds.lower, -1, True)):
+        for variable, values in limits.items():
+            for value in values:
+                names = [factors for factors, _ in value.terms if factors]
+                if len(names) == 1 and len(names[0]) == 1 and names[0][0] in loose:
+                    rest = variable.size if sizes else Polynomial()
+                    left = Polynomial(tuple(term for term in value.terms if term[0]))
+                    limit = rest - (value - left)
+                    found.append(f"{left.text} {'>' if sign > 0 else '<'} {limit.text}")
+    return found
+
+
 def _bound(bounds: Bounds, part: Comparison, variable: Variable, step: int) -> None:
     """``step * variable + base < 0`` (or ``<= 0``, ``== 0``) as a limit of ``variable``."""
     base = part.index.base
@@ -421,5 +438,5 @@ def as_node(text: str) -> list[cst.SubscriptElement]:
 
 __all__ = [
     "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "as_slice",
-    "bounds_of", "chosen", "index_of_slice", "names_in", "sliced",
+    "bounds_of", "chosen", "index_of_slice", "names_in", "nonempty", "sliced",
 ]  # fmt: skip

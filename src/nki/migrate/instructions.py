@@ -89,8 +89,22 @@ class InstructionCalls(LanguageCalls):
             ]
         dtype = f"{tensor.name}.dtype" if tensor.name and "dtype" not in arguments(original, ()) else tensor.dtype
         dtype = self._operand_dtype(name, original) or dtype
+        if name == "tensor_tensor" and "dtype" not in arguments(original, ()):
+            self._note_promotion(target, dtype, original)
         made = f"{target} = nl.ndarray({tensor.shape_text}, dtype={dtype}, buffer=nl.{tensor.buffer})"
         return [statement(made), self.written(target, name, original, updated)]
+
+    def _note_promotion(self, target: str, dtype: str, original: cst.Call) -> None:
+        """Note what the dtype of a result takes for granted: no code of today says what two dtypes promote to."""
+        named = arguments(original, DATA["tensor_tensor"])
+        tiles = [self.types.tensor(named[key].value) for key in ("data1", "data2") if key in named]
+        one, other = (tile.dtype if tile is not None else "" for tile in tiles) if len(tiles) == 2 else ("", "")
+        if one == other or not (one.endswith(".dtype") and other.endswith(".dtype")):
+            return
+        if dtype.endswith(".dtype"):
+            self.types.equal.append((one, other))
+        else:
+            self.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
 
     def _operand_dtype(self, name: str, original: cst.Call) -> str:
         """``x.dtype`` for a result whose dtype only a run tells, if its operand x had the same; else ""."""

@@ -109,7 +109,7 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
     with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
         if names.beta1:
             facts = _recorded(module, names, path, Path(folder), calls, result)
-            module = rewritten(module, facts, report)
+            module = rewritten(module, facts, report, [call.kernel for call in calls])
             if _imports_beta1(module):
                 report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
         module = renewed(module, report) if to != "0.6" else module

@@ -182,6 +182,8 @@ class Statements(Writes):
             tensor = self.types.tensor(value)
             new = self._named(target.value, value, small)
             self._forget(target.value)
+            free = bool(names_in(value) & self.types.loose) and self.types.facts.others.get(id(target)) == "number"
+            (self.types.loose.add if free else self.types.loose.discard)(target.value)
             slice_ = index_of_slice(target.value, self.types.facts.others.get(id(value), ""))
             if isinstance(value, cst.Call) and slice_ is not None:  # a function of the file returns an index
                 self.types.values[target.value] = slice_
@@ -274,7 +276,7 @@ class Statements(Writes):
                 target.elements
             ):
                 known = self.types.tensors.get(owner) or Tensor(buffer="hbm", dtype=f"{owner}.dtype")
-                if known.shape is None or all(size.text.startswith(f"{owner}.") for size in known.shape):
+                if known.shape is None or all(size.text.startswith((f"{owner}.", "1")) for size in known.shape):
                     shape = tuple(Polynomial.of(name) for name in names)
                     self.types.tensors[owner] = Tensor(shape, known.dtype, known.buffer, known.blocks)
                     self.types.forget()

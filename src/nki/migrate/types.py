@@ -81,6 +81,10 @@ class Types:
         self.values: dict[str, Value] = {}
         self.tensors: dict[str, Tensor] = {}
         self.grid: dict[int, str] = {}
+        self.loose: set[str] = set()
+        """Numbers that callers choose freely, and those computed from them: a mask may let nothing through."""
+        self.equal: list[tuple[str, str]] = []
+        """Dtypes of parameters that the new code takes as equal, as they were in the run."""
         self.unmasked: set[int] = set()
         """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}
@@ -372,6 +376,8 @@ class Types:
             return None
         if owner.shape is None and not self._indexed(node):
             return Tensor(None, owner.dtype, owner.buffer)
+        if any(isinstance(e.slice, cst.Index) and isinstance(self.value(e.slice.value), Mask) for e in node.slice):
+            return Tensor(None, owner.dtype, owner.buffer)  # an operand, cut by its mask
         parts: list[Polynomial | None] = []
         rest = list(owner.shape) if owner.shape is not None else [Polynomial()] * len(node.slice)
         elements = list(node.slice)[len(owner.blocks) :]

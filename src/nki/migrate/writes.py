@@ -35,6 +35,7 @@ class Writes:
         rewriter = self._rewriter(bounds)
         new = cast("cst.BaseExpression", node.visit(rewriter))
         before += rewriter.before
+        self.report.notes += rewriter.notes
         self._no_index_left(new)
         return new
 
@@ -182,7 +183,7 @@ class Writes:
                 rewriter = self._rewriter(bounds, value)
                 new = cast("cst.Call", value.visit(rewriter))
                 extra = "accumulate=False" if function == "nc_matmul" else ""
-                if self._by_psum(function, value, owner):
+                if self._by_psum(function, value, owner, target.value):
                     name = rewriter.fresh(f"{function}_result")
                     made = rewriter.computed(name, function, value, new)
                     copy = statement(f"nisa.tensor_copy(dst={plain(to)}, src={name})")
@@ -199,16 +200,24 @@ class Writes:
         text = self._repeated(text, value, target)
         return [*before, statement(f"{to_assign} = {text}")]
 
-    def _by_psum(self, function: str, call: cst.Call, owner: Tensor | None) -> bool:
-        """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there."""
-        if owner is None or owner.buffer != "sbuf" or function not in ("nc_matmul", "nc_transpose"):
+    def _by_psum(self, function: str, call: cst.Call, owner: Tensor | None, place: cst.BaseExpression) -> bool:
+        """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there.
+
+        So does a transposed tile whose destination has another dtype.
+        """
+        if owner is None or function not in ("nc_matmul", "nc_transpose"):
             return False
-        result = self.types.tensor(call)
+        result, seen, tile = self.types.tensor(call), self.types.facts.seen(call), self.types.facts.seen(place)
+        if function == "nc_transpose" and seen is not None and tile is not None and seen.dtype != tile.dtype:
+            return True
+        if owner.buffer != "sbuf":
+            return False
         if function == "nc_transpose":
             named = arguments(call, ("data",))
             if "engine" in named:
                 return "vector" not in one_line(named["engine"].value)
             sizes = [size.constant for size in result.shape] if result is not None and result.shape is not None else []
+            sizes = list(seen.shape) if seen is not None else sizes
             return not sizes or not all(size is not None and size <= 32 for size in sizes)
         return True
 
