@@ -15,7 +15,7 @@ from nki.migrate.instructions import COMPARISONS, pattern_of
 from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import MARK, marked
-from nki.migrate.subscripts import NotCarriedOverError
+from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
 from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY
 from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
 
@@ -131,13 +131,34 @@ class Statements(Writes):
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small
-            made = self._small(small)
+            made = self._by_axes(small)
             if made is None:
                 made = [line.with_changes(body=[small], leading_lines=[])]
             result += made
         if result and isinstance(result[-1], cst.SimpleStatementLine):
             result[-1] = result[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
         return result
+
+    def _by_axes(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
+        """One statement; below loops over some axes if its indices are no views of today otherwise."""
+        try:
+            return self._small(small)
+        except TooManyAxesError as why:
+            named = isinstance(small, cst.Assign) and not isinstance(small.targets[0].target, cst.Subscript)
+            if named or not why.axes:
+                raise
+            name = self._rewriter().fresh("part")
+            axis = why.axes[0]
+            before = self.types.fixed
+            try:
+                self.types.fixed = (*before, (axis, Polynomial.of(name)))
+                self.types.forget()
+                lines = self._by_axes(small)
+            finally:
+                self.types.fixed = before
+                self.types.forget()
+            head = cast("cst.For", statement(f"for {name} in range({axis.size.text}):\n    pass"))
+            return [head.with_changes(body=cst.IndentedBlock(lines or []))]
 
     def _small(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
         match small:

@@ -17,6 +17,14 @@ class NotCarriedOverError(Exception):
     """A construct that no rule translates; the message says which."""
 
 
+class TooManyAxesError(NotCarriedOverError):
+    """An index that no view of today is; loops over ``axes`` would make one of it."""
+
+    def __init__(self, message: str, axes: list[Variable]) -> None:
+        super().__init__(message)
+        self.axes = axes
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One element of a subscript: an index with variables, or source text."""
@@ -72,6 +80,9 @@ def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElemen
             return Part("", index)
         if index is not None:
             raise NotCarriedOverError(f"`{one_line(value)}` as one index")
+        number = types.evaluator.index(value) if types.fixed else None
+        if number is not None:  # a number where a loop runs through the axis
+            return Part(number.base.text)
         # the text of the new tree: what is inside may have changed
         return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
     text = _slice_text(after.slice)
@@ -203,6 +214,7 @@ def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds,
         for variable, step in part.index.steps:
             steps[variable] = steps.get(variable, Polynomial()) + step * stride
     ndim = max(variable.ndim for variable in steps)
+    _check_axes(steps, ndim + len(owner.shape) - len(parts), owner, original)
     pattern: list[str] = []
     for axis in range(-ndim, 0):
         variable = next((v for v in steps if v.axis == axis), None)
@@ -215,6 +227,24 @@ def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds,
         pattern.append(f"[{steps[variable].text}, {bounds.extent(variable)}]")
     pattern += [f"[{strides[k].text}, {owner.shape[k].text}]" for k in range(len(parts), len(owner.shape))]
     return f"{base}.ap(pattern=[{', '.join(pattern)}], offset={offset.text})"
+
+
+def _check_axes(steps: dict[Variable, Polynomial], ndim: int, owner: Tensor, original: cst.Subscript) -> None:
+    """Raise :class:`TooManyAxesError` for patterns with backward steps, and for those with too many dimensions."""
+    back = [variable for variable, step in steps.items() if all(factor < 0 for _, factor in step.terms)]
+    if not back and (ndim <= _DIMENSIONS or not _on_chip(owner)):
+        return
+    free = [v for v in back or steps if v.axis != -v.ndim]
+    small = [v for v in free if v.size.constant is not None and v.size.constant <= _UNROLLED]
+    small = back and free or sorted(small, key=lambda v: v.size.constant or 0)
+    why = "steps backwards" if back else f"has {ndim} dimensions; on chip a view has at most {_DIMENSIONS}"
+    raise TooManyAxesError(f"`{one_line(original)}` {why}", small)
+
+
+_DIMENSIONS = 5
+"""Dimensions of a view on chip."""
+_UNROLLED = 8
+"""Elements along an axis that a loop may run through."""
 
 
 def _gathered(
@@ -263,4 +293,4 @@ def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variab
     return f"{text}[{', '.join(parts)}]" if parts else text
 
 
-__all__ = ["NotCarriedOverError", "converted", "cut", "has_slices"]
+__all__ = ["NotCarriedOverError", "TooManyAxesError", "converted", "cut", "has_slices"]

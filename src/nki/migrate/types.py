@@ -8,7 +8,7 @@ import libcst as cst
 
 from nki.migrate.code import one_line
 from nki.migrate.facts import Facts, Tensor, tensor_of
-from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value
+from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
 
@@ -85,13 +85,15 @@ class Types:
         """Numbers that callers choose freely, and those computed from them: a mask may let nothing through."""
         self.equal: list[tuple[str, str]] = []
         """Dtypes of parameters that the new code takes as equal, as they were in the run."""
+        self.fixed: tuple[tuple[Variable, Polynomial], ...] = ()
+        """Axes of the present statement that loops of the new code run through."""
         self.unmasked: set[int] = set()
         """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}
 
     @property
     def evaluator(self) -> Evaluator:
-        return Evaluator(self.names, self.values, self.grid)
+        return Evaluator(self.names, self.values, self.grid, self.fixed)
 
     def value(self, node: cst.BaseExpression) -> Value | None:
         """The index, mask or grid that an expression is."""
@@ -125,6 +127,8 @@ class Types:
     def _tensor(self, node: cst.BaseExpression) -> Tensor | None:
         known = self._declared(node)
         seen = self.facts.seen(node)
+        if self.fixed and known is not None and not isinstance(node, cst.Name):
+            return known  # the run had all axes at once
         if seen is None:
             if known is None and id(node) in self.facts.varying:
                 first = self.facts.tensors[id(node)]
