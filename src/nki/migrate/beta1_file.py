@@ -8,13 +8,13 @@ from typing import Any
 import libcst as cst
 
 from nki.migrate.calls import keyword
-from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Facts
 from nki.migrate.functions import Functions, body_of
-from nki.migrate.imports import placed
-from nki.migrate.names import Names
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
+from nki.migrate.syntax.code import code_of, expression, one_line
+from nki.migrate.syntax.imports import placed
+from nki.migrate.syntax.names import Names
 from nki.migrate.types import Types
 
 

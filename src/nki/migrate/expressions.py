@@ -7,13 +7,13 @@ from typing import Any
 import libcst as cst
 
 from nki.migrate.calls import cleaned, nki_value
-from nki.migrate.code import WholeNumbers, code_of, expression, one_line
 from nki.migrate.facts import shape_text
 from nki.migrate.indices import Bounds, Index, as_slice
 from nki.migrate.instructions import RESULTS, InstructionCalls
 from nki.migrate.language_calls import POWERS
 from nki.migrate.operands import bare, operand_mask
 from nki.migrate.subscripts import NotCarriedOverError, converted, cut
+from nki.migrate.syntax.code import WholeNumbers, code_of, expression, one_line
 from nki.migrate.types import OPERATORS, dtype_text
 
 

@@ -7,14 +7,14 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
-from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Facts, Tensor
-from nki.migrate.indices import Value, index_of_slice, names_in
-from nki.migrate.names import Names
+from nki.migrate.indices import Value, index_of_slice
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
+from nki.migrate.syntax.names import Names, names_in
 from nki.migrate.types import Types, arguments
 
 _MATMULS: Final = ("nki.language.matmul", "nki.isa.nc_matmul")

@@ -12,9 +12,9 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
-from nki.migrate.code import expression, one_line
-from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial, largest, smallest
+from nki.migrate.syntax.code import expression, one_line
+from nki.migrate.syntax.names import Names, names_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,9 +223,7 @@ class Evaluator:
 
     def _mentions(self, node: cst.BaseExpression) -> bool:
         """True if an index or mask is named inside ``node``."""
-        found = _NamesIn()
-        node.visit(found)
-        return any(name in self.values for name in found.names)
+        return any(name in self.values for name in names_in(node))
 
     def _call(self, node: cst.Call) -> Value | None:
         full = self.names.full(node.func)
@@ -333,22 +331,6 @@ class Evaluator:
                 return Mask((Comparison(difference, "!=", text),))
             case _:
                 return None
-
-
-class _NamesIn(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
-        self.names.add(node.value)
-
-
-def names_in(node: cst.CSTNode) -> set[str]:
-    """All names inside ``node``."""
-    found = _NamesIn()
-    node.visit(found)
-    return found.names
 
 
 def bounds_of(mask: Mask) -> Bounds:
@@ -476,6 +458,6 @@ def as_node(text: str) -> list[cst.SubscriptElement]:
 
 __all__ = [
     "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "as_slice",
-    "bounds_of", "chosen", "index_of_slice", "names_in", "nonempty", "sliced",
+    "bounds_of", "chosen", "index_of_slice", "nonempty", "sliced",
     "without",
 ]  # fmt: skip

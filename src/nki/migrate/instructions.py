@@ -8,12 +8,12 @@ import libcst as cst
 
 from nki import isa
 from nki.migrate.calls import cleaned, nki_value, with_destination
-from nki.migrate.code import expression, one_line, statement
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Bounds, Index, Mask
 from nki.migrate.language_calls import LanguageCalls
 from nki.migrate.operands import as_bytes, trailing_axes
 from nki.migrate.subscripts import NotCarriedOverError
+from nki.migrate.syntax.code import expression, one_line, statement
 from nki.migrate.types import DATA, SHAPED_BY, arguments
 
 RESULTS: Final = frozenset(DATA) - {"memset"}

@@ -8,10 +8,10 @@ import libcst as cst
 
 from nki import language
 from nki.migrate.calls import cleaned
-from nki.migrate.code import expression, one_line
 from nki.migrate.indices import Bounds, Index, bounds_of, nonempty
 from nki.migrate.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
 from nki.migrate.subscripts import NotCarriedOverError, cut, has_slices
+from nki.migrate.syntax.code import expression, one_line
 from nki.migrate.types import BINARY, Types, arguments, dtype_text
 
 POWERS: Final = {

@@ -6,9 +6,9 @@ from typing import Any
 
 import libcst as cst
 
-from nki.migrate.code import expression, one_line
 from nki.migrate.facts import Facts, Tensor, shape_text
 from nki.migrate.indices import Index, Mask, Variable
+from nki.migrate.syntax.code import expression, one_line
 from nki.migrate.types import Types, arguments
 
 

@@ -7,15 +7,16 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
-from nki.migrate.code import expression, one_line, statement
 from nki.migrate.expressions import RESULTS
 from nki.migrate.facts import Tensor, shape_text
-from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice, names_in
+from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice
 from nki.migrate.instructions import COMPARISONS, pattern_of
-from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
-from nki.migrate.report import MARK, marked
+from nki.migrate.report import marked
 from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
+from nki.migrate.syntax.code import expression, one_line, statement
+from nki.migrate.syntax.layout import comments_in
+from nki.migrate.syntax.names import Names, names_in
 from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY
 from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
 
@@ -37,7 +38,7 @@ class Statements(Writes):
                 continue
             first: Any = new[0]
             if hasattr(first, "leading_lines"):
-                marks = [line for line in first.leading_lines if line.comment and MARK in line.comment.value]
+                marks = [line for line in first.leading_lines if line.comment and line not in lines]
                 new[0] = first.with_changes(leading_lines=[*kept, *lines, *marks])
                 kept = []
             result += new
@@ -137,6 +138,11 @@ class Statements(Writes):
             result += made
         if result and isinstance(result[-1], cst.SimpleStatementLine):
             result[-1] = result[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
+        kept = comments_in(result)
+        lost = [cst.EmptyLine(comment=cst.Comment(text)) for text in comments_in(line.body) if text not in kept]
+        if result and lost:
+            first: Any = result[0]
+            result[0] = first.with_changes(leading_lines=[*first.leading_lines, *lost])
         return result
 
     def _by_axes(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:

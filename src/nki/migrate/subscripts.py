@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Tensor
 from nki.migrate.indices import Bounds, Grid, Index, Variable, as_node, sliced
 from nki.migrate.polynomial import Polynomial, largest, smallest
+from nki.migrate.syntax.code import code_of, expression, one_line
 from nki.migrate.types import Types
 
 
@@ -236,7 +236,7 @@ def _check_axes(steps: dict[Variable, Polynomial], ndim: int, owner: Tensor, ori
         return
     free = [v for v in back or steps if v.axis != -v.ndim]
     small = [v for v in free if v.size.constant is not None and v.size.constant <= _UNROLLED]
-    small = back and free or sorted(small, key=lambda v: v.size.constant or 0)
+    small = (back and free) or sorted(small, key=lambda v: v.size.constant or 0)
     why = "steps backwards" if back else f"has {ndim} dimensions; on chip a view has at most {_DIMENSIONS}"
     raise TooManyAxesError(f"`{one_line(original)}` {why}", small)
 

@@ -6,11 +6,11 @@ from typing import Final
 
 import libcst as cst
 
-from nki.migrate.code import one_line
 from nki.migrate.facts import Facts, Tensor, tensor_of
 from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value, Variable
-from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
+from nki.migrate.syntax.code import one_line
+from nki.migrate.syntax.names import Names
 
 CREATION: Final = {"ndarray", "zeros", "ones", "full", "rand"}
 LIKE: Final = {"zeros_like", "empty_like"}

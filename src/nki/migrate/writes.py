@@ -10,14 +10,15 @@ import libcst as cst
 
 from nki.migrate import subscripts
 from nki.migrate.calls import nki_value
-from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import RESULTS, Expressions
 from nki.migrate.facts import Tensor, shape_text
-from nki.migrate.indices import Bounds, Mask, bounds_of, names_in
+from nki.migrate.indices import Bounds, Mask, bounds_of
 from nki.migrate.operands import matmul_operands, variables_in
 from nki.migrate.polynomial import largest, smallest
 from nki.migrate.report import Report
 from nki.migrate.subscripts import NotCarriedOverError, has_slices
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
+from nki.migrate.syntax.names import names_in
 from nki.migrate.types import ELEMENTWISE, OPERATORS, REDUCTIONS, Types, arguments, dtype_text
 
 
