@@ -43,7 +43,8 @@ class Facts:
         """Add one observation."""
         self.nodes[id(node)] = node
         if isinstance(value, str):
-            self.others[id(node)] = value
+            same = self.others.get(id(node), value) == value or "none" not in (value, self.others[id(node)])
+            self.others[id(node)] = value if same else "varying"
             return
         self.all.setdefault(id(node), set()).add(value)
         before = self.tensors.setdefault(id(node), value)

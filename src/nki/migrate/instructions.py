@@ -33,6 +33,8 @@ class InstructionCalls(LanguageCalls):
             if any(arg.keyword is not None and arg.keyword.value == "dst" for arg in original.args):
                 return updated  # it is a call of today
             return self._temporary(name, original, updated)
+        if name == "tensor_copy_dynamic_dst":
+            name, updated = "tensor_copy", updated.with_changes(func=expression("nisa.tensor_copy"))
         function = getattr(isa, name, None)
         if function is None or isinstance(function, type):
             return updated
@@ -135,11 +137,9 @@ class InstructionCalls(LanguageCalls):
         elif name == "memset":
             named = arguments(updated, DATA["memset"])
             call: cst.BaseExpression = expression(f"nisa.memset(dst={target}, value={one_line(named['value'].value)})")
-        elif name == "tensor_copy_dynamic_src":
-            raise NotCarriedOverError(
-                "`nisa.tensor_copy_dynamic_src`: use `nisa.tensor_copy` of `t.ap(…, scalar_offset=…)`"
-            )
         else:
+            if name == "tensor_copy_dynamic_src":  # the operand says where it lies
+                name, updated = "tensor_copy", updated.with_changes(func=expression("nisa.tensor_copy"))
             call = with_destination(self.names, updated, name, target, extra)
         return cst.SimpleStatementLine([cst.Expr(call)])
 

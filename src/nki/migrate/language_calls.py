@@ -54,7 +54,7 @@ class LanguageCalls(cst.CSTTransformer):
 
         ``several``: conditions of several variables are left in the result.
         """
-        if isinstance(node, cst.Name) and node.value == "None":
+        if isinstance(node, cst.Name) and (node.value == "None" or self.types.facts.others.get(id(node)) == "none"):
             return Bounds()
         value = self.types.evaluator.mask(node)
         if value is None or (isinstance(node, cst.Name) and self.types.facts.others.get(id(node)) == "mask"):

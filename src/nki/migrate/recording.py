@@ -35,6 +35,8 @@ def seen(number: int, value: Any) -> Any:
 
 def described(value: Any) -> Seen | str | None:
     """The facts about a value; None for values that tell nothing."""
+    if value is None:
+        return "none"
     if isinstance(value, bool | int | float | np.number):
         return "number"
     if isinstance(value, list | tuple | dict):

@@ -17,7 +17,7 @@ from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
 from nki.migrate.syntax.code import expression, one_line, statement
 from nki.migrate.syntax.layout import comments_in
 from nki.migrate.syntax.names import Names, names_in
-from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY
+from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
 from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
 
 
@@ -178,7 +178,8 @@ class Statements(Writes):
             case cst.AugAssign(target=target, operator=operator, value=value):
                 return self._update(target, operator, value, small)
             case cst.Expr(value=cst.Call() as call):
-                return self._call(call, small)
+                several = self._several(call) if self.names.full(call.func) == "nki.language.store" else None
+                return self._call(call, small) if several is None else self._stored(call, several)
             case cst.Return(value=cst.BaseExpression() as value) | cst.Expr(value=value):
                 before: list[cst.BaseStatement] = []
                 index = self.types.value(value) if isinstance(small, cst.Return) else None
@@ -340,19 +341,41 @@ class Statements(Writes):
         result = self._named(name, call, cst.Assign([cst.AssignTarget(cst.Name(name))], call))
         before: list[cst.BaseStatement] = []
         to = plain(one_line(self._expression(target, before)))
-        shape = shape_text(place.shape)
+        lines = self._truth(inside, mask, place)
+        copy = statement(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
+        return [*before, *result, *lines, guarded(copy, bounds_of(mask))]
+
+    def _truth(self, name: str, mask: Mask, place: Tensor) -> list[cst.BaseStatement]:
+        """A tile of 1 where a mask that is no rectangle lets ``place`` through, and of 0 elsewhere."""
         lines = [
-            f"{inside} = nl.ndarray({shape}, dtype=nl.uint8, buffer=nl.sbuf)", f"nisa.memset(dst={inside}, value=1)",
-        ]  # fmt: skip
+            f"{name} = nl.ndarray({shape_text(place.shape or ())}, dtype=nl.uint8, buffer=nl.sbuf)",
+            f"nisa.memset(dst={name}, value=1)",
+        ]
         for part in (part for part in mask.parts if part.index.steps):
             pattern, multiplier = pattern_of(part.index, place)
             lines.append(
-                f"nisa.affine_select(dst={inside}, pattern={pattern}, channel_multiplier={multiplier}, "
-                f"on_true_tile={inside}, on_false_value=0, cmp_op=nl.{COMPARISONS[part.op]}, "
+                f"nisa.affine_select(dst={name}, pattern={pattern}, channel_multiplier={multiplier}, "
+                f"on_true_tile={name}, on_false_value=0, cmp_op=nl.{COMPARISONS[part.op]}, "
                 f"offset={part.index.base.text})"
             )
-        copy = statement(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
-        return [*before, *result, *map(statement, lines), guarded(copy, bounds_of(mask))]
+        return [statement(line) for line in lines]
+
+    def _stored(self, call: cst.Call, mask: Mask) -> list[cst.BaseStatement]:
+        """``nl.store(…)`` below a mask that is no rectangle: the rest of what is there is stored again."""
+        named = arguments(call, ("dst", "value"))
+        place, tile = self.types.tensor(named["dst"].value), self.types.tensor(named["value"].value)
+        if place is None or place.shape is None or tile is None:
+            raise NotCarriedOverError(f"the mask `{mask.parts[0].text}` is no rectangle: use nisa.affine_select")
+        before: list[cst.BaseStatement] = []
+        to = one_line(self._expression(named["dst"].value, before))
+        value = one_line(self._expression(named["value"].value, before))
+        rewriter = self._rewriter()
+        kept, inside = rewriter.fresh("stored"), rewriter.fresh("inside")
+        copy = statement(f"nisa.tensor_copy_predicated(dst={kept}, src={value}, predicate={inside})")
+        return [
+            *before, statement(f"{kept} = nl.load({to})"), *self._truth(inside, mask, place),
+            guarded(copy, bounds_of(mask)), statement(f"nl.store({to}, {kept})"),
+        ]  # fmt: skip
 
     # -- writes into tensors -------------------------------------------------------------------------------------
 

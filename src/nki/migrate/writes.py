@@ -161,7 +161,12 @@ class Writes:
     def _several(self, value: cst.BaseExpression) -> Mask | None:
         """The mask of a call, if conditions of several axes are in it."""
         mask = mask_of(value)
-        if mask is None or id(value) in self.types.unmasked or one_line(mask) == "None":
+        if (
+            mask is None
+            or id(value) in self.types.unmasked
+            or one_line(mask) == "None"
+            or self.types.facts.others.get(id(mask)) == "none"
+        ):
             return None
         found = self.types.evaluator.mask(mask)
         return found if found is not None and bounds_of(found).several else None

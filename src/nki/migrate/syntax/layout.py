@@ -17,7 +17,7 @@ def laid_out(new: cst.Module, old: cst.Module) -> cst.Module:
     """``new`` with the layout of its statements mended; those that ``old`` has too stay as they are."""
     known = _Statements()
     old.visit(known)
-    return cast("cst.Module", new.visit(_Layout(known.texts, len(new.default_indent))))
+    return new.visit(_Layout(known.texts, len(new.default_indent)))
 
 
 def comments_in(nodes: Sequence[cst.CSTNode]) -> list[str]:
