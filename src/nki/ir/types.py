@@ -77,8 +77,9 @@ class Tensor:
     bytes_per_partition: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.free_size = math.prod(self.shape[1:])
-        self.elements = self.shape[0] * self.free_size if self.shape else 1
+        shape = self.shape
+        self.free_size = shape[1] if len(shape) == 2 else math.prod(shape[1:])
+        self.elements = shape[0] * self.free_size if shape else 1
         self.nbytes = self.elements * self.dtype.itemsize
         self.bytes_per_partition = self.free_size * self.dtype.itemsize
 

@@ -73,10 +73,9 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
                 steps.append(strides[dim])
                 continue
             if type(start) is int and type(stop) is int and 0 <= start < stop <= size:
-                step = strides[dim]
-                offset += start * step
+                offset += start * strides[dim]
                 sizes.append(stop - start)
-                steps.append(step)
+                steps.append(strides[dim])
                 continue
             start, count, step = _slice(t, dim, item)
         elif type(item) is int:
@@ -98,9 +97,8 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
         elif dim == 0 and on_chip:
             sizes.append(1)
             steps.append(strides[0])
-    if indexed < len(shape):
-        sizes.extend(shape[indexed:])
-        steps.extend(strides[indexed:])
+    sizes.extend(shape[indexed:])
+    steps.extend(strides[indexed:])
     if len(sizes) < 1 + on_chip:
         sizes.append(1)
         steps.append(1)

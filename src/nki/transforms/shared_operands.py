@@ -16,11 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 import numpy as np
 
-from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
@@ -179,20 +178,17 @@ class _Readers:
         self.body = body
         self.shared = shared
         """The tile that replaces another one with the same contents."""
-        self.replaced: dict[Tensor, dict[AccessPattern, Access]] = {}
-        """The replacements of accesses to a tile that is shared or laid out in panels, by their patterns."""
+        self.replaced: dict[Tensor, dict[_Place, Access]] = {}
+        """The replacements of accesses to a tile that is shared or laid out in panels, by :func:`_place`."""
 
     def of(self, load: _Load) -> Iterator[tuple[Inst, str, Access]]:
         """Every reading operand of the tile that ``load`` fills: instruction, name of the operand, access."""
         for position in load.readers:
             inst = self.body[position]
             assert isinstance(inst, Inst)
-            values = inst.__dict__
-            for name in inst.operand_names:
-                value = values[name]
-                for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                    if isinstance(access, Access) and self.shared.get(access.tensor, access.tensor) is load.tile:
-                        yield inst, name, access
+            for f, access in inst.operands():
+                if self.shared.get(access.tensor, access.tensor) is load.tile:
+                    yield inst, f.name, access
 
     def redirect(self) -> None:
         """Let every reader use what replaces its operands."""
@@ -208,10 +204,22 @@ class _Readers:
         replaced = self.replaced.get(tile)
         if replaced is None:
             replaced = self.replaced[tile] = {}
-        pattern = pattern_of(access)  # which tells all of it: a product reads the tile in the tile's dtype
-        if pattern not in replaced:
-            replaced[pattern] = Access(tile, access.offset, access.shape, access.strides, access.dtype)
-        return replaced[pattern]
+        place = _place(access)
+        new = replaced.get(place)
+        if new is None:
+            new = replaced[place] = Access(tile, access.offset, access.shape, access.strides, access.dtype)
+        return new
+
+
+_Place = tuple[int, int]
+
+
+def _place(access: Access) -> _Place:
+    """Key of what an access takes of its tile, quick to hash: the offset, and the id of the signature.
+
+    The instructions of the core, from before the transform, keep the signature alive.
+    """
+    return access.offset, id(access.signature)
 
 
 def _read_in_place(body: list[Statement | None], load: _Load) -> bool:
@@ -245,15 +253,15 @@ def _lay_out(readers: _Readers, load: _Load) -> None:
         return
     depth, columns = tile.shape
     panels = Tensor(tile.name, (1, tile.elements), tile.dtype, tile.buffer, span=tile.span)
-    replaced: dict[AccessPattern, Access] = {}
+    replaced: dict[_Place, Access] = {}
     for inst, name, access in readers.of(load):
         if name != inst.effects.moving:
             return
-        pattern = pattern_of(access)
-        if pattern not in replaced:
+        place = _place(access)
+        if place not in replaced:
             if not _in_panels(access, columns):
                 return
-            replaced[pattern] = _panelled(panels, access, depth, columns)
+            replaced[place] = _panelled(panels, access, depth, columns)
     readers.replaced[tile] = replaced
     assert isinstance(copy, Inst)
     shape, (row, step) = (depth, columns // _PANEL, _PANEL), load.source.strides
