@@ -1,10 +1,10 @@
 """Banks of PSUM, in turn for the tiles of each place in the source.
 
-Engines wait for a bank until the tile before has left it. If all tiles took the banks in one turn, the first products of
-an iteration would wait for the last copies of the one before, though other banks are free by then. So the tiles that one
-place in the source makes (a *site*) take turns in banks of their own: as many as are live at once, and a part of those
-that no site needs. A site that has not got its banks yet, or finds them in use, takes the free bank that was freed
-first.
+Engines wait for a bank until the tile before has left it. If all tiles took the banks in one turn, the first products
+of an iteration would wait for the last copies of the one before, though other banks are free by then. So the tiles that
+one place in the source makes (a *site*) take turns in banks of their own: as many as are live at once, and a part of
+those that no site needs. A site that has not got its banks yet, or finds them in use, takes the free bank that was
+freed first.
 """
 
 from __future__ import annotations
