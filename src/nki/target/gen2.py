@@ -163,8 +163,8 @@ GEN2: Final = Target(
     dma_engine_sustained_gbps=Fact(
         17.0,
         "GB/s",
-        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0, writes 15.9. One reload of 4 MiB took 16,955 ns "
-        "(NKI performance guide), 15.5 with its beginning and end: a rate of long streams and a time of one transfer",
+        f"{_DMA}: Performance Considerations; reads of GiB measured 17.0, writes 15.9. A reload of 4 MiB took 16,955 "
+        "ns (NKI performance guide), 15.5 with its beginning and end; the rate is that of long streams",
         "docs",
         (17.0, 15.5),
     ),
@@ -179,8 +179,8 @@ GEN2: Final = Target(
     dma_cast_overhead_ns=Fact(
         2.3,
         "ns",
-        f"{_TRACES}: packets of a store that converts float32 to float16 follow each other after 21, 40 and 77.5 ns for "
-        "512, 1024 and 2048 bytes of float32, less those at 27.2 GB/s",
+        f"{_TRACES}: a store that converts float32 to float16 has packets of 512, 1024 and 2048 bytes every 21, 40 and "
+        "77.5 ns, less those bytes at 27.2 GB/s",
         "measured",
     ),
     dma_trigger_ns=Fact(
