@@ -14,10 +14,9 @@ import libcst as cst
 import nki.isa as nisa
 from nki.language.releases.removed_names import REMOVED
 from nki.migrate.calls import keyword, last_comma, parameters
-from nki.migrate.code import code_of, expression, one_line, statement
-from nki.migrate.indices import names_in
-from nki.migrate.names import Names
 from nki.migrate.report import Report, marked
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
+from nki.migrate.syntax.names import Names, names_in
 
 _PAR_DIM: Final = "nki.language.par_dim"
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
