@@ -129,7 +129,7 @@ class _Uses:
 
     @cached_property
     def counts(self) -> list[int]:
-        """How often an instruction reads or writes each number."""
+        """Number of reads and writes of each number."""
         uses = [0] * self.numbers
         counts = np.bincount(np.fromiter(self.of_instructions, np.int64), minlength=len(self.patterns)).tolist()
         for (reads, writes), count in zip(self.patterns, counts, strict=True):

@@ -1,1 +1,1 @@
-"""What the decorator of instructions derives from a declaration: its fields, and the methods made of them."""
+"""Parts of an instruction that follow from its declaration: the fields, and the methods made of them."""
