@@ -308,7 +308,7 @@ def _combine(b: Builder, op: str, total: Value, value: Value) -> Value:
 
 
 def _result(b: Builder, s: Reduce, total: Value) -> Value:
-    """What is written of a total."""
+    """The total as it is written: with the canonical NaN, unless it is a pattern of bits."""
     return total if s.op in BITS else canonical_nan(b, total)
 
 
