@@ -52,6 +52,8 @@ _TILE: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64]
 
 PANEL: Final = 32
 """Columns of a panel of the moving operand: two of the widest vectors."""
+_UNROLLED: Final = 4
+"""Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
 CHAIN: Final = 16
 """Products in each of the two chains of a group, where products go by groups."""
 _FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
@@ -77,13 +79,17 @@ class Tiling:
 _TILING: Final = {
     4: Tiling(8, {1: 8, 2: 6, 3: 4, 4: 4}),
     8: Tiling(6, {1: 8, 2: 5, 3: 3}),
-    16: Tiling(8, {1: 8, 2: 6, 3: 4, 4: 4}),
+    16: Tiling(12, {1: 8, 2: 6, 3: 4, 4: 4}),
 }
 
 
 def adds_by_groups(stationary: DType, moving: DType) -> bool:
     """True if the product of operands of these dtypes is summed in groups; see this module's contract."""
     return stationary in _FITS_BFLOAT16 and moving in _FITS_BFLOAT16
+
+
+_HIGHEST_NARROW: Final = 8
+"""Rows of register tiles of one vector."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,39 +175,36 @@ def _mask(b: Builder, lanes: int, count: Value) -> Value:
     return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), bound)
 
 
-def _chain(b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value) -> list[Value]:
+def _chain(
+    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, unrolled: bool = False
+) -> list[Value]:
     """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
     ``operands``: the stationary and the moving one, each a pointer and a stride.
     """
-    (rows, vectors), (stationary, lds, moving, ldm) = size, operands
-    entry, loop, done = b.block, b.append_basic_block("loop"), b.append_basic_block("done")
-    b.cbranch(at_least(b, depth, 1), loop, done)
+    slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
+    for slot in slots:
+        slot.set(v.zero)
+    stationary, lds, moving, ldm = operands
+    k, left, right = Variable(b), Variable(b, POINTER), Variable(b, POINTER)
+    k.set(i64(0))
+    left.set(stationary)
+    right.set(moving)
 
-    b.position_at_end(loop)
-    k, left, right = b.phi(I64), b.phi(POINTER), b.phi(POINTER)
-    sums = [b.phi(v.type) for _ in range(rows * vectors)]
-    columns = [v.load(b.gep(right, [i64(j * v.lanes)], source_etype=F32)) for j in range(vectors)]
-    fused: list[Value] = []
-    for i in range(rows):
-        scalar = v.splat(b.load(b.gep(left, [i64(i)], source_etype=F32), typ=F32))
-        fused += [v.fma(scalar, column, sums[i * vectors + j]) for j, column in enumerate(columns)]
-    following = b.add(k, i64(1))
-    below = [b.gep(pointer, [stride], source_etype=F32) for pointer, stride in ((left, lds), (right, ldm))]
-    starts = [i64(0), stationary, moving, *[v.zero] * len(sums)]
-    for phi, start, step in zip([k, left, right, *sums], starts, [following, *below, *fused], strict=True):
-        phi.add_incoming(start, entry)
-        phi.add_incoming(step, loop)
-    b.cbranch(b.icmp_signed("<", following, depth), loop, done)
+    def step() -> None:
+        columns = [v.load(b.gep(right.get(), [i64(j * v.lanes)], source_etype=F32)) for j in range(size[1])]
+        for i in range(size[0]):
+            scalar = v.splat(b.load(b.gep(left.get(), [i64(i)], source_etype=F32), typ=F32))
+            for slot, column in zip(slots[i * size[1] : (i + 1) * size[1]], columns, strict=True):
+                slot.set(v.fma(scalar, column, slot.get()))
+        left.set(b.gep(left.get(), [lds], source_etype=F32))
+        right.set(b.gep(right.get(), [ldm], source_etype=F32))
 
-    b.position_at_end(done)
-    totals: list[Value] = []
-    for total in fused:
-        phi = b.phi(v.type)
-        phi.add_incoming(v.zero, entry)
-        phi.add_incoming(total, loop)
-        totals.append(phi)
-    return totals
+    for rounds in (_UNROLLED, 1) if unrolled else (1,):
+        with steps(b, depth, rounds, k):
+            for _ in range(rounds):
+                step()
+    return [slot.get() for slot in slots]
 
 
 def _groups(
@@ -209,23 +212,33 @@ def _groups(
 ) -> list[Value]:
     """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
     left, right = Matrix(*operands[:2]), Matrix(*operands[2:])
-    slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
-    for slot in slots:
+    totals, firsts = ([Variable(b, v.type) for _ in range(size[0] * size[1])] for _ in range(2))
+    for slot in (*totals, *firsts):
         slot.set(v.zero)
-    k = Variable(b)
+    k, is_second = Variable(b), Variable(b)
     k.set(i64(0))
+    is_second.set(i64(0))
 
-    def half() -> list[Value]:
-        here = k.get()
-        places = [left.at(b, here, i64(0)), left.stride, right.at(b, here, i64(0)), right.stride]
-        count = smaller(b, b.sub(depth, here), chain)
-        k.set(b.add(here, count))
-        return _chain(b, v, size, places, count)
+    def add(sums: list[Value]) -> None:
+        for total, first, second in zip(totals, firsts, sums, strict=True):
+            total.set(b.fadd(total.get(), b.fadd(first.get(), second)))
 
     with while_(b, lambda: b.icmp_signed("<", k.get(), depth)):
-        for slot, one, two in zip(slots, half(), half(), strict=True):
-            slot.set(b.fadd(slot.get(), b.fadd(one, two)))
-    return [slot.get() for slot in slots]
+        here = k.get()
+        places = [left.at(b, here, i64(0)), left.stride, right.at(b, here, i64(0)), right.stride]
+        sums = _chain(b, v, size, places, smaller(b, b.sub(depth, here), chain))
+        with b.if_else(b.icmp_signed("!=", is_second.get(), i64(0))) as (then, otherwise):
+            with then:
+                add(sums)
+                for first in firsts:
+                    first.set(v.zero)
+            with otherwise:
+                for first, value in zip(firsts, sums, strict=True):
+                    first.set(value)
+        is_second.set(b.xor(is_second.get(), i64(1)))
+        k.set(b.add(here, i64(chain)))
+    add([v.zero] * len(firsts))  # a group without a second chain; no sum is -0, so others stay as they are
+    return [total.get() for total in totals]
 
 
 def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool) -> ir.Function:
@@ -240,7 +253,7 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
     if kind.chain:
         totals = _groups(b, v, size, operands, depth, kind.chain)
     else:
-        totals = _chain(b, v, size, operands, depth)
+        totals = _chain(b, v, size, operands, depth, unrolled=size == (_TILING[kind.lanes].rows, 2))
     places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
@@ -259,8 +272,8 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> 
     Arguments as a tile's, then the number of rows, and memory to fetch meanwhile: where it is, and its cache lines for
     each tile.
     """
-    highest = _TILING[kind.lanes].rows
-    heights = [highest, *(height for height in (4, 2, 1) if height < highest)]
+    highest = _TILING[kind.lanes].rows if vectors > 1 else _HIGHEST_NARROW
+    heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
     function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64, POINTER, I64])
     out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, rows, ahead, lines = function.args
     out, stationary = Matrix(out_pointer, ldo), Matrix(left, lds)
