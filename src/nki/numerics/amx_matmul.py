@@ -61,15 +61,21 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     _call(b, "ldtilecfg", [_configuration(module)])
     row = Variable(b)
     row.set(i64(0))
+    adds = b.icmp_signed("!=", accumulate, i64(0))
+    direct = b.and_(b.not_(adds), b.icmp_signed("==", columns, i64(PANEL)))
     with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
         here = row.get()
         rest = b.sub(rows, here)
+        count = smaller(b, rest, 2 * _SIDE)
+        place = Matrix(out.at(b, here, i64(0)), ldo)
+        whole = b.and_(direct, b.icmp_signed("==", b.and_(count, i64(_SIDE - 1)), i64(0)))
+        target = Matrix(b.select(whole, place.pointer, sums.pointer), b.select(whole, ldo, sums.stride))
         with b.if_else(b.icmp_signed(">", rest, i64(_SIDE))) as (then, otherwise):
             for case, high in ((then, 2), (otherwise, 1)):
                 with case:
-                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, sums)
-        count = smaller(b, rest, 2 * _SIDE)
-        _finish(b, Matrix(out.at(b, here, i64(0)), ldo), sums, count, columns, accumulate)
+                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, target)
+        with b.if_then(b.not_(whole)):
+            _finish(b, place, sums, count, columns, adds)
         row.set(b.add(here, count))
     _call(b, "tilerelease", [])
     b.ret_void()
@@ -79,7 +85,7 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
 def _block(b: Builder, high: int, stationary: Matrix, moving: Matrix, groups: Value, sums: Matrix) -> None:
     """``high`` x 2 tiles of the product, to ``sums``."""
     places = [(i, j) for i in range(high) for j in range(_ACROSS)]
-    left_step, right_step = (b.mul(matrix.stride, i64(4)) for matrix in (stationary, moving))
+    left_step, right_step, step = (b.mul(matrix.stride, i64(4)) for matrix in (stationary, moving, sums))
     for i, j in places:
         _call(b, "tilezero", [_tile(_ACROSS * i + j)])
     with steps(b, groups, 1) as group:
@@ -91,27 +97,30 @@ def _block(b: Builder, high: int, stationary: Matrix, moving: Matrix, groups: Va
         for i, j in places:
             _call(b, "tdpbf16ps", [_tile(_ACROSS * i + j), _tile(_LEFT + i), _tile(_RIGHT + j)])
     for i, j in places:
-        _call(b, "tilestored64", [_tile(_ACROSS * i + j), sums.at(b, i64(_SIDE * i), i64(_SIDE * j)), i64(4 * PANEL)])
+        _call(b, "tilestored64", [_tile(_ACROSS * i + j), sums.at(b, i64(_SIDE * i), i64(_SIDE * j)), step])
 
 
-def _finish(b: Builder, out: Matrix, sums: Matrix, rows: Value, columns: Value, accumulate: Value) -> None:
+def _finish(b: Builder, out: Matrix, sums: Matrix, rows: Value, columns: Value, adds: Value) -> None:
     """Write ``sums`` to ``out``, or add them to it."""
-    vector = ir.VectorType(F32, _SIDE)
 
-    def copy(width: int, adds: bool) -> None:
-        kind = vector if width > 1 else F32
-        with steps(b, rows, 1) as row, steps(b, columns, width) as column:
-            place = out.at(b, row, column)
-            value = b.load(sums.at(b, row, column), typ=kind, align=4)
-            b.store(b.fadd(b.load(place, typ=kind, align=4), value) if adds else value, place, align=4)
+    def copy(row: Value, column: Value, lanes: int, add: bool) -> None:
+        kind = ir.VectorType(F32, lanes) if lanes > 1 else F32
+        place = out.at(b, row, column)
+        value = b.load(sums.at(b, row, column), typ=kind, align=4)
+        b.store(b.fadd(b.load(place, typ=kind, align=4), value) if add else value, place, align=4)
 
-    whole = b.icmp_signed("==", b.and_(columns, i64(_SIDE - 1)), i64(0))
-    with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as branches:
-        for branch, adds in zip(branches, (True, False), strict=True):
-            with branch, b.if_else(whole) as (then, otherwise):
-                for case, width in ((then, _SIDE), (otherwise, 1)):
-                    with case:
-                        copy(width, adds)
+    with b.if_else(b.and_(adds, b.icmp_signed("==", columns, i64(PANEL)))) as (then, otherwise):
+        with then, steps(b, rows, 1) as row:
+            for column in range(0, PANEL, _SIDE):
+                copy(row, i64(column), _SIDE, True)
+        with otherwise, b.if_else(adds) as branches:
+            for branch, add in zip(branches, (True, False), strict=True):
+                with branch, steps(b, rows, 1) as row:
+                    column = Variable(b)
+                    column.set(i64(0))
+                    for lanes in (_SIDE, 1):
+                        with steps(b, columns, lanes, column) as here:
+                            copy(row, here, lanes, add)
 
 
 def _configuration(module: ir.Module) -> ir.GlobalVariable:

@@ -48,7 +48,7 @@ from nki.numerics.llvm import (
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64, I64]
 _PAIRS: Final = _MATMUL[:-1]
-_TILE: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64]
+_TILE: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, POINTER, I64]
 
 PANEL: Final = 32
 """Columns of a panel of the moving operand: two of the widest vectors."""
@@ -176,11 +176,12 @@ def _mask(b: Builder, lanes: int, count: Value) -> Value:
 
 
 def _chain(
-    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, unrolled: bool = False
+    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
 ) -> list[Value]:
     """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
-    ``operands``: the stationary and the moving one, each a pointer and a stride.
+    ``operands``: the stationary and the moving one, each a pointer and a stride. ``fetched``: rows of which one is
+    fetched in each round of :data:`_UNROLLED` steps; without it, a round is one step.
     """
     slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
     for slot in slots:
@@ -200,8 +201,10 @@ def _chain(
         left.set(b.gep(left.get(), [lds], source_etype=F32))
         right.set(b.gep(right.get(), [ldm], source_etype=F32))
 
-    for rounds in (_UNROLLED, 1) if unrolled else (1,):
-        with steps(b, depth, rounds, k):
+    for rounds in (1,) if fetched is None else (_UNROLLED, 1):
+        with steps(b, depth, rounds, k) as here:
+            for column in range(0, PANEL, LINE // 4) if fetched is not None and rounds > 1 else ():
+                prefetch(b, fetched.at(b, b.sdiv(here, i64(_UNROLLED)), i64(column)))
             for _ in range(rounds):
                 step()
     return [slot.get() for slot in slots]
@@ -242,18 +245,20 @@ def _groups(
 
 
 def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool) -> ir.Function:
-    """``void tile(out, ldo, stationary, lds, moving, ldm, depth, accumulate, count)``: ``rows`` x ``vectors`` vectors.
+    """``void tile(out, ldo, stationary, lds, moving, ldm, depth, accumulate, count, ahead, lda)``.
 
-    If ``masked``, only the first ``count`` columns exist, in memory as well.
+    It computes ``rows`` x ``vectors`` vectors. If ``masked``, only the first ``count`` columns exist, in memory as
+    well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies.
     """
     function, b = internal(module, f"nki_matmul_tile_{rows}x{vectors}", _TILE)
-    out_pointer, ldo, *operands, depth, accumulate, count = function.args
+    out_pointer, ldo, *operands, depth, accumulate, count, ahead, lda = function.args
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
     v = _Vectors(b, kind.lanes, _mask(b, kind.lanes, count) if masked else None, kind.pairs)
     if kind.chain:
         totals = _groups(b, v, size, operands, depth, kind.chain)
     else:
-        totals = _chain(b, v, size, operands, depth, unrolled=size == (_TILING[kind.lanes].rows, 2))
+        largest = size == (_TILING[kind.lanes].rows, 2)
+        totals = _chain(b, v, size, operands, depth, Matrix(ahead, lda) if largest else None)
     places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
@@ -269,28 +274,27 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
 def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> ir.Function:
     """All rows of a panel of ``vectors`` vectors of columns.
 
-    Arguments as a tile's, then the number of rows, and memory to fetch meanwhile: where it is, and its cache lines for
-    each tile.
+    Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each.
     """
     highest = _TILING[kind.lanes].rows if vectors > 1 else _HIGHEST_NARROW
     heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
-    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64, POINTER, I64])
-    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, rows, ahead, lines = function.args
-    out, stationary = Matrix(out_pointer, ldo), Matrix(left, lds)
+    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64])
+    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, ahead, lda, rows = function.args
+    out, stationary, following = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(ahead, lda)
     row, fetched = Variable(b), Variable(b)
     row.set(i64(0))
     fetched.set(i64(0))
 
     def call(tile: ir.Function) -> None:
-        here = row.get()
+        here, so_far = row.get(), fetched.get()
         place, weights = out.at(b, here, i64(0)), stationary.at(b, i64(0), here)
-        b.call(tile, [place, ldo, weights, lds, right, ldm, depth, accumulate, count])
+        missing = b.icmp_signed("<", so_far, depth)
+        fetch = [b.select(missing, following.at(b, so_far, i64(0)), right), b.select(missing, lda, ldm)]
+        b.call(tile, [place, ldo, weights, lds, right, ldm, depth, accumulate, count, *fetch])
+        fetched.set(b.add(so_far, b.sdiv(depth, i64(_UNROLLED))))
 
     for height in heights:
         with steps(b, rows, height, row):
-            with steps(b, lines, 1):
-                prefetch(b, b.gep(ahead, [b.mul(fetched.get(), i64(LINE))], source_etype=ir.IntType(8)))
-                fetched.set(b.add(fetched.get(), i64(1)))
             call(_tile(module, kind, height, vectors, masked))
     b.ret_void()
     return function
@@ -310,16 +314,11 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     worth_packing = b.and_(worth_packing, at_least(b, ldm, PANEL + 1))
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
-    # The next panel comes while this one is multiplied, in equal parts for each tile.
-    tiles = b.add(b.sdiv(b.sub(rows, i64(1)), i64(tiling.rows)), i64(1))
-    size = b.mul(depth, i64(4 * 2 * lanes // LINE))
-    lines = b.select(plain, i64(0), b.sdiv(b.add(size, b.sub(tiles, i64(1))), tiles))
-
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
             with steps(b, columns, tiling.wide[few] * lanes, column) as here:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
-                b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0)])
+                b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm])
 
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
@@ -330,14 +329,14 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
             panel.set(packed.pointer)
             stride.set(packed.stride)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))
-        operands = [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0), rows]
-        b.call(double, [*operands, ahead, lines])
+        operands = [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0)]
+        b.call(double, [*operands, ahead, ldm, rows])
 
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows, source, i64(0)])
+        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -364,12 +363,12 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
     column.set(i64(0))
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), rows, source, i64(0)])
+        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm, rows])
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows, source, i64(0)])
+        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()
     return function
