@@ -136,9 +136,7 @@ def test_narrow_operands(dtypes: tuple[str, str], kind: str) -> None:
 
 @pytest.mark.parametrize("missing", [["amx"], ["amx", "pair"]], ids="-".join)
 @pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
-def test_without_the_instructions(
-    dtypes: tuple[str, str], missing: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_the_instructions(dtypes: tuple[str, str], missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Processors without AMX, or with another order of its additions, multiply pairs; else they convert to float32."""
     for name in missing:
         monkeypatch.setattr(matmul_entry, f"{name}_address", lambda: 0)

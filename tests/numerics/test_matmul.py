@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from llvmlite import ir
 
 from nki.base import dtype as dt
-from nki.numerics.jit import engine
 from nki.numerics import matmul_entry
+from nki.numerics.jit import engine
 from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups
 from nki.numerics.matmul_entry import amx_address, pair_address
 

@@ -151,7 +151,7 @@ class Engine:
 
     @property
     def has_tiles(self) -> bool:
-        """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and lets this process use it."""
+        """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
         return self._has_tiles
 
     @property

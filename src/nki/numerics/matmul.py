@@ -431,10 +431,10 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
                         i64 panels, i64 rows, i64 columns, i64 depth, i64 accumulate)
 
     ``out[m, n] = sum over k of stationary[k, m] * moving[k, n]`` in the order of this module's contract, ``by_groups``
-    or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and ``ldm`` count elements from
-    row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of ``moving`` to the next; it is
-    :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be 0. The function uses up to
-    40 KiB of stack.
+    or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
+    ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
+    ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be
+    0. The function uses up to 40 KiB of stack.
     """
     product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)

@@ -11,8 +11,8 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from nki.numerics.jit import engine
 from nki.numerics.amx_matmul import add_amx_matmul
+from nki.numerics.jit import engine
 from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
 
 Float32Array = NDArray[np.float32]
@@ -24,8 +24,9 @@ def matmul(
     """``out = stationary.T @ moving``, or ``out += stationary.T @ moving`` if ``accumulate``.
 
     Shapes: stationary [K, M], moving [K, N], out [M, N]; all float32, of any strides; ``out`` must not overlap the
-    operands. ``by_groups``: as for operands that fit bfloat16. The order of additions, and so every bit, is fixed: see :mod:`nki.numerics.matmul`. The first call
-    compiles, which takes about half a second. Raises ``ValueError`` for shapes or dtypes that do not fit.
+    operands. ``by_groups``: as for operands that fit bfloat16. The order of additions, and so every bit, is fixed: see
+    :mod:`nki.numerics.matmul`. The first call compiles, which takes about half a second. Raises ``ValueError`` for
+    shapes or dtypes that do not fit.
     """
     (depth, rows), (depth_moving, columns) = stationary.shape, moving.shape
     if depth != depth_moving or out.shape != (rows, columns):
@@ -125,4 +126,5 @@ def _keeps_contract(address: int, tiles: bool) -> bool:
 def _words(operand: NDArray[np.uint32], tiles: bool) -> NDArray[np.uint32]:
     """The rows of an operand, bits of bfloat16, two by two as AMX or as the product of pairs wants them."""
     halves = operand.reshape(-1, 2, CHAIN if tiles else 1, operand.shape[1])
-    return np.ascontiguousarray(halves[:, 0] << 16 | halves[:, 1]).reshape(-1, operand.shape[1])
+    words = np.left_shift(halves[:, 0], 16, dtype=np.uint32) | halves[:, 1]
+    return words.reshape(-1, operand.shape[1])

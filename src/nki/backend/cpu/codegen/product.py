@@ -5,10 +5,10 @@ routine reads: words of two bfloat16 numbers if the processor multiplies them as
 (:func:`~nki.numerics.matmul_entry.amx_address`) or in pairs (:func:`~nki.numerics.matmul_entry.pair_address`), and both
 operands fit bfloat16, else float32.
 
-The processors' instructions for such words take subnormal numbers for 0. Every product is a multiple of the product of the
-last places of the smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126, nothing
-subnormal can occur. The conversion therefore finds the smallest exponent of each panel, and a panel for which nothing
-is certain takes the way of float32. Numbers of 8 bits are never small enough.
+The processors' instructions for such words take subnormal numbers for 0. Every product is a multiple of the product of
+the last places of the smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126,
+nothing subnormal can occur. The conversion therefore finds the smallest exponent of each panel, and a panel for which
+nothing is certain takes the way of float32. Numbers of 8 bits are never small enough.
 """
 
 from __future__ import annotations
