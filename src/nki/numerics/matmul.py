@@ -203,8 +203,9 @@ def _chain(
 
     for rounds in (1,) if fetched is None else (_UNROLLED, 1):
         with steps(b, depth, rounds, k) as here:
-            for column in range(0, PANEL, LINE // 4) if fetched is not None and rounds > 1 else ():
-                prefetch(b, fetched.at(b, b.sdiv(here, i64(_UNROLLED)), i64(column)))
+            if fetched is not None and rounds > 1:
+                for column in range(0, PANEL, LINE // 4):
+                    prefetch(b, fetched.at(b, b.sdiv(here, i64(_UNROLLED)), i64(column)))
             for _ in range(rounds):
                 step()
     return [slot.get() for slot in slots]
