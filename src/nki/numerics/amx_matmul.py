@@ -22,6 +22,7 @@ from nki.numerics.llvm import (
     Matrix,
     Value,
     Variable,
+    canonical_nan,
     i64,
     scratch,
     smaller,
@@ -62,20 +63,15 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     row = Variable(b)
     row.set(i64(0))
     adds = b.icmp_signed("!=", accumulate, i64(0))
-    direct = b.and_(b.not_(adds), b.icmp_signed("==", columns, i64(PANEL)))
     with while_(b, lambda: b.icmp_signed("<", row.get(), rows)):
         here = row.get()
         rest = b.sub(rows, here)
         count = smaller(b, rest, 2 * _SIDE)
-        place = Matrix(out.at(b, here, i64(0)), ldo)
-        whole = b.and_(direct, b.icmp_signed("==", b.and_(count, i64(_SIDE - 1)), i64(0)))
-        target = Matrix(b.select(whole, place.pointer, sums.pointer), b.select(whole, ldo, sums.stride))
         with b.if_else(b.icmp_signed(">", rest, i64(_SIDE))) as (then, otherwise):
             for case, high in ((then, 2), (otherwise, 1)):
                 with case:
-                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, target)
-        with b.if_then(b.not_(whole)):
-            _finish(b, place, sums, count, columns, adds)
+                    _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, sums)
+        _finish(b, Matrix(out.at(b, here, i64(0)), ldo), sums, count, columns, adds)
         row.set(b.add(here, count))
     _call(b, "tilerelease", [])
     b.ret_void()
@@ -101,26 +97,33 @@ def _block(b: Builder, high: int, stationary: Matrix, moving: Matrix, groups: Va
 
 
 def _finish(b: Builder, out: Matrix, sums: Matrix, rows: Value, columns: Value, adds: Value) -> None:
-    """Write ``sums`` to ``out``, or add them to it."""
+    """Write ``sums`` to ``out``, or add them to it; a NaN becomes the canonical one."""
 
     def copy(row: Value, column: Value, lanes: int, add: bool) -> None:
         kind = ir.VectorType(F32, lanes) if lanes > 1 else F32
         place = out.at(b, row, column)
         value = b.load(sums.at(b, row, column), typ=kind, align=4)
-        b.store(b.fadd(b.load(place, typ=kind, align=4), value) if add else value, place, align=4)
+        if add:
+            value = b.fadd(b.load(place, typ=kind, align=4), value)
+        b.store(canonical_nan(b, value), place, align=4)
 
-    with b.if_else(b.and_(adds, b.icmp_signed("==", columns, i64(PANEL)))) as (then, otherwise):
-        with then, steps(b, rows, 1) as row:
-            for column in range(0, PANEL, _SIDE):
-                copy(row, i64(column), _SIDE, True)
-        with otherwise, b.if_else(adds) as branches:
-            for branch, add in zip(branches, (True, False), strict=True):
-                with branch, steps(b, rows, 1) as row:
-                    column = Variable(b)
-                    column.set(i64(0))
-                    for lanes in (_SIDE, 1):
-                        with steps(b, columns, lanes, column) as here:
-                            copy(row, here, lanes, add)
+    def whole(row: Value, add: bool) -> None:
+        for column in range(0, PANEL, _SIDE):
+            copy(row, i64(column), _SIDE, add)
+
+    def part(row: Value, add: bool) -> None:
+        column = Variable(b)
+        column.set(i64(0))
+        for lanes in (_SIDE, 1):
+            with steps(b, columns, lanes, column) as here:
+                copy(row, here, lanes, add)
+
+    with b.if_else(adds) as branches:
+        for branch, add in zip(branches, (True, False), strict=True):
+            with branch, b.if_else(b.icmp_signed("==", columns, i64(PANEL))) as cases:
+                for case, line in zip(cases, (whole, part), strict=True):
+                    with case, steps(b, rows, 1) as row:
+                        line(row, add)
 
 
 def _configuration(module: ir.Module) -> ir.GlobalVariable:
