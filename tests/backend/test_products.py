@@ -118,7 +118,8 @@ def check(dtypes: tuple[str, str], shape: tuple[int, int, int], kind: str, produ
     left, right = contents(kind, dtypes[0], (depth, rows), 1), contents(kind, dtypes[1], (depth, columns), 2)
     with np.errstate(invalid="ignore"):
         want = np.empty((rows, columns), np.float32)
-        matmul_entry.matmul(left.astype(np.float32), right.astype(np.float32), want, False)
+        by_groups = not {"float16", "float32"} & set(dtypes)
+        matmul_entry.matmul(left.astype(np.float32), right.astype(np.float32), want, False, by_groups)
         wants = (want, np.where(np.isnan(want), want, want + want))
     for got, expected in zip(product(left, right), wants, strict=True):
         assert got.tobytes() == expected.tobytes()
@@ -131,10 +132,12 @@ def test_narrow_operands(dtypes: tuple[str, str], kind: str) -> None:
         check(dtypes, shape, kind)
 
 
+@pytest.mark.parametrize("missing", [["amx"], ["amx", "pair"]], ids="-".join)
 @pytest.mark.parametrize("dtypes", PAIRS, ids="-".join)
-def test_without_an_instruction_for_pairs(dtypes: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Processors without the instruction, or with another order of its additions, convert to float32."""
-    monkeypatch.setattr(matmul_entry, "pair_address", lambda: 0)
+def test_without_the_instructions(dtypes: tuple[str, str], missing: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processors without AMX, or with another order of its additions, multiply pairs; else they convert to float32."""
+    for name in missing:
+        monkeypatch.setattr(matmul_entry, f"{name}_address", lambda: 0)
     monkeypatch.setattr(routines, "_routines", WeakValueDictionary())
     anew = nki.jit(multiply)
     for shape in ((128, 128, 64), (127, 20, 65), (1, 5, 3)):

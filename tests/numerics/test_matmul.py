@@ -13,31 +13,38 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvmlite import ir
 
+from nki.base import dtype as dt
+from nki.numerics import matmul_entry
 from nki.numerics.jit import engine
-from nki.numerics.matmul import PANEL, add_matmul
-from nki.numerics.matmul_entry import pair_address
+from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups
+from nki.numerics.matmul_entry import amx_address, pair_address
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)
 
 
 @cache
-def compiled(lanes: int) -> Any:
+def compiled(lanes: int, by_groups: bool = False) -> Any:
     module = ir.Module()
-    add_matmul(module, lanes)
+    add_matmul(module, lanes, by_groups)
     p, i = ctypes.c_void_p, ctypes.c_int64
     return ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i, i)(engine().compile(module)["nki_matmul"])
 
 
 def run(
-    lanes: int, stationary: np.ndarray, moving: np.ndarray, out: np.ndarray, accumulate: bool = False
+    lanes: int,
+    stationary: np.ndarray,
+    moving: np.ndarray,
+    out: np.ndarray,
+    accumulate: bool = False,
+    by_groups: bool = False,
 ) -> np.ndarray:
     """Multiply into a copy of ``out``; the operands may be left parts of wider matrices."""
     (depth, rows), columns = stationary.shape, moving.shape[1]
     out = out.copy()
     strides = [a.strides[0] // 4 for a in (out, stationary, moving)]
     assert all(a.strides[1] == 4 for a in (out, stationary, moving) if a.size and a.shape[1] > 1)
-    compiled(lanes)(
+    compiled(lanes, by_groups)(
         out.ctypes.data, strides[0], stationary.ctypes.data, strides[1], moving.ctypes.data, strides[2],
         PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
@@ -63,6 +70,17 @@ def sequential(stationary: np.ndarray, moving: np.ndarray) -> np.ndarray:
     total = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
     for left, right in zip(stationary, moving, strict=True):
         total = fma(left[:, None], right[None, :], total)
+    return total
+
+
+def in_groups(stationary: np.ndarray, moving: np.ndarray) -> np.ndarray:
+    """Groups of 32, of each of which both halves are chains."""
+    total = np.zeros((stationary.shape[1], moving.shape[1]), np.float32)
+    for first in range(0, len(stationary), 32):
+        halves = [
+            sequential(stationary[start : start + 16], moving[start : start + 16]) for start in (first, first + 16)
+        ]
+        total = total + (halves[0] + halves[1])
     return total
 
 
@@ -200,29 +218,96 @@ def test_moving_operand_in_panels(lanes: int, size: str, accumulate: bool) -> No
     assert same_bits(out, want)
 
 
-@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
-@pytest.mark.parametrize("size", ["128x512x64", "1x33x1", "7x31x5", "40x1x64", "12x64x33"])
+@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("size", ["1x64x7", "3x96x16", "20x512x128", "128x40x300", "40x5x9", "13x33x17", "26x64x32"])
 @pytest.mark.parametrize("accumulate", [False, True])
-def test_pairs_of_bfloat16(size: str, accumulate: bool) -> None:
-    rows, columns, words = map(int, size.split("x"))
-    rng = np.random.default_rng(words)
+def test_bits_by_groups(lanes: int, size: str, accumulate: bool) -> None:
+    rows, columns, depth = map(int, size.split("x"))
+    left, right = draw(depth, rows, columns)
+    old = np.random.default_rng(1).normal(size=(rows, columns)).astype(np.float32)
+    product = in_groups(left, right)
+    want = old + product if accumulate else product
+    assert same_bits(run(lanes, left, right, old, accumulate, by_groups=True), want)
+
+
+def test_groups_differ_from_one_chain() -> None:
+    """Else the tests of groups could not fail."""
+    operands = draw(64, 40, 40)
+    assert not same_bits(in_groups(*operands), sequential(*operands))
+    operands = draw(16, 40, 40)
+    assert same_bits(in_groups(*operands), sequential(*operands))
+
+
+def test_dtypes_that_are_multiplied_by_groups() -> None:
+    narrow = {dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2}
+    for one in (*narrow, dt.float16, dt.float32, dt.tfloat32):
+        for two in (dt.bfloat16, dt.float16, dt.float32):
+            assert adds_by_groups(one, two) == adds_by_groups(two, one) == ({one, two} <= narrow)
+
+
+def bfloat16_operands(depth: int, rows: int, columns: int) -> list[np.ndarray]:
+    """float32 numbers that bfloat16 holds, of which none has digits below 2**-126."""
+    rng = np.random.default_rng(depth)
     operands: list[np.ndarray] = []
     for count in (rows, columns):
-        bits = (
-            rng.integers(0x3C00, 0x4300, (2 * words, count), np.uint32) | rng.integers(0, 2, (2 * words, count)) << 15
-        )
+        bits = rng.integers(0x3C00, 0x4300, (depth, count), np.uint32) | rng.integers(0, 2, (depth, count)) << 15
         bits[rng.random(bits.shape) < 0.3] = 0xBF80  # equal numbers cancel
         operands.append((bits.astype(np.uint32) << 16).view(np.float32))
-    left, right = (a.view(np.uint32)[::2] | a.view(np.uint32)[1::2] >> 16 for a in operands)
-    out = rng.normal(size=(rows, columns)).astype(np.float32)
-    product = sequential(*operands)
-    want = out + product if accumulate else product
+    return operands
+
+
+def words_product(address: int, operands: list[np.ndarray], out: np.ndarray, depth: int) -> None:
+    """Call a product of words, adding to ``out``; ``operands`` are words as it reads them."""
+    (rows, columns), (left, right) = out.shape, operands
     p, i = ctypes.c_void_p, ctypes.c_int64
-    ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(pair_address())(
-        out.ctypes.data, columns, left.ctypes.data, rows, right.ctypes.data, columns,
-        rows, columns, words, int(accumulate),
+    ctypes.CFUNCTYPE(None, p, i, p, i, p, i, i, i, i, i)(address)(
+        out.ctypes.data, columns, left.ctypes.data, left.shape[1], right.ctypes.data, right.shape[1],
+        rows, columns, depth, 1,
     )  # fmt: skip
+
+
+@pytest.mark.skipif(not pair_address(), reason="the processor has no product of bfloat16 pairs that keeps the contract")
+@pytest.mark.parametrize("size", ["128x512x64", "1x33x1", "7x31x5", "40x1x64", "12x64x33"])
+def test_pairs_of_bfloat16(size: str) -> None:
+    rows, columns, words = map(int, size.split("x"))
+    operands = bfloat16_operands(2 * words, rows, columns)
+    out = np.random.default_rng(words).normal(size=(rows, columns)).astype(np.float32)
+    want = out + in_groups(*operands)
+    packed = [np.ascontiguousarray(a.view(np.uint32)[::2] | a.view(np.uint32)[1::2] >> 16) for a in operands]
+    words_product(pair_address(), packed, out, words)
     assert same_bits(out, want)
+
+
+@pytest.mark.skipif(not amx_address(), reason="the processor has no tile registers that keep the contract")
+@pytest.mark.parametrize("size", ["128x32x4", "1x32x1", "16x5x2", "17x16x3", "48x31x1", "100x32x4"])
+def test_tiles_of_bfloat16(size: str) -> None:
+    """Rows of the stationary operand and columns of the moving one beyond those of the result change nothing."""
+    rows, columns, groups = map(int, size.split("x"))
+    operands = bfloat16_operands(32 * groups, rows, columns)
+    out = np.random.default_rng(groups).normal(size=(rows, columns)).astype(np.float32)
+    want = out + in_groups(*operands)
+    left, right = (
+        np.full((16 * groups, count), 0x7FC07FC0, np.uint32) for count in (-(-rows // 16) * 16, PANEL)
+    )  # NaN
+    for target, operand in zip((left, right), operands, strict=True):
+        halves = operand.view(np.uint32).reshape(groups, 2, 16, -1)
+        target[:, : operand.shape[1]] = (halves[:, 0] | halves[:, 1] >> 16).reshape(16 * groups, -1)
+    words_product(amx_address(), [np.ascontiguousarray(left.T), right], out, groups)
+    assert same_bits(out, want)
+
+
+@pytest.mark.skipif(not amx_address(), reason="the processor has no tile registers that keep the contract")
+def test_tiles_of_another_order_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The probe compares with the contract: against sums of one chain it fails."""
+    by_groups = matmul_entry.matmul
+    monkeypatch.setattr(matmul_entry, "matmul", lambda *args, **_: by_groups(*args))
+    amx_address.cache_clear()
+    try:
+        assert amx_address() == 0
+    finally:
+        monkeypatch.undo()
+        amx_address.cache_clear()
+        assert amx_address()
 
 
 def test_refuses_an_unknown_vector_width() -> None:

@@ -93,7 +93,10 @@ class Algebra(Protocol[V]):
         ...
 
     def matmul(self, stationary: V, moving: V) -> V:
-        """``stationary.T @ moving`` in float32: for each element a chain of fused multiply-adds over partitions."""
+        """``stationary.T @ moving`` in float32: for each element a chain of fused multiply-adds over partitions.
+
+        If both values are bfloat16 or 8-bit floats, in groups of partitions; see :mod:`nki.numerics.matmul`.
+        """
         ...
 
     def transpose(self, value: V) -> V:

@@ -9,7 +9,9 @@ and an add are never contracted: only an explicit ``llvm.fma`` fuses.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import platform
 import re
 import sys
 from collections.abc import Callable, Iterable
@@ -122,9 +124,12 @@ class Engine:
         features = dict(binding.get_host_cpu_features())
         if "avx512f" in features:
             features["prefer-256-bit"] = False  # LLVM prefers 256 bits on CPUs whose clock suffers; we ask for 512
+        if not features.get("amx-bf16") or not _may_use_tiles():
+            features |= {name: False for name in features if name.startswith("amx-")}
         self._features = ",".join(("+" if on else "-") + name for name, on in sorted(features.items()))
         self._has_half = not self._triple.startswith(("x86_64", "i386", "i686")) or bool(features.get("f16c"))
         self._has_bfloat16_products = bool(features.get("avx512bf16"))
+        self._has_tiles = bool(features.get("amx-bf16") and features.get("avx512f"))
         self._machine = self._new_machine()
         self._data_layout = str(self._machine.target_data)
         self._vector_width = 16 if features.get("avx512f") else 8 if features.get("avx2") else 4
@@ -143,6 +148,11 @@ class Engine:
     def has_bfloat16_products(self) -> bool:
         """True if the host has AVX512-BF16, whose instruction adds two products of bfloat16 numbers."""
         return self._has_bfloat16_products
+
+    @property
+    def has_tiles(self) -> bool:
+        """True if the host has AMX for bfloat16, whose instruction multiplies matrices, and this process may use it."""
+        return self._has_tiles
 
     @property
     def host(self) -> str:
@@ -332,6 +342,17 @@ class Engine:
         builder = binding.create_pass_builder(machine, tuning)
         run_passes(builder.getModulePassManager(), parsed, builder)
         return parsed
+
+
+def _may_use_tiles() -> bool:
+    """Ask the operating system for AMX's tile registers, which Linux gives to processes that ask; False if it refuses.
+
+    Source: Linux kernel documentation, "Using XSTATE features in user space applications".
+    """
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        return False
+    arch_prctl, request, tile_data = 158, 0x1023, 18
+    return ctypes.CDLL(None).syscall(arch_prctl, request, tile_data) == 0
 
 
 _engine: Engine | None = None

@@ -5,6 +5,10 @@ for k = 0, 1, ..., K-1 in that order; accumulation into the output is one more a
 the canonical one. So the bits depend on neither the tiling nor the vector width, and one implementation serves every
 executor.
 
+Where both operands fit bfloat16 (:func:`adds_by_groups`), the chain is cut as the processors' tile instructions cut it:
+k goes in groups of 2 * :data:`CHAIN`; each half of a group is a chain that starts at +0.0, and the sum of both is added
+to that of the groups before, which starts at +0.0.
+
 A tile of the output stays in registers while a loop over k broadcasts stationary elements against vectors of the
 moving matrix. Both operands are stored with k as the slow axis, as the tensor engine has them, so that both are read in
 rows. The moving one may instead lie in panels of :data:`PANEL` columns, each dense, one behind the other: then a panel
@@ -18,6 +22,8 @@ from typing import Any, Final
 
 from llvmlite import ir
 
+from nki.base import dtype as dt
+from nki.base.dtype import DType
 from nki.numerics.llvm import (
     F32,
     I32,
@@ -44,10 +50,15 @@ from nki.numerics.llvm import (
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64, I64]
 _PAIRS: Final = _MATMUL[:-1]
-_TILE: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64]
+_TILE: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, POINTER, I64]
 
 PANEL: Final = 32
 """Columns of a panel of the moving operand: two of the widest vectors."""
+_UNROLLED: Final = 4
+"""Steps over k in a round of the loop of a large tile: what counts the rounds takes the place of multiplications."""
+CHAIN: Final = 16
+"""Products in each of the two chains of a group, where products go by groups."""
+_FITS_BFLOAT16: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
 # The deepest product whose panels of the moving matrix are copied. A copy is contiguous, so its rows do not fight for
 # the few cache sets that a stride of a power of two leaves them; 256 rows of two AVX-512 vectors are 32 KiB, one L1.
 _PACKED_DEPTH: Final = 256
@@ -70,8 +81,26 @@ class Tiling:
 _TILING: Final = {
     4: Tiling(8, {1: 8, 2: 6, 3: 4, 4: 4}),
     8: Tiling(6, {1: 8, 2: 5, 3: 3}),
-    16: Tiling(8, {1: 8, 2: 6, 3: 4, 4: 4}),
+    16: Tiling(12, {1: 8, 2: 6, 3: 4, 4: 4}),
 }
+
+
+def adds_by_groups(stationary: DType, moving: DType) -> bool:
+    """True if the product of operands of these dtypes is summed in groups; see this module's contract."""
+    return stationary in _FITS_BFLOAT16 and moving in _FITS_BFLOAT16
+
+
+_HIGHEST_NARROW: Final = 8
+"""Rows of register tiles of one vector."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Arithmetic:
+    """``lanes`` of a vector, ``pairs`` as in :class:`_Vectors`, and the elements of a chain; 0: all are one chain."""
+
+    lanes: int
+    pairs: bool = False
+    chain: int = 0
 
 
 def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
@@ -148,42 +177,92 @@ def _mask(b: Builder, lanes: int, count: Value) -> Value:
     return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), bound)
 
 
-def _tile(module: ir.Module, lanes: int, rows: int, vectors: int, masked: bool, pairs: bool = False) -> ir.Function:
-    """``void tile(out, ldo, stationary, lds, moving, ldm, depth, accumulate, count)``: ``rows`` x ``vectors`` vectors.
+def _chain(
+    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
+) -> list[Value]:
+    """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
-    If ``masked``, only the first ``count`` columns exist, in memory as well.
+    ``operands``: the stationary and the moving one, each a pointer and a stride. ``fetched``: rows of which one is
+    fetched in each round of :data:`_UNROLLED` steps; without it, a round is one step.
+    """
+    slots = [Variable(b, v.type) for _ in range(size[0] * size[1])]
+    for slot in slots:
+        slot.set(v.zero)
+    stationary, lds, moving, ldm = operands
+    k, left, right = Variable(b), Variable(b, POINTER), Variable(b, POINTER)
+    k.set(i64(0))
+    left.set(stationary)
+    right.set(moving)
+
+    def step() -> None:
+        columns = [v.load(b.gep(right.get(), [i64(j * v.lanes)], source_etype=F32)) for j in range(size[1])]
+        for i in range(size[0]):
+            scalar = v.splat(b.load(b.gep(left.get(), [i64(i)], source_etype=F32), typ=F32))
+            for slot, column in zip(slots[i * size[1] : (i + 1) * size[1]], columns, strict=True):
+                slot.set(v.fma(scalar, column, slot.get()))
+        left.set(b.gep(left.get(), [lds], source_etype=F32))
+        right.set(b.gep(right.get(), [ldm], source_etype=F32))
+
+    for rounds in (1,) if fetched is None else (_UNROLLED, 1):
+        with steps(b, depth, rounds, k) as here:
+            if fetched is not None and rounds > 1:
+                for column in range(0, PANEL, LINE // 4):
+                    prefetch(b, fetched.at(b, b.sdiv(here, i64(_UNROLLED)), i64(column)))
+            for _ in range(rounds):
+                step()
+    return [slot.get() for slot in slots]
+
+
+def _groups(
+    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, chain: int
+) -> list[Value]:
+    """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
+    left, right = Matrix(*operands[:2]), Matrix(*operands[2:])
+    totals, firsts = ([Variable(b, v.type) for _ in range(size[0] * size[1])] for _ in range(2))
+    for slot in (*totals, *firsts):
+        slot.set(v.zero)
+    k, is_second = Variable(b), Variable(b)
+    k.set(i64(0))
+    is_second.set(i64(0))
+
+    def add(sums: list[Value]) -> None:
+        for total, first, second in zip(totals, firsts, sums, strict=True):
+            total.set(b.fadd(total.get(), b.fadd(first.get(), second)))
+
+    with while_(b, lambda: b.icmp_signed("<", k.get(), depth)):
+        here = k.get()
+        places = [left.at(b, here, i64(0)), left.stride, right.at(b, here, i64(0)), right.stride]
+        sums = _chain(b, v, size, places, smaller(b, b.sub(depth, here), chain))
+        with b.if_else(b.icmp_signed("!=", is_second.get(), i64(0))) as (then, otherwise):
+            with then:
+                add(sums)
+                for first in firsts:
+                    first.set(v.zero)
+            with otherwise:
+                for first, value in zip(firsts, sums, strict=True):
+                    first.set(value)
+        is_second.set(b.xor(is_second.get(), i64(1)))
+        k.set(b.add(here, i64(chain)))
+    add([v.zero] * len(firsts))  # a group without a second chain; no sum is -0, so others stay as they are
+    return [total.get() for total in totals]
+
+
+def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked: bool) -> ir.Function:
+    """``void tile(out, ldo, stationary, lds, moving, ldm, depth, accumulate, count, ahead, lda)``.
+
+    It computes ``rows`` x ``vectors`` vectors. If ``masked``, only the first ``count`` columns exist, in memory as
+    well. The largest tile fetches a row of ``ahead`` for each :data:`_UNROLLED` rows that it multiplies.
     """
     function, b = internal(module, f"nki_matmul_tile_{rows}x{vectors}", _TILE)
-    out_pointer, ldo, stationary, lds, moving, ldm, depth, accumulate, count = function.args
-    out = Matrix(out_pointer, ldo)
-    v = _Vectors(b, lanes, _mask(b, lanes, count) if masked else None, pairs)
-    entry, loop, done = b.block, b.append_basic_block("loop"), b.append_basic_block("done")
-    b.cbranch(at_least(b, depth, 1), loop, done)
-
-    b.position_at_end(loop)
-    k, left, right = b.phi(I64), b.phi(POINTER), b.phi(POINTER)
-    sums = [b.phi(v.type) for _ in range(rows * vectors)]
-    columns = [v.load(b.gep(right, [i64(j * lanes)], source_etype=F32)) for j in range(vectors)]
-    fused: list[Value] = []
-    for i in range(rows):
-        scalar = v.splat(b.load(b.gep(left, [i64(i)], source_etype=F32), typ=F32))
-        fused += [v.fma(scalar, column, sums[i * vectors + j]) for j, column in enumerate(columns)]
-    following = b.add(k, i64(1))
-    below = [b.gep(pointer, [stride], source_etype=F32) for pointer, stride in ((left, lds), (right, ldm))]
-    starts = [i64(0), stationary, moving, *[v.zero] * len(sums)]
-    for phi, start, step in zip([k, left, right, *sums], starts, [following, *below, *fused], strict=True):
-        phi.add_incoming(start, entry)
-        phi.add_incoming(step, loop)
-    b.cbranch(b.icmp_signed("<", following, depth), loop, done)
-
-    b.position_at_end(done)
-    totals: list[Value] = []
-    for total in fused:
-        phi = b.phi(v.type)
-        phi.add_incoming(v.zero, entry)
-        phi.add_incoming(total, loop)
-        totals.append(phi)
-    places = [out.at(b, i64(i), i64(j * lanes)) for i in range(rows) for j in range(vectors)]
+    out_pointer, ldo, *operands, depth, accumulate, count, ahead, lda = function.args
+    out, size = Matrix(out_pointer, ldo), (rows, vectors)
+    v = _Vectors(b, kind.lanes, _mask(b, kind.lanes, count) if masked else None, kind.pairs)
+    if kind.chain:
+        totals = _groups(b, v, size, operands, depth, kind.chain)
+    else:
+        largest = size == (_TILING[kind.lanes].rows, 2)
+        totals = _chain(b, v, size, operands, depth, Matrix(ahead, lda) if largest else None)
+    places = [out.at(b, i64(i), i64(j * kind.lanes)) for i in range(rows) for j in range(vectors)]
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
             for total, place in zip(totals, places, strict=True):
@@ -195,40 +274,40 @@ def _tile(module: ir.Module, lanes: int, rows: int, vectors: int, masked: bool, 
     return function
 
 
-def _panel(module: ir.Module, lanes: int, vectors: int, masked: bool, pairs: bool = False) -> ir.Function:
+def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> ir.Function:
     """All rows of a panel of ``vectors`` vectors of columns.
 
-    Arguments as a tile's, then the number of rows, and memory to fetch meanwhile: where it is, and its cache lines for
-    each tile.
+    Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each.
     """
-    heights = [_TILING[lanes].rows, *(height for height in (4, 2, 1) if height < _TILING[lanes].rows)]
-    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64, POINTER, I64])
-    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, rows, ahead, lines = function.args
-    out, stationary = Matrix(out_pointer, ldo), Matrix(left, lds)
+    highest = _TILING[kind.lanes].rows if vectors > 1 else _HIGHEST_NARROW
+    heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
+    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64])
+    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, ahead, lda, rows = function.args
+    out, stationary, following = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(ahead, lda)
     row, fetched = Variable(b), Variable(b)
     row.set(i64(0))
     fetched.set(i64(0))
 
     def call(tile: ir.Function) -> None:
-        here = row.get()
+        here, so_far = row.get(), fetched.get()
         place, weights = out.at(b, here, i64(0)), stationary.at(b, i64(0), here)
-        b.call(tile, [place, ldo, weights, lds, right, ldm, depth, accumulate, count])
+        missing = b.icmp_signed("<", so_far, depth)
+        fetch = [b.select(missing, following.at(b, so_far, i64(0)), right), b.select(missing, lda, ldm)]
+        b.call(tile, [place, ldo, weights, lds, right, ldm, depth, accumulate, count, *fetch])
+        fetched.set(b.add(so_far, b.sdiv(depth, i64(_UNROLLED))))
 
     for height in heights:
         with steps(b, rows, height, row):
-            with steps(b, lines, 1):
-                prefetch(b, b.gep(ahead, [b.mul(fetched.get(), i64(LINE))], source_etype=ir.IntType(8)))
-                fetched.set(b.add(fetched.get(), i64(1)))
-            call(_tile(module, lanes, height, vectors, masked, pairs))
+            call(_tile(module, kind, height, vectors, masked))
     b.ret_void()
     return function
 
 
-def _product(module: ir.Module, lanes: int) -> ir.Function:
+def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     """The product as ``nki_matmul`` has it, panel by panel, whatever the number of columns."""
-    tiling = _TILING[lanes]
-    wide = {rows: _tile(module, lanes, rows, vectors, False) for rows, vectors in tiling.wide.items()}
-    double, single = _panel(module, lanes, 2, False), _panel(module, lanes, 1, True)
+    lanes, tiling = kind.lanes, _TILING[kind.lanes]
+    wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
+    double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
     function, b = internal(module, "nki_matmul_product", _MATMUL)
     out_pointer, ldo, left, lds, right, ldm, panels, rows, columns, depth, accumulate = function.args
     out, moving = Matrix(out_pointer, ldo), _Panels(right, panels)
@@ -238,16 +317,11 @@ def _product(module: ir.Module, lanes: int) -> ir.Function:
     worth_packing = b.and_(worth_packing, at_least(b, ldm, PANEL + 1))
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
-    # The next panel comes while this one is multiplied, in equal parts for each tile.
-    tiles = b.add(b.sdiv(b.sub(rows, i64(1)), i64(tiling.rows)), i64(1))
-    size = b.mul(depth, i64(4 * 2 * lanes // LINE))
-    lines = b.select(plain, i64(0), b.sdiv(b.add(size, b.sub(tiles, i64(1))), tiles))
-
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
         for few in cases:
             with steps(b, columns, tiling.wide[few] * lanes, column) as here:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
-                b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0)])
+                b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm])
 
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
@@ -258,14 +332,14 @@ def _product(module: ir.Module, lanes: int) -> ir.Function:
             panel.set(packed.pointer)
             stride.set(packed.stride)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))
-        operands = [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0), rows]
-        b.call(double, [*operands, ahead, lines])
+        operands = [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0)]
+        b.call(double, [*operands, ahead, ldm, rows])
 
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows, source, i64(0)])
+        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -279,11 +353,12 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
         void nki_matmul_pairs(float *out, i64 ldo, const i32 *stationary, i64 lds, const i32 *moving, i64 ldm,
                               i64 rows, i64 columns, i64 depth, i64 accumulate)
 
-    The product as ``nki_matmul`` has it, of bfloat16 numbers: each word of an operand holds two rows, the upper half
-    the row of the smaller k; ``depth`` counts words. The processor's instruction makes two fused additions in that
-    order, as the contract has it, but takes subnormal numbers for 0: callers rule them out.
+    The product by groups, of bfloat16 numbers: each word of an operand holds two rows, the upper half the row of the
+    smaller k; ``depth`` counts words. The processor's instruction makes two fused additions in that order, as the
+    contract has it, but takes subnormal numbers for 0: callers rule them out.
     """
-    double, single = _panel(module, lanes, 2, False, True), _panel(module, lanes, 1, True, True)
+    kind = _Arithmetic(lanes, pairs=True, chain=CHAIN // 2)
+    double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
     function = ir.Function(module, ir.FunctionType(VOID, _PAIRS), "nki_matmul_pairs")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, depth, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
@@ -291,12 +366,12 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
     column.set(i64(0))
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), rows, source, i64(0)])
+        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm, rows])
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, rows, source, i64(0)])
+        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, source, ldm, rows])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -350,7 +425,7 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
     return function
 
 
-def add_matmul(module: ir.Module, lanes: int) -> ir.Function:
+def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Function:
     """Add to ``module``, for vectors of ``lanes`` (4, 8 or 16) floats, and return this function.
 
     ::
@@ -358,13 +433,13 @@ def add_matmul(module: ir.Module, lanes: int) -> ir.Function:
         void nki_matmul(float *out, i64 ldo, const float *stationary, i64 lds, const float *moving, i64 ldm,
                         i64 panels, i64 rows, i64 columns, i64 depth, i64 accumulate)
 
-    ``out[m, n] = sum over k of stationary[k, m] * moving[k, n]`` in the order of this module's contract, plus the old
-    ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and ``ldm`` count elements from
-    row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of ``moving`` to the next; it is
-    :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be 0. The function uses up to
-    40 KiB of stack.
+    ``out[m, n] = sum over k of stationary[k, m] * moving[k, n]`` in the order of this module's contract, ``by_groups``
+    or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
+    ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
+    ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be
+    0. The function uses up to 40 KiB of stack.
     """
-    product = _product(module, lanes)
+    product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)
     function = ir.Function(module, ir.FunctionType(VOID, _MATMUL), "nki_matmul")
     out, ldo, left, lds, right, ldm, _, rows, columns, depth, accumulate = function.args

@@ -11,18 +11,22 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
+from nki.numerics.amx_matmul import add_amx_matmul
 from nki.numerics.jit import engine
-from nki.numerics.matmul import PANEL, add_matmul, add_pair_matmul
+from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
 
 Float32Array = NDArray[np.float32]
 
 
-def matmul(stationary: Float32Array, moving: Float32Array, out: Float32Array, accumulate: bool) -> None:
+def matmul(
+    stationary: Float32Array, moving: Float32Array, out: Float32Array, accumulate: bool, by_groups: bool = False
+) -> None:
     """``out = stationary.T @ moving``, or ``out += stationary.T @ moving`` if ``accumulate``.
 
     Shapes: stationary [K, M], moving [K, N], out [M, N]; all float32, of any strides; ``out`` must not overlap the
-    operands. The order of additions, and so every bit, is fixed: see :mod:`nki.numerics.matmul`. The first call
-    compiles, which takes about half a second. Raises ``ValueError`` for shapes or dtypes that do not fit.
+    operands. ``by_groups``: as for operands that fit bfloat16. The order of additions, and so every bit, is fixed: see
+    :mod:`nki.numerics.matmul`. The first call compiles, which takes about half a second. Raises ``ValueError`` for
+    shapes or dtypes that do not fit.
     """
     (depth, rows), (depth_moving, columns) = stationary.shape, moving.shape
     if depth != depth_moving or out.shape != (rows, columns):
@@ -31,7 +35,7 @@ def matmul(stationary: Float32Array, moving: Float32Array, out: Float32Array, ac
         raise ValueError(f"matmul of {stationary.dtype} and {moving.dtype} into {out.dtype}: all must be float32")
     stationary, moving = _dense_rows(stationary), _dense_rows(moving)
     target = _dense_rows(out)
-    routine()(
+    routine(by_groups)(
         target.ctypes.data, target.strides[0] // 4, stationary.ctypes.data, stationary.strides[0] // 4,
         moving.ctypes.data, moving.strides[0] // 4, PANEL, rows, columns, depth, int(accumulate),
     )  # fmt: skip
@@ -46,41 +50,55 @@ def _dense_rows(array: Float32Array) -> Float32Array:
 
 
 @cache
-def routine() -> Callable[..., Any]:
+def routine(by_groups: bool = False) -> Callable[..., Any]:
     """The compiled routine of :mod:`nki.numerics.matmul`, on addresses."""
     module = ir.Module("nki_gemm")
-    add_matmul(module, engine().vector_width)
+    add_matmul(module, engine().vector_width, by_groups)
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     prototype = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 6)
     return prototype(engine().compile(module)["nki_matmul"])
 
 
 @cache
-def address() -> int:
+def address(by_groups: bool = False) -> int:
     """Address of the compiled routine, for code that calls it directly."""
-    return ctypes.cast(cast(Any, routine()), ctypes.c_void_p).value or 0
+    return ctypes.cast(cast(Any, routine(by_groups)), ctypes.c_void_p).value or 0
+
+
+@cache
+def amx_address() -> int:
+    """Address of the compiled product of AMX; 0 if the processor has no tile registers that keep the contract.
+
+    The results of AMX and of pairs are compared with the contract once, on numbers that tell orders and roundings
+    apart: processors document their order, not all of them the same way.
+    """
+    if not engine().has_tiles:
+        return 0
+    module = ir.Module("nki_gemm_amx")
+    add_amx_matmul(module)
+    address = engine().compile(module)["nki_matmul_amx"]
+    return address if _keeps_contract(address, True) else 0
 
 
 @cache
 def pair_address() -> int:
     """Address of the compiled product of bfloat16 pairs; 0 if the processor has no instruction that keeps the contract.
 
-    The result of the instruction is compared with the contract once, on numbers that tell orders and roundings apart:
-    processors document its order, not all of them the same way.
+    See :func:`amx_address`.
     """
     if not engine().has_bfloat16_products:
         return 0
     module = ir.Module("nki_gemm_pairs")
     add_pair_matmul(module, engine().vector_width)
     address = engine().compile(module)["nki_matmul_pairs"]
-    return address if _keeps_contract(address) else 0
+    return address if _keeps_contract(address, False) else 0
 
 
-def _keeps_contract(address: int) -> bool:
-    """True if the product of pairs at ``address`` has the bits of :func:`matmul`."""
+def _keeps_contract(address: int, tiles: bool) -> bool:
+    """True if the product of words at ``address``, in ``tiles`` or in pairs, has the bits of :func:`matmul`."""
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     function = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(address)
-    rows, columns, depth = 40, 48, 64
+    rows, columns, depth = 48, PANEL, 128
     generator = np.random.default_rng(0)
     words = [generator.integers(0x3000, 0x5000, (depth, count), np.uint32) for count in (rows, columns)]
     for operand in words:  # signs, equal magnitudes that cancel, zeros, large numbers, infinities and NaN
@@ -92,8 +110,17 @@ def _keeps_contract(address: int) -> bool:
         operand[places] = (0x7F80, 0x7FC0, 0xFF80)
     expected, result = (np.empty((rows, columns), np.float32) for _ in range(2))
     stationary, moving = ((operand << 16).view(np.float32) for operand in words)
-    matmul(stationary, moving, expected, False)
-    left, right = (np.ascontiguousarray(operand[::2] << 16 | operand[1::2]) for operand in words)
-    arguments = (left.ctypes.data, rows, right.ctypes.data, columns, rows, columns, depth // 2, 0)
-    function(result.ctypes.data, columns, *arguments)
+    matmul(stationary, moving, expected, False, by_groups=True)
+    left, right = (_words(operand, tiles) for operand in words)
+    if tiles:
+        left = np.ascontiguousarray(left.T)
+    steps = left.shape[1], columns, rows, columns, depth // (2 * CHAIN if tiles else 2), 0
+    function(result.ctypes.data, columns, left.ctypes.data, steps[0], right.ctypes.data, *steps[1:])
     return expected.tobytes() == result.tobytes()
+
+
+def _words(operand: NDArray[np.uint32], tiles: bool) -> NDArray[np.uint32]:
+    """The rows of an operand, bits of bfloat16, two by two as AMX or as the product of pairs wants them."""
+    halves = operand.reshape(-1, 2, CHAIN if tiles else 1, operand.shape[1])
+    words = np.left_shift(halves[:, 0], 16, dtype=np.uint32) | halves[:, 1]
+    return words.reshape(-1, operand.shape[1])

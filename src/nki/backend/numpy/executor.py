@@ -31,6 +31,7 @@ from nki.ir.program import CoreProgram, Program
 from nki.ir.types import Access, is_element_indexed
 from nki.isa.tables.alu import BITS
 from nki.numerics import matmul_entry, numpy_entry
+from nki.numerics.matmul import adds_by_groups
 from nki.rendezvous.protocol import Participant
 from nki.rendezvous.turns import Turns
 
@@ -280,7 +281,7 @@ class Reference:
     def matmul(self, stationary: Value, moving: Value) -> Value:
         left, right = (np.ascontiguousarray(to_float32(v.array, v.dtype)) for v in (stationary, moving))
         out = np.empty((left.shape[1], right.shape[1]), np.float32)
-        matmul_entry.matmul(left, right, out, False)
+        matmul_entry.matmul(left, right, out, False, adds_by_groups(stationary.dtype, moving.dtype))
         return Value(out, dt.float32)
 
     def transpose(self, value: Value) -> Value:

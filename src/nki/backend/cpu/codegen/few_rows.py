@@ -7,6 +7,7 @@ depend on each other; a routine may take a range of them where others take a ran
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
@@ -18,6 +19,7 @@ from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, steps
+from nki.numerics.matmul import CHAIN
 
 _SUMS: Final = {4: 24, 8: 10, 16: 24}
 """Sums that stay in registers, in vectors, by the lanes of a vector; operands need registers as well."""
@@ -57,7 +59,7 @@ def emit_column(r: FunctionBuilder, s: Gemm) -> None:
     """Emit ``s``, whose result is a dense column: a row, if both operands change places."""
     target = replace(s.target, rows=1, row_step=s.target.rows, dims=((1, s.target.rows),))
     by_columns, r.by_columns = r.by_columns, bool(r.per_partition(s.target.rows))
-    emit_few_rows(r, Gemm(target, s.right, s.left, s.accumulate))
+    emit_few_rows(r, Gemm(target, s.right, s.left, s.accumulate, s.by_groups))
     r.by_columns = by_columns
 
 
@@ -97,7 +99,10 @@ class _Block:
                 for column, total in zip(columns, totals, strict=True):
                     b.store(intrinsic(b, "fma", kind, [weight, column, b.load(total, typ=kind)]), total)
 
-        r.counted_loop(left.rows, 1, step)
+        if s.by_groups:
+            self._by_groups(sums, step)
+        else:
+            r.counted_loop(left.rows, 1, step)
         for row, totals in zip(self.rows, sums, strict=True):
             for vector, total in enumerate(totals):
                 offset = b.add(self.here, i64(row * s.target.row_step + vector * width))
@@ -106,6 +111,37 @@ class _Block:
                 if s.accumulate:
                     value = b.fadd(b.load(place, typ=kind, align=4), value)
                 b.store(canonical_nan(b, value), place, align=4)
+
+    def _by_groups(self, sums: list[list[Value]], step: Callable[[Value], None]) -> None:
+        """Run ``step``, which adds to ``sums``, for all rows, by groups."""
+        r, b, depth = self.r, self.r.b, self.left.rows
+        slots = [slot for each in sums for slot in each]
+        kind = slots[0].allocated_type
+        zero = constant(kind, 0.0)
+        totals = [r.local(kind, zero) for _ in slots]
+
+        def chain(first: Value, count: int) -> list[Value]:
+            """The sums of ``count`` rows, which are 0 again afterwards."""
+            r.counted_loop(count, 1, lambda k: step(b.add(first, k)))
+            results = [b.load(slot, typ=kind) for slot in slots]
+            for slot in slots:
+                b.store(zero, slot)
+            return results
+
+        def group(first: Value, count: int) -> None:
+            results = chain(first, min(count, CHAIN))
+            if count > CHAIN:
+                second = chain(b.add(first, i64(CHAIN)), count - CHAIN)
+                results = [b.fadd(one, two) for one, two in zip(results, second, strict=True)]
+            for total, result in zip(totals, results, strict=True):
+                b.store(b.fadd(b.load(total, typ=kind), result), total)
+
+        whole = depth // (2 * CHAIN)
+        r.counted_loop(whole, 1, lambda number: group(b.mul(number, i64(2 * CHAIN)), 2 * CHAIN))
+        if rest := depth % (2 * CHAIN):
+            group(i64(whole * 2 * CHAIN), rest)
+        for slot, total in zip(slots, totals, strict=True):
+            b.store(b.load(total, typ=kind), slot)
 
     def _fetch(self, start: Value, k: Value, nbytes: int) -> None:
         """Fetch the block's bytes of the row :data:`_ROWS_AHEAD` later, after the last one those of the next block."""

@@ -1,13 +1,14 @@
 """Matrix products: calls of the compiled routines, and the conversion of operands of 8 and 16 bits on the way.
 
 Operands of float32 are read where they are. Narrow ones are converted a panel at a time, in the cache, to what a
-routine reads: bfloat16 pairs if the processor multiplies them as the contract has it
-(:func:`~nki.numerics.matmul_entry.pair_address`) and both operands fit bfloat16, else float32.
+routine reads: words of two bfloat16 numbers if the processor multiplies them as the contract has it, with AMX
+(:func:`~nki.numerics.matmul_entry.amx_address`) or in pairs (:func:`~nki.numerics.matmul_entry.pair_address`), and both
+operands fit bfloat16, else float32.
 
-The processor's instruction for pairs takes subnormal numbers for 0. Every product is a multiple of the product of the
-last places of the smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126, nothing
-subnormal can occur. The conversion therefore finds the smallest exponent of each panel, and a panel for which nothing
-is certain takes the way of float32. Numbers of 8 bits are never small enough.
+The processors' instructions for such words take subnormal numbers for 0. Every product is a multiple of the product of
+the last places of the smallest operands, and so is every sum and every rounded sum; if that is at least 2**-126,
+nothing subnormal can occur. The conversion therefore finds the smallest exponent of each panel, and a panel for which
+nothing is certain takes the way of float32. Numbers of 8 bits are never small enough.
 """
 
 from __future__ import annotations
@@ -25,12 +26,11 @@ from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.loop_ir.nodes import NARROW, Gemm, MemRef
 from nki.base import dtype as dt
-from nki.numerics import matmul_entry
+from nki.numerics import matmul_entry, transpose
 from nki.numerics.llvm import constant, like, prefetch
-from nki.numerics.matmul import PANEL
+from nki.numerics.matmul import CHAIN, PANEL
 
 I16: Final = ir.IntType(16)
-_FITS_BFLOAT16: Final = NARROW - {dt.float16}
 _LEAST_SUM: Final = 2 * 127 + 2 * 7 - 126
 """The sum of two exponent fields from which on no product of bfloat16 numbers has digits below 2**-126."""
 _MAGNITUDE: Final = 0x7FFF
@@ -86,23 +86,32 @@ class _Narrow:
         self.r, self.s = r, s
         self.depth, self.rows = s.left.rows, s.target.rows
         self.width = -(-self.rows // 16) * 16 + 16  # not a power of two, whose rows would share few sets of the cache
-        dtypes = {s.left.dtype, s.right.dtype}
-        self.pairs = matmul_entry.pair_address() if dtypes <= _FITS_BFLOAT16 else 0
-        self.certain = dt.bfloat16 not in dtypes
-        sizes = (self.depth * self.width, self.depth * PANEL, self.depth * self.width)
-        memrefs = [r.loop_ir.new_scratch(1, size, dt.float32) for size in sizes[: 3 if self.pairs else 2]]
-        r.need_scratch()
-        self.left, self.right, *floats = (r.address(memref) for memref in memrefs)
-        self.floats = floats[0] if floats else self.left
+        self.amx = matmul_entry.amx_address() if s.by_groups else 0
+        self.words = self.amx or (matmul_entry.pair_address() if s.by_groups else 0)
+        self.certain = dt.bfloat16 not in {s.left.dtype, s.right.dtype}
+        self.groups = -(-self.depth // (2 * CHAIN))
+        self.turned_width = (self.groups + 1) * CHAIN
+        """Words in a row of the stationary operand as AMX reads it."""
+        depth = max(self.depth, CHAIN * self.groups) if self.amx else self.depth
+        self.left, self.right = self._scratch(depth * self.width), self._scratch(depth * PANEL)
+        self.floats = self._scratch(self.depth * self.width) if self.words else self.left
         """The stationary operand as float32; ``left`` is what the product usually reads."""
+        self.turned = self._scratch(self.width * self.turned_width) if self.amx else self.left
+
+    def _scratch(self, size: int) -> Value:
+        memref = self.r.loop_ir.new_scratch(1, size, dt.float32)
+        self.r.need_scratch()
+        return self.r.address(memref)
 
     def emit(self, first: Value, count: Value) -> None:
         """Emit the product of rows ``first`` to ``first + count - 1``."""
         r, s = self.r, self.s
         limited = r.per_partition(self.rows)
         stationary = _Panel(s.left, r.address(s.left), self.rows, self.left, self.width, limited)
-        if self.pairs:
-            least = self._pairs(stationary)
+        if self.words:
+            least = self._words(stationary)
+            if self.amx:
+                self._turn(first, count)
         else:
             least = None
             self._floats(stationary)
@@ -131,7 +140,7 @@ class _Narrow:
         if least is None:
             floats()
             return
-        other = self._pairs(moving)
+        other = self._words(moving)
         if self.certain:
             self._multiply(moving, number, rows, True)
             return
@@ -145,13 +154,30 @@ class _Narrow:
                 self._floats(replace(stationary, target=self.floats))
                 floats()
 
-    def _multiply(self, moving: _Panel, number: Value, rows: tuple[Value, Value], pairs: bool) -> None:
+    def _turn(self, first: Value, count: Value) -> None:
+        """Transpose columns of words of the stationary operand to rows."""
+        r = self.r
+        source = _moved(r, self.left, first, 4), ir.Constant(I64, self.width)
+        target = self._turned_row(first), ir.Constant(I64, self.turned_width)
+        r.call(transpose.address(4), [*target, *source, ir.Constant(I64, CHAIN * self.groups), count])
+
+    def _turned_row(self, row: Value) -> Value:
+        return _moved(self.r, self.turned, row, 4 * self.turned_width)
+
+    def _multiply(self, moving: _Panel, number: Value, rows: tuple[Value, Value], words: bool) -> None:
         """Multiply the converted operands."""
         r = self.r
-        stationary = _moved(r, self.left if pairs else self.floats, rows[0], 4), ir.Constant(I64, self.width)
+        if words and self.amx:
+            stationary = self._turned_row(rows[0]), ir.Constant(I64, self.turned_width)
+        else:
+            stationary = _moved(r, self.left if words else self.floats, rows[0], 4), ir.Constant(I64, self.width)
         right = self.right, ir.Constant(I64, PANEL), PANEL
         column = r.b.mul(number, ir.Constant(I64, PANEL))
-        _call(r, self.s, rows, column, moving.columns, stationary, right, self.pairs if pairs else 0)
+        if words:
+            depth = self.groups if self.amx else -(-self.depth // 2)
+            _call(r, self.s, rows, column, moving.columns, stationary, right, (self.words, depth))
+        else:
+            _call(r, self.s, rows, column, moving.columns, stationary, right)
 
     def _floats(self, panel: _Panel) -> None:
         """Convert to float32."""
@@ -167,38 +193,57 @@ class _Narrow:
 
         r.counted_loop(self.depth, 1, row)
 
-    def _pairs(self, panel: _Panel) -> Value:
-        """Convert to pairs of bfloat16; the least magnitude, minus one, of those that are not 0."""
+    def _words(self, panel: _Panel) -> Value:
+        """Convert to words of bfloat16; the least magnitude, minus one, of those that are not 0."""
         r, b = self.r, self.r.b
         leasts = {width: r.local(ir.VectorType(I16, 2 * width), _none(width)) for width in (16, 1)}
 
-        def rows(k: Value, second: bool) -> None:
-            upper = b.mul(k, ir.Constant(I64, 2))
-            lower = b.add(upper, ir.Constant(I64, 1))
-            for number in (upper, lower):
+        def row(k: Value, halves: int) -> None:
+            upper, lower = self._rows_of_word(k)
+            for number in (upper, lower)[:halves]:
                 self._fetch(panel, number)
 
             def chunk(column: Value, width: int) -> None:
+                if halves == 0:
+                    self._store(panel, k, column, constant(_none(width).type, 0))
+                    return
                 words = self._bits(panel, upper, column, width)
-                if second:
+                if halves == 2:
                     below = self._bits(panel, lower, column, width)
                     words = b.or_(words, b.lshr(below, constant(below.type, 16)))
                 self._store(panel, k, column, words)
                 if not self.certain:
-                    halves = b.bitcast(words, ir.VectorType(I16, 2 * width))
-                    size = b.sub(b.and_(halves, constant(halves.type, _MAGNITUDE)), constant(halves.type, 1))
-                    least = b.load(leasts[width], typ=halves.type)
+                    numbers = b.bitcast(words, ir.VectorType(I16, 2 * width))
+                    size = b.sub(b.and_(numbers, constant(numbers.type, _MAGNITUDE)), constant(numbers.type, 1))
+                    least = b.load(leasts[width], typ=numbers.type)
                     b.store(b.select(b.icmp_unsigned("<", size, least), size, least), leasts[width])
 
             self._columns(panel, chunk)
 
-        r.counted_loop(self.depth // 2, 1, lambda k: rows(k, True))
-        if self.depth % 2:
-            rows(ir.Constant(I64, self.depth // 2), False)
+        for start, stop, halves in self._runs_of_words():
+            r.counted_loop(stop, 1, partial(row, halves=halves), start)
         if self.certain:
             return ir.Constant(I16, 0)
         found = [self._reduced(b.load(slot, typ=_none(width).type)) for width, slot in leasts.items()]
         return b.select(b.icmp_unsigned("<", *found), *found)
+
+    def _rows_of_word(self, k: Value) -> tuple[Value, Value]:
+        """The rows in the upper and in the lower half of word ``k``."""
+        b = self.r.b
+        if not self.amx:
+            upper = b.mul(k, ir.Constant(I64, 2))
+            return upper, b.add(upper, ir.Constant(I64, 1))
+        upper = b.add(k, b.and_(k, ir.Constant(I64, -CHAIN)))
+        return upper, b.add(upper, ir.Constant(I64, CHAIN))
+
+    def _runs_of_words(self) -> list[tuple[int, int, int]]:
+        """Ranges of words with both halves, with the upper one, and with none: AMX reads whole groups."""
+        if not self.amx:
+            return [(0, self.depth // 2, 2), (self.depth // 2, (self.depth + 1) // 2, 1)]
+        first = self.depth // (2 * CHAIN) * CHAIN
+        rest = self.depth - 2 * first
+        both, some = first + max(rest - CHAIN, 0), first + min(rest, CHAIN)
+        return [(0, both, 2), (both, some, 1), (some, self.groups * CHAIN, 0)]
 
     def _reduced(self, vector: Value) -> Value:
         """The least element."""
@@ -260,16 +305,15 @@ def _call(
     columns: int,
     stationary: tuple[Value, Value],
     moving: tuple[Value, Value, int],
-    pairs: int = 0,
+    words: tuple[int, int] | None = None,
 ) -> None:
     """Call the product for ``rows`` (the first, how many) and ``columns`` columns of the target from ``column`` on.
 
-    ``stationary`` is a pointer and a row step, ``moving`` has the step from panel to panel as well. ``pairs`` is the
-    address of the product of pairs, if that is meant.
+    ``stationary`` is a pointer and a row step, ``moving`` has the step from panel to panel as well. ``words`` is the
+    address of a product of words, and what it takes for a depth, if that is meant.
     """
     place = _moved(r, r.first_row(s.target), column, 4)
-    depth = -(-s.left.rows // 2) if pairs else s.left.rows
-    steps = () if pairs else (ir.Constant(I64, moving[2]),)
+    address, depth = words or (matmul_entry.address(s.by_groups), s.left.rows)
+    steps = () if words else (ir.Constant(I64, moving[2]),)
     sizes = (rows[1], *(ir.Constant(I64, n) for n in (columns, depth, int(s.accumulate))))
-    address = pairs or matmul_entry.address()
     r.call(address, [place, _step(s.target), *stationary, *moving[:2], *steps, *sizes])

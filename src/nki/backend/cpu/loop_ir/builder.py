@@ -37,6 +37,7 @@ from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
+from nki.numerics.matmul import adds_by_groups
 
 
 @dataclass
@@ -76,7 +77,8 @@ class LoopIRBuilder:
             return
         if memref.dtype is dt.float32 and memref.dense_rows and (product := _product(value, memref)):
             left, right = self._factors(product)
-            self.statements.append(Gemm(memref, left, right, product is not value))
+            by_groups = product.op == "groups"
+            self.statements.append(Gemm(memref, left, right, product is not value, by_groups))
             return
         if not flat and not (value.rows in (1, rows) and value.columns in (1, columns)):
             shape = f"{value.rows} x {value.columns}"  # a raise also under `python -O`: the code would leave the tile
@@ -139,7 +141,8 @@ class LoopIRBuilder:
 
     def matmul(self, stationary: Expr, moving: Expr) -> Expr:
         args = (self.cast(stationary, dt.float32), self.cast(moving, dt.float32))
-        return Expr("matmul", dt.float32, stationary.columns, moving.columns, args)
+        op = "groups" if adds_by_groups(stationary.dtype, moving.dtype) else ""
+        return Expr("matmul", dt.float32, stationary.columns, moving.columns, args, op)
 
     def transpose(self, value: Expr) -> Expr:
         memref = self._single_stride(value)
@@ -257,7 +260,7 @@ class LoopIRBuilder:
         if expr.kind == "matmul":
             left, right = self._factors(expr)
             memref = self.new_scratch(expr.rows, expr.columns, dt.float32)
-            self.statements.append(Gemm(memref, left, right, False))
+            self.statements.append(Gemm(memref, left, right, False, expr.op == "groups"))
             expr.kind, expr.args, expr.memref = "load", (), memref
         for arg in expr.args:
             self._compute_products(arg)

@@ -124,6 +124,8 @@ class Gemm:
     left: MemRef
     right: MemRef
     accumulate: bool
+    by_groups: bool = False
+    """True if sums go by groups; see :mod:`nki.numerics.matmul`."""
 
     @property
     def has_few_rows(self) -> bool:

@@ -39,9 +39,9 @@ def show_statement(statement: LoopStatement) -> str:
             words = "partitions" if cross_partition else f"{groups} groups" if groups > 1 else "elements"
             start = "" if init is None else f" from {show_expr(init)}"
             return f"{show_memref(target)} = reduce {op} over {words} of {show_expr(value)}{start}"
-        case Gemm(target, left, right, accumulate):
-            assignment = "+=" if accumulate else "="
-            return f"{show_memref(target)} {assignment} gemm({show_memref(left)}, {show_memref(right)})"
+        case Gemm(target, left, right, accumulate, by_groups):
+            assignment, order = "+=" if accumulate else "=", " by groups" if by_groups else ""
+            return f"{show_memref(target)} {assignment} gemm({show_memref(left)}, {show_memref(right)}){order}"
         case Print(source, prefix, shape):
             return f"print {prefix!r} {shape} {show_memref(source)}"
         case Scan(target, sources, init, steps):

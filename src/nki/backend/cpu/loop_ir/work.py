@@ -10,9 +10,12 @@ from collections.abc import Iterable
 from typing import Final
 
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, LoopStatement, Print, Reduce, Scan
+from nki.numerics.jit import engine
 
 _PRODUCT: Final = 0.01
 """Nanoseconds of a multiplication and an addition in a matrix product: 200 GFLOP/s."""
+_IN_TILES: Final = 0.0025
+"""The same in AMX's tile registers, with the conversion of the operands."""
 _ELEMENT: Final = 0.08
 """Nanoseconds to load an element, or to store it."""
 _OPERATION: Final = {"act": 0.4, "gather": 1.0}
@@ -32,10 +35,11 @@ def nanoseconds(statements: Iterable[LoopStatement]) -> float:
 
 def _of(statement: LoopStatement) -> float:
     match statement:
-        case Gemm(target, left, right, _):
+        case Gemm(target, left, right, _, by_groups):
             once = right if statement.has_few_rows else left if statement.is_column else None
             reading = 0.0 if once is None else once.rows * once.columns * _ELEMENT
-            return reading + target.rows * target.columns * left.rows * _PRODUCT
+            each = _IN_TILES if by_groups and once is None and engine().has_tiles else _PRODUCT
+            return reading + target.rows * target.columns * left.rows * each
         case Assign(target, value):
             return target.rows * target.columns * (_ELEMENT + _expression(value))
         case Reduce():
