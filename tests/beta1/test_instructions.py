@@ -11,6 +11,7 @@ import pytest
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
+from nki.base.errors import NkiError
 
 ROWS, COLUMNS = 32, 48
 
@@ -191,3 +192,37 @@ def test_dma_between_any_two_places(both: Any, data: Any) -> None:
 
     x = data(8, 8)
     assert (both(kernel, x) == x.astype(nl.bfloat16)).all()
+
+
+def test_operands_with_as_many_elements_in_other_shapes(both: Any, data: Any) -> None:
+    """Instructions count the elements of a partition; dimensions of size 1 are not repeated."""
+
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray((3, 8, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        row = nl.ndarray((8, 6, 1), dtype=np.float32)
+        row[:, :, 0] = nl.load(a)
+        other = nl.load(b)
+        nl.store(out[0], nisa.tensor_tensor(row, other, np.maximum))
+        nl.store(out[1], nisa.scalar_tensor_tensor(data=other, op0=np.multiply, operand0=2.0, op1=np.add, operand1=row))
+        nl.store(out[2], nisa.tensor_tensor_scan(row, other[:, ::1], 0.0, np.multiply, np.add))
+        return out
+
+    a, b = data(8, 6), data(8, 6)
+    scan = np.zeros((8, 6), np.float32)
+    for f in range(6):
+        scan[:, f] = a[:, f] * (scan[:, f - 1] if f else 0) + b[:, f]
+    np.testing.assert_allclose(both(kernel, a, b), np.stack([np.maximum(a, b), 2 * b + a, scan]), rtol=1e-5, atol=1e-6)
+
+
+def test_an_assignment_of_a_tile_with_other_dimensions(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((4, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((4, 6), dtype=np.float32)
+        tile[...] = nl.copy(nl.load(x))
+        nl.store(out, tile)
+        return out
+
+    with pytest.raises(NkiError, match=r"assignment: 'copy' \(1, 4, 6\) cannot be repeated to 'tile' \(4, 6\)"):
+        kernel(data(1, 4, 6))

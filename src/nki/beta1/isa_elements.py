@@ -19,6 +19,7 @@ from nki.beta1 import creation, dtypes, reducing
 from nki.beta1.elementwise import combine, select
 from nki.beta1.index import Index, as_number
 from nki.beta1.lowering import (
+    alike,
     constant_tile,
     converted,
     elementwise,
@@ -181,7 +182,7 @@ def tensor_tensor(
 ) -> Tensor:
     """``data1 op data2``, element by element."""
     what = "nisa.tensor_tensor"
-    left, right = tile_of(data1, what, "data1"), tile_of(data2, what, "data2")
+    left, right = alike(tile_of(data1, what, "data1"), tile_of(data2, what, "data2"))
     function = operator_of(op, what)
     shape = joint_shape(what, left, right)
     bits = function.alu is not None and function.alu.bits
@@ -208,7 +209,7 @@ def scalar_tensor_tensor(
 ) -> Tensor:  # fmt: skip
     """``(data op0 operand0) op1 operand1`` with a number or column, then a tile."""
     what = "nisa.scalar_tensor_tensor"
-    left, right = tile_of(data, what, "data"), tile_of(operand1, what, "operand1")
+    left, right = alike(tile_of(data, what, "data"), tile_of(operand1, what, "operand1"))
     if left.buffer is Buffer.psum and right.buffer is Buffer.psum:
         right = in_sbuf(right)
     first, second = operator_of(op0, what, "op0"), operator_of(op1, what, "op1")
@@ -249,7 +250,7 @@ def tensor_tensor_scan(
 ) -> Tensor:  # fmt: skip
     """``r = op1(op0(data0, r), data1)`` along the free dimension."""
     what = "nisa.tensor_tensor_scan"
-    left, right = tile_of(data0, what, "data0"), tile_of(data1, what, "data1")
+    left, right = alike(tile_of(data0, what, "data0"), tile_of(data1, what, "data1"))
     if left.buffer is Buffer.psum and right.buffer is Buffer.psum:
         right = in_sbuf(right)
     first, second = operator_of(op0, what, "op0"), operator_of(op1, what, "op1")

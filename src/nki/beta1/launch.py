@@ -15,6 +15,7 @@ from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1
 from nki.beta1.functions import Cores
 from nki.frontend.dialect import assign_dialect, under_dialect
+from nki.frontend.python.containers import separated
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording
 from nki.jit import Kernel, simulate
@@ -41,6 +42,9 @@ class Beta1Kernel(Kernel):
 
     def launch_grid(self) -> tuple[int, ...]:
         return self.grid
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return separated(super().bind(args, kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():

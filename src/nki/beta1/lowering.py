@@ -95,6 +95,19 @@ def joint_shape(what: str, *tiles: Tensor) -> Shape:
         ) from None
 
 
+def alike(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Two operands of an instruction, which counts the elements of a partition: as many in another shape take the one
+    of ``left``.
+    """
+    if left.shape == right.shape or left.shape[0] != right.shape[0] or left.size != right.size:
+        return left, right
+    if strides_of(right.shape, right.base.strides, left.shape) is None:
+        dense = scratch(f"{right.name}_dense", right.shape, right.kind)
+        isa.tensor_copy(dense.bare(), right.access)
+        right = dense
+    return left, right.reshape(left.shape)
+
+
 def spread_rows(t: Tensor, rows: int) -> Tensor:
     """The one row of ``t`` on ``rows`` partitions: a product with a column of ones, as Beta 1's compiler makes it ("NKI
     invokes such matmul under the hood when ``broadcast_input.broadcast_to(…)`` is called", architecture guide).

@@ -85,14 +85,14 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
 
 
 def _chooses(entries: list[Any]) -> bool:
-    """True if run-time numbers stand behind a slice, and no index of arange beside them: each takes its dimension away,
-    as an integer does.
+    """True if run-time numbers stand beside slices, and no index of arange: each takes its dimension away, as an
+    integer does. A number in front of one slice alone keeps it: ``t[i, :]`` is a tile of one row.
     """
     slices = [at for at, entry in enumerate(entries) if isinstance(entry, slice)]
     chosen = [at for at, entry in enumerate(entries) if hasattr(entry, "access")]
     return (
         bool(slices and chosen)
-        and slices[0] < chosen[0]
+        and (slices[0] < chosen[0] or len(slices) > 1)
         and not any(isinstance(entry, Index) for entry in entries)
         and all(math.prod(entries[at].shape) == 1 for at in chosen)
     )
