@@ -226,3 +226,27 @@ def test_an_assignment_of_a_tile_with_other_dimensions(data: Any) -> None:
 
     with pytest.raises(NkiError, match=r"assignment: 'copy' \(1, 4, 6\) cannot be repeated to 'tile' \(4, 6\)"):
         kernel(data(1, 4, 6))
+
+
+def test_rows_at_which_no_engine_starts(both: Any, data: Any) -> None:
+    """Results and operands in any row: tiles in between are moved by DMA."""
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((6, 8), dtype=np.float32, buffer=nl.shared_hbm)
+        tile, column, rows = nl.load(x), nl.load(y), nl.zeros((6, 8), np.float32)
+        rows[1:2, :] = nl.transpose(column)
+        rows[2:3, 0:1] = nl.max(tile[3:4, :], axis=1, keepdims=True)
+        rows[3:4, :] = nisa.tensor_partition_reduce(np.add, tile)
+        rows[4:5, :] = nisa.max8(src=tile[0:1, :])
+        rows[5:6, 0:8] = nisa.iota(nl.arange(8)[None, :], dtype=np.float32)
+        rows[0:1, :] = nl.transpose(nl.copy(nl.transpose(tile[1:2, :])))
+        nl.store(out, nl.add(rows, nl.zeros((6, 8), np.float32) + tile[3:4, :].broadcast_to((6, 8))))
+        return out
+
+    x, y = data(4, 8), data(8, 1)
+    want = np.zeros((6, 8), np.float32)
+    want[0], want[1], want[2, 0], want[3] = x[1], y[:, 0], x[3].max(), x.sum(0, dtype=np.float32)
+    want[4], want[5] = np.sort(x[0])[::-1], np.arange(8)
+    want += x[3]
+    np.testing.assert_allclose(both(kernel, x, y), want, rtol=1e-5, atol=1e-6)

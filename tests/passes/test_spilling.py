@@ -300,8 +300,9 @@ def test_tiles_that_an_index_moves_share_no_bank() -> None:
             nisa.dma_copy(dst=out[i], src=column)
         return out
 
-    with pytest.raises(MemoryFullError):
-        compiled(kernel, small(psum=2 * TRN2.psum_bank_bytes), stop="allocate", x=(128, 64))
+    with pytest.warns(nki.NkiSpillWarning, match="in SBUF meanwhile"):
+        program = compiled(kernel, small(psum=2 * TRN2.psum_bank_bytes), x=(128, 64))
+    assert not [tensor.name for tensor in program.core.tensors if "bank" in tensor.name]
 
 
 def big(x):

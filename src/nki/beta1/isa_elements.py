@@ -20,6 +20,7 @@ from nki.beta1.elementwise import combine, select
 from nki.beta1.index import Index, as_number
 from nki.beta1.lowering import (
     alike,
+    at_start,
     constant_tile,
     converted,
     elementwise,
@@ -295,7 +296,7 @@ def tensor_partition_reduce(op: Any, data: Any, *, mask: Any = None, dtype: Any 
         source = tile if mask is None else tile[_box(mask, tile.shape, what)]
         place = dst.bare()
         dst.place.before_write(place)
-        isa.tensor_partition_reduce(place, function, source.access)
+        at_start(place, lambda into: isa.tensor_partition_reduce(into, function, source.access))
 
     shape = (1, *tile.shape[1:])
     return Tensor.wait(
@@ -336,10 +337,9 @@ def affine_select(
         source = in_sbuf(tile)
         into = dst.bare()
         dst.place.before_write(into)
-        isa.affine_select(
-            into, [[step, n] for step, n in zip(steps[1:], tile.shape[1:], strict=True)], steps[0], source.access,
-            number, cmp_op=OPS[name], offset=index.start,
-        )  # fmt: skip
+        pattern = [[step, n] for step, n in zip(steps[1:], tile.shape[1:], strict=True)]
+        more: dict[str, Any] = {"cmp_op": OPS[name], "offset": index.start}
+        at_start(into, lambda dst: isa.affine_select(dst, pattern, steps[0], source.access, number, **more))
 
     return Tensor.wait(Pending(tile.shape, kind, emit, name="selected", direct=in_sbuf_only))
 
@@ -361,7 +361,7 @@ def iota(expr: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Tensor:
         into = dst.bare() if mask is None else dst[_box(mask, shape, "nisa.iota")].bare()
         dst.place.before_write(into)
         counts = [[step, n] for (step, _), n in zip(pattern, into.shape[1:], strict=True)]
-        isa.iota(into, counts, offset=expr.start, channel_multiplier=steps[0])
+        at_start(into, lambda place: isa.iota(place, counts, offset=expr.start, channel_multiplier=steps[0]))
 
     return Tensor.wait(Pending(shape, dtypes.of(dtype), emit, name="iota", direct=in_sbuf_only))
 
@@ -390,7 +390,7 @@ def _statistics(name: str, function: Any, data: Any, count: int, mask: Any, dtyp
         source = tile if mask is None else tile[_box(mask, tile.shape, what)]
         into = dst[0 : source.shape[0]].bare()
         dst.place.before_write(into)
-        function(into, source.access)
+        at_start(into, lambda place: function(place, source.access))
 
     return Tensor.wait(Pending((tile.shape[0], count), kind_of(dtype, tile.kind), emit, name=name))
 

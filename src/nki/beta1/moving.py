@@ -14,6 +14,8 @@ from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import copy
 from nki.beta1.lowering import (
+    at_quadrant,
+    at_start,
     converted,
     forwards,
     in_sbuf,
@@ -248,6 +250,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
         source = in_sbuf(tile)
         access = source.bare(Region(tile.shape, over.box))
         source.place.before_read(access)
+        access = at_quadrant(access)
         shape = (math.prod(access.shape[1:]), access.shape[0])
         (first, _), *others = over.box
         column = first
@@ -261,7 +264,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
         middle = scratch("turned", shape, access.dtype, Buffer.psum)
         isa.nc_transpose(middle.bare(), access)
         middle.place.fresh = None
-        isa.tensor_copy(into, middle.bare())
+        at_start(into, lambda place: isa.tensor_copy(place, middle.bare()))
 
     return Tensor.wait(Pending((free, tile.shape[0]), kind, emit, name="transposed", buffer=buffer))
 
@@ -358,7 +361,8 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
         else:
             dst.place.before_write(into)
         accumulates = None if options.get("is_transpose") else adds
-        isa.nc_matmul(into, left.access, right.access, accumulate=accumulates, **options)
+        operands = at_quadrant(left.access), at_quadrant(right.access)
+        isa.nc_matmul(into, *operands, accumulate=accumulates, **options)
         return True
 
     def whole(dst: Tensor) -> None:

@@ -57,7 +57,7 @@ class Pending:
         self.direct = direct
         """True if the instructions may write to this destination themselves; None: to SBUF and PSUM."""
         self.product = product
-        """Of a matrix product: add it to the destination; False: nothing is recorded, as a part of that holds no sum."""
+        """Of a matrix product: add it to the destination; False: nothing is recorded, a part of that holds no sum."""
 
 
 def flush() -> None:

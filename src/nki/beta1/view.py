@@ -259,6 +259,7 @@ def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | Non
         return (number + size if -size <= number < 0 else number), None, 1, None
     source: Access | None = getattr(entry, "access", None)
     if source is not None:
+        _check_integers(name, view, source)
         extra: Index | None = getattr(entry, "extra", None)
         return 0 if extra is None else extra.start, None, 1, source
     if not isinstance(entry, slice):
@@ -316,6 +317,16 @@ def _advanced(name: str, view: View, entries: list[Any], *, on_chip: bool) -> Vi
     shape, extra = _room(shape, [view.shape[d] for d in whole])
     return _composed(name, replace(view, block=block, blocks=()), dims, shape, dict(zip(whole, extra, strict=True)),
                      on_chip=on_chip, rank=rank)  # fmt: skip
+
+
+def _check_integers(name: str, view: View, source: Access) -> None:
+    """Raise unless the run-time index ``source`` holds integers."""
+    if source.dtype.kind not in ("i", "u"):
+        raise Beta1IndexError(
+            f"indirect_indices: {describe(name, view)} is indexed with '{source.name}', which is {source.dtype}; a "
+            "run-time index is int32 or uint32",
+            fix=f"convert it: nl.copy({source.name}, dtype=nl.int32)",
+        )
 
 
 def _index_shape(source: Any) -> Shape:
@@ -405,6 +416,7 @@ def _dynamic(
             fix="index one dimension at run time, and copy in two steps for another",
         )
     source: Access = entry.access
+    _check_integers(name, view, source)
     extra: Index | None = getattr(entry, "extra", None)
     start, steps = (0, (0,) * len(shape)) if extra is None else (extra.start, extra.expanded(len(shape))[1])
     if source.size == 1:
