@@ -1,4 +1,4 @@
-"""Profiles: measures that can be counted by hand, what-ifs, advice, and arguments without data."""
+"""Profiles: measures that can be counted by hand, what-ifs, and arguments without data."""
 
 from __future__ import annotations
 
@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 
 import nki
-import nki.isa as nisa
 import nki.language as nl
 from nki.base.errors import UnknownTargetError
 from nki.base.profile_errors import WhatIfError
 from nki.profiling import measures
 from nki.profiling.profile import Profile
 from nki.profiling.shapes import is_shape_only
-from nki.target import GEN2, GEN3
+from nki.target import GEN3
 from validation import matmul
 
 
@@ -148,80 +147,3 @@ def test_tensors_of_other_frameworks_without_data() -> None:
     assert profiled(matmul.tiled, *meta).latency == TILED.latency
     structs = [jax.ShapeDtypeStruct(s, "bfloat16") for s in ((512, 256), (512, 1024))]
     assert profiled(matmul.tiled, *structs).latency == TILED.latency
-
-
-def titles(profile: Profile) -> list[str]:
-    advice = profile.advice
-    worth = [each.seconds for each in advice if each.title != "Engines work one after the other"]
-    assert worth == sorted(worth, reverse=True)
-    assert all(each.seconds > 0 and each.evidence and each.remedy for each in advice)
-    return [each.title for each in advice]
-
-
-def test_advice_for_a_product_that_loads_again() -> None:
-    found = titles(profiled(matmul.tiled, shape(1024, 1024), shape(1024, 1024)))
-    assert found[:2] == ["Inputs loaded again", "Short rows in DMA transfers"]
-    again = next(a for a in profiled(matmul.tiled, shape(1024, 1024), shape(1024, 1024)).advice if "again" in a.title)
-    assert "'lhsT', 'rhs'" in again.evidence and again.lines[0].file.endswith("matmul.py")
-
-
-def test_advice_about_float32_products() -> None:
-    wide = profiled(matmul.blocked_with_long_rows, *[shape(1024, 1024, dtype="float32")] * 2)
-    assert titles(wide)[0] == "Products of float32"
-    narrow = profiled(matmul.blocked_with_long_rows, *[shape(1024, 1024)] * 2)
-    assert "Products of float32" not in titles(narrow)
-    # The worth is about that of the change itself.
-    assert wide.latency - narrow.latency == pytest.approx(wide.advice[0].seconds, rel=0.35)
-
-
-@nki.jit
-def swapping(x):
-    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
-    for _ in range(8):
-        nisa.activation(dst=tile, op=nl.exp, data=tile)
-        nisa.activation(dst=tile, op=nl.tanh, data=tile)
-    nisa.dma_copy(dst=result, src=tile)
-    return result
-
-
-@nki.jit
-def turning(x):
-    result = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.shared_hbm)
-    wide = nl.ndarray((128, 16384), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=wide, src=x)
-    turned = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.psum)
-    for column in range(0, 16384, 128):
-        nisa.nc_transpose(dst=turned, data=wide[:, column : column + 128], engine=nisa.engine.tensor)
-    tile = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=turned, engine=nisa.engine.vector)
-    nisa.dma_copy(dst=result, src=tile)
-    return result
-
-
-@nki.jit
-def narrow(x):
-    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
-    for _ in range(4):
-        nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.add)
-    nisa.dma_copy(dst=result, src=tile)
-    return result
-
-
-def test_advice_names_each_pattern() -> None:
-    assert "Swaps of activation tables" in titles(profiled(swapping, shape(128, 512)))
-    assert "Transposes on the Tensor engine" in titles(profiled(turning, shape(128, 16384)))
-    few = titles(profiled(narrow, shape(4, 16384)))
-    assert few[0] == "Vector and Scalar instructions on few partitions" and "Transfers of few partitions" in few
-    assert "Vector and Scalar instructions on few partitions" not in titles(profiled(narrow, shape(128, 512)))
-
-
-def test_advice_about_the_clock_vanishes_where_there_is_none() -> None:
-    arguments = [shape(1024, 1024)] * 2
-    throttled = "The Tensor engine runs at a throttled clock"
-    assert throttled in titles(profiled(matmul.blocked_with_long_rows, *arguments))
-    assert throttled not in titles(profiled(matmul.blocked_with_long_rows, *arguments, target="trn1"))
-    assert GEN2.tensor_throttle_fraction == 1.0

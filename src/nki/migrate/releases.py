@@ -11,10 +11,9 @@ from typing import Any, Final, cast
 import libcst as cst
 
 from nki.migrate.calls import keyword, last_comma, parameters
-from nki.migrate.code import code_of, expression, one_line, statement
-from nki.migrate.indices import names_in
-from nki.migrate.names import Names
 from nki.migrate.report import Report, marked
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
+from nki.migrate.syntax.names import Names, names_in
 
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")

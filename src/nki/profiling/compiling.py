@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from nki.backend.numpy import executor
 from nki.base.errors import KernelArgumentError
-from nki.compiler import launch_grid, pipeline
+from nki.compiler import pipeline
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, While, loops
@@ -39,7 +39,7 @@ def compiled(
     adapter = adapter_for(positional, named)
     arguments = launched.bind(positional, named)
     specs = launched.specs(arguments, adapter)
-    grid = launch_grid.of_launch(launched.func.__name__, launched.grid, chosen)
+    grid = launched.launch_grid(chosen)
     with default_environment():
         program = pipeline.compile(
             launched.func, specs, chosen, grid=grid, edges=launched.schedule, spills=launched.spills
