@@ -13,17 +13,11 @@ import numpy as np
 from nki import target as targets
 from nki.base import knobs
 from nki.base.beta1_errors import Beta1LaunchError
-<<<<<<< HEAD
-from nki.beta1.dialect import BETA1
-from nki.beta1.functions import Cores
-from nki.frontend.dialect import assign_dialect, under_dialect
-from nki.frontend.python.containers import separated
-=======
 from nki.beta1.dialect import BETA1, BETA1_STATIC
 from nki.beta1.functions import Axis
 from nki.frontend.dialect import assigned_dialect, under_dialect
+from nki.frontend.python.containers import separated
 from nki.frontend.specialise import sharded
->>>>>>> main
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording
 from nki.jit import Kernel, simulate
