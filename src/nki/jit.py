@@ -33,6 +33,7 @@ from nki.frontend.diagnostics import misfit
 from nki.frontend.dialect import under_dialect
 from nki.frontend.errors import NotAFunctionError
 from nki.frontend.inlining import invoke
+from nki.frontend.python.containers import leaves
 from nki.frontend.python.stars import STARS, by_position, spread
 from nki.ir.ordering import Pairs, pairs_of
 from nki.ir.program import Program
@@ -374,7 +375,7 @@ _bridges: dict[tuple[type[Any], ...], str] = {}
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
     """The bridge of the framework whose tensors are among the arguments; that of NumPy if there is none."""
-    kinds: list[type[Any]] = [type(value) for value in (*args, *kwargs.values())]
+    kinds: list[type[Any]] = [type(value) for value in leaves((*args, *kwargs.values()))]
     return _adapters[_bridge_of(*kinds)]
 
 

@@ -191,3 +191,31 @@ def test_iota_of_a_number(both: Any) -> None:
         return out
 
     assert both(kernel[3], np.zeros((2, 2), np.float32)).tolist() == [[5], [6], [7]]
+
+
+def test_a_number_of_a_tile_chooses_a_matrix(both: Any, data: Any) -> None:
+    """An element that is known at run time takes its dimension away, wherever it stands beside several slices."""
+
+    @nki.jit
+    def kernel(table, numbers):
+        out = nl.ndarray((3, 8, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        chosen = nl.load(numbers)
+        for i in nl.affine_range(3):
+            one = chosen[0:1, i : i + 1]
+            nl.store(out[i], nl.load(table[one[0, 0], :, :]))
+        return out
+
+    table, numbers = data(5, 8, 6), np.array([[4, 0, 2]], np.int32)
+    assert (both(kernel, table, numbers) == table[numbers[0]]).all()
+
+
+def test_a_run_time_index_that_is_no_integer(data: Any) -> None:
+    @nki.jit
+    def kernel(table, numbers):
+        out = nl.ndarray((8, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        chosen = nl.load(numbers)
+        nl.store(out, nl.load(table[chosen[0, 0], :, :]))
+        return out
+
+    with pytest.raises(NkiError, match=r"'chosen', which is float32(.*\n)*.*nl.copy\(chosen, dtype=nl.int32\)"):
+        kernel(data(5, 8, 6), data(1, 3))

@@ -11,6 +11,7 @@ import pytest
 import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
+from nki.base.errors import NkiError
 
 ROWS, COLUMNS = 32, 48
 
@@ -191,3 +192,61 @@ def test_dma_between_any_two_places(both: Any, data: Any) -> None:
 
     x = data(8, 8)
     assert (both(kernel, x) == x.astype(nl.bfloat16)).all()
+
+
+def test_operands_with_as_many_elements_in_other_shapes(both: Any, data: Any) -> None:
+    """Instructions count the elements of a partition; dimensions of size 1 are not repeated."""
+
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray((3, 8, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        row = nl.ndarray((8, 6, 1), dtype=np.float32)
+        row[:, :, 0] = nl.load(a)
+        other = nl.load(b)
+        nl.store(out[0], nisa.tensor_tensor(row, other, np.maximum))
+        nl.store(out[1], nisa.scalar_tensor_tensor(data=other, op0=np.multiply, operand0=2.0, op1=np.add, operand1=row))
+        nl.store(out[2], nisa.tensor_tensor_scan(row, other[:, ::1], 0.0, np.multiply, np.add))
+        return out
+
+    a, b = data(8, 6), data(8, 6)
+    scan = np.zeros((8, 6), np.float32)
+    for f in range(6):
+        scan[:, f] = a[:, f] * (scan[:, f - 1] if f else 0) + b[:, f]
+    np.testing.assert_allclose(both(kernel, a, b), np.stack([np.maximum(a, b), 2 * b + a, scan]), rtol=1e-5, atol=1e-6)
+
+
+def test_an_assignment_of_a_tile_with_other_dimensions(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((4, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        tile = nl.ndarray((4, 6), dtype=np.float32)
+        tile[...] = nl.copy(nl.load(x))
+        nl.store(out, tile)
+        return out
+
+    with pytest.raises(NkiError, match=r"assignment: 'copy' \(1, 4, 6\) cannot be repeated to 'tile' \(4, 6\)"):
+        kernel(data(1, 4, 6))
+
+
+def test_rows_at_which_no_engine_starts(both: Any, data: Any) -> None:
+    """Results and operands in any row: tiles in between are moved by DMA."""
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((6, 8), dtype=np.float32, buffer=nl.shared_hbm)
+        tile, column, rows = nl.load(x), nl.load(y), nl.zeros((6, 8), np.float32)
+        rows[1:2, :] = nl.transpose(column)
+        rows[2:3, 0:1] = nl.max(tile[3:4, :], axis=1, keepdims=True)
+        rows[3:4, :] = nisa.tensor_partition_reduce(np.add, tile)
+        rows[4:5, :] = nisa.max8(src=tile[0:1, :])
+        rows[5:6, 0:8] = nisa.iota(nl.arange(8)[None, :], dtype=np.float32)
+        rows[0:1, :] = nl.transpose(nl.copy(nl.transpose(tile[1:2, :])))
+        nl.store(out, nl.add(rows, nl.zeros((6, 8), np.float32) + tile[3:4, :].broadcast_to((6, 8))))
+        return out
+
+    x, y = data(4, 8), data(8, 1)
+    want = np.zeros((6, 8), np.float32)
+    want[0], want[1], want[2, 0], want[3] = x[1], y[:, 0], x[3].max(), x.sum(0, dtype=np.float32)
+    want[4], want[5] = np.sort(x[0])[::-1], np.arange(8)
+    want += x[3]
+    np.testing.assert_allclose(both(kernel, x, y), want, rtol=1e-5, atol=1e-6)

@@ -369,3 +369,92 @@ def test_a_description_of_a_tensor_is_an_argument() -> None:
     measured = nki.benchmark(warmup=1, iters=2)(copied_by_scalar)
     assert measured(described).shape == (128, 64)
     assert measured.benchmark_result.nc_latency is not None
+
+
+@nki.jit
+def mixed(x, cache, more):
+    out = nl.ndarray(x.shape, dtype=np.float32, buffer=nl.shared_hbm)
+    total = nl.load(x) + nl.load(cache[0]) * nl.load(cache[1])
+    for part, factor in more["parts"]:
+        total = total + nl.load(part) * factor
+    nl.store(out, total)
+    return out
+
+
+@pytest.mark.parametrize("container", [tuple, list])
+def test_tensors_in_containers_are_arguments(both: Any, data: Any, container: Any) -> None:
+    x, a, b, c, d = (data(8, 6) for _ in range(5))
+    got = both(mixed, x, container((a, b)), {"parts": [(c, 3.0), (d, 0.5)]})
+    np.testing.assert_allclose(got, x + a * b + c * 3 + d * 0.5, rtol=1e-5, atol=1e-6)
+
+
+def test_tensors_of_frameworks_in_containers(data: Any) -> None:
+    torch, jax = pytest.importorskip("torch"), pytest.importorskip("jax")
+    x, a, b, c = (data(8, 6) for _ in range(4))
+    want = mixed(x, (a, b), {"parts": [(c, 2.0)]})
+    for convert in (torch.from_numpy, jax.numpy.asarray):
+        got = mixed(convert(x), (convert(a), convert(b)), {"parts": [(convert(c), 2.0)]})
+        assert type(got) is type(convert(x))
+        assert (np.asarray(got) == want).all()
+    traced = jax.jit(lambda x, a, b, c: mixed(x, [a, b], {"parts": [(c, 2.0)]}))
+    assert (np.asarray(traced(x, a, b, c)) == want).all()
+
+
+def test_a_kernel_changes_a_tensor_in_a_container(data: Any) -> None:
+    @nki.jit
+    def kernel(x, outputs):
+        nl.store(outputs[0], nl.load(x) * 2)
+
+    for run in (kernel, lambda *args: simulate_kernel(kernel, *args)):
+        x, result = data(8, 6), np.zeros((8, 6), np.float32)
+        run(x, (result,))
+        assert (result == 2 * x).all()
+
+
+@pytest.mark.parametrize("grid", [None, (1,), nl.nc(2)])
+def test_all_reduce_over_the_programs(both: Any, data: Any, grid: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((8, 6), dtype=np.float32, buffer=nl.shared_hbm)
+        program = nl.program_id(0)
+        total = nl.all_reduce(nl.load(x[program]), op=np.add, program_axes=[program])
+        if program == 0:
+            nl.store(out, total)
+        return out
+
+    launched, count = (kernel, 1) if grid is None else (kernel[grid], int(grid if isinstance(grid, int) else 1))
+    x = data(count, 8, 6)
+    assert (both(launched, x) == x.sum(0, dtype=np.float32)).all()
+
+
+def test_all_reduce_needs_programs_at_a_time(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=np.float32, buffer=nl.shared_hbm)
+        nl.store(out, nl.all_reduce(nl.load(x), op=np.add, program_axes=(0, 1)))
+        return out
+
+    with pytest.raises(NkiError, match=r"run one after the other.*\n(.*\n)*.*kernel\[nl.nc\(2\)\]"):
+        kernel[2, 2](data(8, 6))
+
+
+def test_one_program_of_a_grid_stores_the_output(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=np.float32, buffer=nl.shared_hbm)
+        if nl.program_id(0) == 1 and nl.program_id(1) == 0:
+            nl.store(out, nl.load(x))
+        return out
+
+    x = data(8, 6)
+    assert (both(kernel[2, 2], x) == x).all()
+
+
+@pytest.mark.parametrize("grid", [(2, 2), nl.nc(2)])
+def test_no_program_stores_the_output(data: Any, grid: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        return nl.ndarray(x.shape, dtype=np.float32, buffer=nl.shared_hbm, name="never")
+
+    with pytest.raises(NkiError, match=r"'never'.* never "):
+        kernel[grid](data(8, 6))

@@ -224,3 +224,73 @@ def test_a_mask_that_is_none(data: Any, mask: Any, text: str) -> None:
 
     with pytest.raises(NkiError, match=text):
         kernel(data(8, 8))
+
+
+@pytest.mark.parametrize("rows", [40, 20])
+def test_a_mask_of_an_operand_leaves_out_rows_and_columns_of_the_product(both: Any, data: Any, rows: int) -> None:
+    """The index of an operand may leave its tile where the mask leaves it out; the sum keeps its whole shape."""
+
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray((24, 64), dtype=np.float32, buffer=nl.shared_hbm)
+        total = nl.zeros((24, 64), np.float32, buffer=nl.psum)
+        left, right = nl.load(a), nl.load(b)
+        p, f = nl.mgrid[0:40, 0:64]
+        for _ in nl.affine_range(2):
+            total += nisa.nc_matmul(left[nl.arange(40)[:, None] < rows], right[p, f][(p < rows) & (f < 50)])
+        nl.store(out, total)
+        return out
+
+    a, b = data(40, 24), data(40, 50)
+    want = np.zeros((24, 64), np.float32)
+    want[:, :50] = 2 * a[:rows].T @ b[:rows]
+    np.testing.assert_allclose(both(kernel, a, b), want, rtol=1e-4, atol=1e-5)
+
+
+def test_operands_that_are_masked_away_add_nothing(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray((24, 50), dtype=np.float32, buffer=nl.shared_hbm)
+        total = nl.zeros((24, 50), np.float32, buffer=nl.psum)
+        left, right = nl.load(a), nl.load(b)
+        for k in nl.affine_range(3):
+            total += nisa.nc_matmul(left[nl.arange(40)[:, None] + 40 * k < 80], right)
+        nl.store(out, total)
+        return out
+
+    a, b = data(40, 24), data(40, 50)
+    np.testing.assert_allclose(both(kernel, a, b), 2 * a.T @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("mask", "message"),
+    [
+        (lambda p, f: p >= f, "the mask of operand 'right' is no box"),
+        (lambda p, f: f < 60, "reaches from 0 to 59; the dimension has 50 elements"),
+    ],
+)
+def test_masks_that_an_operand_may_not_have(data: Any, mask: Any, message: str) -> None:
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray((24, 64), dtype=np.float32, buffer=nl.shared_hbm)
+        right = nl.load(b)
+        p, f = nl.mgrid[0:40, 0:64]
+        nl.store(out, nisa.nc_matmul(nl.load(a), right[p, f][mask(p, f)]))
+        return out
+
+    with pytest.raises(NkiError, match=message):
+        kernel(data(40, 24), data(40, 50))
+
+
+def test_a_product_that_is_masked_to_no_box(data: Any) -> None:
+    @nki.jit
+    def kernel(a, b):
+        out = nl.ndarray((24, 50), dtype=np.float32, buffer=nl.shared_hbm)
+        total = nl.zeros((24, 50), np.float32, buffer=nl.psum)
+        p, f = nl.mgrid[0:24, 0:50]
+        total += nisa.nc_matmul(nl.load(a), nl.load(b), mask=p >= f)
+        nl.store(out, total)
+        return out
+
+    with pytest.raises(NkiError, match="the mask of a product is no box"):
+        kernel(data(40, 24), data(40, 50))

@@ -250,20 +250,21 @@ def test_a_loop_keeps_what_it_uses() -> None:
 
 def sums_kernel(x, y):
     """Three sums in PSUM, complete before the first is read; ``y``: to which the kernel adds once more."""
-    left = nl.load(x)
-    sums = [nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum) for _ in range(3)]
+    right = nl.load(x)
+    left, columns = right[:, 0:64], x.shape[1]
+    sums = [nl.ndarray((64, columns), dtype=nl.float32, buffer=nl.psum) for _ in range(3)]
     for psum in sums:
-        nisa.nc_matmul(psum, left, left)
+        nisa.nc_matmul(psum, left, right)
     for psum in sums[: y.shape[0] - 1]:
-        nisa.nc_matmul(psum, left, left, accumulate=True)
-    out = nl.ndarray((3, 64, 64), dtype=nl.float32, buffer=nl.shared_hbm)
+        nisa.nc_matmul(psum, left, right, accumulate=True)
+    out = nl.ndarray((3, 64, columns), dtype=nl.float32, buffer=nl.shared_hbm)
     for i, psum in enumerate(sums):
         nl.store(out[i], nl.copy(psum))
     return out
 
 
 def test_a_complete_sum_waits_in_sbuf_and_an_open_one_stays() -> None:
-    machine, shape = small(psum=2 * TRN2.psum_bank_bytes), (128, 64)
+    machine, shape = small(psum=2 * TRN2.psum_bank_bytes), (128, 300)
     with pytest.warns(nki.NkiSpillWarning, match="in SBUF meanwhile"):
         program = compiled(sums_kernel, machine, x=shape, y=(1, 1))
     fits(program, machine)
@@ -272,6 +273,36 @@ def test_a_complete_sum_waits_in_sbuf_and_an_open_one_stays() -> None:
     np.testing.assert_array_equal(outputs(program, x, x)[0], expected[0])
     with pytest.raises(MemoryFullError):
         compiled(sums_kernel, machine, x=shape, y=(4, 1))
+
+
+@pytest.mark.parametrize("open_sums", [1, 4])
+def test_small_sums_share_banks_instead(open_sums: int) -> None:
+    machine, shapes = small(psum=TRN2.psum_bank_bytes), {"x": (128, 64), "y": (open_sums, 1)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        program = compiled(sums_kernel, machine, **shapes)
+    fits(program, machine)
+    x = np.random.default_rng(6).standard_normal(shapes["x"], np.float32)
+    expected = outputs(compiled(sums_kernel, TRN2, **shapes), x, x[:open_sums, :1])
+    np.testing.assert_array_equal(outputs(program, x, x[:open_sums, :1])[0], expected[0])
+
+
+def test_tiles_that_an_index_moves_share_no_bank() -> None:
+    def kernel(x):
+        tiles = [nl.ndarray((64, 64), dtype=nl.float32, buffer=nl.psum) for _ in range(3)]
+        for tile in tiles:
+            nisa.nc_matmul(tile, nl.load(x), nl.load(x))
+        register = nisa.register_alloc(3)
+        out = nl.ndarray((3, 64, 1), dtype=nl.float32, buffer=nl.shared_hbm)
+        for i, tile in enumerate(tiles):
+            column = nl.ndarray((64, 1), dtype=nl.float32, buffer=nl.sbuf)
+            nisa.tensor_copy(column, tile.ap([[64, 64], [1, 1]], scalar_offset=register, indirect_dim=1))
+            nisa.dma_copy(dst=out[i], src=column)
+        return out
+
+    with pytest.warns(nki.NkiSpillWarning, match="in SBUF meanwhile"):
+        program = compiled(kernel, small(psum=2 * TRN2.psum_bank_bytes), x=(128, 64))
+    assert not [tensor.name for tensor in program.core.tensors if "bank" in tensor.name]
 
 
 def big(x):

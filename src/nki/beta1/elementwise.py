@@ -318,6 +318,7 @@ def assign(target: Tensor, value: Any) -> None:
         value.settle()
         fitted = _fitted(target, value.shape)
         into = target if fitted is None else fitted
+        _check_repeats(value, into)
         elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
         return
     flush()
@@ -327,6 +328,17 @@ def assign(target: Tensor, value: Any) -> None:
         operations["store"](target, number)
         return
     fill(target, number, None)
+
+
+def _check_repeats(value: Tensor, target: Tensor) -> None:
+    """Raise unless dimensions of size 1 repeat ``value`` to the shape of ``target``."""
+    own, shape = padded(value.shape, target.ndim), target.shape
+    if len(own) != len(shape) or any(have not in (1, want) for have, want in zip(own, shape, strict=True)):
+        raise Beta1OperandError(
+            f"store_dst_shape_smaller_than_other_shape: assignment: '{value.name}' {value.shape} cannot be repeated to "
+            f"'{target.name}' {shape}",
+            fix="index both sides to one shape",
+        )
 
 
 def fill(target: Tensor, number: float, mask: Any) -> None:
@@ -410,17 +422,14 @@ def update(name: str, target: Any, value: Any) -> Any:
 
 def accumulate(target: Tensor, value: Tensor) -> None:
     """Add the waiting product ``value`` to the PSUM tile ``target``, or start its sum."""
-    access = target.bare()
-    starts = target.place.starts_sum(access)
-    if starts is None:
-        value.settle()
-        assign(target, binary("add", target, value))
-        return
     pending = value.take()
     assert pending.product is not None
     with recorded_at(pending.where):
-        pending.product(target, not starts)
-    value.become(target)
+        if pending.product(target):
+            value.become(target)
+            return
+    value.become(Tensor.wait(pending).settle())
+    assign(target, binary("add", target, value))
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:

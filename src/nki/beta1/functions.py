@@ -206,12 +206,29 @@ def device_print(prefix: Any, x: Any, *, mask: Any = None, **_: Any) -> None:
         record(print_instruction(str(prefix), value.access))
 
 
-def all_reduce(*_: Any, **__: Any) -> Any:
-    """Refused: programs run one after the other."""
-    raise Beta1LaunchError(
-        "nl.all_reduce: programs of a grid run one after the other here, so no program sees the values of all",
-        fix="reduce in the caller, or loop over the programs in one kernel",
-    )
+def all_reduce(x: Any, op: Any, program_axes: Any, *, dtype: Any = None, mask: Any = None, **_: Any) -> Tensor:
+    """``x`` of all programs along ``program_axes``, folded with ``op`` in the order of their numbers.
+
+    Programs that run one after the other cannot see each other's tiles; those on cores exchange them.
+    """
+    what = "nl.all_reduce"
+    tile, function, builder = tile_of(x, what, "x"), operator_of(op, what), current(what)
+    if num_programs(None if program_ndim() == 1 else program_axes) == 1:
+        return elements.copy(tile, dtype=dtype, mask=mask)
+    if builder.programs:
+        raise Beta1LaunchError(
+            f"{what}: the programs of the grid {builder.programs[:-1]} run one after the other, so no program sees "
+            "the values of all",
+            fix="launch them on cores, kernel[nl.nc(2)](…), or loop over the programs in one kernel",
+        )
+    own = in_sbuf(tile)
+    tiles = [own] * (count := num_programs())
+    for step in range(1, count):
+        to, source = ((builder.program + n) % count for n in (step, -step))
+        tiles[source] = scratch(f"{own.name}_{source}", own.shape, own.kind)
+        isa.sendrecv(own.access, tiles[source].bare(), to, source, 0)
+    result: Tensor = functools.reduce(lambda total, each: elements.binary(function.name, total, each), tiles)
+    return result if dtype is None and mask is None else elements.copy(result, dtype=dtype, mask=mask)
 
 
 def program_id(axis: Any) -> int:

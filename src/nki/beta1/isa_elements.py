@@ -19,6 +19,8 @@ from nki.beta1 import creation, dtypes, reducing
 from nki.beta1.elementwise import combine, select
 from nki.beta1.index import Index, as_number
 from nki.beta1.lowering import (
+    alike,
+    at_start,
     constant_tile,
     converted,
     elementwise,
@@ -181,7 +183,7 @@ def tensor_tensor(
 ) -> Tensor:
     """``data1 op data2``, element by element."""
     what = "nisa.tensor_tensor"
-    left, right = tile_of(data1, what, "data1"), tile_of(data2, what, "data2")
+    left, right = alike(tile_of(data1, what, "data1"), tile_of(data2, what, "data2"))
     function = operator_of(op, what)
     shape = joint_shape(what, left, right)
     bits = function.alu is not None and function.alu.bits
@@ -208,7 +210,7 @@ def scalar_tensor_tensor(
 ) -> Tensor:  # fmt: skip
     """``(data op0 operand0) op1 operand1`` with a number or column, then a tile."""
     what = "nisa.scalar_tensor_tensor"
-    left, right = tile_of(data, what, "data"), tile_of(operand1, what, "operand1")
+    left, right = alike(tile_of(data, what, "data"), tile_of(operand1, what, "operand1"))
     if left.buffer is Buffer.psum and right.buffer is Buffer.psum:
         right = in_sbuf(right)
     first, second = operator_of(op0, what, "op0"), operator_of(op1, what, "op1")
@@ -249,7 +251,7 @@ def tensor_tensor_scan(
 ) -> Tensor:  # fmt: skip
     """``r = op1(op0(data0, r), data1)`` along the free dimension."""
     what = "nisa.tensor_tensor_scan"
-    left, right = tile_of(data0, what, "data0"), tile_of(data1, what, "data1")
+    left, right = alike(tile_of(data0, what, "data0"), tile_of(data1, what, "data1"))
     if left.buffer is Buffer.psum and right.buffer is Buffer.psum:
         right = in_sbuf(right)
     first, second = operator_of(op0, what, "op0"), operator_of(op1, what, "op1")
@@ -294,7 +296,7 @@ def tensor_partition_reduce(op: Any, data: Any, *, mask: Any = None, dtype: Any 
         source = tile if mask is None else tile[_box(mask, tile.shape, what)]
         place = dst.bare()
         dst.place.before_write(place)
-        isa.tensor_partition_reduce(place, function, source.access)
+        at_start(place, lambda into: isa.tensor_partition_reduce(into, function, source.access))
 
     shape = (1, *tile.shape[1:])
     return Tensor.wait(
@@ -335,10 +337,9 @@ def affine_select(
         source = in_sbuf(tile)
         into = dst.bare()
         dst.place.before_write(into)
-        isa.affine_select(
-            into, [[step, n] for step, n in zip(steps[1:], tile.shape[1:], strict=True)], steps[0], source.access,
-            number, cmp_op=OPS[name], offset=index.start,
-        )  # fmt: skip
+        pattern = [[step, n] for step, n in zip(steps[1:], tile.shape[1:], strict=True)]
+        more: dict[str, Any] = {"cmp_op": OPS[name], "offset": index.start}
+        at_start(into, lambda dst: isa.affine_select(dst, pattern, steps[0], source.access, number, **more))
 
     return Tensor.wait(Pending(tile.shape, kind, emit, name="selected", direct=in_sbuf_only))
 
@@ -360,7 +361,7 @@ def iota(expr: Any, dtype: Any, *, mask: Any = None, **_: Any) -> Tensor:
         into = dst.bare() if mask is None else dst[_box(mask, shape, "nisa.iota")].bare()
         dst.place.before_write(into)
         counts = [[step, n] for (step, _), n in zip(pattern, into.shape[1:], strict=True)]
-        isa.iota(into, counts, offset=expr.start, channel_multiplier=steps[0])
+        at_start(into, lambda place: isa.iota(place, counts, offset=expr.start, channel_multiplier=steps[0]))
 
     return Tensor.wait(Pending(shape, dtypes.of(dtype), emit, name="iota", direct=in_sbuf_only))
 
@@ -389,7 +390,7 @@ def _statistics(name: str, function: Any, data: Any, count: int, mask: Any, dtyp
         source = tile if mask is None else tile[_box(mask, tile.shape, what)]
         into = dst[0 : source.shape[0]].bare()
         dst.place.before_write(into)
-        function(into, source.access)
+        at_start(into, lambda place: function(place, source.access))
 
     return Tensor.wait(Pending((tile.shape[0], count), kind_of(dtype, tile.kind), emit, name=name))
 

@@ -16,6 +16,7 @@ from nki.base.beta1_errors import Beta1LaunchError
 from nki.beta1.dialect import BETA1, BETA1_STATIC
 from nki.beta1.functions import Axis
 from nki.frontend.dialect import assigned_dialect, under_dialect
+from nki.frontend.python.containers import separated
 from nki.frontend.specialise import sharded
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording
@@ -46,6 +47,9 @@ class Beta1Kernel(Kernel):
 
     def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:  # noqa: ARG002  # as of all kernels
         return self.grid
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        return separated(super().bind(args, kwargs))
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if is_recording():

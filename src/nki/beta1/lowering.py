@@ -95,6 +95,19 @@ def joint_shape(what: str, *tiles: Tensor) -> Shape:
         ) from None
 
 
+def alike(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Two operands of an instruction, which counts the elements of a partition: as many in another shape take the one
+    of ``left``.
+    """
+    if left.shape == right.shape or left.shape[0] != right.shape[0] or left.size != right.size:
+        return left, right
+    if strides_of(right.shape, right.base.strides, left.shape) is None:
+        dense = scratch(f"{right.name}_dense", right.shape, right.kind)
+        isa.tensor_copy(dense.bare(), right.access)
+        right = dense
+    return left, right.reshape(left.shape)
+
+
 def spread_rows(t: Tensor, rows: int) -> Tensor:
     """The one row of ``t`` on ``rows`` partitions: a product with a column of ones, as Beta 1's compiler makes it ("NKI
     invokes such matmul under the hood when ``broadcast_input.broadcast_to(…)`` is called", architecture guide).
@@ -133,9 +146,8 @@ def _spread_by_product(row: Tensor, result: Tensor) -> None:
     for first in range(0, free, limit):
         part = slice(first, min(first + limit, free))
         total = scratch("repeated", (rows, part.stop - first), buffer=Buffer.psum).bare()
-        isa.nc_matmul(
-            total, ones[:, :rows].access, source[:, part].access, is_stationary_onezero=True, accumulate=False
-        )
+        moving = at_quadrant(source[:, part].access)
+        isa.nc_matmul(total, ones[:, :rows].access, moving, is_stationary_onezero=True, accumulate=False)
         isa.activation(into[:, part].bare(), OPS["copy"], total)
 
 
@@ -199,6 +211,16 @@ def starts_well(access: Access) -> bool:
     return first == 0 or first in start_partitions(current("a tile").target, count)
 
 
+def at_start(into: Access, compute: Callable[[Access], object]) -> None:
+    """``compute(into)``; a tile that is moved there, if engines may not start at the first partition of ``into``."""
+    if starts_well(into) or into.buffer is not Buffer.sbuf:
+        compute(into)
+        return
+    moved = scratch(f"{into.name}_moved", into.shape, into.dtype).bare()
+    compute(moved)
+    record(copy_by_dma(into, moved))
+
+
 def write(t: Tensor, over: Region) -> Access:
     """The access of the destination ``t`` over a region, to be written."""
     if not t.storage.mutable:
@@ -236,12 +258,7 @@ def elementwise(
             else Region(shape, ((0, over.box[0][1]), *over.box[1:]))
         )
         reads, into = _reads(sources, columns, shape, over), write(dst, over)
-        if starts_well(into) or into.buffer is not Buffer.sbuf:
-            forwards(compute, into, reads, len(columns))
-            return
-        moved = scratch(f"{dst.name}_moved", into.shape, into.dtype).bare()
-        forwards(compute, moved, reads, len(columns))
-        record(copy_by_dma(into, moved))
+        at_start(into, lambda place: forwards(compute, place, reads, len(columns)))
         return
     end = over.box[0][1]
     whole = Region(shape, ((0, end), *over.box[1:]))

@@ -14,6 +14,8 @@ from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import copy
 from nki.beta1.lowering import (
+    at_quadrant,
+    at_start,
     converted,
     forwards,
     in_sbuf,
@@ -248,6 +250,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
         source = in_sbuf(tile)
         access = source.bare(Region(tile.shape, over.box))
         source.place.before_read(access)
+        access = at_quadrant(access)
         shape = (math.prod(access.shape[1:]), access.shape[0])
         (first, _), *others = over.box
         column = first
@@ -261,7 +264,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
         middle = scratch("turned", shape, access.dtype, Buffer.psum)
         isa.nc_transpose(middle.bare(), access)
         middle.place.fresh = None
-        isa.tensor_copy(into, middle.bare())
+        at_start(into, lambda place: isa.tensor_copy(place, middle.bare()))
 
     return Tensor.wait(Pending((free, tile.shape[0]), kind, emit, name="transposed", buffer=buffer))
 
@@ -277,29 +280,106 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype
     return product(left, right, mask, what)
 
 
-def _masked(t: Tensor) -> Tensor:
-    """The rows of ``t`` that its mask leaves."""
-    if t.mask is None:
-        return t
+Bounds = tuple[tuple[int, int], tuple[int, int]]
+"""Of the rows and of the columns, start and end."""
+
+
+def _part(t: Tensor) -> Bounds | None:
+    """The rows and columns of an operand that its mask leaves, which may mask one free dimension; None: nothing."""
     over = region(t.mask, t.shape)
-    if over.box is None or over.array is not None:
+    free = (0, math.prod(t.shape[1:]))
+    if over.box is None:
+        return None
+    if over.is_whole:
+        return over.box[0], free
+    if over.array is not None or (len(t.shape) > 2 and over.box[1:] != tuple((0, n) for n in t.shape[1:])):
         raise Beta1OperandError(
             f"unsupported_expression_in_mask: the mask of operand '{t.name}' is no box", fix="slice the operand"
         )
-    return t[tuple(slice(a, b) for a, b in over.box)]
+    return over.box[0], over.box[1] if len(t.shape) == 2 else free
 
 
-def _unmasked(t: Tensor) -> Tensor:
-    return Tensor(t.storage, t.base)
+def _rows(t: Tensor, bounds: Bounds | None) -> Tensor:
+    """``t`` within the bounds of its mask, outside which it may leave the tensor."""
+    if t.mask is None or bounds is None:
+        return t if t.mask is None else Tensor(t.storage, t.base)
+    check_bounds(t.storage.name, t.base, region(t.mask, t.shape))
+    inside = Tensor(t.storage, replace(t.base, bounds=()))
+    (a, b), (c, d) = bounds
+    return inside[a:b] if len(t.shape) > 2 else inside[a:b, c:d]
+
+
+def _common(over: Region, inside: Region) -> Bounds | None:
+    """The elements in both regions, which are boxes; None: there are none."""
+    if over.box is None or inside.box is None:
+        return None
+    rows, columns = ((max(a, c), min(b, d)) for (a, b), (c, d) in zip(over.box, inside.box, strict=True))
+    return (rows, columns) if rows[0] < rows[1] and columns[0] < columns[1] else None
 
 
 def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options: Any) -> Tensor:
-    """``stationary.T @ moving`` in PSUM: a waiting result that an ``+=`` accumulates."""
-    if False in (region(t.mask, t.shape).box is not None for t in (stationary, moving)):
-        mask, stationary, moving = False, _unmasked(stationary), _unmasked(moving)
-    stationary, moving = in_sbuf(_masked(stationary)), in_sbuf(_masked(moving))
+    """``stationary.T @ moving`` in PSUM: a waiting result that an ``+=`` accumulates.
+
+    A mask of an operand leaves out rows of the contraction, and rows or columns of the result.
+    """
     double = "perf_mode" in options
-    columns, rows = (t.shape[-1] if double else math.prod(t.shape[1:]) for t in (stationary, moving))
+    left_part, right_part = _part(stationary), _part(moving)
+    if left_part is None or right_part is None:
+        mask = False
+    shape = tuple(t.shape[-1] if double else math.prod(t.shape[1:]) for t in (stationary, moving))
+    columns, rows = (part or ((0, 0), (0, n)) for part, n in ((left_part, shape[0]), (right_part, shape[1])))
+    inside = Region(shape, (columns[1], rows[1]))
+    stationary, moving = in_sbuf(_rows(stationary, left_part)), in_sbuf(_rows(moving, right_part))
+    _check_product(stationary, moving, inside, what)
+    kind = stationary.kind if options.get("is_transpose") else dt.float32
+    wide = {stationary.kind is dt.float32, moving.kind is dt.float32}
+    if len(wide) == 2:
+        stationary, moving = converted(stationary, dt.float32), converted(moving, dt.float32)
+
+    def run(dst: Tensor, adds: bool | None = None) -> bool:
+        chosen = region(mask, shape)
+        if chosen.array is not None and not dst.is_new:
+            raise Beta1OperandError(
+                f"unsupported_expression_in_mask: {what}: the mask of a product is no box",
+                fix="compute the product without a mask, and mask what uses it",
+            )
+        over = _common(chosen, inside)
+        if over is None:
+            return True
+        left, right = (t if double else _flattened(t) for t in (stationary, moving))
+        (a, b), (c, d) = over
+        is_whole = over == tuple((0, n) for n in shape)
+        into = dst.bare() if is_whole else dst.bare(Region(dst.shape, over))
+        if not is_whole:
+            (first, _), (second, _) = columns[1], rows[1]
+            left, right = left[:, a - first : b - first], right[:, c - second : d - second]
+        if adds is None:
+            starts = dst.place.starts_sum(into)
+            if starts is None:
+                return False
+            adds = not starts
+        else:
+            dst.place.before_write(into)
+        accumulates = None if options.get("is_transpose") else adds
+        operands = at_quadrant(left.access), at_quadrant(right.access)
+        isa.nc_matmul(into, *operands, accumulate=accumulates, **options)
+        return True
+
+    def whole(dst: Tensor) -> None:
+        run(dst, False)
+
+    return Tensor.wait(
+        Pending(
+            shape, kind, whole, name="product", buffer=Buffer.psum,
+            direct=lambda t: t.buffer is Buffer.psum and t.kind is kind, product=run,
+        )
+    )  # fmt: skip
+
+
+def _check_product(stationary: Tensor, moving: Tensor, inside: Region, what: str) -> None:
+    """Raise unless the operands of a product, whose result covers ``inside``, have the sizes of the Tensor engine."""
+    assert inside.box is not None
+    columns, rows = (b - a for a, b in inside.box)
     if stationary.shape[0] != moving.shape[0]:
         raise Beta1OperandError(
             f"num_partition_mismatch: {what}: '{stationary.name}' {stationary.shape} and '{moving.name}' "
@@ -312,32 +392,6 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
             f"({moving.shape[0]}, {rows}); the limits are (128, 128) and (128, 512)",
             fix="split the product into tiles",
         )
-    shape = (columns, rows)
-    kind = stationary.kind if options.get("is_transpose") else dt.float32
-    wide = {stationary.kind is dt.float32, moving.kind is dt.float32}
-    if len(wide) == 2:
-        stationary, moving = converted(stationary, dt.float32), converted(moving, dt.float32)
-
-    def run(dst: Tensor, adds: bool) -> None:
-        over = region(mask, shape)
-        if over.box is None:
-            return
-        left, right = (t if double else _flattened(t) for t in (stationary, moving))
-        (a, b), (c, d) = over.box
-        into = dst.bare(Region(dst.shape, over.box)) if not over.is_whole else dst.bare()
-        if not over.is_whole:
-            left, right = left[:, a:b], right[:, c:d]
-        if not adds:
-            dst.place.before_write(into)
-        accumulates = None if options.get("is_transpose") else adds
-        isa.nc_matmul(into, left.access, right.access, accumulate=accumulates, **options)
-
-    return Tensor.wait(
-        Pending(
-            shape, kind, lambda dst: run(dst, False), name="product", buffer=Buffer.psum,
-            direct=lambda t: t.buffer is Buffer.psum and t.kind is kind, product=run,
-        )
-    )  # fmt: skip
 
 
 def _flattened(t: Tensor) -> Tensor:

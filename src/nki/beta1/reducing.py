@@ -12,7 +12,7 @@ from nki import isa
 from nki.base.beta1_errors import Beta1OperandError
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import binary, unary
-from nki.beta1.lowering import constant_tile, elementwise, scratch, tile_of, write
+from nki.beta1.lowering import at_quadrant, at_start, constant_tile, elementwise, scratch, tile_of, write
 from nki.beta1.masks import Region, region
 from nki.beta1.tensor import Pending, Tensor
 from nki.ir.types import Access
@@ -77,6 +77,7 @@ def fold(
     order = (*(d for d in range(tile.ndim) if d not in axes), *axes)
     source = tile.bare(over)
     tile.place.before_read(source)
+    source = at_quadrant(source)
     turned = Access(
         source.tensor, source.offset, tuple(source.shape[d] for d in order), tuple(source.strides[d] for d in order),
         source.dtype, source.dynamic,
@@ -89,7 +90,8 @@ def fold(
     into = write(dst, Region(dst.shape, box))
     count = len(axes)
     ndim = len(order)
-    isa.tensor_reduce(into, op, turned, tuple(range(ndim - count, ndim)), negate=negate)
+    last = tuple(range(ndim - count, ndim))
+    at_start(into, lambda place: isa.tensor_reduce(place, op, turned, last, negate=negate))
 
 
 def with_neutral(tile: Tensor, over: Region, op: Op) -> Tensor:

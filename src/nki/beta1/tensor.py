@@ -46,7 +46,7 @@ class Pending:
         name: str = "tile",
         buffer: Buffer = Buffer.sbuf,
         direct: Callable[[Tensor], bool] | None = None,
-        product: Callable[[Tensor, bool], None] | None = None,
+        product: Callable[[Tensor], bool] | None = None,
     ) -> None:
         self.where = here()
         self.name = assigned_name(self.where, name)
@@ -57,7 +57,7 @@ class Pending:
         self.direct = direct
         """True if the instructions may write to this destination themselves; None: to SBUF and PSUM."""
         self.product = product
-        """Of a matrix product: record it so that it adds to the destination, or overwrites it."""
+        """Of a matrix product: add it to the destination; False: nothing is recorded, a part of that holds no sum."""
 
 
 def flush() -> None:

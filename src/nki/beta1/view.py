@@ -85,14 +85,14 @@ def indexed(name: str, view: View, key: Any, *, on_chip: bool) -> View:
 
 
 def _chooses(entries: list[Any]) -> bool:
-    """True if run-time numbers stand behind a slice, and no index of arange beside them: each takes its dimension away,
-    as an integer does.
+    """True if run-time numbers stand beside slices, and no index of arange: each takes its dimension away, as an
+    integer does. A number in front of one slice alone keeps it: ``t[i, :]`` is a tile of one row.
     """
     slices = [at for at, entry in enumerate(entries) if isinstance(entry, slice)]
     chosen = [at for at, entry in enumerate(entries) if hasattr(entry, "access")]
     return (
         bool(slices and chosen)
-        and slices[0] < chosen[0]
+        and (slices[0] < chosen[0] or len(slices) > 1)
         and not any(isinstance(entry, Index) for entry in entries)
         and all(math.prod(entries[at].shape) == 1 for at in chosen)
     )
@@ -259,6 +259,7 @@ def _entry(name: str, view: View, entry: Any, size: int) -> tuple[int, int | Non
         return (number + size if -size <= number < 0 else number), None, 1, None
     source: Access | None = getattr(entry, "access", None)
     if source is not None:
+        _check_integers(name, view, source)
         extra: Index | None = getattr(entry, "extra", None)
         return 0 if extra is None else extra.start, None, 1, source
     if not isinstance(entry, slice):
@@ -316,6 +317,16 @@ def _advanced(name: str, view: View, entries: list[Any], *, on_chip: bool) -> Vi
     shape, extra = _room(shape, [view.shape[d] for d in whole])
     return _composed(name, replace(view, block=block, blocks=()), dims, shape, dict(zip(whole, extra, strict=True)),
                      on_chip=on_chip, rank=rank)  # fmt: skip
+
+
+def _check_integers(name: str, view: View, source: Access) -> None:
+    """Raise unless the run-time index ``source`` holds integers."""
+    if source.dtype.kind not in ("i", "u"):
+        raise Beta1IndexError(
+            f"indirect_indices: {describe(name, view)} is indexed with '{source.name}', which is {source.dtype}; a "
+            "run-time index is int32 or uint32",
+            fix=f"convert it: nl.copy({source.name}, dtype=nl.int32)",
+        )
 
 
 def _index_shape(source: Any) -> Shape:
@@ -405,6 +416,7 @@ def _dynamic(
             fix="index one dimension at run time, and copy in two steps for another",
         )
     source: Access = entry.access
+    _check_integers(name, view, source)
     extra: Index | None = getattr(entry, "extra", None)
     start, steps = (0, (0,) * len(shape)) if extra is None else (extra.start, extra.expanded(len(shape))[1])
     if source.size == 1:

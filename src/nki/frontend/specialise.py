@@ -17,6 +17,7 @@ from nki.frontend.diagnostics import explain
 from nki.frontend.errors import DictKeyError
 from nki.frontend.inlining import compile_function
 from nki.frontend.objects import copied
+from nki.frontend.python.containers import joined
 from nki.frontend.python.float_loads import is_open
 from nki.frontend.python.stars import gathered
 from nki.frontend.report import portable_text
@@ -158,7 +159,7 @@ def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[st
         )
         text = portable_text(DictKeyError, message, "use strings, or lists", newer.since[DictKeyError])
         warn_at(captured.span(captured.node), text, NkiPortabilityWarning)
-    return values
+    return joined(values)
 
 
 def _recorded(builder: Builder, function: Callable[..., Any], args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -27,6 +27,7 @@ from nki.ir.verifier import verify
 from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics
 from nki.passes.allocation.bank_rotation import rotated
+from nki.passes.allocation.bank_sharing import with_shared_banks
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
 from nki.passes.allocation.spilling import spilled
@@ -47,23 +48,32 @@ class Allocate(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:
         """``core`` with an address for every tensor on chip. Raises :class:`MemoryFullError` where there is no room,
-        also after spills if the program allows them (:mod:`nki.passes.allocation.spilling`).
+        also with shared banks and spills if the program allows them (:mod:`nki.passes.allocation.bank_sharing`,
+        :mod:`nki.passes.allocation.spilling`).
         """
         _check_placement(core)
         try:
             addresses = self._addresses(core, program, target)
         except MemoryFullError:
-            spills = spilled(core, target) if program.spills else None
-            if spills is None:
+            if not program.spills:
                 raise
-            diagnostics.warn_of_spills(program.name, core, spills, target)
-            core = next(reversed(spills.values())).core
-            addresses = self._addresses(core, program, target)
+            core, addresses = self._with_less(core, program, target)
         illegal = _first_illegal(core, addresses, target)
         if illegal is not None:
             inst, error = illegal
             raise error.at(inst.where.span, inst.where.stack)
         return core.with_placement(addresses)
+
+    def _with_less(
+        self, core: CoreProgram, program: Program, target: Target
+    ) -> tuple[CoreProgram, dict[Tensor, TileAddress]]:
+        """``core`` with shared banks of PSUM, and with spills if that is not enough; and its addresses."""
+        core = with_shared_banks(core, target) or core
+        spills = spilled(core, target)
+        if spills is not None:
+            diagnostics.warn_of_spills(program.name, core, spills, target)
+            core = next(reversed(spills.values())).core
+        return core, self._addresses(core, program, target)
 
     def _addresses(self, core: CoreProgram, program: Program, target: Target) -> dict[Tensor, TileAddress]:
         addresses: dict[Tensor, TileAddress] = {}
