@@ -14,7 +14,7 @@ from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
-from nki.compiler import eager, launch_grid, pipeline, simulated_run
+from nki.compiler import eager, pipeline, simulated_run
 from nki.compiler.float_arguments import for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
@@ -66,7 +66,7 @@ class Work:
         )
 
     def _grid(self, kernel: Kernel) -> tuple[int, ...]:
-        return launch_grid.of_launch(kernel.func.__name__, kernel.grid, self.target)
+        return kernel.launch_grid(self.target)
 
     def _specs(self) -> dict[str, Any]:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Generator
@@ -84,6 +85,11 @@ def _module(path: Path) -> ModuleType:
         parts = parts[:-1]
     sys.path[:0] = [str(root), str(Path.cwd())]
     name = ".".join(parts)
+    if len(parts) > 1 and name not in sys.modules:
+        # As Python does, the packages around it first: they may import this very file, and it would run twice.
+        importlib.import_module(".".join(parts[:-1]))
+        if getattr(sys.modules.get(name), "__file__", None) == str(path):
+            return sys.modules[name]
     there = sys.modules.get(name)
     if there is not None and getattr(there, "__file__", None) != str(path):
         name = f"nki_cli_{path.stem}"  # the name belongs to a module that others use

@@ -85,12 +85,16 @@ def activation(
     inst: Inst, target: Target, elements: float, table: str, kind: Kind, source: str, *, reduces: bool = False
 ) -> Estimate:
     """An activation function on Scalar that needs ``table`` (empty: any); ``reduces``: a second instruction reads the
-    accumulator register out.
+    accumulator register out. One that needs no table and has no column as operand takes the time of a copy, as profiles
+    show of the function ``copy``.
     """
     clock = target.scalar_clock_ghz
     cycles = elements + (target.scalar_read_accumulator_cycles if reduces else 0)
-    interval = (max(target.min_interval_cycles, cycles) + target.activation_issue_cycles) / clock
-    latency = cycles / clock + target.activation_latency_ns + target.semaphore_ns
+    plain = not table and not _has_column(inst)
+    issue = target.scalar_issue_cycles if plain else target.activation_issue_cycles
+    fill = target.scalar_latency_ns if plain else target.activation_latency_ns
+    interval = (max(target.min_interval_cycles, cycles) + issue) / clock
+    latency = cycles / clock + fill + target.semaphore_ns
     ports = _ports(inst, "scalar", target)
     return Estimate("scalar", interval, latency, latency - interval, 0, kind, source, table=table, ports=ports)
 

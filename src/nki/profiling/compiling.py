@@ -49,7 +49,7 @@ def compiled(
     adapter = adapter_for(positional, named)
     arguments = launched.bind(positional, named)
     specs = launched.specs(arguments, adapter)
-    grid = launch_grid.of_launch(launched.func.__name__, launched.grid, chosen)
+    grid = launched.launch_grid(chosen)
     with default_environment():
         program = pipeline.compile(
             launched.func, specs, chosen, grid=grid, edges=launched.schedule, spills=launched.spills
