@@ -209,7 +209,7 @@ def test_wrong_commands(file, nki, options, code, message, fix):
         ("def plain(x):\n    return x\n", "has no kernel", "or name one of: plain"),
         ("def broken(:\n", "SyntaxError: invalid syntax", "correct that first"),
         ("import no_such_package_here\n", "No module named 'no_such_package_here'", "install no_such_package_here"),
-        ("raise RuntimeError('no')\n", "line 1, in <module>\n      raise RuntimeError('no')", "correct it"),
+        ("raise RuntimeError('no')\n", "bad.py:1\n    1 | raise RuntimeError('no')", "correct that first"),
     ],
 )
 def test_files_without_a_kernel(file, nki, text, message, fix):

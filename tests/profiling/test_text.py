@@ -118,6 +118,8 @@ def test_advice_is_shown_if_there_is_some(product, monkeypatch):
         seconds: float = 1.5e-6
         lines: tuple[Span, ...] = (Span("/somewhere/else/kernel.py", 3),)
 
+    monkeypatch.setitem(vars(product), "advice", [])
+    assert "  no advice: no change that the model knows gains 2% of the latency" in str(product)
     many = Advice("reloads", "", "", 1e-6, tuple(Span("/somewhere/else/kernel.py", line) for line in range(1, 7)))
     monkeypatch.setitem(vars(product), "advice", [Advice(), many])
     report = str(product)

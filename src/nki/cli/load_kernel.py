@@ -15,7 +15,6 @@ from typing import Any, Final, cast
 from nki.base.errors import TextError
 from nki.base.usage import UsageError, nearest
 from nki.cli.failed_import import is_of, not_imported
-from nki.harness.beta1 import Baremetal
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser
 from nki.jit import Kernel
@@ -125,8 +124,9 @@ def root_of(path: Path) -> Path:
 
 def find(module: ModuleType, name: str, path: Path) -> Kernel:
     """The kernel ``name``, or the only one if no name is given. Functions without decorator count too."""
-    for measured in [n for n, value in vars(module).items() if isinstance(value, Baremetal)]:
-        setattr(module, measured, getattr(module, measured).kernel)  # @nki.benchmark and the like of Beta 1
+    for measured, value in list(vars(module).items()):
+        if isinstance(kernel := getattr(value, "kernel", None), Kernel):
+            setattr(module, measured, kernel)  # Beta 1's @nki.benchmark and the like keep the kernel that they run
     known = [n for n, value in vars(module).items() if isinstance(value, Kernel)]
     known += [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]
     if not name:

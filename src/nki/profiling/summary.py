@@ -130,10 +130,10 @@ def _spills(profile: Profile) -> dict[str, int]:
     """Bytes that the compiler's spills store in HBM and load again."""
     saved = loaded = 0
     for core in profile.cores:
-        for inst in core.instructions:
+        for inst, runs in zip(core.instructions, core.runs.tolist(), strict=True):
             if (copy := inst.as_copy()) is not None:
-                saved += copy.dst.nbytes * (copy.dst.tensor.role == ROLE)
-                loaded += copy.src.nbytes * (copy.src.tensor.role == ROLE)
+                saved += copy.dst.nbytes * runs * (copy.dst.tensor.role == ROLE)
+                loaded += copy.src.nbytes * runs * (copy.src.tensor.role == ROLE)
     return {"spill_save_bytes": saved, "spill_reload_bytes": loaded}
 
 

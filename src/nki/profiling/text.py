@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from nki.base.source import Span, source_line
+from nki.profiling.advice import LEAST_WORTH
 from nki.profiling.measures import Cost, EngineUse
 
 if TYPE_CHECKING:
@@ -139,7 +140,9 @@ def _advice(profile: Profile) -> str:
         rows.extend(_wrapped(f"{duration(each.seconds)} less: {each.title}{_places(each.lines)}", "  "))
         for text in filter(None, (each.evidence, each.remedy)):
             rows.extend(_wrapped(text, "    "))
-    return "\n".join(["  advice, by what it saves", *rows]) if rows else ""
+    if not rows:
+        return f"  no advice: no change that the model knows gains {LEAST_WORTH:.0%} of the latency"
+    return "\n".join(["  advice, by what it saves", *rows])
 
 
 def _wrapped(text: str, indent: str) -> list[str]:

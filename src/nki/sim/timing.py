@@ -343,7 +343,9 @@ def deciding_inputs(loop: Loop, core: CoreProgram) -> list[str]:
 def _writers(
     body: Iterable[Statement], around: tuple[Tensor, ...]
 ) -> Generator[tuple[list[Tensor], tuple[Tensor, ...]]]:
-    """What each instruction of ``body`` writes and what that depends on; ``around``: what loops around it read."""
+    """Tensors that each instruction of ``body`` writes, and those on which that depends; ``around``: what the loops
+    around it read.
+    """
     for statement in body:
         if isinstance(statement, Inst):
             reads = (access.tensor for access in (*statement.reads(), *statement.indexed_by()))

@@ -107,7 +107,7 @@ def _timeline() -> Markup:
         tag("output", id="matches", for_="search"),
         class_="search", role="search",
     )  # fmt: skip
-    buttons = [
+    controls = [
         tag("button", "Critical path", id="critical", aria_pressed="true", title="C"),
         tag("button", "−", id="out", aria_label="Zoom out", title="S or −"),
         tag("button", "+", id="in", aria_label="Zoom in", title="W or +"),
@@ -115,6 +115,7 @@ def _timeline() -> Markup:
         tag("button", "Keys", id="keys", aria_expanded="false", aria_controls="help"),
         tag("button", "Dark", id="theme", aria_pressed="false"),
     ]
+    buttons = tag("div", controls, class_="buttons")
     keys = tag("dl", [tag("div", tag("dt", key), tag("dd", meaning)) for key, meaning in KEYS], id="help", hidden=True)
     canvas = tag(
         "canvas",
@@ -126,7 +127,14 @@ def _timeline() -> Markup:
     )
     return tag(
         "section",
-        tag("div", tag("h2", "Timeline"), tag("output", id="range"), search, buttons, class_="bar"),
+        tag(
+            "div",
+            tag("h2", "Timeline"),
+            tag("output", id="range"),
+            search,
+            tag("div", buttons, class_="buttons"),
+            class_="bar",
+        ),
         keys,
         tag("canvas", id="overview", aria_hidden="true"),
         tag("div", canvas, class_="stage"),

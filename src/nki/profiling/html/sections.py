@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from nki.base.source import Span
-from nki.profiling.advice import Advice
+from nki.profiling.advice import LEAST_WORTH, Advice
 from nki.profiling.html.markup import Child, Markup, tag
 from nki.profiling.html.quantities import count, digits, percent, rate, size, time
 from nki.profiling.html.source import Listing
@@ -58,7 +58,7 @@ def _figure(name: str, value: str, note: str, class_: str | None = None) -> Mark
 
 
 def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
-    """The advice, the most valuable first; nothing if there is none."""
+    """The advice, the most valuable first, or the news that there is none."""
     items = [
         tag(
             "li",
@@ -69,9 +69,9 @@ def advice(entries: Iterable[Advice], listing: Listing) -> Markup:
         )
         for each in sorted(entries, key=lambda each: -each.seconds)
     ]
-    if not items:
-        return Markup("")
-    return tag("section", tag("h2", "Advice"), tag("ol", items), class_="card advice", aria_label="Advice")
+    none = tag("p", f"No change that the model knows gains {percent(LEAST_WORTH)} of the latency.", class_="note")
+    body = tag("ol", items) if items else none
+    return tag("section", tag("h2", "Advice"), body, class_="card advice", aria_label="Advice")
 
 
 def _line_buttons(lines: Iterable[Span], listing: Listing) -> Markup | None:
