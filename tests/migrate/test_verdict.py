@@ -128,3 +128,17 @@ def test_arguments_go_to_the_kernels_that_take_them(tmp_path: Path, capsys: pyte
     assert "line 14 of the old file did not run with these arguments" in error
     assert main(["migrate", str(file), *argument * 4]) == 2
     assert "no kernel of" in capsys.readouterr().err
+
+
+def test_kernels_that_a_neighbour_has_are_named(tmp_path: Path) -> None:
+    head = "import neuronxcc.nki as nki\nimport neuronxcc.nki.language as nl\n"
+    part = "\n\ndef part(x):\n    i_p = nl.arange(128)[:, None]\n    return nl.load(x[i_p, nl.arange(64)[None, :]])\n"
+    (tmp_path / "older_part.py").write_text(head + part)
+    kernel = (
+        "from older_part import part\n\n\n@nki.jit\ndef kernel(x):\n"
+        "    out = nl.ndarray((nl.par_dim(128), 64), dtype=x.dtype, buffer=nl.shared_hbm)\n"
+        "    nl.store(out, part(x))\n    return out\n"
+    )
+    result = migrated(tmp_path / "kernel.py", head + kernel, [Call("kernel", (np.ones((128, 64), np.float32),))])
+    assert not result.done
+    assert result.outcomes[0].text.endswith("; it imports older_part.py, of Beta 1: migrate that as well")

@@ -169,9 +169,26 @@ def _compare(result: Migration, path: Path, folder: Path, calls: Sequence[Call])
             with loaded(folder / f"{path.stem}_after.py", result.new, path.parent, beta1=False) as module:
                 new = launched(module, call, new=True)
         except Exception as error:
-            result.outcomes.append(Outcome(call.kernel, f"the new version does not run: {_brief(error)}", False))
+            older = _older_neighbours(result.new, path) if result.beta1 else ""
+            text = f"the new version does not run: {_brief(error)}{older}"
+            result.outcomes.append(Outcome(call.kernel, text, False))
             continue
         result.outcomes.append(compared(call, old, new))
+
+
+def _older_neighbours(source: str, path: Path) -> str:
+    """A clause that names the files of Beta 1 beside ``path`` that its code imports; "" if there are none."""
+    modules = {
+        name
+        for node in ast.walk(ast.parse(source))
+        for name in (
+            [node.module] if isinstance(node, ast.ImportFrom) and node.module
+            else [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        )
+    }  # fmt: skip
+    files = [path.parent / f"{name.replace('.', '/')}.py" for name in sorted(modules)]
+    older = [file.name for file in files if file.is_file() and is_beta1(file.read_text(encoding="utf-8"))]
+    return f"; it imports {' and '.join(older)}, of Beta 1: migrate that as well" if older else ""
 
 
 def _with_marks(source: str, differing: Sequence[Outcome]) -> str:

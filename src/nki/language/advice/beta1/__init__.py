@@ -9,8 +9,9 @@ import ast
 from typing import Any, Final
 
 from nki.frontend.site import Site
-from nki.language.advice.beta1.rewriting import rewritten
-from nki.language.advice.beta1.scope import scope_at, scope_before, statements
+from nki.language.advice.beta1.formulas import UnknownFormError
+from nki.language.advice.beta1.rewriting import Rewriter
+from nki.language.advice.beta1.scope import NL, Scope, scope_at, scope_before, statements
 
 _SHOWN: Final = 6
 
@@ -23,6 +24,22 @@ def advise_removed(captured: Any, node: ast.AST) -> str:
     if scope_before(captured, own.lineno).is_definition(own):
         return _uses(captured, own)
     return advise_statement(captured, own)
+
+
+def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
+    """The lines in place of a statement with this scope; None if the source does not tell, or nothing changes."""
+    rewriter = Rewriter(scope)
+    try:
+        lines = rewriter.statement(statement)
+    except (UnknownFormError, KeyError, IndexError, SyntaxError):
+        return None
+    text = "\n".join(lines)
+    left = {*scope.indices, *scope.grids, *(name for name, mask in scope.masks.items() if mask is not None)}
+    for node in ast.walk(ast.parse(text if not text.endswith(":") else f"{text}\n    pass")):
+        of_beta1 = isinstance(node, ast.Name | ast.Attribute) and scope.full(node) in (NL + "arange", NL + "mgrid")
+        if of_beta1 or (isinstance(node, ast.Name) and node.id in left):
+            return None
+    return None if text == ast.unparse(statement) else lines
 
 
 def advise_statement(captured: Any, statement: ast.stmt) -> str:

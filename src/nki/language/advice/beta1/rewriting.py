@@ -1,5 +1,5 @@
 """Statements of NKI Beta 1 as those of today, from the source alone: index tiles as slices, masks as their ends,
-results as destinations, operators as functions. ``rewritten`` gives the lines.
+results as destinations, operators as functions.
 """
 
 from __future__ import annotations
@@ -486,20 +486,4 @@ def _expression(code: str) -> Any:
     return ast.parse(code, mode="eval").body
 
 
-def rewritten(scope: Scope, statement: ast.stmt) -> list[str] | None:
-    """The lines in place of a statement with this scope; None if the source does not tell, or nothing changes."""
-    rewriter = Rewriter(scope)
-    try:
-        lines = rewriter.statement(statement)
-    except (UnknownFormError, KeyError, IndexError, SyntaxError):
-        return None
-    text = "\n".join(lines)
-    left = {*scope.indices, *scope.grids, *(name for name, mask in scope.masks.items() if mask is not None)}
-    for node in ast.walk(ast.parse(text if not text.endswith(":") else f"{text}\n    pass")):
-        of_beta1 = isinstance(node, ast.Name | ast.Attribute) and scope.full(node) in (NL + "arange", NL + "mgrid")
-        if of_beta1 or (isinstance(node, ast.Name) and node.id in left):
-            return None
-    return None if text == ast.unparse(statement) else lines
-
-
-__all__ = ["Rewriter", "rewritten"]
+__all__ = ["Rewriter"]

@@ -1,5 +1,5 @@
-"""What the names of a function stand for at one of its statements, as far as the source tells: modules, index tiles,
-masks, tensors and their memory.
+"""Meanings of names at one statement of a function, as far as the source tells: modules, index tiles, masks, tensors
+and their memory.
 """
 
 from __future__ import annotations
