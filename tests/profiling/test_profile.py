@@ -10,12 +10,16 @@ import numpy as np
 import pytest
 
 import nki
+import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import UnknownTargetError
-from nki.base.profile_errors import WhatIfError
+from nki.base.errors import GridError, KernelArgumentError, UnknownDTypeError, UnknownTargetError
+from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
+from nki.frontend.errors import NotAFunctionError
+from nki.ir.loop import loops
 from nki.profiling import measures
 from nki.profiling.profile import Profile
 from nki.profiling.shapes import is_shape_only
+from nki.sim.timing import deciding_inputs
 from nki.target import GEN3
 from validation import matmul
 
@@ -147,3 +151,84 @@ def test_tensors_of_other_frameworks_without_data() -> None:
     assert profiled(matmul.tiled, *meta).latency == TILED.latency
     structs = [jax.ShapeDtypeStruct(s, "bfloat16") for s in ((512, 256), (512, 1024))]
     assert profiled(matmul.tiled, *structs).latency == TILED.latency
+
+
+def counted(x, count, noise):
+    """``x`` plus ``count``, whose data decide; ``noise`` is only read."""
+    tile, other = nl.load(x), nl.load(noise)
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add)
+
+    def body(i):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+
+    nl.fori_loop(0, nisa.register_alloc(nl.load(count)), body)
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+def test_only_inputs_that_decide_need_data() -> None:
+    x, count = shape(128, 64, dtype="float32"), np.array([[7]], np.int32)
+    few = profiled(counted, x, count, x)
+    assert few.by_instruction["tensor_scalar"].executions == 7
+    with pytest.raises(TripCountError, match="depends on the contents of 'count'\n") as caught:
+        profiled(counted, np.zeros((128, 64), np.float32), shape(1, 1, dtype="int32"), x)
+    assert "pass 'count' as an array" in str(caught.value) and "trips=64" in str(caught.value)
+
+
+def test_stated_iterations_are_of_lines_that_have_such_a_loop() -> None:
+    x, count = shape(128, 64, dtype="float32"), shape(1, 1, dtype="int32")
+    first = counted.__code__.co_firstlineno
+    stated = nki.profile(counted, target="trn2", trips={first + 8: 5})(x, count, x)
+    assert stated.by_instruction["tensor_scalar"].executions == 5
+    with pytest.raises(KernelArgumentError, match="at line 1 no loop has") as caught:
+        nki.profile(counted, target="trn2", trips={1: 5})(x, count, x)
+    assert f"such loops are at line {first + 8}" in str(caught.value)
+
+
+def counted_by_a_loop(x, count):
+    """The number of iterations of the second loop is that of the first, whose data decide."""
+    tile = nl.load(x)
+    total = nisa.register_alloc(0)
+
+    def count_up(i):
+        nisa.register_move(dst=total, src=i)
+
+    def body(i):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+
+    nl.fori_loop(0, nisa.register_alloc(nl.load(count)), count_up)
+    nl.fori_loop(0, total, body)
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(dst=result, src=tile)
+    return result
+
+
+def test_inputs_decide_through_other_loops() -> None:
+    program = nki.profile(counted_by_a_loop, target="trn2", trips=3)(shape(128, 64), shape(1, 1, dtype="int32")).program
+    core = program.cores[0]
+    assert [deciding_inputs(loop, core) for loop in loops(core.body)] == [["count"], ["count"]]
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: nki.ShapeDtype(128, "float32"), KernelArgumentError, "a shape is a tuple of whole numbers"),
+        (lambda: nki.ShapeDtype((128.0, 4), "float32"), KernelArgumentError, "a shape is a tuple of whole numbers"),
+        (lambda: nki.ShapeDtype((128, 0), "float32"), KernelArgumentError, "each at least 1"),
+        (lambda: nki.ShapeDtype((128, 4), "float33"), UnknownDTypeError, "'float33' is not an NKI dtype"),
+        (lambda: nki.ShapeDtype((128, 4), None), UnknownDTypeError, "None is not an NKI dtype"),
+        (lambda: nki.ShapeDtype((128, 4), "float64"), UnknownDTypeError, "use .float32. or another"),
+        (lambda: nki.profile(3)(shape(128, 4)), NotAFunctionError, "nki.profile was given 3"),
+        (lambda: nki.profile("a.py:kernel")(shape(128, 4)), NotAFunctionError, "nki profile FILE.py:KERNEL"),
+        (lambda: nki.profile(matmul.tiled, target=3)(), UnknownTargetError, "target '3' does not exist"),
+        (lambda: nki.profile(matmul.tiled, tarket="trn2"), KernelArgumentError, "use target, trips"),
+        (lambda: nki.profile(matmul.tiled[2], target="trn1")(), GridError, "at most 1 core"),
+        (lambda: TILED.compare(3), KernelArgumentError, "this is no profile"),
+        (lambda: TILED.to_html("/none/a.html"), ProfileFileError, "/none/a.html: No such file"),
+        (lambda: nki.benchmark(nki.jit(counted))(shape(128, 4)), KernelArgumentError, "has no data"),
+    ],
+)
+def test_arguments_that_mean_nothing(make: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()

@@ -17,7 +17,7 @@ from nki.profiling.what_if import DELAYS, RESOURCES
 
 SLACK = 1e-9
 """Relative error of sums of floats."""
-ANOMALY = 0.01
+ANOMALY = 0.02
 """How much slower a kernel may get with a faster resource: queues are in order, but who comes first to a shared
 resource changes (Graham's anomaly).
 """

@@ -26,7 +26,8 @@ class Estimate:
 
     ``load`` is the part of ``occupancy`` that a matmul saves if the one before it has loaded the same columns.
     ``flops`` counts two operations for each product of the Tensor engine, each of which takes ``passes`` times the
-    cycles of one of 16-bit operands (modes of 8-bit operands less than once); ``moves`` is true if those only move data, as in a transpose.
+    cycles of one of 16-bit operands (in modes of 8-bit operands less than once); ``moves`` is true if those only move
+    data, as in a transpose.
 
     ``kind`` and ``source`` say where the occupancy comes from: a document, a published measurement, or a guess.
     """
