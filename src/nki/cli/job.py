@@ -82,7 +82,8 @@ def prepared(source: str, texts: Sequence[str], target: str | None, cores: int |
     try:
         chosen = targets.find(target) if target else None
     except UnknownTargetError as error:
-        raise UsageError(f"--target: {error.message}", error.fix) from None
+        several = "; give --target once for each" if "," in str(target) else ""
+        raise UsageError(f"--target: {error.message}", error.fix + several) from None
     with opened(source) as kernel:
         if isinstance(kernel, Program):
             own = targets.find(kernel.target)
@@ -102,8 +103,12 @@ def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
     """``kernel`` launched on ``cores`` cores of ``target``."""
     try:
         return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
-    except GridError as error:
-        raise UsageError(f"--cores: {error.message}", error.fix) from None
+    except GridError:
+        chosen = target or kernel.chosen_target()
+        raise UsageError(
+            f"--cores {cores}: a kernel on {chosen} runs on at most {chosen.logical_core_max}",
+            f"pass --cores {chosen.logical_core_max}" + (" or --target trn2" if cores == 2 else ""),
+        ) from None
 
 
 def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:

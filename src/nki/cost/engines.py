@@ -144,13 +144,19 @@ def matmul(
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
     latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
-    flops, activity, held = (
-        2 * rows * pack * loaded * moving,
-        rows / target.partitions,
-        target.stationary_load_cycles / clock,
-    )
     return Estimate(
-        "tensor", occupancy, latency, 0.0, 0, kind, source, activity=activity, flops=flops, moves=moves, load=held
+        "tensor",
+        occupancy,
+        latency,
+        0.0,
+        0,
+        kind,
+        source,
+        activity=rows / target.partitions,
+        flops=2 * rows * pack * loaded * moving,
+        passes=cycles_per_column / pack,
+        moves=moves,
+        load=target.stationary_load_cycles / clock,
     )
 
 

@@ -8,24 +8,27 @@ from typing import Any
 import libcst as cst
 
 from nki.migrate.calls import keyword
-from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Facts
 from nki.migrate.functions import Functions, body_of
-from nki.migrate.imports import placed
-from nki.migrate.names import Names
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
+from nki.migrate.syntax.code import code_of, expression, one_line
+from nki.migrate.syntax.imports import placed
+from nki.migrate.syntax.names import Names
 from nki.migrate.types import Types
 
 
-def rewritten(module: cst.Module, facts: Facts, report: Report) -> cst.Module:
-    """The file for the present NKI; what no rule carries over has a comment above it and a line in ``report``."""
+def rewritten(module: cst.Module, facts: Facts, report: Report, kernels: Sequence[str] = ()) -> cst.Module:
+    """The file for the present NKI; what no rule carries over has a comment above it and a line in ``report``.
+
+    ``kernels``: functions that are launched, also without a decorator.
+    """
     names = Names()
     module.visit(names)
     functions = Functions(names, facts, report)
     launches = _Launches(names)
     module.visit(launches)
-    functions.launched = launches.made
+    functions.launched = launches.made | set(kernels)
     functions.launches = launches.grids
     top = Statements(Types(names, facts), report, set())
     top.functions = functions.function

@@ -9,9 +9,9 @@ from typing import Any, Final
 import libcst as cst
 
 from nki import isa, language
-from nki.migrate.code import expression
-from nki.migrate.names import Names
 from nki.migrate.subscripts import NotCarriedOverError
+from nki.migrate.syntax.code import expression
+from nki.migrate.syntax.names import Names
 from nki.migrate.types import DATA, dtype_text
 
 _OPERATORS: Final = {

@@ -89,7 +89,7 @@ class _Missing(ModuleType):
     """A module that is not installed: host code that a migration does not run may name anything in it."""
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):
+        if name.startswith("__") or name == "func":  # what wraps a function has one
             raise AttributeError(name)
         return _Missing(f"{self.__name__}.{name}")
 

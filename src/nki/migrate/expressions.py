@@ -7,13 +7,13 @@ from typing import Any
 import libcst as cst
 
 from nki.migrate.calls import cleaned, nki_value
-from nki.migrate.code import WholeNumbers, code_of, expression, one_line
 from nki.migrate.facts import shape_text
-from nki.migrate.indices import Index, as_slice
+from nki.migrate.indices import Bounds, Index, as_slice
 from nki.migrate.instructions import RESULTS, InstructionCalls
 from nki.migrate.language_calls import POWERS
-from nki.migrate.operands import bare
-from nki.migrate.subscripts import NotCarriedOverError, converted
+from nki.migrate.operands import bare, operand_mask
+from nki.migrate.subscripts import NotCarriedOverError, converted, cut
+from nki.migrate.syntax.code import WholeNumbers, code_of, expression, one_line
 from nki.migrate.types import OPERATORS, dtype_text
 
 
@@ -87,12 +87,26 @@ class Expressions(InstructionCalls):
     # -- indices, operators --------------------------------------------------------------------------------------
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:  # noqa: N802
+        mask = operand_mask(self.types, node)
+        if mask is not None:
+            self.bounds.append(self.mask_bounds(mask))
         return self.types.value(node) is None
 
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:  # noqa: N802
+        if operand_mask(self.types, original_node) is not None:
+            return self._masked_operand(original_node, updated_node, self.bounds.pop())
         if self.types.value(original_node) is not None:
             return updated_node
         return converted(self.types, original_node, updated_node, self.bounds[-1])
+
+    def _masked_operand(self, original: cst.Subscript, updated: cst.Subscript, bounds: Bounds) -> cst.BaseExpression:
+        """``tile[index < size]``, an operand of a matmul: the part of it that the mask lets through."""
+        variables = [*bounds.lower, *bounds.upper]
+        if bounds.conditions:
+            raise NotCarriedOverError(f"the mask of `{one_line(original)}`: put the instruction below an `if`")
+        if isinstance(original.value, cst.Subscript):
+            return updated.value
+        return expression(cut(code_of(updated.value), self.types.tensor(original.value), bounds, variables))
 
     def leave_BinaryOperation(  # noqa: N802
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation

@@ -27,6 +27,8 @@ class Facts:
         self.tensors: dict[int, Seen] = {}
         self.others: dict[int, str] = {}
         """Expressions that were no tensors, by the kind of value: "number", "index", "list", …"""
+        self.all: dict[int, set[Seen]] = {}
+        """All different tensors that an expression was."""
         self.varying: set[int] = set()
         """Expressions that were different tensors at different times."""
         self.nodes: dict[int, cst.CSTNode] = {}
@@ -41,8 +43,10 @@ class Facts:
         """Add one observation."""
         self.nodes[id(node)] = node
         if isinstance(value, str):
-            self.others[id(node)] = value
+            same = self.others.get(id(node), value) == value or "none" not in (value, self.others[id(node)])
+            self.others[id(node)] = value if same else "varying"
             return
+        self.all.setdefault(id(node), set()).add(value)
         before = self.tensors.setdefault(id(node), value)
         if before != value:
             self.varying.add(id(node))

@@ -7,13 +7,14 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
-from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import Expressions
 from nki.migrate.facts import Facts, Tensor
-from nki.migrate.indices import Value, index_of_slice, names_in
-from nki.migrate.names import Names
+from nki.migrate.indices import Value, index_of_slice
+from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import Report
 from nki.migrate.statements import Statements
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
+from nki.migrate.syntax.names import Names, names_in
 from nki.migrate.types import Types, arguments
 
 _MATMULS: Final = ("nki.language.matmul", "nki.isa.nc_matmul")
@@ -49,8 +50,14 @@ class Functions:
         kernel = self._is_kernel(node)
         if kernel:
             self.report.kernels.add(node.name.value)
+        uses = _name_nodes(node, parameters)
         for name, buffer in self._tensors(node, parameters, kernel=kernel).items():
-            types.tensors[name] = Tensor(None, f"{name}.dtype", buffer)
+            types.tensors[name] = _parameter(name, uses.get(name, []), self.facts, buffer)
+        for name in uses.keys() - types.tensors.keys():
+            if uses[name] and id(uses[name][0]) in self.facts.tensors:
+                types.tensors[name] = _parameter(name, uses[name], self.facts, "")
+            elif any(self.facts.others.get(id(one)) == "number" for one in uses[name]):
+                types.loose.add(name)
         body = Statements(types, self.report, names_in(node))
         body.functions = self.function
         lines_that_go = _Lines(self.names)
@@ -66,6 +73,7 @@ class Functions:
         else:
             lines = body.block([cst.SimpleStatementLine([cast(Any, small)]) for small in node.body.body])
         self.imports += body.imports
+        lines = _with_equal_dtypes(lines, types.equal, parameters)
         if kernel:
             lines = self._returned(node, lines, parameters)
         params = node.params
@@ -301,15 +309,54 @@ def _bound_anew(name: str, lines: Sequence[cst.BaseStatement]) -> bool:
 
 def _index_parameters(node: cst.FunctionDef, parameters: Sequence[str], facts: Facts) -> dict[str, Value]:
     """The parameters that were index tiles of one axis, as slices: callers pass ``slice(start, stop)``."""
-    names = _NameNodes(set(parameters))
-    node.body.visit(names)
     found: dict[str, Value] = {}
-    for name, nodes in names.found.items():
+    for name, nodes in _name_nodes(node, parameters).items():
         kinds = {facts.others.get(id(one), "") for one in nodes} - {""}
         index = index_of_slice(name, next(iter(kinds))) if len(kinds) == 1 else None
         if index is not None:
             found[name] = index
     return found
+
+
+def _name_nodes(node: cst.FunctionDef, parameters: Sequence[str]) -> dict[str, list[cst.Name]]:
+    """The uses of each parameter in the body of a function."""
+    names = _NameNodes(set(parameters))
+    node.body.visit(names)
+    return names.found
+
+
+def _with_equal_dtypes(
+    lines: list[cst.BaseStatement], pairs: Sequence[tuple[str, str]], parameters: Sequence[str]
+) -> list[cst.BaseStatement]:
+    """The body with an assertion for each two parameters whose dtypes it takes as equal."""
+    names = [name for pair in pairs for name in pair if name.removesuffix(".dtype") in parameters]
+    known = [pair for pair in dict.fromkeys(pairs) if all(name in names for name in pair)]
+    place = 1 if lines and _is_docstring(lines[0]) else 0
+    return [*lines[:place], *(statement(f"assert {one} == {other}") for one, other in known), *lines[place:]]
+
+
+def _is_docstring(line: cst.BaseStatement) -> bool:
+    match line:
+        case cst.SimpleStatementLine(body=[cst.Expr(value=cst.SimpleString() | cst.ConcatenatedString())]):
+            return True
+        case _:
+            return False
+
+
+def _parameter(name: str, uses: Sequence[cst.Name], facts: Facts, buffer: str) -> Tensor:
+    """A tensor that is a parameter: its sizes are those of its shape, so that no size of a run gets into the code."""
+    seen = list(facts.all.get(id(uses[0]), ())) if uses else []
+    kinds = {(one.buffer, len(one.shape), bool(one.blocks)) for one in seen}
+    buffer = buffer or (seen[0].buffer if seen else "sbuf")
+    if len(kinds) != 1 or seen[0].blocks:
+        return Tensor(None, f"{name}.dtype", buffer)
+    sizes: list[Polynomial] = []
+    for axis in range(len(seen[0].shape)):
+        ones = {one.shape[axis] == 1 for one in seen}
+        if len(ones) > 1:  # repeated in some calls and not in others
+            return Tensor(None, f"{name}.dtype", buffer)
+        sizes.append(Polynomial.of(1) if ones == {True} else Polynomial.of(f"{name}.shape[{axis}]"))
+    return Tensor(tuple(sizes), f"{name}.dtype", buffer)
 
 
 class _NameNodes(cst.CSTVisitor):

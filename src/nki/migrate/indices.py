@@ -6,15 +6,15 @@ times whole steps; a mask bounds variables. Both come from the source code alone
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, cast
 
 import libcst as cst
 
-from nki.migrate.code import expression, one_line
-from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial, largest, smallest
+from nki.migrate.syntax.code import expression, one_line
+from nki.migrate.syntax.names import Names, names_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,15 +119,53 @@ class Bounds:
 
 
 Value = Index | Mask | Grid | tuple["Value", ...]
+
+
+def without(value: Any, fixed: Sequence[tuple[Variable, Polynomial]]) -> Any:
+    """A value whose variables in ``fixed`` are numbers: one after the other, each is an axis less."""
+    for variable, number in fixed:
+        match value:
+            case Index():
+                value = _without_axis(value, variable, number)
+            case Mask(parts=parts):
+                left = [Comparison(_without_axis(part.index, variable, number), part.op, part.text) for part in parts]
+                value = Mask(tuple(left))
+            case Grid(indices=indices):
+                value = Grid(tuple(_without_axis(index, variable, number) for index in indices))
+            case _:
+                pass
+    return value
+
+
+def _without_axis(index: Index, fixed: Variable, number: Polynomial) -> Index:
+    base = index.base
+    steps: list[tuple[Variable, Polynomial]] = []
+    for variable, step in index.steps:
+        if variable == fixed:
+            base += number * step
+        else:
+            axis = variable.axis + (variable.axis < fixed.axis)
+            steps.append((Variable(variable.size, axis, variable.ndim - (-fixed.axis <= variable.ndim)), step))
+    return Index(base, tuple(steps))
+
+
 _AXES: Final = {"p": 0, "x": 1, "y": 2, "z": 3, "w": 4}
 
 
 class Evaluator:
     """Evaluates expressions as indices, with the values that names have at this point of the function."""
 
-    def __init__(self, names: Names, values: Mapping[str, Value], grid: dict[int, str] | None = None) -> None:
+    def __init__(
+        self,
+        names: Names,
+        values: Mapping[str, Value],
+        grid: dict[int, str] | None = None,
+        fixed: Sequence[tuple[Variable, Polynomial]] = (),
+    ) -> None:
         self.names = names
         self.values = values
+        self.fixed = fixed
+        """Axes that loops of the new code run through."""
         self.grid = grid if grid is not None else dict[int, str]()
         """The axes of the launch grid that are asked for."""
 
@@ -164,7 +202,7 @@ class Evaluator:
             case cst.Integer():
                 return Index(Polynomial.of(int(node.evaluated_value)))
             case cst.Name(value=name):
-                return self.values[name] if name in self.values else Index(Polynomial.of(name))
+                return without(self.values[name], self.fixed) if name in self.values else Index(Polynomial.of(name))
             case cst.Call():
                 return self._call(node)
             case cst.Subscript():
@@ -172,7 +210,7 @@ class Evaluator:
             case cst.Attribute(value=cst.Name(value=name), attr=cst.Name(value=axis)) if name in self.values:
                 grid = self.values[name]
                 known = isinstance(grid, Grid) and axis in _AXES and _AXES[axis] < len(grid.indices)
-                return cast("Grid", grid).indices[_AXES[axis]] if known else None
+                return without(cast("Grid", grid).indices[_AXES[axis]], self.fixed) if known else None
             case cst.BinaryOperation():
                 return self._binary(node)
             case cst.UnaryOperation(operator=cst.Minus(), expression=inner):
@@ -185,9 +223,7 @@ class Evaluator:
 
     def _mentions(self, node: cst.BaseExpression) -> bool:
         """True if an index or mask is named inside ``node``."""
-        found = _NamesIn()
-        node.visit(found)
-        return any(name in self.values for name in found.names)
+        return any(name in self.values for name in names_in(node))
 
     def _call(self, node: cst.Call) -> Value | None:
         full = self.names.full(node.func)
@@ -202,6 +238,8 @@ class Evaluator:
                 return None
             self.grid[int(axis)] = full
             return Index(Polynomial.of(f"program_{axis}" if full.endswith("id") else f"grid[{axis}]"))
+        if full == "nki.language.par_dim" and node.args:
+            return self._any(node.args[0].value)
         if full.startswith(("nki.language.", "nki.isa.")):
             return None
         return None if self._mentions(node) else Index(Polynomial.of(one_line(node)))
@@ -232,7 +270,7 @@ class Evaluator:
         [(variable, step)] = value.steps
         if axis is None:
             return None
-        return Index(value.base, ((Variable(variable.size, axis - ndim, ndim), step),))
+        return without(Index(value.base, ((Variable(variable.size, axis - ndim, ndim), step),)), self.fixed)
 
     def _mgrid(self, node: cst.Subscript) -> Grid | None:
         indices: list[Index] = []
@@ -247,7 +285,7 @@ class Evaluator:
             size = self.polynomial(element.slice.upper) - start
             variable = Variable(size, axis - len(node.slice), len(node.slice))
             indices.append(Index(start, ((variable, Polynomial.of(1)),)))
-        return Grid(tuple(indices))
+        return without(Grid(tuple(indices)), self.fixed)
 
     def _binary(self, node: cst.BinaryOperation) -> Value | None:
         left, right = self._any(node.left), self._any(node.right)
@@ -295,22 +333,6 @@ class Evaluator:
                 return None
 
 
-class _NamesIn(cst.CSTVisitor):
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: set[str] = set()
-
-    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
-        self.names.add(node.value)
-
-
-def names_in(node: cst.CSTNode) -> set[str]:
-    """All names inside ``node``."""
-    found = _NamesIn()
-    node.visit(found)
-    return found.names
-
-
 def bounds_of(mask: Mask) -> Bounds:
     """The bounds that a mask sets to each variable; conditions of several variables are left in ``several``."""
     bounds = Bounds()
@@ -325,6 +347,21 @@ def bounds_of(mask: Mask) -> Bounds:
         else:
             _bound(bounds, part, variable, step.constant)
     return bounds
+
+
+def nonempty(bounds: Bounds, loose: set[str]) -> list[str]:
+    """The conditions on free numbers, ``loose``, without which a mask lets nothing through: slices cannot say that."""
+    found: list[str] = []
+    for limits, sign, sizes in ((bounds.upper, 1, False), (bounds.lower, -1, True)):
+        for variable, values in limits.items():
+            for value in values:
+                names = [factors for factors, _ in value.terms if factors]
+                if len(names) == 1 and len(names[0]) == 1 and names[0][0] in loose:
+                    rest = variable.size if sizes else Polynomial()
+                    left = Polynomial(tuple(term for term in value.terms if term[0]))
+                    limit = rest - (value - left)
+                    found.append(f"{left.text} {'>' if sign > 0 else '<'} {limit.text}")
+    return found
 
 
 def _bound(bounds: Bounds, part: Comparison, variable: Variable, step: int) -> None:
@@ -421,5 +458,6 @@ def as_node(text: str) -> list[cst.SubscriptElement]:
 
 __all__ = [
     "Bounds", "Comparison", "Evaluator", "Grid", "Index", "Mask", "Value", "Variable", "as_node", "as_slice",
-    "bounds_of", "chosen", "index_of_slice", "names_in", "sliced",
+    "bounds_of", "chosen", "index_of_slice", "nonempty", "sliced",
+    "without",
 ]  # fmt: skip

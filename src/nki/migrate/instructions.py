@@ -8,12 +8,12 @@ import libcst as cst
 
 from nki import isa
 from nki.migrate.calls import cleaned, nki_value, with_destination
-from nki.migrate.code import expression, one_line, statement
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Bounds, Index, Mask
 from nki.migrate.language_calls import LanguageCalls
 from nki.migrate.operands import as_bytes, trailing_axes
 from nki.migrate.subscripts import NotCarriedOverError
+from nki.migrate.syntax.code import expression, one_line, statement
 from nki.migrate.types import DATA, SHAPED_BY, arguments
 
 RESULTS: Final = frozenset(DATA) - {"memset"}
@@ -33,6 +33,8 @@ class InstructionCalls(LanguageCalls):
             if any(arg.keyword is not None and arg.keyword.value == "dst" for arg in original.args):
                 return updated  # it is a call of today
             return self._temporary(name, original, updated)
+        if name == "tensor_copy_dynamic_dst":
+            name, updated = "tensor_copy", updated.with_changes(func=expression("nisa.tensor_copy"))
         function = getattr(isa, name, None)
         if function is None or isinstance(function, type):
             return updated
@@ -89,8 +91,22 @@ class InstructionCalls(LanguageCalls):
             ]
         dtype = f"{tensor.name}.dtype" if tensor.name and "dtype" not in arguments(original, ()) else tensor.dtype
         dtype = self._operand_dtype(name, original) or dtype
+        if name == "tensor_tensor" and "dtype" not in arguments(original, ()):
+            self._note_promotion(target, dtype, original)
         made = f"{target} = nl.ndarray({tensor.shape_text}, dtype={dtype}, buffer=nl.{tensor.buffer})"
         return [statement(made), self.written(target, name, original, updated)]
+
+    def _note_promotion(self, target: str, dtype: str, original: cst.Call) -> None:
+        """Note what the dtype of a result takes for granted: no code of today says what two dtypes promote to."""
+        named = arguments(original, DATA["tensor_tensor"])
+        tiles = [self.types.tensor(named[key].value) for key in ("data1", "data2") if key in named]
+        one, other = (tile.dtype if tile is not None else "" for tile in tiles) if len(tiles) == 2 else ("", "")
+        if one == other or not (one.endswith(".dtype") and other.endswith(".dtype")):
+            return
+        if dtype.endswith(".dtype"):
+            self.types.equal.append((one, other))
+        else:
+            self.notes.append(f"`{target}` has the dtype {dtype} of the run; other arguments may need another")
 
     def _operand_dtype(self, name: str, original: cst.Call) -> str:
         """``x.dtype`` for a result whose dtype only a run tells, if its operand x had the same; else ""."""
@@ -121,11 +137,9 @@ class InstructionCalls(LanguageCalls):
         elif name == "memset":
             named = arguments(updated, DATA["memset"])
             call: cst.BaseExpression = expression(f"nisa.memset(dst={target}, value={one_line(named['value'].value)})")
-        elif name == "tensor_copy_dynamic_src":
-            raise NotCarriedOverError(
-                "`nisa.tensor_copy_dynamic_src`: use `nisa.tensor_copy` of `t.ap(…, scalar_offset=…)`"
-            )
         else:
+            if name == "tensor_copy_dynamic_src":  # the operand says where it lies
+                name, updated = "tensor_copy", updated.with_changes(func=expression("nisa.tensor_copy"))
             call = with_destination(self.names, updated, name, target, extra)
         return cst.SimpleStatementLine([cst.Expr(call)])
 

@@ -8,10 +8,10 @@ import libcst as cst
 
 from nki import language
 from nki.migrate.calls import cleaned
-from nki.migrate.code import expression, one_line
-from nki.migrate.indices import Bounds, Index, bounds_of
+from nki.migrate.indices import Bounds, Index, bounds_of, nonempty
 from nki.migrate.operands import is_number, matmul_operands, target_shape, trailing_axes, varying
 from nki.migrate.subscripts import NotCarriedOverError, cut, has_slices
+from nki.migrate.syntax.code import expression, one_line
 from nki.migrate.types import BINARY, Types, arguments, dtype_text
 
 POWERS: Final = {
@@ -54,12 +54,13 @@ class LanguageCalls(cst.CSTTransformer):
 
         ``several``: conditions of several variables are left in the result.
         """
-        if isinstance(node, cst.Name) and node.value == "None":
+        if isinstance(node, cst.Name) and (node.value == "None" or self.types.facts.others.get(id(node)) == "none"):
             return Bounds()
         value = self.types.evaluator.mask(node)
         if value is None or (isinstance(node, cst.Name) and self.types.facts.others.get(id(node)) == "mask"):
             raise NotCarriedOverError(f"the mask `{one_line(node)}` is not known here: cut the slices to size")
         bounds = bounds_of(value)
+        bounds.conditions += nonempty(bounds, self.types.loose)
         if bounds.several and not several:
             raise NotCarriedOverError(f"the mask `{bounds.several[0].text}` is no rectangle: use nisa.affine_select")
         return bounds
@@ -123,7 +124,7 @@ class LanguageCalls(cst.CSTTransformer):
         args: list[cst.Arg] = []
         for before, after in zip(original.args, updated.args, strict=True):
             tensor = self.types.tensor(before.value)
-            if tensor is not None and not isinstance(before.value, cst.Subscript) and tensor.buffer != "hbm":
+            if tensor is not None and not isinstance(before.value, cst.Subscript):
                 text = cut(one_line(after.value), tensor, bounds, variables)
                 after = after.with_changes(value=expression(text))
             args.append(after)

@@ -14,10 +14,11 @@ from nki.base.errors import NkiError
 from nki.migrate.beta1_file import rewritten
 from nki.migrate.comparison import Call, Outcome, compared, launched, loaded
 from nki.migrate.facts import Facts
-from nki.migrate.names import Names
 from nki.migrate.recording import instrumented, lines_not_run, recording
 from nki.migrate.releases import renewed
 from nki.migrate.report import MARK, Report
+from nki.migrate.syntax.layout import laid_out
+from nki.migrate.syntax.names import Names
 
 
 @dataclass(slots=True)
@@ -109,10 +110,10 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
     with tempfile.TemporaryDirectory(prefix="nki-migrate-") as folder:
         if names.beta1:
             facts = _recorded(module, names, path, Path(folder), calls, result)
-            module = rewritten(module, facts, report)
+            module = laid_out(rewritten(module, facts, report, [call.kernel for call in calls]), module)
             if _imports_beta1(module):
                 report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
-        module = renewed(module, report) if to != "0.6" else module
+        module = renewed(module, report, beta1=names.beta1) if to != "0.6" else module
         result.new = module.code
         result.left += report.left
         result.notes += report.notes

@@ -6,9 +6,9 @@ from typing import Any
 
 import libcst as cst
 
-from nki.migrate.code import expression, one_line
 from nki.migrate.facts import Facts, Tensor, shape_text
-from nki.migrate.indices import Index, Variable
+from nki.migrate.indices import Index, Mask, Variable
+from nki.migrate.syntax.code import expression, one_line
 from nki.migrate.types import Types, arguments
 
 
@@ -75,6 +75,15 @@ def varying(facts: Facts, left: cst.BaseExpression, right: cst.BaseExpression, x
     return f"nl.broadcast_to({x}, {shape})" if smaller[0] else x, f"nl.broadcast_to({y}, {shape})" if smaller[1] else y
 
 
+def operand_mask(types: Types, node: cst.Subscript) -> cst.BaseExpression | None:
+    """The mask in ``tile[mask]``; None for other subscripts."""
+    match node.slice:
+        case [cst.SubscriptElement(slice=cst.Index(value=value))] if isinstance(types.value(value), Mask):
+            return value
+        case _:
+            return None
+
+
 def is_number(node: cst.BaseExpression) -> bool:
     """True for a number that is written out."""
     return isinstance(node, cst.Integer | cst.Float) or (
@@ -119,6 +128,7 @@ __all__ = [
     "bare",
     "is_number",
     "matmul_operands",
+    "operand_mask",
     "target_shape",
     "trailing_axes",
     "variables_in",

@@ -12,9 +12,9 @@ import libcst as cst
 import numpy as np
 from libcst.metadata import MetadataWrapper, PositionProvider
 
-from nki.migrate.code import statement
 from nki.migrate.facts import Facts, Seen, buffer_name
-from nki.migrate.names import Names
+from nki.migrate.syntax.code import statement
+from nki.migrate.syntax.names import Names
 
 _NAME = "_nki_seen"
 _IMPORT = f"from nki.migrate.recording import seen as {_NAME}"
@@ -35,6 +35,8 @@ def seen(number: int, value: Any) -> Any:
 
 def described(value: Any) -> Seen | str | None:
     """The facts about a value; None for values that tell nothing."""
+    if value is None:
+        return "none"
     if isinstance(value, bool | int | float | np.number):
         return "number"
     if isinstance(value, list | tuple | dict):

@@ -23,7 +23,7 @@ class Report:
 
 def marked(one: cst.BaseStatement, message: str) -> cst.BaseStatement:
     """The statement with a comment above it that says what is left to do."""
-    line = cst.EmptyLine(comment=cst.Comment(f"{MARK} {message}"))
+    line = cst.EmptyLine(comment=cst.Comment(f"{MARK} {' '.join(message.split())}"))
     lines = [*getattr(one, "leading_lines", ()), line]
     return cast(Any, one).with_changes(leading_lines=lines)
 

@@ -7,16 +7,17 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
-from nki.migrate.code import expression, one_line, statement
 from nki.migrate.expressions import RESULTS
 from nki.migrate.facts import Tensor, shape_text
-from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice, names_in
+from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice
 from nki.migrate.instructions import COMPARISONS, pattern_of
-from nki.migrate.names import Names
 from nki.migrate.polynomial import Polynomial
-from nki.migrate.report import MARK, marked
-from nki.migrate.subscripts import NotCarriedOverError
-from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY
+from nki.migrate.report import marked
+from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
+from nki.migrate.syntax.code import expression, one_line, statement
+from nki.migrate.syntax.layout import comments_in
+from nki.migrate.syntax.names import Names, names_in
+from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
 from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
 
 
@@ -37,7 +38,7 @@ class Statements(Writes):
                 continue
             first: Any = new[0]
             if hasattr(first, "leading_lines"):
-                marks = [line for line in first.leading_lines if line.comment and MARK in line.comment.value]
+                marks = [line for line in first.leading_lines if line.comment and line not in lines]
                 new[0] = first.with_changes(leading_lines=[*kept, *lines, *marks])
                 kept = []
             result += new
@@ -131,13 +132,39 @@ class Statements(Writes):
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small
-            made = self._small(small)
+            made = self._by_axes(small)
             if made is None:
                 made = [line.with_changes(body=[small], leading_lines=[])]
             result += made
         if result and isinstance(result[-1], cst.SimpleStatementLine):
             result[-1] = result[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
+        kept = comments_in(result)
+        lost = [cst.EmptyLine(comment=cst.Comment(text)) for text in comments_in(line.body) if text not in kept]
+        if result and lost:
+            first: Any = result[0]
+            result[0] = first.with_changes(leading_lines=[*first.leading_lines, *lost])
         return result
+
+    def _by_axes(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
+        """One statement; below loops over some axes if its indices are no views of today otherwise."""
+        try:
+            return self._small(small)
+        except TooManyAxesError as why:
+            named = isinstance(small, cst.Assign) and not isinstance(small.targets[0].target, cst.Subscript)
+            if named or not why.axes:
+                raise
+            name = self._rewriter().fresh("part")
+            axis = why.axes[0]
+            before = self.types.fixed
+            try:
+                self.types.fixed = (*before, (axis, Polynomial.of(name)))
+                self.types.forget()
+                lines = self._by_axes(small)
+            finally:
+                self.types.fixed = before
+                self.types.forget()
+            head = cast("cst.For", statement(f"for {name} in range({axis.size.text}):\n    pass"))
+            return [head.with_changes(body=cst.IndentedBlock(lines or []))]
 
     def _small(self, small: cst.BaseSmallStatement) -> list[cst.BaseStatement] | None:
         match small:
@@ -151,7 +178,8 @@ class Statements(Writes):
             case cst.AugAssign(target=target, operator=operator, value=value):
                 return self._update(target, operator, value, small)
             case cst.Expr(value=cst.Call() as call):
-                return self._call(call, small)
+                several = self._several(call) if self.names.full(call.func) == "nki.language.store" else None
+                return self._call(call, small) if several is None else self._stored(call, several)
             case cst.Return(value=cst.BaseExpression() as value) | cst.Expr(value=value):
                 before: list[cst.BaseStatement] = []
                 index = self.types.value(value) if isinstance(small, cst.Return) else None
@@ -182,6 +210,8 @@ class Statements(Writes):
             tensor = self.types.tensor(value)
             new = self._named(target.value, value, small)
             self._forget(target.value)
+            free = bool(names_in(value) & self.types.loose) and self.types.facts.others.get(id(target)) == "number"
+            (self.types.loose.add if free else self.types.loose.discard)(target.value)
             slice_ = index_of_slice(target.value, self.types.facts.others.get(id(value), ""))
             if isinstance(value, cst.Call) and slice_ is not None:  # a function of the file returns an index
                 self.types.values[target.value] = slice_
@@ -274,7 +304,7 @@ class Statements(Writes):
                 target.elements
             ):
                 known = self.types.tensors.get(owner) or Tensor(buffer="hbm", dtype=f"{owner}.dtype")
-                if known.shape is None or all(size.text.startswith(f"{owner}.") for size in known.shape):
+                if known.shape is None or all(size.text.startswith((f"{owner}.", "1")) for size in known.shape):
                     shape = tuple(Polynomial.of(name) for name in names)
                     self.types.tensors[owner] = Tensor(shape, known.dtype, known.buffer, known.blocks)
                     self.types.forget()
@@ -311,19 +341,41 @@ class Statements(Writes):
         result = self._named(name, call, cst.Assign([cst.AssignTarget(cst.Name(name))], call))
         before: list[cst.BaseStatement] = []
         to = plain(one_line(self._expression(target, before)))
-        shape = shape_text(place.shape)
+        lines = self._truth(inside, mask, place)
+        copy = statement(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
+        return [*before, *result, *lines, guarded(copy, bounds_of(mask))]
+
+    def _truth(self, name: str, mask: Mask, place: Tensor) -> list[cst.BaseStatement]:
+        """A tile of 1 where a mask that is no rectangle lets ``place`` through, and of 0 elsewhere."""
         lines = [
-            f"{inside} = nl.ndarray({shape}, dtype=nl.uint8, buffer=nl.sbuf)", f"nisa.memset(dst={inside}, value=1)",
-        ]  # fmt: skip
+            f"{name} = nl.ndarray({shape_text(place.shape or ())}, dtype=nl.uint8, buffer=nl.sbuf)",
+            f"nisa.memset(dst={name}, value=1)",
+        ]
         for part in (part for part in mask.parts if part.index.steps):
             pattern, multiplier = pattern_of(part.index, place)
             lines.append(
-                f"nisa.affine_select(dst={inside}, pattern={pattern}, channel_multiplier={multiplier}, "
-                f"on_true_tile={inside}, on_false_value=0, cmp_op=nl.{COMPARISONS[part.op]}, "
+                f"nisa.affine_select(dst={name}, pattern={pattern}, channel_multiplier={multiplier}, "
+                f"on_true_tile={name}, on_false_value=0, cmp_op=nl.{COMPARISONS[part.op]}, "
                 f"offset={part.index.base.text})"
             )
-        copy = statement(f"nisa.tensor_copy_predicated(dst={to}, src={name}, predicate={inside})")
-        return [*before, *result, *map(statement, lines), guarded(copy, bounds_of(mask))]
+        return [statement(line) for line in lines]
+
+    def _stored(self, call: cst.Call, mask: Mask) -> list[cst.BaseStatement]:
+        """``nl.store(…)`` below a mask that is no rectangle: the rest of what is there is stored again."""
+        named = arguments(call, ("dst", "value"))
+        place, tile = self.types.tensor(named["dst"].value), self.types.tensor(named["value"].value)
+        if place is None or place.shape is None or tile is None:
+            raise NotCarriedOverError(f"the mask `{mask.parts[0].text}` is no rectangle: use nisa.affine_select")
+        before: list[cst.BaseStatement] = []
+        to = one_line(self._expression(named["dst"].value, before))
+        value = one_line(self._expression(named["value"].value, before))
+        rewriter = self._rewriter()
+        kept, inside = rewriter.fresh("stored"), rewriter.fresh("inside")
+        copy = statement(f"nisa.tensor_copy_predicated(dst={kept}, src={value}, predicate={inside})")
+        return [
+            *before, statement(f"{kept} = nl.load({to})"), *self._truth(inside, mask, place),
+            guarded(copy, bounds_of(mask)), statement(f"nl.store({to}, {kept})"),
+        ]  # fmt: skip
 
     # -- writes into tensors -------------------------------------------------------------------------------------
 

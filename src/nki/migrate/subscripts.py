@@ -6,15 +6,23 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from nki.migrate.code import code_of, expression, one_line
 from nki.migrate.facts import Tensor
 from nki.migrate.indices import Bounds, Grid, Index, Variable, as_node, sliced
 from nki.migrate.polynomial import Polynomial, largest, smallest
+from nki.migrate.syntax.code import code_of, expression, one_line
 from nki.migrate.types import Types
 
 
 class NotCarriedOverError(Exception):
     """A construct that no rule translates; the message says which."""
+
+
+class TooManyAxesError(NotCarriedOverError):
+    """An index that no view of today is; loops over ``axes`` would make one of it."""
+
+    def __init__(self, message: str, axes: list[Variable]) -> None:
+        super().__init__(message)
+        self.axes = axes
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +32,8 @@ class Part:
     text: str
     index: Index | None = None
     whole: bool = False
+    scalar: str = ""
+    """A tile with the number that is added to the index when the kernel runs."""
 
 
 def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bounds: Bounds) -> cst.BaseExpression:
@@ -35,7 +45,10 @@ def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bou
         if isinstance(grid, Grid):  # all axes at once
             text = _slices([Part("", index) for index in grid.indices], owner, bounds)
             return expression(f"{code_of(updated.value)}{text}")
-    parts = [_part(types, before, after) for before, after in zip(original.slice, updated.slice, strict=True)]
+    parts = [
+        (_moved(types, before) if _on_chip(owner) else None) or _part(types, before, after)
+        for before, after in zip(original.slice, updated.slice, strict=True)
+    ]
     tiles = [
         position for position, element in enumerate(original.slice)
         if isinstance(element.slice, cst.Index) and parts[position].index is None
@@ -58,6 +71,8 @@ def converted(types: Types, original: cst.Subscript, updated: cst.Subscript, bou
         return expression(_gathered(types, base, rest, [t - blocks for t in tiles], bounds, original))
     if all(part.index is None for part in rest):
         return expression(f"{base}[{', '.join(part.text for part in rest)}]")
+    if _on_chip(owner) and rest[0].index is not None and not any(step.terms for _, step in rest[0].index.steps):
+        return expression(_one_partition(base, rest, rest[0].index, owner, bounds, original))
     text = _slices(rest, owner, bounds)
     if text is None:
         return expression(_pattern(base, rest, owner, bounds, original))
@@ -72,10 +87,40 @@ def _part(types: Types, before: cst.SubscriptElement, after: cst.SubscriptElemen
             return Part("", index)
         if index is not None:
             raise NotCarriedOverError(f"`{one_line(value)}` as one index")
+        number = types.evaluator.index(value) if types.fixed else None
+        if number is not None:  # a number where a loop runs through the axis
+            return Part(number.base.text)
         # the text of the new tree: what is inside may have changed
         return Part(one_line(after.slice.value) if isinstance(after.slice, cst.Index) else "")
     text = _slice_text(after.slice)
     return Part(text, whole=text == ":")
+
+
+def _moved(types: Types, element: cst.SubscriptElement) -> Part | None:
+    """``tile[0, 0] + index``, a place that is known only when the kernel runs; None for other elements."""
+    value = element.slice.value if isinstance(element.slice, cst.Index) else None
+    match value:
+        case cst.BinaryOperation(left=left, operator=cst.Add(), right=right):
+            pairs: list[tuple[cst.BaseExpression, Index | None]] = [
+                (left, types.evaluator.index(right)), (right, types.evaluator.index(left)),
+            ]  # fmt: skip
+        case cst.Subscript() | cst.Name():
+            pairs = [(value, Index(Polynomial()))]
+        case _:
+            return None
+    for tile, index in pairs:
+        seen = types.facts.seen(tile)
+        if seen is not None and set(seen.shape) == {1} and seen.buffer == "sbuf" and index is not None:
+            return Part("", index, scalar=_as_tile(tile))
+    return None
+
+
+def _as_tile(node: cst.BaseExpression) -> str:
+    """One element of a tile as a tile: ``t[0:1, k:k + 1]`` for ``t[0, k]``."""
+    if not isinstance(node, cst.Subscript) or any(not isinstance(element.slice, cst.Index) for element in node.slice):
+        return one_line(node)
+    texts = [_one_element(one_line(element.slice)) for element in node.slice]
+    return f"{one_line(node.value)}[{', '.join(texts)}]"
 
 
 def _slice_text(node: cst.BaseSlice) -> str:
@@ -142,7 +187,7 @@ def _slices(parts: list[Part], owner: Tensor | None, bounds: Bounds) -> str | No
     """The subscript with slices; None where slices cannot say it."""
     variables = _axes(parts)
     axes = [variable.axis for variable in variables]
-    single = all(part.index is None or sliced(part.index, bounds) is not None for part in parts)
+    single = all(part.index is None or (not part.scalar and sliced(part.index, bounds) is not None) for part in parts)
     if not single or sorted(set(axes)) != axes:
         return None
     ndim = max(variable.ndim for variable in variables)
@@ -159,6 +204,18 @@ def _slices(parts: list[Part], owner: Tensor | None, bounds: Bounds) -> str | No
             texts.append(part.text)
     added = "".join(f".expand_dim({ndim + axis})" for axis in missing if ndim > 2 or not _on_chip(owner))
     return f"[{', '.join(texts)}]{added}"
+
+
+def _one_partition(
+    base: str, rest: list[Part], rows: Index, owner: Tensor | None, bounds: Bounds, original: cst.Subscript
+) -> str:
+    """``t[0 * i_p, i_f]``: one partition of a tile, repeated to all of the result."""
+    text = _slices([Part(rows.base.text), *rest[1:]], owner, bounds)
+    sizes = {variable.axis: bounds.extent(variable) for variable in _axes(rest)}
+    ndim = max(variable.ndim for variable in _axes(rest))
+    if text is None:
+        raise NotCarriedOverError(f"`{one_line(original)}` repeats a partition of a view that is no slice")
+    return f"nl.broadcast_to({base}{text}, ({', '.join(sizes.get(axis, '1') for axis in range(-ndim, 0))}))"
 
 
 def _one_element(text: str) -> str:
@@ -203,6 +260,7 @@ def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds,
         for variable, step in part.index.steps:
             steps[variable] = steps.get(variable, Polynomial()) + step * stride
     ndim = max(variable.ndim for variable in steps)
+    _check_axes(steps, ndim + len(owner.shape) - len(parts), owner, original)
     pattern: list[str] = []
     for axis in range(-ndim, 0):
         variable = next((v for v in steps if v.axis == axis), None)
@@ -214,7 +272,29 @@ def _pattern(base: str, parts: list[Part], owner: Tensor | None, bounds: Bounds,
             offset += start * steps[variable]
         pattern.append(f"[{steps[variable].text}, {bounds.extent(variable)}]")
     pattern += [f"[{strides[k].text}, {owner.shape[k].text}]" for k in range(len(parts), len(owner.shape))]
-    return f"{base}.ap(pattern=[{', '.join(pattern)}], offset={offset.text})"
+    moved = [k for k, part in enumerate(parts) if part.scalar]
+    if len(moved) > 1:
+        raise NotCarriedOverError(f"`{one_line(original)}` has two indices that are known only when the kernel runs")
+    more = "".join(f", scalar_offset={parts[k].scalar}, indirect_dim={k}" for k in moved)
+    return f"{base}.ap(pattern=[{', '.join(pattern)}], offset={offset.text}{more})"
+
+
+def _check_axes(steps: dict[Variable, Polynomial], ndim: int, owner: Tensor, original: cst.Subscript) -> None:
+    """Raise :class:`TooManyAxesError` for patterns with backward steps, and for those with too many dimensions."""
+    back = [variable for variable, step in steps.items() if all(factor < 0 for _, factor in step.terms)]
+    if not back and (ndim <= _DIMENSIONS or not _on_chip(owner)):
+        return
+    free = [v for v in back or steps if v.axis != -v.ndim]
+    small = [v for v in free if v.size.constant is not None and v.size.constant <= _UNROLLED]
+    small = (back and free) or sorted(small, key=lambda v: v.size.constant or 0)
+    why = "steps backwards" if back else f"has {ndim} dimensions; on chip a view has at most {_DIMENSIONS}"
+    raise TooManyAxesError(f"`{one_line(original)}` {why}", small)
+
+
+_DIMENSIONS = 5
+"""Dimensions of a view on chip."""
+_UNROLLED = 8
+"""Elements along an axis that a loop may run through."""
 
 
 def _gathered(
@@ -263,4 +343,4 @@ def cut(text: str, tensor: Tensor | None, bounds: Bounds, variables: list[Variab
     return f"{text}[{', '.join(parts)}]" if parts else text
 
 
-__all__ = ["NotCarriedOverError", "converted", "cut", "has_slices"]
+__all__ = ["NotCarriedOverError", "TooManyAxesError", "converted", "cut", "has_slices"]

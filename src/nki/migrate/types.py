@@ -6,11 +6,11 @@ from typing import Final
 
 import libcst as cst
 
-from nki.migrate.code import one_line
 from nki.migrate.facts import Facts, Tensor, tensor_of
-from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value
-from nki.migrate.names import Names
+from nki.migrate.indices import Evaluator, Grid, Index, Mask, Value, Variable
 from nki.migrate.polynomial import Polynomial
+from nki.migrate.syntax.code import one_line
+from nki.migrate.syntax.names import Names
 
 CREATION: Final = {"ndarray", "zeros", "ones", "full", "rand"}
 LIKE: Final = {"zeros_like", "empty_like"}
@@ -81,13 +81,19 @@ class Types:
         self.values: dict[str, Value] = {}
         self.tensors: dict[str, Tensor] = {}
         self.grid: dict[int, str] = {}
+        self.loose: set[str] = set()
+        """Numbers that callers choose freely, and those computed from them: a mask may let nothing through."""
+        self.equal: list[tuple[str, str]] = []
+        """Dtypes of parameters that the new code takes as equal, as they were in the run."""
+        self.fixed: tuple[tuple[Variable, Polynomial], ...] = ()
+        """Axes of the present statement that loops of the new code run through."""
         self.unmasked: set[int] = set()
         """Calls whose mask the code around them takes care of."""
         self._done: dict[int, Tensor | None] = {}
 
     @property
     def evaluator(self) -> Evaluator:
-        return Evaluator(self.names, self.values, self.grid)
+        return Evaluator(self.names, self.values, self.grid, self.fixed)
 
     def value(self, node: cst.BaseExpression) -> Value | None:
         """The index, mask or grid that an expression is."""
@@ -121,6 +127,8 @@ class Types:
     def _tensor(self, node: cst.BaseExpression) -> Tensor | None:
         known = self._declared(node)
         seen = self.facts.seen(node)
+        if self.fixed and known is not None and not isinstance(node, cst.Name):
+            return known  # the run had all axes at once
         if seen is None:
             if known is None and id(node) in self.facts.varying:
                 first = self.facts.tensors[id(node)]
@@ -372,6 +380,8 @@ class Types:
             return None
         if owner.shape is None and not self._indexed(node):
             return Tensor(None, owner.dtype, owner.buffer)
+        if any(isinstance(e.slice, cst.Index) and isinstance(self.value(e.slice.value), Mask) for e in node.slice):
+            return Tensor(None, owner.dtype, owner.buffer)  # an operand, cut by its mask
         parts: list[Polynomial | None] = []
         rest = list(owner.shape) if owner.shape is not None else [Polynomial()] * len(node.slice)
         elements = list(node.slice)[len(owner.blocks) :]

@@ -10,14 +10,15 @@ import libcst as cst
 
 from nki.migrate import subscripts
 from nki.migrate.calls import nki_value
-from nki.migrate.code import code_of, expression, one_line, statement
 from nki.migrate.expressions import RESULTS, Expressions
 from nki.migrate.facts import Tensor, shape_text
-from nki.migrate.indices import Bounds, Mask, bounds_of, names_in
+from nki.migrate.indices import Bounds, Mask, bounds_of
 from nki.migrate.operands import matmul_operands, variables_in
 from nki.migrate.polynomial import largest, smallest
 from nki.migrate.report import Report
 from nki.migrate.subscripts import NotCarriedOverError, has_slices
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
+from nki.migrate.syntax.names import names_in
 from nki.migrate.types import ELEMENTWISE, OPERATORS, REDUCTIONS, Types, arguments, dtype_text
 
 
@@ -35,6 +36,7 @@ class Writes:
         rewriter = self._rewriter(bounds)
         new = cast("cst.BaseExpression", node.visit(rewriter))
         before += rewriter.before
+        self.report.notes += rewriter.notes
         self._no_index_left(new)
         return new
 
@@ -159,7 +161,12 @@ class Writes:
     def _several(self, value: cst.BaseExpression) -> Mask | None:
         """The mask of a call, if conditions of several axes are in it."""
         mask = mask_of(value)
-        if mask is None or id(value) in self.types.unmasked or one_line(mask) == "None":
+        if (
+            mask is None
+            or id(value) in self.types.unmasked
+            or one_line(mask) == "None"
+            or self.types.facts.others.get(id(mask)) == "none"
+        ):
             return None
         found = self.types.evaluator.mask(mask)
         return found if found is not None and bounds_of(found).several else None
@@ -182,7 +189,7 @@ class Writes:
                 rewriter = self._rewriter(bounds, value)
                 new = cast("cst.Call", value.visit(rewriter))
                 extra = "accumulate=False" if function == "nc_matmul" else ""
-                if self._by_psum(function, value, owner):
+                if self._by_psum(function, value, owner, target.value):
                     name = rewriter.fresh(f"{function}_result")
                     made = rewriter.computed(name, function, value, new)
                     copy = statement(f"nisa.tensor_copy(dst={plain(to)}, src={name})")
@@ -199,16 +206,24 @@ class Writes:
         text = self._repeated(text, value, target)
         return [*before, statement(f"{to_assign} = {text}")]
 
-    def _by_psum(self, function: str, call: cst.Call, owner: Tensor | None) -> bool:
-        """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there."""
-        if owner is None or owner.buffer != "sbuf" or function not in ("nc_matmul", "nc_transpose"):
+    def _by_psum(self, function: str, call: cst.Call, owner: Tensor | None, place: cst.BaseExpression) -> bool:
+        """True for a result of the Tensor engine that goes to SBUF: today it goes to PSUM, and a copy from there.
+
+        So does a transposed tile whose destination has another dtype.
+        """
+        if owner is None or function not in ("nc_matmul", "nc_transpose"):
             return False
-        result = self.types.tensor(call)
+        result, seen, tile = self.types.tensor(call), self.types.facts.seen(call), self.types.facts.seen(place)
+        if function == "nc_transpose" and seen is not None and tile is not None and seen.dtype != tile.dtype:
+            return True
+        if owner.buffer != "sbuf":
+            return False
         if function == "nc_transpose":
             named = arguments(call, ("data",))
             if "engine" in named:
                 return "vector" not in one_line(named["engine"].value)
             sizes = [size.constant for size in result.shape] if result is not None and result.shape is not None else []
+            sizes = list(seen.shape) if seen is not None else sizes
             return not sizes or not all(size is not None and size <= 32 for size in sizes)
         return True
 

@@ -187,8 +187,8 @@ class _ListScheduler:
         for successor, delay in self.successors[number]:
             if time + delay > ready[successor]:
                 ready[successor] = time + delay
-            unissued[successor] -= 1
-            if not unissued[successor] and successor < entered:
+            left = unissued[successor] = unissued[successor] - 1
+            if not left and successor < entered:
                 self._await(successor)
 
     def _await(self, number: int) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 
 import libcst as cst
 
-from nki.migrate.code import code_of
+from nki.migrate.syntax.code import code_of
 
 ROOTS: Final = {
     "neuronxcc.nki": "nki",
@@ -83,4 +83,20 @@ class Names(cst.CSTVisitor):
         return next((name for name, known in self.bound.items() if known == full), "")
 
 
-__all__ = ["Names", "normal"]
+class _NamesIn(cst.CSTVisitor):
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+        self.names.add(node.value)
+
+
+def names_in(node: cst.CSTNode) -> set[str]:
+    """All names inside ``node``."""
+    found = _NamesIn()
+    node.visit(found)
+    return found.names
+
+
+__all__ = ["Names", "names_in", "normal"]

@@ -7,9 +7,8 @@ from typing import Final
 
 import libcst as cst
 
-from nki.migrate.code import code_of, statement
-from nki.migrate.indices import names_in
-from nki.migrate.names import Names
+from nki.migrate.syntax.code import code_of, statement
+from nki.migrate.syntax.names import Names, names_in
 
 _GONE: Final = {"par_dim", "arange", "mgrid", "trace", "spmd_dim", "nc", "loop_reduce", "all_reduce", "atomic_rmw",
                 "fp32", "static_cast", "affine_range", "sequential_range", "static_range"}  # fmt: skip
