@@ -16,7 +16,7 @@ from nki.isa.tables.enums import engine
 from nki.isa.tables.operators import OPS
 from nki.target.model import Target
 
-Quantity = Literal["duration", "interval", "dependent", "data", "first data", "data to reader"]
+Quantity = Literal["duration", "interval", "dependent", "data", "first data", "data to reader", "packet"]
 INF2 = "npu_profiling_code by AnchovyPark: profiles of fp16 matmuls on inf2"
 TRN2 = "public hardware profiles of ten kernels on trn2, 2026-03"
 GUIDE = "NKI performance guide, profiles on trn1"
@@ -30,7 +30,8 @@ class Microcase:
 
     ``quantity``: ``duration``, from start to completion; ``interval``, from its start to the start of the next one of
     its kind; ``dependent``, the same where that one needs its result; of transfers, ``data``, from the first byte to
-    the last, ``first data``, from the trigger, and ``data to reader``.
+    the last, ``first data``, from the trigger, ``data to reader``, and ``packet``, between the packets that one engine
+    moves, of 128 rows.
     """
 
     name: str
@@ -55,6 +56,8 @@ class Microcase:
                 return estimate.transfer
             case "first data":
                 return estimate.issue + estimate.start
+            case "packet":
+                return estimate.occupancy * target.dma_engines / 128
             case "data to reader":
                 return estimate.latency - estimate.issue - estimate.start - estimate.transfer
 
@@ -100,6 +103,12 @@ def exp(columns: int, source: Buffer = Buffer.sbuf) -> Callable[[Target], Estima
     return instruction("activation", dst=tile(columns), op=OPS["exp"], data=tile(columns, buffer=source), bias=tile(1))
 
 
+def converting_store(columns: int) -> Callable[[Target], Estimate]:
+    """A store of 128 rows of float32 that makes them two bytes wide."""
+    result = Access.whole(Tensor("result", (128, columns), bfloat16, Buffer.hbm))
+    return lambda target: dma.transfer(result, (tile(columns),), target)
+
+
 def load(rows: int, row_bytes: int, mode: str = "unknown", dtype: DType = bfloat16) -> Callable[[Target], Estimate]:
     """A transfer of dense rows from HBM."""
     columns = row_bytes // dtype.itemsize
@@ -134,6 +143,9 @@ def _inf2() -> Iterator[Microcase]:
     yield Microcase("software DMA, 128 rows", "trn1", "interval", (648, 649), INF2, load(128, 1024))
     yield Microcase("software DMA", "trn1", "first data", (702, 930), INF2, load(128, 1024))
     yield Microcase("DMA", "trn1", "data to reader", (326, 503), INF2, load(128, 1024))
+    for columns, nanoseconds in ((128, 21), (256, 40), (512, 77.5)):
+        name, store = f"converting store, {columns} float32", converting_store(columns)
+        yield Microcase(name, "trn1", "packet", (nanoseconds, nanoseconds), INF2, store)
     yield Microcase("DMA, 4 MiB", "trn1", "data", (16955, 16955), GUIDE, load(128, 32768))
 
 
@@ -190,6 +202,7 @@ def _trn2_transfers() -> Iterator[Microcase]:
     yield Microcase("hardware DMA", "trn2", "first data", (1326, 1345), TRN2, load(128, 2048, "hwdge"))
     yield Microcase("software DMA, 128 rows", "trn2", "interval", (576, 598), TRN2, load(128, 2048, "swdge"))
     yield Microcase("software DMA", "trn2", "first data", (624, 640), TRN2, load(128, 2048, "swdge"))
+    yield Microcase("converting store, 128 float32", "trn2", "packet", (39, 41), TRN2, converting_store(128))
     yield Microcase("static DMA", "trn2", "first data", (1006, 1006), DMA, load(4, 8192, "none"))
     yield Microcase("DMA", "trn2", "data to reader", (374, 398), TRN2, load(128, 2048))
     yield Microcase("DMA, 4 rows of 8 KiB", "trn2", "data", (1416, 1416), DMA, load(4, 8192))

@@ -137,9 +137,9 @@ class Kernel(PickledByName):
         grid = self.launch_grid()
         return grid[0] if grid else 1
 
-    def launch_grid(self) -> tuple[int, ...]:
+    def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:
         """The grid of a launch: that of the brackets, else of ``NEURON_LOGICAL_NC_CONFIG``; () for one core."""
-        return launch_grid.of_launch(self.func.__name__, self.grid, self.chosen_target())
+        return launch_grid.of_launch(self.func.__name__, self.grid, target or self.chosen_target())
 
     def _to_subclass(self, cls: Callable[..., Any], **fields: Any) -> Any:
         """A ``CompileKernel`` of this kernel: harnesses make it so (``docs/harnesses.md``)."""

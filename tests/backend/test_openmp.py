@@ -6,7 +6,6 @@ import ctypes
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,7 +19,7 @@ from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.base.errors import OutOfBoundsError
 from nki.compiler.executable import Executable
 from tests.backend.test_team import X, chain, linked, rows_from, times
-from tests.support.shared_launches import shared
+from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 
 __all__ = ["shared"]
@@ -108,14 +107,12 @@ def test_subnormals_do_not_depend_on_pytorch(lent: pytest.MonkeyPatch) -> None:
     tiny = np.full_like(X, 2.0**-140)
     found: list[Any] = []
 
-    def work() -> None:
+    def work(_: int) -> None:
         torch.set_flush_denormal(True)
         found.extend(launch(executable, tiny, times(2)) for _ in range(50))
         found.append((torch.full((4,), 2.0**-130) * 0.25).numpy())
 
-    worker = threading.Thread(target=work)
-    worker.start()
-    worker.join()
+    at_once(work, threads=1)
     assert not found.pop().any(), "the thread has its own environment again"
     for each in found:
         np.testing.assert_array_equal(each, np.full_like(X, 2.0**-138))
@@ -155,11 +152,7 @@ def test_several_python_threads_launch_at_once(lent: pytest.MonkeyPatch) -> None
             if n % 16 == number:
                 torch.ones(1 << 17).exp()
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(5)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    at_once(work)
     assert not wrong
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from nki.backend.cpu.runtime.resources import RUNTIME
 from nki.backend.cpu.runtime.team import is_supported
 from nki.base.errors import OutOfBoundsError
 from nki.compiler.executable import Executable
-from tests.support.shared_launches import shared
+from tests.support.shared_launches import at_once, shared
 from tests.support.signals import Interrupt, alarm, handled
 
 __all__ = ["shared"]
@@ -158,11 +157,7 @@ def test_several_threads_launch_at_once(shared: pytest.MonkeyPatch) -> None:
         mine = X + number
         wrong.extend(n for n in range(40) if (launch(executable, mine, times(n % 9)) != mine * 2 ** (n % 9)).any())
 
-    workers = [threading.Thread(target=work, args=(number,)) for number in range(5)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    at_once(work)
     assert not wrong
 
 

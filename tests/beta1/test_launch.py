@@ -61,6 +61,74 @@ def test_every_program_of_a_grid_runs(both: Any, grid: Any) -> None:
     assert both(which[grid], np.zeros((1, 1), np.float32)).tolist() == want
 
 
+@nki.jit
+def whose(x):
+    """Each program adds its number to its row."""
+    out = nl.ndarray((nl.num_programs(0), nl.num_programs(1), *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+    i, j = nl.program_id(0), nl.program_id(1)
+    nl.store(out[i, j], nl.load(x) + (10 * i + j))
+    return out
+
+
+@pytest.mark.parametrize(
+    ("axis", "first"),
+    [
+        (nl.spmd_dim(nl.nc(2), 2), [0, 1]),
+        (nl.nc(2) * 2, [0, 1]),
+        (nl.spmd_dim(2, nl.nc(2)), [0, 2]),
+        (2 * nl.nc(2), [0, 2]),
+        (nl.spmd_dim(2, nl.nc(2), 1), [0, 2]),
+    ],
+)
+def test_cores_share_the_programs_of_a_grid(both: Any, data: Any, axis: Any, first: list[int]) -> None:
+    x = data(4, 8)
+    want = np.stack([[x + np.float32(10 * i + j) for j in range(3)] for i in range(4)])
+    assert np.allclose(both(whose[axis, 3], x), want)
+    transposed = np.stack([[x + np.float32(10 * i + j) for j in range(4)] for i in range(3)])
+    assert np.allclose(both(whose[3, axis], x), transposed)
+    program = whose[axis, 3].compile(x).kernel
+    assert len(program.cores) == 2
+    stores = [[i for i in core.instructions() if i.mnemonic == "dma_copy"] for core in program.cores]
+    offsets = [sorted({a.offset // (3 * 4 * 8) for i in c for a in i.writes() if a.buffer.is_hbm}) for c in stores]
+    assert offsets == [first, sorted({*range(4)} - {*first})]
+
+
+def test_two_cores_need_half_the_time() -> None:
+    x = np.zeros((128, 2048), np.float32)
+    one = predict(whose[4, 2], target="trn2")(x)
+    two = predict(whose[nl.nc(2) * 2, 2], target="trn2")(x)
+    assert len(two.cores) == 2
+    assert 0.4 < two.device_time / one.device_time < 0.8
+    assert len(predict(whose[nl.nc(2) * 2, 2], target="trn1")(x).cores) == 1
+
+
+def descriptors(kernel: Any, x: Any) -> set[str]:
+    """The generators of the transfers of ``kernel`` on trn2."""
+    predicted = predict(kernel, target="trn2")(x)
+    return {e.generator for core in predicted.cores for e in core.estimates if e.transfer}
+
+
+@pytest.mark.parametrize("flag", ["--disable-internal-io-dge", "-O1 --disable-dge"])
+def test_options_of_the_compiler_turn_generated_descriptors_off(data: Any, monkeypatch: Any, flag: str) -> None:
+    x = data(128, 64)
+    assert descriptors(nki.jit(double), x) == descriptors(nki.jit(double, additional_compile_opt="-O1"), x) == {"sync"}
+    static = nki.jit(additional_compile_opt=flag)(double)
+    assert descriptors(static, x) == descriptors(nki.jit(static), x) == {""}
+    assert (static(x) == 2 * x).all()
+    assert descriptors(baremetal(additional_compile_opt=flag)(double).kernel, x) == {""}
+    many = nki.jit(whose, additional_compile_opt=flag)
+    assert descriptors(many[3, 2], x) == {""}
+    assert np.array_equal(many[3, 2](x), whose[3, 2](x))
+    monkeypatch.setenv("NEURON_CC_FLAGS", flag)
+    assert descriptors(nki.jit(double.func), x) == {""}
+
+
+@pytest.mark.parametrize("grid", [lambda: (nl.nc(2), nl.nc(2)), lambda: (nl.nc(2) * nl.nc(2), 3)])
+def test_cores_are_on_one_axis(grid: Any) -> None:
+    with pytest.raises(NkiError, match=r"nl\.nc"):
+        whose[grid()]
+
+
 def test_without_a_grid_there_are_no_axes(both: Any, data: Any) -> None:
     @nki.jit
     def kernel(x):

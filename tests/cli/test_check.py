@@ -229,6 +229,15 @@ def test_files_of_a_package(nki, files: Path) -> None:
     assert findings(nki("check", *given, "--json")) == [("near.py", 3, "NKI-FE016")]
 
 
+def test_a_package_that_imports_the_file_itself(nki, files: Path) -> None:
+    (files / "around" / "loss").mkdir(parents=True)
+    (files / "around" / "__init__.py").write_text("from .loss.loss import part, ran\n\nassert ran == [1]\n")
+    (files / "around" / "loss" / "__init__.py").write_text("from .loss import part\n")
+    text = "import nki.isa as nisa\nran = [1]\ndef part(x):\n    nisa.memset(x, 0.0); del x\n"
+    (files / "around" / "loss" / "loss.py").write_text(text)
+    assert findings(nki("check", "around/loss/loss.py", "--json")) == [("loss.py", 4, "NKI-FE016")]
+
+
 @pytest.mark.parametrize("arguments", [["missing.py"], ["empty"], ["notes.txt"], [], ["clean.py", "--everything"]])
 def test_bad_usage(nki, files: Path, arguments: list[str]) -> None:
     (files / "notes.txt").write_text("")

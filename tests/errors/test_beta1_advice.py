@@ -26,9 +26,9 @@ TILE = "    a = nl.load(x[0:128])\n"
 
 # Name, body of the kernel in which one line is wrong, the code that the fix names, the result after the fix.
 CASES: list[tuple[str, str, list[str], Any]] = [
-    ("arange", INDICES + "    c = nl.load(x[64 + i_p, i_f])\n", ["c = nl.load(x[64:64 + 128, 0:64])"], X[64:192]),
+    ("arange", INDICES + "    c = nl.load(x[64 + i_p, i_f])\n", ["c = nl.load(x[64:192, 0:64])"], X[64:192]),
     ("mask", INDICES + "    c = nl.load(x[128 + i_p, i_f], mask=128 + i_p < x.shape[0])\n",
-     ["c = nl.load(x[128:min(128 + 128, x.shape[0]), 0:64])"], X[128:]),
+     ["c = nl.load(x[128:min(256, x.shape[0]), 0:64])"], X[128:]),
     ("mgrid", "    p, f = nl.mgrid[0:128, 0:32]\n    c = nl.load(x[p, f])\n", ["c = nl.load(x[0:128, 0:32])"],
      X[:128, :32]),
     ("par_dim",
@@ -52,21 +52,25 @@ CASES: list[tuple[str, str, list[str], Any]] = [
      ["c = nl.matmul(nl.copy(nl.transpose(a)), b, transpose_x=True)"], None),
     ("comparison", TILE + "    c = a > 0.0\n", ["c = nl.greater(a, 0.0)"], None),
     ("load into a tile", INDICES + TILE + "    c = nl.copy(a)\n    c[i_p, i_f] = nl.load(x[72 + i_p, i_f])\n",
-     ["nisa.dma_copy(dst=c[0:128, 0:64], src=x[72:72 + 128, 0:64])"], X[72:]),
+     ["nisa.dma_copy(dst=c[0:128, 0:64], src=x[72:200, 0:64])"], X[72:]),
     ("result into a slice", INDICES + TILE + "    c = nl.copy(a)\n    c[i_p, i_f] = nisa.reciprocal(a[i_p, i_f])\n",
      ["nisa.reciprocal(c[0:128, 0:64], a[0:128, 0:64])"], None),
 ]  # fmt: skip
 
 
-def loaded(body: str, folder: Path) -> ModuleType:
-    file = folder / f"kernel_{abs(hash(body))}.py"
-    file.write_text(HEADER + body + FOOTER)
+def imported(text: str, file: Path) -> ModuleType:
+    """The module with this text."""
+    file.write_text(text)
     spec = importlib.util.spec_from_file_location(file.stem, file)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[file.stem] = module
     spec.loader.exec_module(module)
     return module
+
+
+def loaded(body: str, folder: Path) -> ModuleType:
+    return imported(HEADER + body + FOOTER, folder / f"kernel_{abs(hash(body))}.py")
 
 
 @pytest.mark.filterwarnings("ignore::nki.base.warning.NkiWarning")

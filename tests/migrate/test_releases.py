@@ -41,6 +41,15 @@ LINES = [
      "nisa.affine_select(a, [[1, 8]], offset=0, channel_multiplier=-1, on_true_tile=t, on_false_value=0.0, "
      "cmp_op=nl.less)"),
     ("nisa.affine_select(a, [[1, 8]], -1, t, 0.0)", "nisa.affine_select(a, [[1, 8]], -1, t, 0.0)"),
+    ("nisa.tensor_copy(dst=a, src=b, dtype=b.dtype, mask=None)", "nisa.tensor_copy(dst=a, src=b)"),
+    ("nisa.tensor_copy(a, b, dtype=b.dtype)", "nisa.tensor_copy(a, b)"),
+    ("t = nl.ndarray((nl.par_dim(128), 8), nl.float32)", "t = nl.ndarray((128, 8), nl.float32)"),
+    ("t = nl.full((8, 8), 1, 'int32', 'sbuf')\nnisa.memset(t[:, 0:4], 2.0)",
+     "t = nl.full((8, 8), 1, nl.int32, nl.sbuf)\nnisa.memset(t[:, 0:4], 2)"),
+    ("t = nl.ndarray((8, 8), nl.float32)\nnisa.memset(t, 2.0)",
+     "t = nl.ndarray((8, 8), nl.float32)\nnisa.memset(t, 2.0)"),
+    ("def f():\n    t = nl.ndarray((8, 8), nl.float32, nl.hbm)\n    return t",
+     "def f():\n    t = nl.ndarray((8, 8), nl.float32, nl.shared_hbm)\n    return t"),
     ("k = nki.jit(f, mode='torchxla', platform_target='trn1')", "k = nki.jit(f)"),
 ]  # fmt: skip
 
@@ -83,6 +92,13 @@ def test_loops_on_the_device_become_functions(tmp_path: Path) -> None:
 
 def test_a_file_for_0_6_keeps_its_loops(tmp_path: Path) -> None:
     assert migrated(tmp_path / "kernel.py", HEAD + LOOPS, [], to="0.6").new == HEAD + LOOPS
+
+
+def test_a_name_without_counterpart_is_marked() -> None:
+    report = Report()
+    new = renewed(cst.parse_module(HEAD + "c = nisa.tensor_copy_dynamic_src(a)\n"), report).code
+    assert "# TODO(nki-migrate): `nisa.tensor_copy_dynamic_src` is gone: use `nisa.tensor_copy`" in new
+    assert len(report.left) == 1
 
 
 def test_a_loop_whose_variables_are_read_later_stays() -> None:

@@ -58,16 +58,12 @@ def rows(width: int, kind: int) -> Array:
     return made.astype(np.float32)[:, :width]
 
 
-def bits(array: Array) -> Array:
-    return np.where(np.isnan(array), np.float32(np.nan), array).view(np.uint32)
-
-
 @LANES
 @pytest.mark.parametrize("kind", range(5))
 @pytest.mark.parametrize("width", SIZES)
 def test_eight_largest(lanes: int, width: int, kind: int) -> None:
     data = rows(width, kind)
-    np.testing.assert_array_equal(bits(top8(lanes, data)), bits(plain.top8(data)))
+    assert top8(lanes, data).tobytes() == plain.top8(data).tobytes()
 
 
 @LANES
@@ -85,7 +81,7 @@ def test_places(lanes: int, width: int, kind: int, last_first: bool) -> None:
 def test_order_of_special_values() -> None:
     data = np.array([[0.0, np.nan, -0.0, -np.inf, np.inf, 1e-42, -1e-42, -3e38, -5.0]], np.float32)
     want = np.array([[np.nan, np.inf, 1e-42, 0.0, -0.0, -1e-42, -5.0, -3e38]], np.float32)
-    np.testing.assert_array_equal(bits(plain.top8(data)), bits(want))
+    np.testing.assert_array_equal(plain.top8(data).view(np.uint32), want.view(np.uint32))
 
 
 def test_equal_values_get_places_of_their_own() -> None:

@@ -176,6 +176,17 @@ def test_a_number_of_iterations_without_data(file, nki):
     [
         (("--target", "trn9"), 2, "--target: target 'trn9' does not exist", "use one of trn1"),
         (("--what-if", "dma_bandwith=2"), 2, "there is no such number of trn3", "did you mean dma_bandwidth"),
+        (
+            ("--what-if", "launch=0", "--what-if", "launch=1"),
+            2,
+            "--what-if launch is given twice",
+            "one after the other",
+        ),
+        (("--target", "trn1,trn2"), 2, "'trn1,trn2' does not exist", "give --target once for each"),
+        (("--cores", "3", "--target", "trn2"), 2, "--cores 3: a kernel on trn2 runs on at most 2", "pass --cores 2"),
+        (("--cores", "2", "--target", "trn1"), 2, "--cores 2: a kernel on trn1 runs on at most 1", "--target trn2"),
+        (("--compare", "many.py:wrong"), 2, "--compare many.py:wrong: kernel wrong(x)", "get the same --arg"),
+        (("--html", "."), 2, "--html .: Is a directory", "choose a file"),
         (("--what-if", "dma_bandwidth"), 2, "--what-if dma_bandwidth: this is no NAME=NUMBER", "dma_bandwidth=2.0"),
         (("--what-if", "dma_bandwidth=-1"), 2, "this is no positive number", "pass a number"),
         (("--what-if", "launch=0", "--compare", "many.py:twice"), 2, "do not go together", "one after the other"),
@@ -189,6 +200,29 @@ def test_wrong_commands(file, nki, options, code, message, fix):
     ran = nki(f"{file}:scaled", *SCALED, *options)
     assert ran.code == code and message in ran.err and fix in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "fix"),
+    [
+        ("x = 1", "has no kernel", "write @nki.jit above a kernel"),
+        ("def plain(x):\n    return x\n", "has no kernel", "or name one of: plain"),
+        ("def broken(:\n", "SyntaxError: invalid syntax", "correct that first"),
+        ("import no_such_package_here\n", "No module named 'no_such_package_here'", "install no_such_package_here"),
+        ("raise RuntimeError('no')\n", "line 1, in <module>\n      raise RuntimeError('no')", "correct it"),
+    ],
+)
+def test_files_without_a_kernel(file, nki, text, message, fix):
+    Path("bad.py").write_text(text)
+    ran = nki("bad.py", *SCALED)
+    assert ran.code in (1, 2) and message in ran.err and fix in ran.err
+    assert "load_kernel.py" not in ran.err and "importlib" not in ran.err
+
+
+def test_a_kernel_that_its_file_measures(file, nki):
+    """Files written for Beta 1 decorate their kernels with what measures them."""
+    Path("measured.py").write_text(KERNELS + "\n\nmeasured = nki.baremetal(scaled)\n")
+    assert nki("measured.py:measured", *SCALED).out.splitlines()[1].startswith("scaled on trn3: ")
 
 
 def test_a_kernel_that_does_not_compile(file, nki):

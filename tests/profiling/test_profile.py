@@ -1,4 +1,4 @@
-"""Profiles: measures that can be counted by hand, what-ifs, advice, and arguments without data."""
+"""Profiles: measures that can be counted by hand, what-ifs, and arguments without data."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
-from nki.base.errors import UnknownTargetError
-from nki.base.profile_errors import WhatIfError
+from nki.base.errors import GridError, KernelArgumentError, UnknownDTypeError, UnknownTargetError
+from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
+from nki.frontend.errors import NotAFunctionError
+from nki.ir.loop import loops
 from nki.profiling import measures
 from nki.profiling.profile import Profile
 from nki.profiling.shapes import is_shape_only
-from nki.target import GEN2, GEN3
+from nki.sim.timing import deciding_inputs
+from nki.target import GEN3
 from validation import matmul
 
 
@@ -150,78 +153,82 @@ def test_tensors_of_other_frameworks_without_data() -> None:
     assert profiled(matmul.tiled, *structs).latency == TILED.latency
 
 
-def titles(profile: Profile) -> list[str]:
-    advice = profile.advice
-    worth = [each.seconds for each in advice if each.title != "Engines work one after the other"]
-    assert worth == sorted(worth, reverse=True)
-    assert all(each.seconds > 0 and each.evidence and each.remedy for each in advice)
-    return [each.title for each in advice]
+def counted(x, count, noise):
+    """``x`` plus ``count``, whose data decide; ``noise`` is only read."""
+    tile, other = nl.load(x), nl.load(noise)
+    nisa.tensor_tensor(dst=tile, data1=tile, data2=other, op=nl.add)
 
+    def body(i):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
 
-def test_advice_for_a_product_that_loads_again() -> None:
-    found = titles(profiled(matmul.tiled, shape(1024, 1024), shape(1024, 1024)))
-    assert found[:2] == ["Inputs loaded again", "Short rows in DMA transfers"]
-    again = next(a for a in profiled(matmul.tiled, shape(1024, 1024), shape(1024, 1024)).advice if "again" in a.title)
-    assert "'lhsT', 'rhs'" in again.evidence and again.lines[0].file.endswith("matmul.py")
-
-
-def test_advice_about_float32_products() -> None:
-    wide = profiled(matmul.blocked_with_long_rows, *[shape(1024, 1024, dtype="float32")] * 2)
-    assert titles(wide)[0] == "Products of float32"
-    narrow = profiled(matmul.blocked_with_long_rows, *[shape(1024, 1024)] * 2)
-    assert "Products of float32" not in titles(narrow)
-    # The worth is about that of the change itself.
-    assert wide.latency - narrow.latency == pytest.approx(wide.advice[0].seconds, rel=0.35)
-
-
-@nki.jit
-def swapping(x):
+    nl.fori_loop(0, nisa.register_alloc(nl.load(count)), body)
     result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
-    for _ in range(8):
-        nisa.activation(dst=tile, op=nl.exp, data=tile)
-        nisa.activation(dst=tile, op=nl.tanh, data=tile)
     nisa.dma_copy(dst=result, src=tile)
     return result
 
 
-@nki.jit
-def turning(x):
-    result = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.shared_hbm)
-    wide = nl.ndarray((128, 16384), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=wide, src=x)
-    turned = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.psum)
-    for column in range(0, 16384, 128):
-        nisa.nc_transpose(dst=turned, data=wide[:, column : column + 128], engine=nisa.engine.tensor)
-    tile = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.sbuf)
-    nisa.tensor_copy(dst=tile, src=turned, engine=nisa.engine.vector)
-    nisa.dma_copy(dst=result, src=tile)
-    return result
+def test_only_inputs_that_decide_need_data() -> None:
+    x, count = shape(128, 64, dtype="float32"), np.array([[7]], np.int32)
+    few = profiled(counted, x, count, x)
+    assert few.by_instruction["tensor_scalar"].executions == 7
+    with pytest.raises(TripCountError, match="depends on the contents of 'count'\n") as caught:
+        profiled(counted, np.zeros((128, 64), np.float32), shape(1, 1, dtype="int32"), x)
+    assert "pass 'count' as an array" in str(caught.value) and "trips=64" in str(caught.value)
 
 
-@nki.jit
-def narrow(x):
+def test_stated_iterations_are_of_lines_that_have_such_a_loop() -> None:
+    x, count = shape(128, 64, dtype="float32"), shape(1, 1, dtype="int32")
+    first = counted.__code__.co_firstlineno
+    stated = nki.profile(counted, target="trn2", trips={first + 8: 5})(x, count, x)
+    assert stated.by_instruction["tensor_scalar"].executions == 5
+    with pytest.raises(KernelArgumentError, match="at line 1 no loop has") as caught:
+        nki.profile(counted, target="trn2", trips={1: 5})(x, count, x)
+    assert f"such loops are at line {first + 8}" in str(caught.value)
+
+
+def counted_by_a_loop(x, count):
+    """The number of iterations of the second loop is that of the first, whose data decide."""
+    tile = nl.load(x)
+    total = nisa.register_alloc(0)
+
+    def count_up(i):
+        nisa.register_move(dst=total, src=i)
+
+    def body(i):
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.add, operand0=1.0)
+
+    nl.fori_loop(0, nisa.register_alloc(nl.load(count)), count_up)
+    nl.fori_loop(0, total, body)
     result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
-    tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
-    nisa.dma_copy(dst=tile, src=x)
-    for _ in range(4):
-        nisa.tensor_tensor(dst=tile, data1=tile, data2=tile, op=nl.add)
     nisa.dma_copy(dst=result, src=tile)
     return result
 
 
-def test_advice_names_each_pattern() -> None:
-    assert "Swaps of activation tables" in titles(profiled(swapping, shape(128, 512)))
-    assert "Transposes on the Tensor engine" in titles(profiled(turning, shape(128, 16384)))
-    few = titles(profiled(narrow, shape(4, 16384)))
-    assert few[0] == "Vector and Scalar instructions on few partitions" and "Transfers of few partitions" in few
-    assert "Vector and Scalar instructions on few partitions" not in titles(profiled(narrow, shape(128, 512)))
+def test_inputs_decide_through_other_loops() -> None:
+    program = nki.profile(counted_by_a_loop, target="trn2", trips=3)(shape(128, 64), shape(1, 1, dtype="int32")).program
+    core = program.cores[0]
+    assert [deciding_inputs(loop, core) for loop in loops(core.body)] == [["count"], ["count"]]
 
 
-def test_advice_about_the_clock_vanishes_where_there_is_none() -> None:
-    arguments = [shape(1024, 1024)] * 2
-    throttled = "The Tensor engine runs at a throttled clock"
-    assert throttled in titles(profiled(matmul.blocked_with_long_rows, *arguments))
-    assert throttled not in titles(profiled(matmul.blocked_with_long_rows, *arguments, target="trn1"))
-    assert GEN2.tensor_throttle_fraction == 1.0
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: nki.ShapeDtype(128, "float32"), KernelArgumentError, "a shape is a tuple of whole numbers"),
+        (lambda: nki.ShapeDtype((128.0, 4), "float32"), KernelArgumentError, "a shape is a tuple of whole numbers"),
+        (lambda: nki.ShapeDtype((128, 0), "float32"), KernelArgumentError, "each at least 1"),
+        (lambda: nki.ShapeDtype((128, 4), "float33"), UnknownDTypeError, "'float33' is not an NKI dtype"),
+        (lambda: nki.ShapeDtype((128, 4), None), UnknownDTypeError, "None is not an NKI dtype"),
+        (lambda: nki.ShapeDtype((128, 4), "float64"), UnknownDTypeError, "use .float32. or another"),
+        (lambda: nki.profile(3)(shape(128, 4)), NotAFunctionError, "nki.profile was given 3"),
+        (lambda: nki.profile("a.py:kernel")(shape(128, 4)), NotAFunctionError, "nki profile FILE.py:KERNEL"),
+        (lambda: nki.profile(matmul.tiled, target=3)(), UnknownTargetError, "target '3' does not exist"),
+        (lambda: nki.profile(matmul.tiled, tarket="trn2"), KernelArgumentError, "use target, trips"),
+        (lambda: nki.profile(matmul.tiled[2], target="trn1")(), GridError, "at most 1 core"),
+        (lambda: TILED.compare(3), KernelArgumentError, "this is no profile"),
+        (lambda: TILED.to_html("/none/a.html"), ProfileFileError, "/none/a.html: No such file"),
+        (lambda: nki.benchmark(nki.jit(counted))(shape(128, 4)), KernelArgumentError, "has no data"),
+    ],
+)
+def test_arguments_that_mean_nothing(make: Any, error: Any, words: str) -> None:
+    with pytest.raises(error, match=words):
+        make()

@@ -77,7 +77,9 @@ def test_numbers_of_a_product(product):
 def test_float32_counts_its_passes():
     summary = kernels.profiled_product(dtype="float32").summary()
     assert summary["model_flops"] == 2 * 256 * 256 * 512
-    assert summary["adjusted_hardware_flops"] == 4 * summary["hardware_flops"]
+    # Four passes of a product; a transpose moves float32 unchanged, in two.
+    assert summary["adjusted_hardware_flops"] == 4 * summary["model_flops"] + 2 * summary["transpose_flops"]
+    assert summary["adjusted_transpose_flops"] == 2 * summary["transpose_flops"]
 
 
 def test_iterations_that_a_loop_repeats_count(loop):

@@ -143,11 +143,11 @@ class Bench:
         return window(arrays[self.tensors.index(access.tensor)], access).copy().view(access.dtype.plain)
 
     def differences(self, one: Sequence[Array], two: Sequence[Array]) -> Iterator[str]:
-        """Where two runs differ by more than the payload of a NaN that an instruction wrote."""
+        """Where two runs differ."""
         for inst in self.trials:
             for tensor in dict.fromkeys(a.tensor for a in touched(inst)):
                 index = self.tensors.index(tensor)
-                x, y = (_canonical(arrays[index], tensor, inst) for arrays in (one, two))
+                x, y = (arrays[index].view(f"u{tensor.dtype.itemsize}") for arrays in (one, two))
                 wrong = np.argwhere(x != y)
                 if len(wrong):
                     at = tuple(int(i) for i in wrong[0])
@@ -257,19 +257,6 @@ def window(array: Array, access: Access) -> Array:
     size = access.dtype.itemsize
     words = array.reshape(-1).view(f"u{size}")[access.offset :]
     return as_strided(words, access.shape, tuple(s * size for s in access.strides))
-
-
-def _canonical(array: Array, tensor: Tensor, inst: Inst) -> Array:
-    """The bytes of ``array`` with one NaN for all in what ``inst`` writes: anywhere, if an index says where that is."""
-    made = array.copy()
-    for access in inst.writes():
-        known = access.dynamic is None
-        if access.tensor is tensor and access.dtype.is_float and (known or access.dtype is tensor.dtype):
-            words = window(made, access if known else Access.whole(tensor))
-            with np.errstate(all="ignore"):
-                missing = np.isnan(words.copy().view(access.dtype.plain).astype(np.float32))
-            words[missing] = (1 << 8 * access.dtype.itemsize - 1) - 1
-    return made.view(f"u{tensor.dtype.itemsize}")
 
 
 # Trials

@@ -3,8 +3,7 @@
 ``python -m pytest -p tests.support.repeated_launches …``, or ``make threads``. With the root of this project in
 ``PYTHONPATH`` it serves tests of other projects. After a launch has succeeded, its kernel runs again on copies of what
 its inputs were: linked so that every region is worth a team, on 1, 2 and 3 threads; and in the NumPy executor where
-that is affordable. A test fails if any bit differs, or if a repetition raises; between native code and NumPy the
-payload of a NaN may differ (docs/numerics.md). The summary has the counts.
+that is affordable. A test fails if any bit differs, or if a repetition raises. The summary has the counts.
 
 Environment:
     NKI_REPEAT_LAUNCHES      how many launches of one executable are repeated; default 2
@@ -22,6 +21,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -31,8 +31,6 @@ import pytest
 from nki.backend.cpu.runtime import launch as native
 from nki.backend.cpu.runtime import print_callback, region_builder
 from nki.backend.numpy import executor
-from nki.base.convert import to_float32
-from nki.base.dtype import DType
 from nki.compiler.float_arguments import for_formulas
 from nki.ir.instruction import Inst
 from nki.ir.layout import DENSE
@@ -75,10 +73,6 @@ def _array(pointer: int, size: int) -> Array:
     return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(pointer))
 
 
-def _is_nan(array: Array, dtype: DType) -> Array:
-    return np.isnan(to_float32(array.view(dtype.plain), dtype)).reshape(-1)
-
-
 def _steps(body: Iterable[Statement]) -> int:
     return sum(1 if isinstance(s, Inst) else region_builder.rounds_of(s) * _steps(s.body) for s in body)
 
@@ -101,6 +95,16 @@ def repeating() -> Generator[None]:
             session.is_repeating = False
 
 
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """A launch that has succeeded: the bytes of its inputs and outputs, its floats, and the seconds that it took."""
+
+    inputs: list[Array]
+    outputs: list[Array]
+    floats: Sequence[float] = ()
+    seconds: float = 0.0
+
+
 class Repetition:
     """The kernel of one executable, and how often it was repeated."""
 
@@ -119,62 +123,43 @@ class Repetition:
         pairs = zip(pointers[self.inputs :], self.sizes[self.inputs :], strict=True)
         return [_array(pointer, size).copy() for pointer, size in pairs]
 
-    def run(
-        self,
-        executable: native.Executable,
-        inputs: list[Array],
-        expected: list[Array],
-        floats: Sequence[float],
-        took: float,
-    ) -> None:
-        """Repeat the launch, and note what differs."""
+    def run(self, executable: native.Executable, launch: Launch) -> None:
+        """Repeat ``launch``, and note what differs."""
         lowered: Program = executable.__dict__["_program"]
         if self.shared is None:
             with default_environment():
                 self.shared = native.Executable(lowered, layout=self.layout)
         shared, count = self.shared, self.inputs
         for threads in THREADS:
-            memory = [array.copy() for array in inputs]
+            memory = [array.copy() for array in launch.inputs]
             memory += [np.full(size, _FILLS[threads], np.uint8) for size in self.sizes[count:]]
             with mock.patch.object(native, "number_of_threads", lambda n=threads: n):
-                shared.launch([array.ctypes.data for array in memory], floats)
-            self.compare(executable, memory[count:], expected, f"{threads} threads")
-        self.simulate(executable, inputs, expected, floats, took)
+                shared.launch([array.ctypes.data for array in memory], launch.floats)
+            self.compare(executable, memory[count:], launch.outputs, f"{threads} threads")
+        self.simulate(executable, launch)
 
-    def simulate(
-        self,
-        executable: native.Executable,
-        inputs: list[Array],
-        expected: list[Array],
-        floats: Sequence[float],
-        took: float,
-    ) -> None:
+    def simulate(self, executable: native.Executable, launch: Launch) -> None:
+        """Repeat ``launch`` in the NumPy executor, if that is affordable."""
         if not getattr(executable, "precise", True):
             session.counts["not simulated: float32 promotion"] += 1
-        elif took > SECONDS or sum(_steps(core.body) for core in executable.kernel.cores) > STEPS:
+        elif launch.seconds > SECONDS or sum(_steps(core.body) for core in executable.kernel.cores) > STEPS:
             session.counts["not simulated: too long"] += 1
         else:
-            program = for_formulas(executable.kernel, executable.linked.floats, floats)
+            program = for_formulas(executable.kernel, executable.linked.floats, launch.floats)
             with default_environment():
-                outputs = executor.run(program, inputs, layout=self.layout)
+                outputs = executor.run(program, launch.inputs, layout=self.layout)
             plain = [np.ascontiguousarray(output).reshape(-1).view(np.uint8) for output in outputs]
-            self.compare(executable, plain, expected, "the simulator", nan=True)
+            self.compare(executable, plain, launch.outputs, "the simulator")
             session.counts["launches simulated"] += 1
 
     def compare(
-        self, executable: native.Executable, results: list[Array], expected: list[Array], where: str, nan: bool = False
+        self, executable: native.Executable, results: Sequence[Array], expected: Sequence[Array], where: str
     ) -> None:
-        """Note the outputs whose bits differ; with ``nan`` any two NaN agree."""
+        """Note the outputs whose bits differ."""
         for tensor, one, other in zip(executable.kernel.outputs, results, expected, strict=True):
             if one.tobytes() != other.tobytes():
                 size = tensor.dtype.itemsize
-                differs = (one != other).reshape(-1, size).any(axis=1)
-                if nan and tensor.dtype.is_float:
-                    differs &= ~(_is_nan(one, tensor.dtype) & _is_nan(other, tensor.dtype))
-                wrong = np.flatnonzero(differs)
-                if not len(wrong):
-                    session.counts["launches that differ in the payload of a NaN"] += 1
-                    continue
+                wrong = np.flatnonzero((one != other).reshape(-1, size).any(axis=1))
                 text = f"{len(wrong)} of {tensor.nbytes // size} elements, first {wrong[0]}"
                 session.differences.append(f"{executable.name}, output '{tensor.name}', {where}: {text} differ")
                 session.counts["launches that differ"] += 1
@@ -206,15 +191,16 @@ def _launch(
         inputs = repetition.copies(pointers)
         started = time.perf_counter()
         _first_launch(self, pointers, floats, from_torch)
-        _repeat(self, repetition, inputs, repetition.outputs(pointers), floats, time.perf_counter() - started)
+        seconds = time.perf_counter() - started
+        _repeat(self, repetition, Launch(inputs, repetition.outputs(pointers), floats, seconds))
         return
     _first_launch(self, pointers, floats, from_torch)
 
 
-def _repeat(self: native.Executable, repetition: Repetition, *launch: Any) -> None:
+def _repeat(self: native.Executable, repetition: Repetition, launch: Launch) -> None:
     with session.lock, repeating():
         try:
-            repetition.run(self, *launch)
+            repetition.run(self, launch)
         except Exception as error:
             session.differences.append(f"{self.name}: a repetition raised {type(error).__name__}: {error}"[:600])
             session.counts["repetitions that raised"] += 1

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,15 @@ def shared(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     monkeypatch.setattr(launch, "WORTH_A_TEAM", 0.0)
     monkeypatch.setattr(launch, "WORTH_OPENMP", 0.0)
     return monkeypatch
+
+
+def at_once(work: Callable[[int], None], threads: int = 5) -> None:
+    """Run ``work`` with each number below ``threads``, each in a Python thread of its own, and wait for all."""
+    workers = [threading.Thread(target=work, args=(number,)) for number in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
 
 
 def launched(program: Program, arrays: Sequence[Any], shared: pytest.MonkeyPatch) -> Iterator[list[bytes]]:

@@ -9,7 +9,6 @@ that gives each instruction a queue of its own keeps every reader.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,27 +19,30 @@ from nki.ir.instruction import Inst
 Ids = NDArray[np.int64]
 
 
-@dataclass(eq=False, slots=True)
 class _LargeMemory:
     """Last writer and readers of a memory whose accesses have many classes: arrays over its classes."""
 
-    size: int
-    writer: Ids
-    readers: dict[int, Ids] = field(default_factory=dict[int, Ids])
+    def __init__(self, size: int) -> None:
+        self.writer: Ids = np.full(size, -1)
+        self.rows: dict[int, int] = {}
+        """Row of each queue in ``readers``."""
+        self.readers: Ids = np.full((1, size), -1)
 
     def read(self, number: int, queue: int, classes: ClassIndex, producers: list[Ids]) -> None:
         producers.append(self.writer[classes].copy())
-        last_reader = self.readers.get(queue)
-        if last_reader is None:
-            last_reader = self.readers[queue] = np.full(self.size, -1)
+        row = self.rows.setdefault(queue, len(self.rows))
+        if row == len(self.readers):
+            self.readers = np.concatenate((self.readers, np.full_like(self.readers, -1)))
+        last_reader = self.readers[row]
         producers.append(last_reader[classes].copy())
         last_reader[classes] = number
 
     def write(self, number: int, classes: ClassIndex, producers: list[Ids]) -> None:
         producers.append(self.writer[classes].copy())
-        for last_reader in self.readers.values():
-            producers.append(last_reader[classes].copy())
-            last_reader[classes] = -1
+        if self.rows:
+            readers = self.readers[: len(self.rows), classes]  # of all queues at once: most have read nothing of it
+            producers.append(readers[readers >= 0])
+            self.readers[: len(self.rows), classes] = -1
         self.writer[classes] = number
 
 
@@ -54,7 +56,7 @@ class ReachingAccesses:
         self.floor = 0
         self._writer = [-1] * classes.count
         self._readers: list[dict[int, int] | None] = [None] * classes.count
-        self._large = [_LargeMemory(size, np.full(size, -1)) for size in classes.large]
+        self._large = [_LargeMemory(size) for size in classes.large]
 
     @property
     def has_large_memories(self) -> bool:

@@ -5,9 +5,10 @@ Two instructions touch a common byte if, and only if, they have a common class (
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from functools import cached_property
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,31 +69,31 @@ def annotate_effects(core: CoreProgram, addresses: Mapping[Tensor, TileAddress])
     numbering = _Numbering(addresses)
     by_object, number = numbering.by_object, numbering.number
     fixed = _never_written(core)
-    patterns: dict[_Pattern, int] = {}
-    """Index of each pattern of numbers that an instruction reads and writes."""
+    patterns: list[_Pattern] = []
+    indices: dict[tuple[int, ...], int] = {}
+    """Index of each pattern: the numbers that are read, -1, and those that are written."""
     of_instructions: list[int] = []
     for inst in instructions:
-        values = inst.__dict__
-        reads: list[int] = []
-        writes: list[int] = []
-        for name in inst.read_names:
-            value = values[name]
-            known = by_object.get(id(value))
-            if known is None:
-                if not (isinstance(value, Access) and value.tensor in fixed and value.dynamic is None):
-                    _note(value, number, reads)
-            else:
-                reads.append(known)
-        for name in inst.changed_names:
-            value = values[name]
-            known = by_object.get(id(value))
-            if known is None:
-                _note(value, number, writes)
-            else:
-                writes.append(known)
+        numbers: list[int] = []
+        for access in inst.read_operands():
+            known = by_object.get(access)
+            if known is not None:
+                numbers.append(known)
+            elif access.tensor not in fixed or access.dynamic is not None:
+                numbers.append(number(access))
+        reads = len(numbers)
+        numbers.append(-1)
+        for access in inst.changes():
+            known = by_object.get(access)
+            numbers.append(number(access) if known is None else known)
         if numbering.has_dynamic and (sources := inst.indexed_by()):
-            reads.extend(map(number, sources))
-        of_instructions.append(patterns.setdefault((tuple(reads), tuple(writes)), len(patterns)))
+            numbers[reads:reads] = map(number, sources)
+        key = tuple(numbers)
+        index = indices.setdefault(key, len(patterns))
+        if index == len(patterns):
+            reads = key.index(-1)
+            patterns.append((key[:reads], key[reads + 1 :]))
+        of_instructions.append(index)
     classes = numbering.finish(patterns, of_instructions)
     effects_of_pattern = numbering.effects(patterns, classes)
     for inst, index in zip(instructions, of_instructions, strict=True):
@@ -108,22 +109,9 @@ def _never_written(core: CoreProgram) -> set[Tensor]:
     """The tensors in HBM that no instruction writes or orders: who reads them depends on nobody for that."""
     written: set[Tensor] = set()
     for inst in core.numbered:
-        values = inst.__dict__
-        for name in inst.changed_names:
-            value = values[name]
-            if isinstance(value, Access):
-                written.add(value.tensor)
-            elif isinstance(value, tuple):
-                written.update(access.tensor for access in cast("tuple[Access, ...]", value))
+        for access in inst.changes():
+            written.add(access.tensor)
     return {tensor for tensor in core.tensors if tensor.buffer.is_hbm and tensor not in written}
-
-
-def _note(value: Any, number: Callable[[Access], int], numbers: list[int]) -> None:
-    """Append the number of each access that an operand is to ``numbers``."""
-    if isinstance(value, Access):
-        numbers.append(number(value))
-    elif isinstance(value, tuple):
-        numbers.extend(map(number, cast("tuple[Access, ...]", value)))
 
 
 def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
@@ -133,18 +121,35 @@ def _union(parts: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
     return union if len(set(union)) == len(union) else tuple(dict.fromkeys(union))
 
 
+class _Uses:
+    """The uses of each number, counted when somebody asks: few programs have memories of many classes."""
+
+    def __init__(self, patterns: Sequence[_Pattern], of_instructions: Iterable[int], numbers: int) -> None:
+        self.patterns, self.of_instructions, self.numbers = patterns, of_instructions, numbers
+
+    @cached_property
+    def counts(self) -> list[int]:
+        """How often an instruction reads or writes each number."""
+        uses = [0] * self.numbers
+        counts = np.bincount(np.fromiter(self.of_instructions, np.int64), minlength=len(self.patterns)).tolist()
+        for (reads, writes), count in zip(self.patterns, counts, strict=True):
+            for number in (*reads, *writes):
+                uses[number] += count
+        return uses
+
+
 class _Numbering:
     """Numbers the distinct (tensor, access pattern) pairs of a program, then finds the alias classes of each pair."""
 
     def __init__(self, addresses: Mapping[Tensor, TileAddress]) -> None:
         self.addresses = addresses
-        self.by_object: dict[int, int] = {}
-        """Number of an access by its id; the instructions keep every access alive."""
+        self.by_object: dict[Access, int] = {}
+        """Number of each access: a short cut past its pattern."""
         self.patterns: dict[Tensor, tuple[Tensor, dict[AccessPattern, int]]] = {}
         """The tensor that stands for each tensor in ``by_pattern``, and the numbers of its access patterns."""
         self.by_pattern: dict[Tensor, dict[AccessPattern, int]] = {}
         """Numbers of the access patterns, once for tiles with one address and row length."""
-        self.at_address: dict[object, Tensor] = {}
+        self.at_address: dict[object, tuple[Tensor, dict[AccessPattern, int]]] = {}
         self.tensors: list[Tensor] = []
         """By number: the tensor in ``by_pattern``."""
         self.has_dynamic = False
@@ -159,8 +164,7 @@ class _Numbering:
         tensor = access.tensor
         entry = self.patterns.get(tensor)
         if entry is None:
-            representative = self._representative(tensor)
-            entry = self.patterns[tensor] = representative, self.by_pattern.setdefault(representative, {})
+            entry = self.patterns[tensor] = self._entry(tensor)
         representative, patterns = entry
         if access.dynamic is not None:
             self.has_dynamic = True
@@ -169,18 +173,22 @@ class _Numbering:
             pattern = (access.offset, access.shape, access.strides, access.dtype.itemsize)
         tensors = self.tensors
         count = len(tensors)
-        number = self.by_object[id(access)] = patterns.setdefault(pattern, count)
+        number = self.by_object[access] = patterns.setdefault(pattern, count)
         if number == count:
             tensors.append(representative)
         return number
 
-    def _representative(self, tensor: Tensor) -> Tensor:
-        """The first tile with the address and the row length of ``tensor``."""
+    def _entry(self, tensor: Tensor) -> tuple[Tensor, dict[AccessPattern, int]]:
+        """The first tile with the address and the row length of ``tensor``, and the numbers of its patterns."""
         buffer = tensor.buffer
         address = (self.addresses.get(tensor) or tensor.address) if buffer.on_chip else None
-        if address is None:
-            return tensor
-        return self.at_address.setdefault((buffer.word, address, tensor.bytes_per_partition), tensor)
+        place = None if address is None else (buffer.word, address, tensor.bytes_per_partition)
+        entry = None if place is None else self.at_address.get(place)
+        if entry is None:
+            entry = tensor, self.by_pattern.setdefault(tensor, {})
+            if place is not None:
+                self.at_address[place] = entry
+        return entry
 
     def effects(self, patterns: Iterable[_Pattern], classes: AliasClasses) -> list[MemoryEffects]:
         """The memory effects of each pattern, in the numbering ``classes``."""
@@ -198,21 +206,15 @@ class _Numbering:
             result.append(effects)
         return result
 
-    def finish(self, patterns: Collection[_Pattern], of_instructions: Iterable[int]) -> AliasClasses:
+    def finish(self, patterns: Sequence[_Pattern], of_instructions: Iterable[int]) -> AliasClasses:
         """Find the classes of every number. ``of_instructions``: the index of each instruction's pattern.
 
         Only tensors that are written, and tensors that share memory with one, have classes.
         """
         classes = AliasClasses(self.addresses)
-        written: set[Tensor] = set()
-        uses = [0] * len(self.tensors)
-        counts = np.bincount(np.fromiter(of_instructions, np.int64), minlength=len(patterns)).tolist()
-        for (reads, writes), count in zip(patterns, counts, strict=True):
-            for number in reads:
-                uses[number] += count
-            for number in writes:
-                uses[number] += count
-                written.add(self.tensors[number])
+        tensors = self.tensors
+        written = {tensors[number] for _, writes in patterns for number in writes}
+        uses = _Uses(patterns, of_instructions, len(tensors))
         self.small = [()] * len(self.tensors)
         for memory in self._memories(written):
             if len(memory) == 1:
@@ -241,7 +243,7 @@ class _Numbering:
     def _assign(
         self,
         classes: AliasClasses,
-        uses: Sequence[int],
+        uses: _Uses,
         numbers: list[int],
         count: int,
         members: list[NDArray[np.int64]],
@@ -259,8 +261,9 @@ class _Numbering:
         classes.count += count
 
     @staticmethod
-    def _prefers_arrays(uses: Sequence[int], numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
-        return sum(uses[n] * (len(own) - LARGE_CLASS_COUNT) for n, own in zip(numbers, members, strict=True)) > 0
+    def _prefers_arrays(uses: _Uses, numbers: list[int], members: list[NDArray[np.int64]]) -> bool:
+        counts = uses.counts
+        return sum(counts[n] * (len(own) - LARGE_CLASS_COUNT) for n, own in zip(numbers, members, strict=True)) > 0
 
     def _boxes_at_address(self, tensor: Tensor, patterns: tuple[AccessPattern, ...]) -> list[Box]:
         """The boxes of the patterns, moved to the address of the tile."""

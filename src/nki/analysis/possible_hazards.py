@@ -226,7 +226,8 @@ class _CoreSearch:
                 self.state(tensor).anywhere = True
             if tensor.buffer is Buffer.psum:
                 self.write_psum(inst, value, certain)
-            elif self.is_multicore and tensor.buffer is Buffer.shared_hbm:
+                return
+            if self.is_multicore and tensor.buffer is Buffer.shared_hbm:
                 self.share(value, is_write=True, certain=certain and not inst.may_leave_unwritten())
             if value.dynamic is None:
                 self.write(value)
@@ -281,21 +282,26 @@ class _CoreSearch:
         nothing has read.
         """
         sums, pattern = self.sum_of(access.tensor), pattern_of(access)
-        self.time += 1
+        self.time = time = self.time + 1
         if access.dynamic is not None:
-            sums.read_otherwise = self.time  # what comes next overwrites no sum that nothing has read
+            sums.read_otherwise = time  # what comes next overwrites no sum that nothing has read
             return
+        written = self.state(access.tensor)
         if inst.effects.accumulation is None:
-            sums.read[pattern] = sums.written[pattern] = self.time  # the same holds of this pattern
-            return
-        if certain:
-            written, read = sums.written.get(pattern, 0), max(sums.read.get(pattern, 0), sums.read_otherwise)
-            if inst.accumulates:
-                self.read(access, certain, whole=True)
-                self.readable.discard(id(access))
-            if (read > written) if inst.accumulates else (written > read):
-                self.search.is_suspicious = True
-        sums.written[pattern] = self.time
+            sums.read[pattern] = sums.written[pattern] = time  # the same holds of this pattern
+        else:
+            if certain:
+                last, read = sums.written.get(pattern, 0), sums.read.get(pattern, 0)
+                if read < sums.read_otherwise:
+                    read = sums.read_otherwise
+                adds = inst.accumulates
+                if adds and not (written.anywhere or pattern in written.patterns):
+                    self.read(access, certain, whole=True)
+                    self.readable.discard(id(access))
+                if (read > last) if adds else (last > read):
+                    self.search.is_suspicious = True
+            sums.written[pattern] = time
+        written.patterns[pattern] = None
 
     def sum_of(self, tensor: Tensor) -> _Sum:
         sums = self.sums.get(tensor)

@@ -3,10 +3,10 @@
 The native code (``backend.cpu.codegen.convert``) keeps the same contract bit for bit: reading is exact, except that a
 32-bit integer beyond 2**24 rounds to nearest even; writing rounds to nearest even; integers saturate and take NaN as 0;
 bool is ``x != 0`` (so NaN is true); floats overflow as their format does (float16, bfloat16, float8_e4m3 and
-float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN stays a NaN
-with its sign; it becomes the format's canonical quiet NaN except in float16 and float32, whose payloads are
-unspecified. float8_e8m0fnu holds powers of two only: the nearest, the larger of two; what is not positive, or too
-large, becomes NaN. Packed dtypes hold four numbers in an element and are not converted but taken apart.
+float8_e5m2 to infinity, float8_e4m3fn, which has none, to NaN); tfloat32 keeps ten mantissa bits. A NaN is written as
+the canonical NaN of the format: positive and quiet, without payload. float8_e8m0fnu holds powers of two only: the
+nearest, the larger of two; what is not positive, or too large, becomes NaN. Packed dtypes hold four numbers in an
+element and are not converted but taken apart.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def to_float32(array: NDArray[Any], dtype: DType) -> Float32Array:
 def from_float32(array: Float32Array, dtype: DType) -> NDArray[Any]:
     """``array`` rounded to ``dtype``: same shape, elements of ``dtype.dtype``.
 
-    A float32 array may be returned as it is. Raises :class:`DTypeError` for a packed dtype.
+    A float32 array without NaN may be returned as it is. Raises :class:`DTypeError` for a packed dtype.
     """
     _check(dtype)
     with np.errstate(all="ignore"):
@@ -57,7 +57,14 @@ def from_float32(array: Float32Array, dtype: DType) -> NDArray[Any]:
             return _round_tf32(array)
         if dtype is dt.float8_e8m0fnu:
             return _nearest_power(array)
-        return array.astype(dtype.dtype, copy=False)
+        rounded = array.astype(dtype.dtype, copy=False)
+        is_nan = np.isnan(rounded if dtype is dt.float8_e4m3fn else array)  # others get no NaN by rounding
+    return np.where(is_nan, np.frombuffer(dtype.poison, dtype.dtype), rounded) if is_nan.any() else rounded
+
+
+def canonical_nan(array: Float32Array) -> Float32Array:
+    """``array`` with the canonical NaN for every NaN; ``array`` itself if it has none."""
+    return from_float32(array, dt.float32)
 
 
 def _check(dtype: DType) -> None:
@@ -77,8 +84,7 @@ def _round_tf32(array: Float32Array) -> Float32Array:
     odd = (bits >> np.uint32(13)) & np.uint32(1)
     rounded = (bits + _TF32_HALF_BELOW + odd) & ~_TF32_DROPPED
     # Rounding could carry a NaN's payload into its sign.
-    quiet = (bits & np.uint32(0x80000000)) | np.uint32(0x7FC00000)
-    return np.where(np.isnan(array), quiet, rounded).view(np.float32)
+    return np.where(np.isnan(array), np.uint32(0x7FC00000), rounded).view(np.float32)
 
 
 def _nearest_power(array: Float32Array) -> NDArray[Any]:

@@ -7,7 +7,12 @@ import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
 
+_FEW: Final = 10_000
+"""Young objects that the collector is through with at once."""
+_MANY: Final = 2_000_000
+"""Objects that may count as old, between two full collections, without that the collector has looked at them."""
 _paused: list[int] = []
 """The threads that have paused the collector."""
 
@@ -28,7 +33,30 @@ def paused() -> Generator[None]:
     finally:
         if collects:
             _paused.remove(thread)
+            _age()
             gc.enable()
+
+
+_aged = [0, 0]
+"""The full collections so far, and the objects that :func:`_age` has made old since."""
+
+
+def _age() -> None:
+    """Let what was made in the pause count as old: most of it stays alive, and a collection would go over all of it.
+
+    Python begins a full collection when many objects have come to the old ones through collections. These do not count
+    there, so that there is a limit to them. What a program has frozen stays so.
+    """
+    young = gc.get_count()[0]
+    if young < _FEW:
+        return
+    collections: int = gc.get_stats()[2]["collections"]
+    if collections != _aged[0]:
+        _aged[:] = [collections, 0]
+    if _aged[1] + young <= _MANY and not gc.get_freeze_count():
+        _aged[1] += young
+        gc.freeze()
+        gc.unfreeze()
 
 
 def _resume() -> None:

@@ -29,6 +29,11 @@ def simulator() -> bool:
     return os.environ.get("NKI_SIMULATOR", "0") not in ("", "0")
 
 
+def compiler_flags() -> str:
+    """``NEURON_CC_FLAGS``: options of the vendor's compiler, of which Beta 1 reads those about DMA descriptors."""
+    return os.environ.get("NEURON_CC_FLAGS", "")
+
+
 def precise_fp() -> bool:
     """``NKI_PRECISE_FP=0`` makes it False: what kernels make in low precision is stored as float32."""
     return _lookup(b"NKI_PRECISE_FP") != b"0"

@@ -7,7 +7,7 @@ import linecache
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import CodeType, FunctionType
+from types import CodeType, FrameType, FunctionType
 from typing import Any, TypeVar, cast
 
 from nki.base.toolchain import is_toolchain, user_code
@@ -193,16 +193,14 @@ def here(skipped: int = 1) -> Where:
     ``skipped`` is the number of innermost frames that are known to be the toolchain's, this one included.
     """
     frame = sys._getframe(skipped)  # pyright: ignore[reportPrivateUsage]  # the interpreter's only way to see its frames
-    ours, users = _own_code, user_code
+    innermost, ours, users, boundaries = frame, _own_code, user_code, _boundaries
     path: list[int] = []
-    codes: list[CodeType] = []
     while frame is not None:
         code = frame.f_code
         number = id(code)
         if number in users or (number not in ours and not _is_own(code)):
-            path += number, frame.f_lasti
-            codes.append(code)
-        elif number in _boundaries:
+            path += (number, frame.f_lasti)
+        elif number in boundaries:
             break
         frame = frame.f_back
     key = tuple(path)
@@ -210,8 +208,17 @@ def here(skipped: int = 1) -> Where:
     if frames is None:
         if len(_chains) >= _MOST_CHAINS:
             _chains.clear()
-        frames = _chains[key] = tuple(zip(codes, path[1::2], strict=True))
+        frames = _chains[key] = _chain(innermost, path)
     return Where(frames)
+
+
+def _chain(frame: FrameType | None, path: Sequence[int]) -> tuple[tuple[CodeType, int], ...]:
+    """The frames of ``path``, ids of codes and positions in turn, with the codes; ``frame`` is not further out."""
+    codes: dict[int, CodeType] = {}
+    while frame is not None:
+        codes[id(frame.f_code)] = frame.f_code
+        frame = frame.f_back
+    return tuple([(codes[number], offset) for number, offset in zip(path[::2], path[1::2], strict=True)])
 
 
 def _is_own(code: CodeType) -> bool:

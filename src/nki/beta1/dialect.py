@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from nki.base.beta1_errors import Beta1LaunchError
@@ -14,13 +15,17 @@ from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
 from nki.frontend.rewrite import ANNOTATED, LEFT, ONCE
-from nki.ir.loop import instructions
+from nki.ir.instruction import Inst
+from nki.ir.loop import changed, instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
+from nki.isa.tables.enums import dge_mode
 from nki.language.dialect import NKI_0_7
 
 RELEASE: Final = "0.1"
 """The number of Beta 1 among the releases of NKI, the next of which is 0.2."""
+
+_SEEN: Final = "statements with static descriptors"
 
 
 def results(builder: Builder, returned: Any) -> Any:
@@ -45,6 +50,24 @@ def results(builder: Builder, returned: Any) -> Any:
     written = _written(builder)
     outputs = [Tensor.around_whole(tensor) for tensor in builder.tensors if tensor in written]
     return None if not outputs else outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _without_generators(builder: Builder, returned: Any) -> Any:
+    """As :func:`results`; the transfers of the kernel whose descriptors the compiler may choose get static ones, in
+    HBM. An offset that only the run knows needs a generator.
+    """
+    result = results(builder, returned)
+    first = builder.dialect_state.get(_SEEN, 0)  # each program of a grid comes here
+    builder.body[first:] = changed(builder.body[first:], lambda inst: [_static(inst)])
+    builder.dialect_state[_SEEN] = len(builder.body)
+    return result
+
+
+def _static(inst: Inst) -> Inst:
+    mode = getattr(inst, "dge_mode", None)
+    if mode is not dge_mode.unknown or any(access.dynamic is not None for access in inst.accesses()):
+        return inst
+    return inst.replace(dge_mode=dge_mode.none)
 
 
 def _check_written(builder: Builder, items: list[Any]) -> None:
@@ -113,4 +136,7 @@ BETA1: Final = Dialect(
     spills=True,
 )
 
-__all__ = ["BETA1", "RELEASE", "results"]
+BETA1_STATIC: Final = replace(BETA1, name="nki beta 1, static descriptors", results=_without_generators)
+"""Beta 1 under the options of the compiler that turn the generation of DMA descriptors off."""
+
+__all__ = ["BETA1", "BETA1_STATIC", "RELEASE", "results"]

@@ -140,12 +140,16 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
 
     def emit(dst: Tensor) -> None:
         if len(tiles) == 2:
-            columns: list[Tensor] = []
-            sources = tiles
             column = _column(op, *tiles, shape=shape)
-            if column is not None:
-                sources, columns = [tiles[0]], [tiles[1]]
-            elementwise(dst, sources, mask, lambda d, s: combine(op, d, s[0], s[1]), columns)
+            if column is None:
+                elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], s[1]))
+                return
+            source = tiles[column == 0]
+
+            def emit_scalar(d: Access, s: list[Access]) -> None:
+                record(build.tensor_scalar(d, s[0], op, s[1], column == 0))
+
+            elementwise(dst, [source], mask, emit_scalar, [_as_scalars(tiles[column])])
         elif isinstance(left, Tensor):
             number = cast("float", right)
             elementwise(dst, tiles, mask, lambda d, s: combine(op, d, s[0], number))
@@ -156,11 +160,41 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
     return Tensor.wait(Pending(shape, kind, emit, name=name))
 
 
-def _column(op: Op, x: Tensor, y: Tensor, *, shape: tuple[int, ...]) -> Tensor | None:
-    """``y`` if it is a float32 column in SBUF that goes with every element of a partition of ``x``."""
-    is_one = y.size == y.shape[0] and y.shape[0] == shape[0] and y.ndim == 2
-    fits = is_one and y.kind is dt.float32 and y.buffer is Buffer.sbuf and x.shape == shape
-    return y if fits and x.size != x.shape[0] and not is_bits(op) and op.name != "power" else None
+_LEAST_COLUMNS: Final = 128
+"""Least columns of the other operand for which a copy of a column to float32 in SBUF pays."""
+
+
+def _column(op: Op, *tiles: Tensor, shape: tuple[int, ...]) -> int | None:
+    """The number of the operand that is one float for each partition, where the other one has ``shape``.
+
+    Vector takes it as the number of each partition, and streams the other operand alone.
+    """
+    if is_bits(op) or op.name == "power":
+        return None
+    for number in (1, 0):
+        y, x = tiles[number], tiles[1 - number]
+        is_one = y.size == y.shape[0] and y.shape[0] == shape[0] and y.ndim == 2
+        if not is_one or x.shape != shape or x.size == x.shape[0]:
+            continue
+        if _is_scalars(y) or (y.kind in _NARROW and x.size >= _LEAST_COLUMNS * x.shape[0]):
+            return number
+    return None
+
+
+_NARROW: Final = (dt.float32, dt.bfloat16, dt.float16)
+
+
+def _is_scalars(column: Tensor) -> bool:
+    return column.kind is dt.float32 and column.buffer is Buffer.sbuf
+
+
+def _as_scalars(column: Tensor) -> Tensor:
+    """``column``, or its values where ``nisa.tensor_scalar`` takes them: float32, in SBUF."""
+    if _is_scalars(column):
+        return column
+    copied = scratch(f"{column.name}_scalars", column.shape, dt.float32)
+    elementwise(copied, [column], None, lambda d, s: isa.tensor_copy(d, s[0]))
+    return copied
 
 
 def unary(name: str, x: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, Final, Self, cast
 
 import numpy as np
 
@@ -314,25 +315,44 @@ def gemm_stationary_grid() -> Any:
     return mgrid[0 : tile_size.pmax, 0 : tile_size.gemm_stationary_fmax]
 
 
-class Cores(int):
-    """``nl.nc(n)``: an axis of the grid that physical cores share."""
+class Axis(int):
+    """An axis of a launch grid whose programs ``cores`` share: ``stride`` that follow each other have the same core."""
 
-    __slots__ = ()
+    cores: int
+    stride: int
 
-    def __mul__(self, other: Any) -> int:
-        return int(self) * int(other)
+    def __new__(cls, size: int, cores: int, stride: int = 1) -> Self:
+        axis = super().__new__(cls, size)
+        axis.cores, axis.stride = cores, stride
+        return axis
 
-    __rmul__ = __mul__
+    def __mul__(self, inner: Any) -> Axis:
+        return _joined(self, inner)
+
+    def __rmul__(self, outer: Any) -> Axis:
+        return _joined(outer, self)
 
 
-def nc(count: Any) -> Cores:
+def _joined(outer: Any, inner: Any) -> Axis:
+    """The axis of ``outer`` times ``inner`` programs, of which one may be shared by cores."""
+    size = int(outer) * int(inner)
+    if isinstance(inner, Axis) and inner.cores > 1:
+        if isinstance(outer, Axis) and outer.cores > 1:
+            raise Beta1LaunchError("an axis of a launch grid has nl.nc twice", fix="write nl.nc once")
+        return Axis(size, inner.cores, inner.stride)
+    if isinstance(outer, Axis):
+        return Axis(size, outer.cores, outer.stride * int(inner))
+    return Axis(size, 1)
+
+
+def nc(count: Any) -> Axis:
     """``count`` physical cores as an axis of a launch grid."""
-    return Cores(int(count))
+    return Axis(int(count), int(count))
 
 
-def spmd_dim(*sizes: Any) -> int:
-    """An axis of a launch grid that is split between cores and programs."""
-    return math.prod(int(n) for n in sizes)
+def spmd_dim(*sizes: Any) -> Axis:
+    """An axis of a launch grid that is split between cores and programs, the outer ones first."""
+    return functools.reduce(_joined, sizes, Axis(1, 1))
 
 
 sbuf, psum, hbm, private_hbm, shared_hbm = (

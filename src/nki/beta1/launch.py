@@ -11,22 +11,27 @@ from typing import Any, Final, cast
 import numpy as np
 
 from nki import target as targets
+from nki.base import knobs
 from nki.base.beta1_errors import Beta1LaunchError
-from nki.beta1.dialect import BETA1
-from nki.beta1.functions import Cores
-from nki.frontend.dialect import assign_dialect, under_dialect
+from nki.beta1.dialect import BETA1, BETA1_STATIC
+from nki.beta1.functions import Axis
+from nki.frontend.dialect import assigned_dialect, under_dialect
+from nki.frontend.specialise import sharded
 from nki.harness import beta1 as harness
 from nki.ir.recorder import is_recording
 from nki.jit import Kernel, simulate
 from nki.target.model import Target
 
 MODES: Final = ("auto", "jax", "torchxla", "baremetal", "benchmark", "profile", "simulation", "trace")
+_STATIC: Final = frozenset({"--disable-internal-io-dge", "--disable-dge"})
+"""Options of the compiler (release 2.26.1: examples of attention; "Profiling NKI kernels") without which it generates
+the descriptors of inputs and outputs while the kernel runs."""
 DEFAULT_TARGET: Final = "trn2"
 """The newest target of release 2.26.1, for which Beta 1 kernels are written."""
 
 
 class Beta1Kernel(Kernel):
-    """A kernel of Beta 1: ``kernel[grid](…)`` runs the programs of a grid of any rank, one after the other."""
+    """A kernel of Beta 1: ``kernel[grid](…)`` runs the programs of a grid of any rank, on each core one by one."""
 
     mode = "auto"
 
@@ -39,7 +44,7 @@ class Beta1Kernel(Kernel):
     def chosen_target(self) -> Target:
         return self.target or (targets.default() if targets.is_chosen() else targets.find(DEFAULT_TARGET))
 
-    def launch_grid(self) -> tuple[int, ...]:
+    def launch_grid(self, target: Target | None = None) -> tuple[int, ...]:  # noqa: ARG002  # as of all kernels
         return self.grid
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -56,25 +61,39 @@ class Beta1Kernel(Kernel):
 
 
 def grid_of(grid: Any) -> tuple[int, ...]:
-    """The launch grid of ``kernel[grid]``: programs of one core, or ``nl.nc(n)`` alone, which are cores."""
+    """The launch grid of ``kernel[grid]``: ``nl.nc(n)`` alone is cores; cores share the programs of a grid that has
+    it as a part; one core runs those of any other.
+    """
     axes = cast("tuple[Any, ...]", grid) if isinstance(grid, tuple | list) else (grid,)
-    if len(axes) == 1 and isinstance(axes[0], Cores):
-        return (int(axes[0]),)
     if any(isinstance(n, bool) or not isinstance(n, int | np.integer) or n < 0 for n in axes):
         raise Beta1LaunchError(f"launch grid {grid!r:.60}: an axis is no positive number", fix="write kernel[4, 2](…)")
     if not axes:
         return ()
-    return (*(max(1, int(n)) for n in axes), 1)  # published scripts write kernel[0] for one program
+    sizes = tuple(max(1, int(n)) for n in axes)  # published scripts write kernel[0] for one program
+    shared = [number for number, axis in enumerate(axes) if isinstance(axis, Axis) and axis.cores > 1]
+    if len(shared) > 1:
+        raise Beta1LaunchError(
+            f"launch grid {grid!r:.60}: axes {shared[0]} and {shared[1]} have nl.nc", fix="write nl.nc on one axis"
+        )
+    if shared:
+        axis = axes[shared[0]]
+        return sizes if sizes == (axis.cores,) else sharded(sizes, shared[0], axis.cores, axis.stride)
+    return sizes if len(axes) == 1 and isinstance(axes[0], Axis) and sizes == (1,) else (*sizes, 1)
 
 
 def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: Any) -> Any:
-    """Make a kernel of a function, or give a kernel another mode. All options but ``platform_target`` do nothing."""
+    """Make a kernel of a function, or give a kernel another mode.
+
+    Of the options, ``platform_target`` selects the target, and ``additional_compile_opt`` may turn the generation of
+    DMA descriptors off, which a profile shows; others do nothing.
+    """
     if func is None:
         return functools.partial(jit, mode=mode, **options)
     if mode not in MODES:
         raise Beta1LaunchError(f"nki.jit has no mode {mode!r}", fix=f"use one of {', '.join(MODES)}")
     target = options.get("platform_target")
-    kernel = _kernel(func, None if target is None else targets.find(str(target)))
+    flags = str(options.get("additional_compile_opt") or "")
+    kernel = _kernel(func, None if target is None else targets.find(str(target)), flags)
     kernel.mode = mode
     if mode == "benchmark":
         return benchmark(kernel)
@@ -83,7 +102,8 @@ def jit(func: Callable[..., Any] | None = None, mode: str = "auto", **options: A
     return kernel
 
 
-def _kernel(func: Any, target: Target | None) -> Beta1Kernel:
+def _kernel(func: Any, target: Target | None, options: str = "") -> Beta1Kernel:
+    options = f"{options} {knobs.compiler_flags()}"
     inner: Any = func
     while not isinstance(inner, FunctionType):
         if isinstance(inner, Kernel | harness.Baremetal):
@@ -95,8 +115,8 @@ def _kernel(func: Any, target: Target | None) -> Beta1Kernel:
             inspect.signature(inner)
             break
     if isinstance(inner, FunctionType):
-        inner = under_dialect(inner, BETA1)
-        assign_dialect(inner, BETA1)
+        static = assigned_dialect(inner) is BETA1_STATIC or not _STATIC.isdisjoint(options.split())
+        inner = under_dialect(inner, BETA1_STATIC if static else BETA1)
     return Beta1Kernel(inner, target=target)
 
 
@@ -131,6 +151,7 @@ def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
 def _measured(kind: type[harness.Baremetal], decorator: Any, func: Any, options: dict[str, Any]) -> Any:
     if func is None:
         return functools.partial(decorator, **options)
-    kernel = func if isinstance(func, Beta1Kernel) else _kernel(func, None)
+    flags = str(options.get("additional_compile_opt") or "")
+    kernel = func if isinstance(func, Beta1Kernel) and not flags else _kernel(func, None, flags)
     options.pop("artifacts_dir", None)
     return kind(kernel, options)

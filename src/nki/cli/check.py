@@ -8,21 +8,19 @@ import argparse
 import contextlib
 import json
 import sys
-import sysconfig
-import traceback
 import warnings
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from nki.base.errors import FileImportError, NkiError
-from nki.base.source import Span, caret, code_span, note_file
-from nki.base.toolchain import is_toolchain
+from nki.base.errors import NkiError
+from nki.base.source import Span, caret
 from nki.base.usage import UsageError, nearest
 from nki.base.version import version
 from nki.base.warning import NkiWarning, Warned, collecting
+from nki.cli.failed_import import is_of, not_imported
 from nki.cli.host.statements import examples
 from nki.cli.job import prepared
 from nki.cli.kernel_check import Compilations, Finding, Skipped, place_of
@@ -35,8 +33,6 @@ from nki.frontend.ast_spans import parsed
 from nki.frontend.capture import capture, functions_of, source_lines
 from nki.frontend.errors import KernelErrors
 from nki.frontend.lint import Survey
-
-_HOST: Final = ("<frozen ", *{sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")})
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,9 +144,9 @@ def check(subjects: Sequence[Subject], *, everything: bool = False, compiling: b
                     with _noted(checked.survey), imported(subject.path) as module:
                         _file(module, subject, checked, everything=everything, compiling=compiling)
                 except (Exception, SystemExit) as failure:
-                    if isinstance(failure, UsageError) or not _is_of(failure, subject.path):
+                    if isinstance(failure, UsageError) or not is_of(failure, subject.path):
                         raise
-                    checked.survey.findings.append(_not_imported(failure, subject.path))
+                    checked.survey.findings.append(not_imported(failure, subject.path))
         files_bar(len(subjects), len(subjects), "")
     return checked
 
@@ -207,38 +203,6 @@ def _alone(path: Path) -> Generator[None]:
             file = getattr(sys.modules[name], "__file__", None)
             if file is not None and Path(file).parent == root and Path(file).name != "__init__.py":
                 del sys.modules[name]
-
-
-def _is_of(failure: BaseException, path: Path) -> bool:
-    """True if the file's own code was running, or being parsed, when ``failure`` was raised; else False."""
-    files = [frame.f_code.co_filename for frame, _ in traceback.walk_tb(failure.__traceback__)]
-    return str(path.resolve()) in files or isinstance(failure, SyntaxError | UnicodeDecodeError)
-
-
-def _not_imported(failure: BaseException, path: Path) -> NkiError:
-    """The error for a file that cannot be imported, at the line of the user's that raised it."""
-    span = _raised_at(failure, path)
-    if isinstance(failure, NkiError):
-        return failure.at(span)
-    text = failure.msg if isinstance(failure, SyntaxError) else str(failure)
-    kind = type(failure).__name__
-    shown = f"{kind}: {text}" if text else kind
-    return FileImportError(f"the file cannot be imported: {shown}", fix="correct that first", span=span)
-
-
-def _raised_at(failure: BaseException, path: Path) -> Span:
-    if isinstance(failure, SyntaxError) and failure.filename is not None:
-        note_file(failure.filename)
-        column = max(0, (failure.offset or 1) - 1)
-        return Span(failure.filename, failure.lineno or 1, column, max(0, (failure.end_offset or 1) - 1))
-    note_file(str(path.resolve()))
-    tb, span = failure.__traceback__, Span(str(path.resolve()), 1)
-    while tb is not None:
-        code = tb.tb_frame.f_code
-        if not (is_toolchain(code) or code.co_filename.startswith(_HOST) or "site-packages" in code.co_filename):
-            span = code_span(code, tb.tb_lasti, "")
-        tb = tb.tb_next
-    return span
 
 
 def _in_order(findings: list[Finding], files: list[str]) -> list[Finding]:

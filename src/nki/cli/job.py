@@ -14,7 +14,7 @@ from nki.base.usage import UsageError, nearest
 from nki.cli import arguments as argument
 from nki.cli.arguments import Array, TensorArgument
 from nki.cli.load_kernel import opened
-from nki.compiler import eager, launch_grid, pipeline, simulated_run
+from nki.compiler import eager, pipeline, simulated_run
 from nki.compiler.float_arguments import for_values
 from nki.ir.program import Program
 from nki.ir.stage import Stage
@@ -66,7 +66,7 @@ class Work:
         )
 
     def _grid(self, kernel: Kernel) -> tuple[int, ...]:
-        return launch_grid.of_launch(kernel.func.__name__, kernel.grid, self.target)
+        return kernel.launch_grid(self.target)
 
     def _specs(self) -> dict[str, Any]:
         return {n: v.spec(n) if isinstance(v, TensorArgument) else v for n, v in self.arguments.items()}
@@ -82,7 +82,8 @@ def prepared(source: str, texts: Sequence[str], target: str | None, cores: int |
     try:
         chosen = targets.find(target) if target else None
     except UnknownTargetError as error:
-        raise UsageError(f"--target: {error.message}", error.fix) from None
+        several = "; give --target once for each" if "," in str(target) else ""
+        raise UsageError(f"--target: {error.message}", error.fix + several) from None
     with opened(source) as kernel:
         if isinstance(kernel, Program):
             own = targets.find(kernel.target)
@@ -102,8 +103,12 @@ def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
     """``kernel`` launched on ``cores`` cores of ``target``."""
     try:
         return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
-    except GridError as error:
-        raise UsageError(f"--cores: {error.message}", error.fix) from None
+    except GridError:
+        chosen = target or kernel.chosen_target()
+        raise UsageError(
+            f"--cores {cores}: a kernel on {chosen} runs on at most {chosen.logical_core_max}",
+            f"pass --cores {chosen.logical_core_max}" + (" or --target trn2" if cores == 2 else ""),
+        ) from None
 
 
 def _bound(kernel: Kernel, arguments: list[tuple[str, Any]]) -> dict[str, Any]:

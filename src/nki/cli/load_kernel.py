@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib
 import importlib.util
 import sys
 from collections.abc import Callable, Generator
@@ -13,6 +14,8 @@ from typing import Any, Final, cast
 
 from nki.base.errors import TextError
 from nki.base.usage import UsageError, nearest
+from nki.cli.failed_import import is_of, not_imported
+from nki.harness.beta1 import Baremetal
 from nki.ir.program import Program
 from nki.ir.text import artifact, parser
 from nki.jit import Kernel
@@ -35,7 +38,13 @@ def opened(source: str) -> Generator[Kernel | Program]:
     elif path.suffix == ".nki":
         yield parser.parse(_read(path), str(path))
     else:
-        with imported(path) as module:
+        with contextlib.ExitStack() as loaded:
+            try:
+                module = loaded.enter_context(imported(path))
+            except (Exception, SystemExit) as failure:
+                if isinstance(failure, UsageError) or not is_of(failure, path):
+                    raise
+                raise not_imported(failure, path) from None
             yield find(module, name, path)
 
 
@@ -76,6 +85,11 @@ def _module(path: Path) -> ModuleType:
         parts = parts[:-1]
     sys.path[:0] = [str(root), str(Path.cwd())]
     name = ".".join(parts)
+    if len(parts) > 1 and name not in sys.modules:
+        # As Python does, the packages around it first: they may import this very file, and it would run twice.
+        importlib.import_module(".".join(parts[:-1]))
+        if getattr(sys.modules.get(name), "__file__", None) == str(path):
+            return sys.modules[name]
     there = sys.modules.get(name)
     if there is not None and getattr(there, "__file__", None) != str(path):
         name = f"nki_cli_{path.stem}"  # the name belongs to a module that others use
@@ -111,11 +125,16 @@ def root_of(path: Path) -> Path:
 
 def find(module: ModuleType, name: str, path: Path) -> Kernel:
     """The kernel ``name``, or the only one if no name is given. Functions without decorator count too."""
+    for measured in [n for n, value in vars(module).items() if isinstance(value, Baremetal)]:
+        setattr(module, measured, getattr(module, measured).kernel)  # @nki.benchmark and the like of Beta 1
     known = [n for n, value in vars(module).items() if isinstance(value, Kernel)]
     known += [n for n, value in vars(module).items() if _is_own_function(value, module) and not n.startswith("_")]
     if not name:
         decorated = [n for n in known if isinstance(getattr(module, n), Kernel)]
-        if len(decorated) != 1:
+        if not decorated:
+            fix = "write @nki.jit above a kernel" + (f", or name one of: {', '.join(known)}" if known else "")
+            raise UsageError(f"{path} has no kernel", fix)
+        if len(decorated) > 1:
             raise UsageError(
                 f"{path} has {len(decorated)} kernels; say which", nearest("", known, "kernels in the file")
             )

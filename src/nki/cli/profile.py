@@ -12,16 +12,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from nki.base.profile_errors import TripCountError, WhatIfError
+from nki.base.profile_errors import ProfileFileError, TripCountError, WhatIfError
 from nki.base.usage import UsageError
-from nki.cli.arguments import Array, TensorArgument
+from nki.cli.arguments import TensorArgument
 from nki.cli.job import Work, prepared
 from nki.cli.profile_page import serve
 from nki.cli.progress import step
 from nki.ir.loop import Loop
 from nki.ir.program import Program
 from nki.profiling import text
-from nki.profiling.compiling import trips_of, unknown_loops
+from nki.profiling.compiling import Inputs, trips_of, unknown_loops
 from nki.profiling.packages import needed
 from nki.profiling.profile import Comparison, Profile, of_program
 from nki.sim.timing import Trips, deciding_inputs
@@ -48,7 +48,7 @@ def command(options: argparse.Namespace) -> int:
     with aside:
         profiles = [_profiled(options.kernel, options, target) for target in wanted]
         if options.compare:
-            profiles.append(_profiled(options.compare, options, wanted[0]))
+            profiles.append(_compared(options, wanted[0]))
         if changes:
             words = " ".join(options.what_if)
             profiles.append(Titled(words, _changed(profiles[0].profile, changes)))
@@ -83,8 +83,11 @@ def _changes(texts: Sequence[str]) -> dict[str, float]:
     changes: dict[str, float] = {}
     for each in texts:
         name, _, value = each.partition("=")
+        name = name.strip()
+        if name in changes:
+            raise UsageError(f"--what-if {name} is given twice", "ask for one after the other")
         try:
-            changes[name.strip()] = float(value)
+            changes[name] = float(value)
         except ValueError:
             raise UsageError(f"--what-if {each}: this is no NAME=NUMBER", "such as dma_bandwidth=2.0") from None
     return changes
@@ -116,15 +119,22 @@ def _profiled(source: str, options: argparse.Namespace, target: str | None) -> T
         most: Trips = {}
         if unknown_loops(program):
             show(f"counting the iterations of {work.name}")
-            stated = _stated(options.trips)
-            arrays = _data(work, program, options.seed) if stated is None else None
-            least, most = trips_of(program, arrays, stated)
+            least, most = trips_of(program, _data(work, program, options), _stated(options.trips))
         show(f"replaying {program.size:,} instructions")
         profile = of_program(program, most, least)
         for part in ("interval", "lower_bound", "lines", "memory"):  # so that the line says what takes time
             show(f"measuring {work.name}: {part.replace('_', ' ')}")
             getattr(profile, part)
     return Titled(f"{profile.name} on {profile.target}", profile)
+
+
+def _compared(options: argparse.Namespace, target: str | None) -> Titled:
+    """The profile of the kernel of ``--compare``, which has the arguments of the first one."""
+    try:
+        return _profiled(options.compare, options, target)
+    except UsageError as error:
+        fix = f"{error.fix}; both kernels get the same --arg" if error.fix else ""
+        raise UsageError(f"--compare {options.compare}: {error.message}", fix) from None
 
 
 @contextlib.contextmanager
@@ -136,18 +146,20 @@ def _steps() -> Generator[Callable[[str], None]]:
         step("")
 
 
-def _data(work: Work, program: Program, seed: int) -> list[Array]:
+def _data(work: Work, program: Program, options: argparse.Namespace) -> Inputs:
     """The inputs of a run that counts iterations. Those that decide the counts have data that the command names.
 
-    Raises :class:`TripCountError` for one that has only a shape.
+    Raises :class:`TripCountError` for one that has only a shape, unless the command states the iterations.
     """
+    if options.trips is not None:
+        return Inputs({})
     missing = {n: v for n, v in work.arguments.items() if isinstance(v, TensorArgument) and not v.given}
     for core in program.cores:
         for loop in unknown_loops(program):
             decisive = [name for name in deciding_inputs(loop, core) if name in missing]
             if decisive:
                 raise _without_data(loop, {name: missing[name] for name in decisive})
-    return work.arrays(seed)
+    return Inputs({str(number): lambda array=array: array for number, array in enumerate(work.arrays(options.seed))})
 
 
 def _without_data(loop: Loop, inputs: Mapping[str, TensorArgument]) -> TripCountError:
@@ -200,8 +212,8 @@ def _write(options: argparse.Namespace, profile: Profile) -> list[str]:
 def _page(profile: Profile, path: Path) -> Path:
     try:
         profile.to_html(path)
-    except OSError as error:
-        raise UsageError(f"--html {path}: {error.strerror}") from None
+    except ProfileFileError as error:
+        raise UsageError(f"--html {error.message}", error.fix) from None
     return path
 
 

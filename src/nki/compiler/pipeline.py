@@ -86,7 +86,7 @@ def _specialised(
     edges: Pairs,
     spills: bool,
 ) -> Program:
-    """The kernel with a program for each core of ``grid``; one core runs the programs of a larger grid."""
+    """The kernel with a program for each core of ``grid``; the programs of a larger grid are those of its cores."""
     captured = check(capture(fn))
     common: dict[str, Tensor] = {}
     grid, programs = launch_of(grid, target)

@@ -60,11 +60,18 @@ def transposed(dst: Access, target: Target, efficiency: float, generator: str) -
 
 
 def generator(
-    mode: str, engine: str, target: Target, *, indirect: bool = False, accesses: Iterable[Access] | None = None
+    mode: str,
+    engine: str,
+    target: Target,
+    *,
+    indirect: bool = False,
+    converts: bool = False,
+    accesses: Iterable[Access] | None = None,
 ) -> str:
     """The engine that generates the descriptors of a DMA with this ``dge_mode`` and ``engine``.
 
-    Empty: none does; :data:`OPEN`: the compiler chooses. ``accesses``: what it reads and writes (None: an argument).
+    Empty: none does; :data:`OPEN`: the compiler chooses. Hardware can generate none that are ``indirect``, or that
+    convert dtypes (release notes of NKI 0.3). ``accesses``: what it reads and writes (None: an argument).
     """
     if mode == "none":
         return ""
@@ -72,12 +79,17 @@ def generator(
         return SOFTWARE
     if mode == "hwdge" and target.dma_hardware_descriptors:
         return "scalar" if engine == "scalar" else "sync"
-    return "" if accesses is not None and not needs_descriptors(accesses) else OPEN
+    if accesses is not None and not needs_descriptors(accesses):
+        return ""
+    return SOFTWARE if converts and target.dma_hardware_descriptors else OPEN
 
 
 def needs_descriptors(accesses: Iterable[Access]) -> bool:
     """Test if an access is one of the kernel's arguments or results, or at an offset that only the run knows."""
-    return any(a.dynamic is not None or a.tensor.role in _ARGUMENTS for a in accesses)
+    for access in accesses:  # noqa: SIM110  # a generator takes four times as long, for each transfer of a kernel
+        if access.dynamic is not None or access.tensor.role in _ARGUMENTS:
+            return True
+    return False
 
 
 def _default(target: Target) -> str:
@@ -128,7 +140,9 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     runs = math.ceil(dst.size / elements)
     packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
     moved = dst.size * itemsize
-    burst = packets * target.dma_packet_overhead_ns + moved / target.dma_engine_peak_gbps
+    same = dst.dtype is src.dtype
+    overhead = target.dma_packet_overhead_ns if same else target.dma_cast_overhead_ns
+    burst = packets * overhead + moved / target.dma_engine_peak_gbps
     return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
 
 

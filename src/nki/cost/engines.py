@@ -85,12 +85,16 @@ def activation(
     inst: Inst, target: Target, elements: float, table: str, kind: Kind, source: str, *, reduces: bool = False
 ) -> Estimate:
     """An activation function on Scalar that needs ``table`` (empty: any); ``reduces``: a second instruction reads the
-    accumulator register out.
+    accumulator register out. One that needs no table and has no column as operand takes the time of a copy, as profiles
+    show of the function ``copy``.
     """
     clock = target.scalar_clock_ghz
     cycles = elements + (target.scalar_read_accumulator_cycles if reduces else 0)
-    interval = (max(target.min_interval_cycles, cycles) + target.activation_issue_cycles) / clock
-    latency = cycles / clock + target.activation_latency_ns + target.semaphore_ns
+    plain = not table and not _has_column(inst)
+    issue = target.scalar_issue_cycles if plain else target.activation_issue_cycles
+    fill = target.scalar_latency_ns if plain else target.activation_latency_ns
+    interval = (max(target.min_interval_cycles, cycles) + issue) / clock
+    latency = cycles / clock + fill + target.semaphore_ns
     ports = _ports(inst, "scalar", target)
     return Estimate("scalar", interval, latency, latency - interval, 0, kind, source, table=table, ports=ports)
 
@@ -140,13 +144,19 @@ def matmul(
     clock = target.tensor_clock_ghz
     occupancy = interval / clock
     latency = max(columns * cycles_per_column / clock + target.matmul_latency_ns, occupancy) + target.semaphore_ns
-    flops, activity, held = (
-        2 * rows * pack * loaded * moving,
-        rows / target.partitions,
-        target.stationary_load_cycles / clock,
-    )
     return Estimate(
-        "tensor", occupancy, latency, 0.0, 0, kind, source, activity=activity, flops=flops, moves=moves, load=held
+        "tensor",
+        occupancy,
+        latency,
+        0.0,
+        0,
+        kind,
+        source,
+        activity=rows / target.partitions,
+        flops=2 * rows * pack * loaded * moving,
+        passes=cycles_per_column / pack,
+        moves=moves,
+        load=target.stationary_load_cycles / clock,
     )
 
 

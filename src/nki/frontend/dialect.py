@@ -46,9 +46,8 @@ class RemovedNames:
 
     ``names``: by full name; ``attributes``: of the toolchain's objects; ``keywords``: of all calls; ``parameters``: by
     full name of function and parameter; ``packages``: whole packages, by dotted name. ``since``: by full name, those
-    that the package still has for older releases of the language. ``exact``: from a function, a node in it and a name
-    the rewrite with the user's own names, "" where only the text is known. ``today``: a statement or call of a function
-    with everything rewritten that needs no destination.
+    that the package still has for older releases of the language. ``exact``: from a captured function and a node in it
+    the rewrite of the statement with the user's own names, "" where only the text is known.
     """
 
     names: Mapping[str, str] = field(default_factory=dict[str, str])
@@ -57,8 +56,7 @@ class RemovedNames:
     parameters: Mapping[str, str] = field(default_factory=dict[str, str])
     packages: Mapping[str, str] = field(default_factory=dict[str, str])
     since: Mapping[str, str] = field(default_factory=dict[str, str])
-    exact: Callable[[ast.AST, ast.AST, str], str] = lambda _function, _node, _name: ""
-    today: Callable[[ast.AST, Any], Any] = lambda _function, node: node
+    exact: Callable[[Any, ast.AST], str] = lambda _captured, _node: ""
 
     def package_fix(self, module: str) -> str | None:
         """The text for a module of a removed package, else None."""
@@ -72,21 +70,21 @@ class RemovedNames:
 class InstructionStyle:
     """The way in which calls of instructions pass their results.
 
-    ``destination``: the parameter that takes the destination, "" where instructions return tensors. ``result_fix``
-    explains a call whose result a statement uses all the same: from the call, the keywords that its function still
-    takes, the statement, and the function's full name. ``source_first``: functions, by full name, that once took the
+    ``destination``: the parameter that takes the destination, "" where instructions return tensors. ``result_fix``,
+    with "{}" for the name of the function, is the general text about a call whose result a statement uses all the same,
+    "" where such calls are right. ``source_first``: functions, by full name, that once took the
     source before the destination. ``ignored``: a keyword that a call may still pass besides its destination.
-    ``older_order``: explains a call whose arguments stand where an older release took them, from the call, its
-    statement, the function's full name, its parameters, and the values of names; message and fix, or None.
+    ``older_order``: the message about a call whose arguments stand where an older release took them, from the call, the
+    function's full name, its parameters, and the values of names; "" for other calls.
     """
 
     destination: str = ""
-    result_fix: Callable[[ast.Call, list[ast.keyword], ast.stmt | None, str], str] | None = None
+    result_fix: str = ""
     source_first: frozenset[str] = frozenset()
     ignored: str = ""
-    older_order: Callable[
-        [ast.Call, ast.stmt | None, str, list[str], Callable[[ast.expr], object]], tuple[str, str] | None
-    ] = lambda _call, _user, _full, _parameters, _value_of: None
+    older_order: Callable[[ast.Call, str, list[str], Callable[[ast.expr], object]], str] = (
+        lambda _call, _full, _parameters, _value_of: ""
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

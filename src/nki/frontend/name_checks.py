@@ -63,10 +63,7 @@ def removed_name(report: Report, node: ast.Name) -> str:
     full = next((full for full in removals.names if full.rpartition(".")[2] == node.id), "")
     if not full:
         return ""
-    exact = removals.exact(report.captured.node, node, node.id)
-    call = next((n for n in ast.walk(report.captured.node) if isinstance(n, ast.Call) and n.func is node), None)
-    exact = exact or (removals.exact(report.captured.node, call, node.id) if call is not None else "")
-    return f"{full} is of NKI Beta 1: {exact or removals.names[full]}"
+    return f"{full} is of NKI Beta 1: {removals.exact(report.captured, node) or removals.names[full]}"
 
 
 def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) -> bool:
@@ -93,7 +90,7 @@ def check_attribute(report: Report, node: ast.Attribute, bound: frozenset[str]) 
     where = f"`{home or ast.unparse(node.value)}`"
     if removed is not None:
         message = f"{where} no longer has `{node.attr}`, which is of NKI Beta 1"
-        exact = removals.exact(report.captured.node, node, node.attr)
+        exact = removals.exact(report.captured, node)
         report.error(RemovedApiError, node, message, exact or removed)
     else:
         prefix = ast.unparse(node.value)
@@ -201,19 +198,16 @@ def _check_arguments(
         passed = any(k.arg == style.destination for k in accepted)
         if style.result_fix and style.destination in parameters and not isinstance(user, ast.Expr) and not passed:
             message = f"`{written}` returns no result: it writes to `{style.destination}`, its first argument"
-            call: ast.Call = dialect.removed.today(report.captured.node, node)
-            kept = [k for k in call.keywords if k.arg in {each.arg for each in accepted}]
-            user = dialect.removed.today(report.captured.node, user) if user is not None else None
-            report.error(RemovedApiError, node, message, style.result_fix(call, kept, user, full))
+            fix = dialect.removed.exact(report.captured, node) or style.result_fix.format(written)
+            report.error(RemovedApiError, node, message, fix)
         elif accepted == node.keywords:
             form = f"{written}{_shown(signature)}"
             report.error(CallArgumentError, node, f"`{written}`: {misfit}", f"it is called as `{form}`")
         return
-    older_form = style.older_order(
-        node, report.statements.get(node), full, list(parameters), lambda value: report.resolve(value, bound)
-    )
-    if older_form is not None:
-        report.error(RemovedApiError, node, *older_form)
+    older_form = style.older_order(node, full, list(parameters), lambda value: report.resolve(value, bound))
+    if older_form:
+        fix = dialect.removed.exact(report.captured, node) or style.result_fix.format(written)
+        report.error(RemovedApiError, node, older_form, fix)
         return
     if full in style.source_first and _is_source_first(report.captured.node, node):
         swapped = ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
@@ -235,17 +229,17 @@ def _shown(signature: inspect.Signature) -> inspect.Signature:
 
 def _is_source_first(function: ast.AST, call: ast.Call) -> bool:
     """True if the first two arguments look swapped: by their names, or because only the second is read afterwards."""
-    match call.args[:2]:
+    match [arg.value if isinstance(arg, ast.Subscript) else arg for arg in call.args[:2]]:
         case [ast.Name(id=first), ast.Name(id=second)]:
             later = {
                 n.id
                 for n in ast.walk(function)
                 if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.lineno > (call.end_lineno or 0)
             }
-            named = [_first_word(arg) for arg in call.args[:2]] == ["src", "dst"]
+            named = [name.partition("_")[0] for name in (first, second)] == ["src", "dst"]
             return named or (second in later and first not in later)
         case _:
-            return [_first_word(arg) for arg in call.args[:2]] == ["src", "dst"]
+            return False
 
 
 def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keyword | None:
@@ -268,10 +262,6 @@ def leftover(call: ast.Call, callee: Any, style: InstructionStyle) -> ast.keywor
     return None
 
 
-def _first_word(node: ast.expr) -> str:
-    return node.id.partition("_")[0] if isinstance(node, ast.Name) else ""
-
-
 def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, parameters: list[str]) -> None:
     keyword = node.arg or ""
     removals = report.captured.dialect.removed
@@ -281,7 +271,7 @@ def _report_keyword(report: Report, node: ast.keyword, full: str, written: str, 
     if removed and isinstance(node.value, ast.Constant) and node.value.value is None:
         removed = "leave it out"
     if removed:
-        removed = report.captured.dialect.removed.exact(report.captured.node, node, keyword) or removed
+        removed = removals.exact(report.captured, node) or removed
     report.doubtful_error(
         error, node, message, removed or did_you_mean(keyword, parameters, otherwise=_takes(parameters))
     )

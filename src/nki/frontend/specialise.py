@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import Any
 
@@ -34,21 +35,22 @@ def specialise(
     *,
     grid: tuple[int, ...] = (),
     core: int = 0,
-    programs: tuple[int, ...] = (),
+    programs: ProgramGrid | None = None,
     common: dict[str, Tensor] | None = None,
     observer: Observer | None = None,
 ) -> Program:
     """The kernel for ``arguments``: a :class:`TensorSpec` becomes an input tensor, anything else is a constant.
 
     Constants are copied, so the kernel may change its own and the caller's stay as they are. On a grid, this is the
-    program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own. On a grid
-    of ``programs``, the core runs one program after the other. A :class:`RuntimeFloat` of one of the kernel's own
+    program of ``core``; ``common`` are the tensors that its cores share, by name, to which it adds its own. Of a grid
+    of ``programs``, the core runs its own one after the other. A :class:`RuntimeFloat` of one of the kernel's own
     parameters may become an immediate of instructions; otherwise its value is taken.
     ``observer`` sees all that is recorded. Errors carry the user's line and NKI call stack.
     """
     builder = Builder(captured.name, target, grid, core, observer, {} if common is None else common)
     builder.dialect = captured.dialect
-    builder.programs = programs
+    programs = programs or ProgramGrid()
+    builder.programs = programs.axes
     inputs: dict[str, Tensor] = {}
     place = Buffer.shared_hbm if grid and grid[0] > 1 else Buffer.hbm  # "NKI CPU Simulator", LNC2
     for name, value in arguments.items():
@@ -61,7 +63,7 @@ def specialise(
     result: Any = None
     views: list[Access] = []
     with under_release(captured.dialect.release):
-        for index in product(*map(range, programs)):
+        for index in programs.of_core(core):
             builder.begin_program(index)
             result = _recorded(builder, function, *gathered(captured.node.args, _values(captured, arguments, inputs)))
             views = _outputs(captured, builder, result, views)
@@ -97,15 +99,47 @@ def _with_floats(captured: Captured, arguments: Mapping[str, Any]) -> tuple[Mapp
     return values, frozenset(kept)
 
 
-def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """``grid`` as one of cores and one of programs, of which the one or the other is empty.
+def sharded(axes: Sequence[int], axis: int, cores: int, stride: int) -> tuple[int, ...]:
+    """The launch grid of programs ``axes`` that ``cores`` share along ``axis``: of every ``cores * stride`` programs
+    there, the first ``stride`` are those of core 0, the next those of core 1.
+
+    Grids are keys of caches and texts, so it is a tuple of numbers as well; a negative one begins what is no axis.
+    """
+    return (*axes, -cores, axis, stride)
+
+
+def launch_of(grid: tuple[int, ...], target: Target) -> tuple[tuple[int, ...], ProgramGrid]:
+    """``grid`` as the cores and the programs of a launch.
 
     One axis that the cores of the target can hold is a grid of cores. The programs of any other grid are independent
-    of each other ("nki.FrameworkKernel"), and one core runs them one after the other.
+    of each other ("nki.FrameworkKernel"), and one core runs them one after the other, or several cores share them
+    (:func:`sharded`) if the target has these.
     """
+    marked = next((place for place, number in enumerate(grid) if number < 0), None)
+    if marked is not None:
+        cores, axis, stride = -grid[marked], *grid[marked + 1 :]
+        if cores > target.logical_core_max:
+            return (), ProgramGrid((*grid[:marked], 1))
+        return (cores,), ProgramGrid((*grid[:marked], 1), axis, cores, stride)
     if len(grid) > 1 or (grid and grid[0] > target.logical_core_max):
-        return (), grid
-    return grid, ()
+        return (), ProgramGrid(grid)
+    return grid, ProgramGrid(())
+
+
+@dataclass(frozen=True)
+class ProgramGrid:
+    """Programs that do not depend on each other, and the cores that share them as :func:`sharded` says."""
+
+    axes: tuple[int, ...] = ()
+    axis: int = 0
+    cores: int = 1
+    stride: int = 1
+
+    def of_core(self, core: int) -> Iterator[tuple[int, ...]]:
+        """The places of the programs that ``core`` runs, in order."""
+        for place in product(*map(range, self.axes)):
+            if self.cores == 1 or place[self.axis] // self.stride % self.cores == core:
+                yield place
 
 
 def _values(captured: Captured, arguments: Mapping[str, Any], inputs: Mapping[str, Tensor]) -> dict[str, Any]:

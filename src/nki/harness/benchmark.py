@@ -9,11 +9,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from nki.base.errors import KernelArgumentError
 from nki.harness.simulation import as_kernel
 from nki.harness.timing import measure
 from nki.jit import adapter_for
 from nki.profiling.profile import Profile
 from nki.profiling.profile import profile as predicted
+from nki.profiling.shapes import is_shape_only
 from nki.profiling.text import duration
 
 WARMUP: Final = 10
@@ -72,6 +74,12 @@ def benchmark(
 
     @functools.wraps(getattr(kernel, "func", kernel))
     def run(*args: Any, **kwargs: Any) -> Benchmark:
+        for value in (*args, *kwargs.values()):
+            if is_shape_only(value):
+                raise KernelArgumentError(
+                    f"nki.benchmark runs the kernel, and {value!r} has no data",
+                    fix="pass an array; nki.profile takes shapes alone",
+                )
         adapter = adapter_for(args, kwargs)
         executable, tensors = as_kernel(kernel).specialise(args, kwargs, adapter)
         times = measure(executable, [adapter.to_numpy(tensor) for tensor in tensors], warmup, iters)

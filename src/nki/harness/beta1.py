@@ -155,7 +155,8 @@ def profile(func: Callable[..., Any] | None = None, **options: Any) -> Any:
     With the options of Beta 1 (``working_directory=``, ``save_neff_name=``, …), as decorator or as a call, it runs the
     kernel and keeps its artifact: :class:`Profile`.
     """
-    if func is not None and options.keys() <= {"target", "trips"}:
+    if func is not None and not options.keys() & _PROFILE:
+        check_options("nki.profile", options, frozenset({"target", "trips"}))
         return predicted.profile(func, **options)
     return _decorator(Profile, func, options)
 

@@ -34,18 +34,27 @@ class WindowChecker:
     def __init__(self) -> None:
         self._reaches: dict[tuple[Any, ...], _Reach] = {}
         """Of each access without its place: what :func:`_reach` finds, after the checks that depend on that alone."""
+        self._by_signature: dict[int, _Reach] = {}
+        """The same by the id of a signature, of accesses in their tensor's dtype."""
         self._checked: set[int] = set()
         """Ids of accesses outside registers, without a run-time index, that are in bounds."""
 
     def check(self, inst: Inst) -> None:
         """Raise :class:`WindowError` unless every operand stays inside its tensor."""
-        effects, checked = inst.effects, self._checked
-        registers = bool(effects.implicit or effects.scalar_registers)
+        effects, checked, reaches = inst.effects, self._checked, self._by_signature
+        registers = effects.uses_registers
         values = inst.__dict__
         for name in inst.operand_names:
             value = values[name]
             if id(value) in checked:
                 continue
+            if value.__class__ is Access and value.dynamic is None and (reach := reaches.get(id(value.signature))):
+                below, beyond, within, step, in_register = reach
+                tensor, offset, dtype = value.tensor, value.offset, value.dtype
+                inside = offset + below >= 0 and (offset + beyond + 1) * dtype.itemsize <= tensor.nbytes
+                if inside and not in_register and dtype is tensor.dtype and (not step or offset % step + within < step):
+                    checked.add(id(value))
+                    continue
             if isinstance(value, Access) and value.dynamic is None:
                 if self._check(value):
                     registers = True
@@ -74,6 +83,8 @@ class WindowChecker:
         reach = self._reaches.get(form)
         if reach is None:
             reach = self._reaches[form] = _reach(access)
+        if form is access.signature:
+            self._by_signature[id(form)] = reach
         below, beyond, within, step, in_register = reach
         offset = access.offset
         if offset + below < 0 or (offset + beyond + 1) * access.dtype.itemsize > tensor.nbytes:

@@ -144,10 +144,13 @@ class Effects:
     """The operands whose elements may be chosen by run-time offsets (:mod:`nki.ir.indirection.gather_offsets`)."""
     external: bool = field(init=False)
     """The instruction acts on more than tensors: it prints, or meets other cores."""
+    uses_registers: bool = field(init=False)
+    """An operand may be in registers."""
 
     def __post_init__(self) -> None:
         external = self.prints or self.barrier is not None or self.exchange is not None
         object.__setattr__(self, "external", external)
+        object.__setattr__(self, "uses_registers", self.implicit is not None or bool(self.scalar_registers))
 
 
 NONE = Effects()

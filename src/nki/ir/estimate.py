@@ -25,8 +25,9 @@ class Estimate:
     access meanwhile, of those that engines have in common.
 
     ``load`` is the part of ``occupancy`` that a matmul saves if the one before it has loaded the same columns.
-    ``flops`` counts two operations for each product of the Tensor engine; ``moves`` is true if those only move data, as
-    in a transpose.
+    ``flops`` counts two operations for each product of the Tensor engine, each of which takes ``passes`` times the
+    cycles of one of 16-bit operands (in modes of 8-bit operands less than once); ``moves`` is true if those only move
+    data, as in a transpose.
 
     ``kind`` and ``source`` say where the occupancy comes from: a document, a published measurement, or a guess.
     """
@@ -46,5 +47,6 @@ class Estimate:
     ports: tuple[str, ...] = ()
     activity: float = 1.0
     flops: int = 0
+    passes: float = 1
     moves: bool = False
     load: float = 0.0

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import sys
-import types
-import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, ClassVar, TypeVar, cast, dataclass_transform
 
 from nki.base.errors import NkiError, ShapeError
@@ -17,36 +13,18 @@ from nki.base.source import Where
 from nki.ir import deprecation
 from nki.ir import effects as _effects
 from nki.ir.algebra import Algebra
+from nki.ir.declaration.fields import Field, fields_of
+from nki.ir.declaration.methods import accesses_of, lister_of, methods_of, share_attributes, uses_lister
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
 from nki.ir.floats.runtime_float import RuntimeFloat, show
 from nki.ir.instruction_handle import NkiInstruction
-from nki.ir.types import FORMS, Access, Buffer, Form, Immediate, Role, is_element_indexed, is_row_indexed, new_form
+from nki.ir.types import FORMS, Access, Buffer, Form, Role, is_element_indexed, is_row_indexed, new_form
 from nki.target.model import Target
 
 NOWHERE = Where(())
 _identities = itertools.count()
-
-
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Field:
-    """One argument of an instruction.
-
-    ``role`` is set for tensor operands; ``immediate`` for numbers that may differ between uses of one compiled routine;
-    ``symbol`` is the class whose ``named`` finds a value by name (operators, enums). ``several``: the operand is a
-    tuple of tiles. ``items``: the types of what a sequence may hold, in sequences of it too.
-    """
-
-    name: str
-    role: Role | None
-    immediate: bool
-    optional: bool
-    symbol: type[Any] | None
-    default: Any
-    types: tuple[type[Any], ...]
-    several: bool = False
-    items: tuple[type[Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -96,6 +74,10 @@ _DERIVED = ("_identity", "_form", "verified_for", "memory_effects", "origin", "e
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
 
 
+_LATE = ("where", "_form", "verified_for", "_identity", "queue", "memory_effects", "waits")
+"""The attributes that most instructions get after they were made."""
+
+
 class Inst(NkiInstruction):
     """Base of all instruction declarations; see :func:`instruction`."""
 
@@ -108,6 +90,8 @@ class Inst(NkiInstruction):
     deprecated: ClassVar[DeprecatedForms] = deprecation.NONE
     on_tensor_engine: ClassVar[bool] = False
     """The Tensor engine is the one that the instruction prefers."""
+    on_rings: ClassVar[bool] = False
+    """DMA engines run the instruction."""
     by_workload: ClassVar[bool] = False
     """If the caller names no engine, the work of the engines decides; of others, the instruction alone."""
     where: Where = NOWHERE
@@ -118,8 +102,8 @@ class Inst(NkiInstruction):
     waits: tuple[tuple[str, int], ...] = ()
     operand_fields: ClassVar[tuple[Field, ...]]
     operand_names: ClassVar[tuple[str, ...]]
-    operand_uses: ClassVar[tuple[tuple[str, bool, bool], ...]]
-    """The name of each operand, and whether the instruction reads it and writes it."""
+    has_simple_operands: ClassVar[bool] = False
+    """Each operand is one tile, in every instruction."""
     read_names: ClassVar[tuple[str, ...]]
     write_names: ClassVar[tuple[str, ...]]
     order_names: ClassVar[tuple[str, ...]]
@@ -171,16 +155,29 @@ class Inst(NkiInstruction):
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        return _accesses_of(self, self.operand_names)
+        return accesses_of(self, self.operand_names)
 
     def reads(self) -> list[Access]:
         """The accesses that the instruction reads, run-time indices of operands included."""
-        reads = _accesses_of(self, self.read_names)
+        reads = self.read_operands()
         return reads + indices if (indices := self.indexed_by()) else reads
+
+    def uses(self) -> Sequence[tuple[Access, bool, bool]]:
+        """The accesses in field order, each with whether the instruction reads it and writes it."""
+        names = [(name, name in self.read_names, name in self.write_names) for name in self.operand_names]
+        return [(a, reads, writes) for name, reads, writes in names for a in accesses_of(self, (name,))]
+
+    def read_operands(self) -> list[Access]:
+        """The operands that the instruction reads, without run-time indices."""
+        return accesses_of(self, self.read_names)
 
     def writes(self) -> list[Access]:
         """The accesses that the instruction writes."""
-        return _accesses_of(self, self.write_names)
+        return accesses_of(self, self.write_names)
+
+    def changes(self) -> list[Access]:
+        """The accesses that the instruction writes, and those that are only ordered."""
+        return accesses_of(self, self.changed_names)
 
     def may_leave_unwritten(self) -> bool:
         """True if places of the outputs may keep their old contents: rows out of bounds, partitions left out."""
@@ -219,7 +216,7 @@ class Inst(NkiInstruction):
     def with_accumulation(self, adds: bool) -> Inst:
         """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
-        return self.replace(**{self.effects.accumulation.flag: adds})
+        return self._variant({self.effects.accumulation.flag: adds}, adds, None)
 
     def as_barrier(self) -> Barrier | None:
         """The barrier that the instruction is."""
@@ -247,7 +244,7 @@ class Inst(NkiInstruction):
 
     def orders(self) -> list[Access]:
         """Operands that are only ordered: their other accesses stay before or after the instruction."""
-        return _accesses_of(self, self.order_names)
+        return accesses_of(self, self.order_names)
 
     def indexed_by(self) -> list[Access]:
         """The accesses that hold the run-time indices of the operands, in operand order."""
@@ -288,7 +285,8 @@ class Inst(NkiInstruction):
         fresh = self.__class__.__new__(self.__class__)
         values = fresh.__dict__ = self.__dict__ | changes
         for name in _DERIVED:
-            values.pop(name, None)
+            if name in values:
+                del values[name]
         return fresh
 
     def with_schedule(self, **changes: Any) -> Inst:
@@ -302,7 +300,10 @@ class Inst(NkiInstruction):
         """A copy with the operands of these numbers in :meth:`accesses` replaced."""
         fresh: dict[str, Any] = {}
         values, number = self.__dict__, 0
-        for name in self.operand_names:
+        if self.has_simple_operands:
+            names = self.operand_names
+            fresh = {names[each]: access for each, access in changes.items()}
+        for name in () if fresh else self.operand_names:
             value = values[name]
             if isinstance(value, Access):
                 if number in changes:
@@ -312,7 +313,21 @@ class Inst(NkiInstruction):
                 tiles = cast("tuple[Access, ...]", value)
                 fresh[name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(tiles))
                 number += len(tiles)
-        return self.replace(**fresh)
+        signatures = [access.signature for access in changes.values()]
+        return self._variant(fresh, (*changes, *map(id, signatures)), signatures)
+
+    def _variant(self, changes: dict[str, Any], key: object, alive: object) -> Inst:
+        """A copy with some fields changed; copies of one form with one ``key`` have one form, which is found once.
+
+        ``alive``: the objects whose ids are in ``key``.
+        """
+        fresh = self.replace(**changes)
+        variants = self.form().variants
+        known = variants.get(key)
+        if known is None:
+            known = variants[key] = fresh.form(), alive
+        fresh._form = known[0]
+        return fresh
 
     def __repr__(self) -> str:
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())
@@ -326,18 +341,6 @@ class Inst(NkiInstruction):
         return all(_same(getattr(self, f.name), getattr(other, f.name)) for f in self.fields)
 
     __hash__ = None  # type: ignore[assignment]
-
-
-def _accesses_of(inst: Inst, names: tuple[str, ...]) -> list[Access]:
-    values = inst.__dict__
-    accesses: list[Access] = []
-    for name in names:
-        value = values[name]
-        if isinstance(value, Access):
-            accesses.append(value)
-        elif isinstance(value, tuple):
-            accesses.extend(cast("tuple[Access, ...]", value))
-    return accesses
 
 
 def _same(left: Any, right: Any) -> bool:
@@ -385,116 +388,32 @@ def instruction(
         cls.mnemonic = "".join("_" + c.lower() if c.isupper() else c for c in cls.__name__).lstrip("_")
         cls.engines, cls.public, cls.effects, cls.deprecated = engines, public, effects, deprecated
         cls.on_tensor_engine = engines[0].name == "tensor"
+        cls.on_rings = any(engine.name == "dma" for engine in engines)
         cls.by_workload = by_workload
-        cls.fields = _fields(cls)
+        cls.fields = fields_of(cls)
         cls.operand_fields = tuple(f for f in cls.fields if f.role is not None)
         cls.operand_names = tuple(f.name for f in cls.operand_fields)
         cls.read_names = tuple(f.name for f in cls.fields if f.role in (Role.IN, Role.INOUT))
         cls.write_names = tuple(f.name for f in cls.fields if f.role in (Role.OUT, Role.INOUT))
-        cls.operand_uses = tuple((n, n in cls.read_names, n in cls.write_names) for n in cls.operand_names)
         cls.order_names = tuple(f.name for f in cls.fields if f.role is Role.ORDER)
         cls.changed_names = cls.write_names + cls.order_names
         cls.immediate_names = tuple(f.name for f in cls.fields if f.immediate)
         if not cls.write_names and not effects.external:
             raise TypeError(f"instruction {cls.__name__} writes nothing: no Out operand")
-        for method in _methods(cls):
+        for method in methods_of(cls):
             setattr(cls, method.__name__, method)
+        names = {"accesses": cls.operand_names, "read_operands": cls.read_names, "writes": cls.write_names}
+        names["changes"] = cls.changed_names
+        for name, operands in names.items():
+            if (lister := lister_of(cls.fields, operands)) is not None:
+                setattr(cls, name, lister)
+        cls.has_simple_operands = "accesses" in cls.__dict__
+        if cls.has_simple_operands:
+            setattr(cls, "uses", uses_lister(cls.operand_names, cls.read_names, cls.write_names))  # noqa: B010
+        share_attributes(cls, _LATE)
         if cls.mnemonic in REGISTRY:
             raise TypeError(f"instruction {cls.mnemonic} is declared twice")
         REGISTRY[cls.mnemonic] = cls
         return cls
 
     return declare
-
-
-def _fields(cls: type[Inst]) -> tuple[Field, ...]:
-    """One for each annotation of ``cls`` itself that is no ``ClassVar``."""
-    declared = inspect.get_annotations(cls)
-    texts = {n: hint for n, hint in declared.items() if isinstance(hint, str) and not hint.startswith("ClassVar")}
-    # All in one go: a call of the compiler for each annotation, as typing.get_type_hints does it, would be a tenth of
-    # `import nki`.
-    evaluated = eval(f"({''.join(text + ', ' for text in texts.values())})", vars(sys.modules[cls.__module__]))
-    hints = declared | dict(zip(texts, evaluated, strict=True))
-    defaults = {n: cls.__dict__.get(n, inspect.Parameter.empty) for n in hints}
-    return tuple(_field(n, defaults[n], hint) for n, hint in hints.items() if not isinstance(hint, str))
-
-
-def _field(name: str, default: Any, hint: Any) -> Field:
-    parts = typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, types.UnionType) else (hint,)
-    role: Role | None = None
-    immediate = optional = False
-    symbol: type[Any] | None = None
-    accepted: list[type[Any]] = []
-    for part in parts:
-        inner: tuple[Any, ...] = typing.get_args(part) if typing.get_origin(part) is typing.Annotated else (part,)
-        base: Any = typing.get_origin(inner[0]) or inner[0]
-        if base is type(None):
-            optional = True
-            continue
-        role = next((e for e in inner if isinstance(e, Role)), role)
-        immediate = immediate or Immediate in inner
-        kind = cast(type[Any], base)
-        if issubclass(kind, Enum) or hasattr(kind, "named"):
-            symbol = kind
-        accepted.append(kind)
-        if kind is float:
-            accepted.append(int)
-    several = role is not None and tuple in accepted
-    return Field(name, role, immediate, optional, symbol, default, tuple(accepted), several, _items(hint))
-
-
-def _items(hint: Any) -> tuple[type[Any], ...]:
-    """The element types of the innermost tuples of ``hint``."""
-    arguments = [a for a in typing.get_args(hint) if isinstance(a, type) or typing.get_args(a)]
-    if typing.get_origin(hint) is not tuple:
-        return tuple(dict.fromkeys(kind for a in arguments for kind in _items(a)))
-    inner = [kind for a in arguments for kind in (_items(a) or (a,))]
-    return tuple(dict.fromkeys([*inner, int] if float in inner else inner))
-
-
-def _part(value: Any) -> Any:
-    """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
-    kind = cast("type[Any]", type(value))
-    if kind is float or kind is int:  # asked first: most are numbers
-        return "#"
-    return value.signature if isinstance(value, Access) else None if value is None else kind
-
-
-def _integer(value: Any) -> Any:
-    kind = cast("type[Any]", type(value))
-    return "#" if kind is int else value.signature if isinstance(value, Access) else kind
-
-
-def _exact(value: Any) -> Any:
-    """Distinguish 2, 2.0 and True, which Python takes for equal."""
-    return (type(value), value)
-
-
-def _methods(cls: type[Inst]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """The constructor and ``signature`` of ``cls``.
-
-    Built as source text, since both run for every recorded instruction; as one text, since compiling texts is most of
-    what it costs to import an instruction.
-    """
-    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
-    scope |= {f"default_{f.name}": f.default for f in cls.fields}
-    taken = [f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}" for f in cls.fields]
-    stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
-    # A label changes neither rules nor code.
-    parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
-    text = (
-        f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
-        f"def signature(self):\n    return (mnemonic, {parts})\n"
-    )
-    exec(text, scope)
-    return scope["__init__"], scope["signature"]
-
-
-def _signature_part(f: Field) -> str:
-    if f.several:
-        return f"tuple([tile.signature for tile in self.{f.name}])"
-    if f.role is not None and not f.immediate and not f.optional:
-        return f"self.{f.name}.signature"
-    if f.role is not None or f.immediate:
-        return f"{'part' if float in f.types or not f.immediate else 'whole'}(self.{f.name})"
-    return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"

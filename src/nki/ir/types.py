@@ -77,8 +77,9 @@ class Tensor:
     bytes_per_partition: int = field(init=False)
 
     def __post_init__(self) -> None:
-        self.free_size = math.prod(self.shape[1:])
-        self.elements = self.shape[0] * self.free_size if self.shape else 1
+        shape = self.shape
+        self.free_size = shape[1] if len(shape) == 2 else math.prod(shape[1:])
+        self.elements = shape[0] * self.free_size if shape else 1
         self.nbytes = self.elements * self.dtype.itemsize
         self.bytes_per_partition = self.free_size * self.dtype.itemsize
 
@@ -320,12 +321,14 @@ def is_contiguous(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("has_runtime_index", "signature")
+    __slots__ = ("has_runtime_index", "signature", "variants")
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
         self.has_runtime_index = has_runtime_index
         """An operand has a run-time index."""
+        self.variants: dict[object, tuple[Form, object]] = {}
+        """The forms of changed copies by the change, with the objects whose ids tell it, which so stay alive."""
 
 
 FORMS: dict[tuple[Any, ...], Form] = {}

@@ -139,7 +139,9 @@ def operator_of(value: Any) -> Any:
 
 def freeze(value: Any) -> Any:
     """Lists as tuples, all the way down."""
-    return tuple(freeze(v) for v in cast(list[Any], value)) if isinstance(value, list | tuple) else plain(value)
+    if not isinstance(value, list | tuple):
+        return plain(value)
+    return tuple([freeze(v) for v in cast("list[Any]", value)]) if value else ()
 
 
 def tiles(value: Any) -> Any:

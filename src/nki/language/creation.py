@@ -27,6 +27,12 @@ _PIECE: Final = 2048
 
 def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
     """``shape`` as a tuple of integers. Raises :class:`ArgumentError` in the name of ``what``."""
+    if type(shape) is tuple:
+        for size in cast("tuple[Any, ...]", shape):
+            if type(size) is not int:
+                break
+        else:
+            return cast("tuple[int, ...]", shape)
     try:
         sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
         return tuple(map(operator.index, sizes))

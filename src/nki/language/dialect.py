@@ -15,7 +15,7 @@ from nki.frontend.inlining import call_hook
 from nki.frontend.rewrite import CALL, WHILE
 from nki.frontend.syntax_rules import RULES, kernel_signature, newer_syntax
 from nki.language.advice import advise
-from nki.language.advice.index_tiles import advise_removed, sliced
+from nki.language.advice.beta1 import advise_removed
 from nki.language.releases.names import INSTEAD, RELEASES, later_than
 from nki.language.releases.removed_names import (
     NAMESPACE,
@@ -24,9 +24,9 @@ from nki.language.releases.removed_names import (
     REMOVED_KEYWORDS,
     REMOVED_PARAMETERS,
     REMOVED_SINCE_0_7,
+    RESULT_FIX,
     SWAPPED,
     older_order,
-    result_fix,
 )
 from nki.language.tensor import NkiTensor
 
@@ -66,7 +66,7 @@ NKI_0_6: Final = Dialect(
     unknown_syntax=newer_syntax,
     signature_rule=kernel_signature,
     hooks={CALL: call_hook, WHILE: while_hook},
-    instructions=InstructionStyle("dst", result_fix, SWAPPED, "dtype", older_order),
+    instructions=InstructionStyle("dst", RESULT_FIX, SWAPPED, "dtype", older_order),
     removed=RemovedNames(
         REMOVED,
         REMOVED_ATTRIBUTES,
@@ -74,7 +74,6 @@ NKI_0_6: Final = Dialect(
         REMOVED_PARAMETERS,
         {"neuronxcc": NAMESPACE},
         exact=advise_removed,
-        today=sliced,
     ),
     imports={
         "math": "import math",

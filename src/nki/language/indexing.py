@@ -45,7 +45,7 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     dimension. A register, or a (1, 1) integer tile in SBUF, chooses an element when the kernel runs; on chip it cannot
     choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
     """
-    keys = cast(tuple[Index, ...], key) if isinstance(key, tuple) else (key,)
+    keys = cast("tuple[Index, ...]", key) if isinstance(key, tuple) else (key,)
     indexed, shape, strides = len(keys), t.shape, t.strides
     for item in keys:
         if item is Ellipsis:
@@ -73,9 +73,11 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
                 steps.append(strides[dim])
                 continue
             if type(start) is int and type(stop) is int and 0 <= start < stop <= size:
-                count, step = stop - start, 1
-            else:
-                start, count, step = _slice(t, dim, item)
+                offset += start * strides[dim]
+                sizes.append(stop - start)
+                steps.append(strides[dim])
+                continue
+            start, count, step = _slice(t, dim, item)
         elif type(item) is int:
             start, count, step = item if 0 <= item < size else _select(t, dim, item), 0, 1
         else:

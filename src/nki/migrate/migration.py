@@ -113,7 +113,7 @@ def migrated(path: Path, source: str, calls: Sequence[Call], only: str = "", *, 
             module = laid_out(rewritten(module, facts, report, [call.kernel for call in calls]), module)
             if _imports_beta1(module):
                 report.todo("an import of `neuronxcc` stays: this package has no counterpart of it")
-        module = renewed(module, report) if to != "0.6" else module
+        module = renewed(module, report, beta1=names.beta1) if to != "0.6" else module
         result.new = module.code
         result.left += report.left
         result.notes += report.notes

@@ -5,16 +5,20 @@ Source of the forms: docs/language.md, "Older NKI", and the declarations of depr
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import libcst as cst
 
+import nki.isa as nisa
+from nki.language.releases.removed_names import REMOVED
 from nki.migrate.calls import keyword, last_comma, parameters
 from nki.migrate.report import Report, marked
 from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.names import Names, names_in
 
+_PAR_DIM: Final = "nki.language.par_dim"
 _RANGES: Final = {f"nki.language.{name}" for name in ("affine_range", "sequential_range", "static_range")}
 _ENGINES: Final = ("tensor", "vector", "scalar", "gpsimd", "dma", "unknown")
 _DROPPED: Final = {
@@ -32,6 +36,9 @@ _ATTRIBUTES: Final = {
     "nki.language.tile_size.total_available_sbuf_size": "sbuf_fmax_bytes",
     "nki.language.tile_size.psum_fmax": "psum_bank_fmax",
 }
+_CREATE: Final = {"ndarray": 1, "zeros": 1, "ones": 1, "rand": 1, "full": 2}
+"""Functions that allocate, with the position of their dtype; the buffer follows."""
+_INTEGERS: Final = ("int8", "int16", "int32", "uint8", "uint16", "uint32")
 _DGE: Final = {"0": "unknown", "1": "swdge", "2": "hwdge", "3": "none"}
 _BUFFERS: Final = ("sbuf", "psum", "hbm", "private_hbm", "shared_hbm")
 
@@ -46,6 +53,10 @@ class Releases(cst.CSTTransformer):
         self.registers: set[str] = set()
         self.functions: list[cst.FunctionDef] = []
         self.returned: list[set[str]] = []
+        self.integers: set[str] = set()
+        """Names of tensors of integers."""
+        self.pending: list[str] = []
+        """What is wrong with the statement that is being left."""
         self.made: set[str] = set()
         """Names of functions that loops became."""
         self.nl = names.alias("nki.language") or "nl"
@@ -57,11 +68,25 @@ class Releases(cst.CSTTransformer):
         full = self.names.full(original_node)
         if full in _ATTRIBUTES:
             return updated_node.with_changes(attr=cst.Name(_ATTRIBUTES[full]))
+        if full in REMOVED and not self.names.beta1 and full != _PAR_DIM:
+            self.pending.append(f"`{one_line(updated_node)}` is gone: {REMOVED[full]}")
         owner, _, name = full.rpartition(".")
         engine = name.removesuffix("_engine")
         if owner == "nki.isa" and name.endswith("_engine") and engine in _ENGINES and name != "dma_engine":
             return expression(f"{self.nisa}.engine.{engine}")
         return updated_node
+
+    def leave_SimpleStatementLine(  # noqa: N802
+        self,
+        original_node: cst.SimpleStatementLine,  # noqa: ARG002
+        updated_node: cst.SimpleStatementLine,
+    ) -> Any:
+        """A name that no release since Beta 1 has stays, below a comment."""
+        messages, self.pending = self.pending, []
+        node: Any = updated_node
+        for message in dict.fromkeys(messages):
+            node = self._left(node, message)
+        return node
 
     def visit_FunctionDef(self, node: cst.FunctionDef) -> None:  # noqa: N802
         self.functions.append(node)
@@ -89,6 +114,12 @@ class Releases(cst.CSTTransformer):
                 self.registers.add(target.value)
             else:
                 self.registers.discard(target.value)
+            dtypes = {self.names.full(arg.value).rpartition(".")[2] for arg in node.value.args}
+            strings = {str(arg.value.raw_value) for arg in node.value.args if isinstance(arg.value, cst.SimpleString)}
+            if (dtypes | strings) & set(_INTEGERS):
+                self.integers.add(target.value)
+            else:
+                self.integers.discard(target.value)
 
     def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:  # noqa: ARG002, N802
         """Results in ``nl.hbm`` lie in ``nl.shared_hbm`` today."""
@@ -97,11 +128,12 @@ class Releases(cst.CSTTransformer):
             return updated_node
         if not isinstance(value, cst.Call):
             return updated_node
+        places = _CREATE.get(self.names.full(value.func).rpartition(".")[2], -2) + 1
         args = [
             arg.with_changes(value=expression(f"{self.nl}.shared_hbm"))
-            if arg.keyword is not None and arg.keyword.value == "buffer"
-            and self.names.full(arg.value) == "nki.language.hbm" else arg
-            for arg in value.args
+            if self.names.full(arg.value) == "nki.language.hbm"
+            and (arg.keyword.value == "buffer" if arg.keyword is not None else place == places) else arg
+            for place, arg in enumerate(value.args)
         ]  # fmt: skip
         return updated_node.with_changes(value=value.with_changes(args=args))
 
@@ -113,6 +145,8 @@ class Releases(cst.CSTTransformer):
             return updated_node
         if full in _RANGES:
             return updated_node.with_changes(func=cst.Name("range"))
+        if full == _PAR_DIM and len(updated_node.args) == 1 and not self.names.beta1:
+            return updated_node.args[0].value
         args = self._arguments(full, updated_node.args)
         call = updated_node.with_changes(args=args)
         match full:
@@ -124,6 +158,8 @@ class Releases(cst.CSTTransformer):
                 return self._affine_select(call)
             case "nki.isa.dma_copy":
                 return self._dma_copy(call)
+            case "nki.isa.memset":
+                return self._memset(call)
             case "nki.jit" if not args and len(updated_node.args) > 0 and _is_options(updated_node):
                 return updated_node.func
             case _:
@@ -135,19 +171,44 @@ class Releases(cst.CSTTransformer):
         kept: list[cst.Arg] = []
         for arg in args:
             name = arg.keyword.value if arg.keyword is not None else ""
-            if name in dropped:
+            if name in dropped or self._is_leftover(full, name, arg, args):
                 continue
             if arg.keyword is not None and name in renamed:
                 arg = arg.with_changes(keyword=arg.keyword.with_changes(value=renamed[name]))
             value = arg.value
             if isinstance(value, cst.SimpleString) and full.startswith(("nki.language.", "nki.isa.")):
                 text = str(value.raw_value)
-                if (name == "buffer" and text in _BUFFERS) or name == "dtype" or _is_dtype_place(full, args, arg):
+                place = list(args).index(arg) - _CREATE.get(full.rpartition(".")[2], 99) if not name else -1
+                if (text in _BUFFERS and (name == "buffer" or place == 1)) or name == "dtype" or place == 0:
                     arg = arg.with_changes(value=expression(f"{self.nl}.{text}"))
             if name == "dge_mode" and isinstance(value, cst.Integer) and value.value in _DGE:
                 arg = arg.with_changes(value=expression(f"{self.nisa}.dge_mode.{_DGE[value.value]}"))
             kept.append(arg)
         return last_comma(kept)
+
+    def _is_leftover(self, full: str, name: str, arg: cst.Arg, args: Sequence[cst.Arg]) -> bool:
+        """True for ``dtype=`` and ``mask=None`` beside the destination of an instruction, which ignored them."""
+        function = getattr(nisa, full.removeprefix("nki.isa."), None) if full.startswith("nki.isa.") else None
+        if function is None or name not in ("dtype", "mask") or self.names.beta1:
+            return False
+        parameters = list(inspect.signature(function).parameters)
+        given = any(each.keyword is not None and each.keyword.value == "dst" for each in args)
+        if parameters[:1] != ["dst"] or name in parameters or (name == "mask" and one_line(arg.value) != "None"):
+            return False
+        required = [p for p in inspect.signature(function).parameters.values() if p.default is p.empty]
+        return given or len(args) > len(required)
+
+    def _memset(self, call: cst.Call) -> cst.Call:
+        """``2.0`` into a tile of integers is ``2``."""
+        names = [one_line(arg.value) for arg in call.args if arg.keyword is None or arg.keyword.value == "dst"]
+        if not names or names[0].partition("[")[0] not in self.integers:
+            return call
+        args = [
+            arg.with_changes(value=cst.Integer(str(int(float(arg.value.value)))))
+            if isinstance(arg.value, cst.Float) and float(arg.value.value).is_integer() else arg
+            for arg in call.args
+        ]  # fmt: skip
+        return call.with_changes(args=args)
 
     def _sendrecv(self, call: cst.Call) -> cst.Call:
         args: list[cst.Arg] = []
@@ -328,16 +389,11 @@ def _is_options(call: cst.Call) -> bool:
     return all(arg.keyword is not None for arg in call.args)
 
 
-def _is_dtype_place(full: str, args: Sequence[cst.Arg], arg: cst.Arg) -> bool:
-    """True for ``'float32'`` as the second argument of ``nl.ndarray`` and the like."""
-    name = full.rpartition(".")[2]
-    return name in ("ndarray", "zeros", "ones", "rand") and arg.keyword is None and list(args).index(arg) == 1
-
-
-def renewed(module: cst.Module, report: Report) -> cst.Module:
-    """The file with the forms of NKI 0.7."""
+def renewed(module: cst.Module, report: Report, *, beta1: bool = False) -> cst.Module:
+    """The file with the forms of NKI 0.7; ``beta1``: it was of Beta 1, and what is left of that has been marked."""
     names = Names()
     module.visit(names)
+    names.beta1 = beta1
     return module.visit(Releases(names, report))
 
 

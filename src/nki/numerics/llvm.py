@@ -61,6 +61,14 @@ def intrinsic(b: Builder, name: str, kind: ir.Type, args: list[Any]) -> Value:
     return b.call(function, args)
 
 
+def canonical_nan(b: Builder, value: Value) -> Value:
+    """``value``, float32, with the canonical NaN for every NaN.
+
+    Processors pass on the payload of one of several NaN, and which one depends on the instructions that LLVM selects.
+    """
+    return b.select(b.fcmp_unordered("uno", value, value), constant(value.type, float("nan")), value)
+
+
 def at_least(b: Builder, value: Value, bound: int | Value) -> Value:
     """``value >= bound``, signed."""
     return b.icmp_signed(">=", value, i64(bound) if isinstance(bound, int) else bound)

@@ -1,8 +1,9 @@
 """float32 matrix multiplication, as LLVM IR.
 
 The arithmetic is a contract: every output element starts at +0.0 and takes ``fma(stationary[k, m], moving[k, n], acc)``
-for k = 0, 1, ..., K-1 in that order; accumulation into the output is one more addition at the end. So the bits depend
-on neither the tiling nor the vector width, and one implementation serves every executor.
+for k = 0, 1, ..., K-1 in that order; accumulation into the output is one more addition at the end; a NaN is written as
+the canonical one. So the bits depend on neither the tiling nor the vector width, and one implementation serves every
+executor.
 
 A tile of the output stays in registers while a loop over k broadcasts stationary elements against vectors of the
 moving matrix. Both operands are stored with k as the slow axis, as the tensor engine has them, so that both are read in
@@ -29,6 +30,7 @@ from nki.numerics.llvm import (
     Value,
     Variable,
     at_least,
+    canonical_nan,
     i64,
     internal,
     prefetch,
@@ -185,10 +187,10 @@ def _tile(module: ir.Module, lanes: int, rows: int, vectors: int, masked: bool, 
     with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
         with then:
             for total, place in zip(totals, places, strict=True):
-                v.store(b.fadd(v.load(place), total), place)
+                v.store(canonical_nan(b, b.fadd(v.load(place), total)), place)
         with otherwise:
             for total, place in zip(totals, places, strict=True):
-                v.store(total, place)
+                v.store(canonical_nan(b, total), place)
     b.ret_void()
     return function
 
@@ -340,7 +342,7 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
             total = b.load(turned.at(b, column, row), typ=F32)
             with b.if_else(b.icmp_signed("!=", accumulate, i64(0))) as (then, otherwise):
                 with then:
-                    b.store(b.fadd(b.load(place, typ=F32), total), place)
+                    b.store(canonical_nan(b, b.fadd(b.load(place, typ=F32), total)), place)
                 with otherwise:
                     b.store(total, place)
         start.set(b.add(first, block))

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 from nki.isa.tables.activations import ACTIVATIONS
 from nki.numerics.activations import emit, emit_power
 from nki.numerics.jit import engine
+from nki.numerics.llvm import canonical_nan
 from nki.numerics.simd import F32, I64
 
 Array = NDArray[np.float32]
@@ -75,7 +76,10 @@ def _load(name: str, inputs: int, formula: _Emit) -> Any:
 
 
 def loop_module(name: str, inputs: int, formula: _Emit, width: int) -> ir.Module:
-    """A module with ``void name(float* result, float* input..., int64 count)``: ``formula`` of each element."""
+    """A module with ``void name(float* result, float* input..., int64 count)``: ``formula`` of each element.
+
+    A NaN is written as the canonical one.
+    """
     module = ir.Module(name)
     signature = ir.FunctionType(ir.VoidType(), [F32.as_pointer()] * (1 + inputs) + [I64])
     function = ir.Function(module, signature, name)
@@ -105,7 +109,7 @@ def _loop(builder: ir.IRBuilder, start: Any, stop: Any, formula: _Emit, width: i
         return builder.bitcast(builder.gep(pointer, [index]), kind.as_pointer())
 
     values = [builder.load(place(pointer), align=4) for pointer in inputs]
-    builder.store(formula(builder, values), place(result), align=4)
+    builder.store(canonical_nan(builder, formula(builder, values)), place(result), align=4)
     following = builder.add(index, I64(width))
     index.add_incoming(following, body)
     again = builder.cbranch(builder.icmp_signed("<", following, stop), body, after)

@@ -31,6 +31,8 @@ from nki.numerics.llvm import (
 
 EIGHT: Final = 8
 _ABS: Final = 0x7FFFFFFF
+_NAN: Final = 0x7FC00000
+"""The canonical NaN, which is above the keys of all numbers."""
 _LEAST: Final = -0x80000000
 """Below the key of every number."""
 
@@ -92,7 +94,7 @@ def _flipped(b: Builder, word: Value) -> Value:
 def _key(b: Builder, value: Value) -> Value:
     """An integer of the order of numbers, -0 below +0, NaN at the top."""
     word = b.bitcast(value, like(value, I32))
-    return b.select(b.fcmp_unordered("uno", value, value), constant(word.type, _ABS), _flipped(b, word))
+    return b.select(b.fcmp_unordered("uno", value, value), constant(word.type, _NAN), _flipped(b, word))
 
 
 def _splat(b: Builder, scalar: Value, kind: ir.VectorType) -> Value:

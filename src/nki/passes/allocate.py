@@ -26,6 +26,7 @@ from nki.ir.types import Access, Buffer, Dynamic, Tensor, TileAddress
 from nki.ir.verifier import verify
 from nki.isa.tables.enums import engine
 from nki.passes.allocation import diagnostics
+from nki.passes.allocation.bank_rotation import rotated
 from nki.passes.allocation.overwrites import Overwrite, find_overwrite
 from nki.passes.allocation.packing import Pinned, first_fit, pack
 from nki.passes.allocation.spilling import spilled
@@ -91,6 +92,9 @@ def _allocate(
     _check_pinned(core, space, pinned, target, check_overlap)
     free = [live for live in ranges if live.tensor not in fixed] if fixed else ranges
     plan = pack(free, space.usable, pinned) if free else []
+    if plan is not None and space.name == "psum" and not pinned:
+        offsets = rotated(free, space.align, space.usable // space.align)
+        plan = plan if offsets is None else [(0, offset) for offset in offsets]
     if plan is None:
         plan = _allocate_side_by_side(core, space, free, pinned, target)
     if plan is None:

@@ -74,13 +74,34 @@ def check_waits(program: Program) -> None:
 
 @dataclass(slots=True, eq=False, repr=False)
 class _History:
-    """Queue, position and clock of every instruction before the current one, by number."""
+    """Queue and position of every instruction before the current one, by number."""
 
     queue: list[int] = field(default_factory=list[int])
     position: list[int] = field(default_factory=list[int])
     """Number of instructions of the queue, in the basic block, that are complete with the instruction."""
-    clock: list[Clock] = field(default_factory=list[Clock])
-    """The clock of the queue when the instruction begins."""
+
+
+_BITS = 32
+"""Bits of a count in a packed clock; the highest one is 0."""
+_COUNT = (1 << _BITS - 1) - 1
+
+
+class _PackedClocks:
+    """Vector clocks of so many queues, each as one integer: a join takes Python eight steps, whatever the number."""
+
+    def __init__(self, queues: int) -> None:
+        self._high = sum(1 << _BITS * queue + _BITS - 1 for queue in range(queues))
+        """The highest bit of each count."""
+
+    def join(self, one: int, two: int) -> int:
+        """The join of two clocks: the later time of each component."""
+        not_less = ((one | self._high) - two) & self._high  # the bit is borrowed where the count of ``one`` is less
+        from_one = not_less - (not_less >> _BITS - 1)
+        return two ^ ((one ^ two) & from_one)
+
+    def unpacked(self, clock: int, queues: int) -> Clock:
+        """The count of each queue."""
+        return [clock >> _BITS * queue & _COUNT for queue in range(queues)]
 
 
 def _join(one: Clock, two: Clock) -> Clock:
@@ -118,13 +139,20 @@ class _BlockVisitor:
 class _WaitInserter(_BlockVisitor):
     """Adds to each instruction the waits that no other wait implies."""
 
+    def __init__(self, core: CoreProgram) -> None:
+        super().__init__(core)
+        self.clock: list[int] = []
+        """By number of an instruction: the clock of its queue when it begins."""
+        self.packed = _PackedClocks(len(self.names))
+
     def block(self, instructions: list[Inst]) -> list[Inst]:
         reaching, queues, names = self.reaching, self.queues, self.names
-        visit = reaching.visit
-        queue_of, position_of, clock_of = self.history.queue, self.history.position, self.history.clock
+        visit, join = reaching.visit, self.packed.join
+        queue_of, position_of, clock_of = self.history.queue, self.history.position, self.clock
         floor = reaching.floor = number = len(queue_of)
         counts = [0] * len(queues)
-        clocks: list[Clock] = [[0] * len(queues)] * len(queues)
+        clocks = [0] * len(queues)
+        shifts = [_BITS * queue for queue in range(len(queues))]
         result: list[Inst] = []
         for inst in instructions:
             queue = queues[inst.queue]
@@ -137,17 +165,20 @@ class _WaitInserter(_BlockVisitor):
             if inst.label:
                 self.labels[inst.label] = number
             clock = clocks[queue]
-            needed = [p for p in producers if position_of[p] > clock[queue_of[p]] and queue_of[p] != queue]
+            needed = [
+                p for p in producers
+                if (other := queue_of[p]) != queue and position_of[p] > clock >> shifts[other] & _COUNT
+            ]  # fmt: skip
             if needed:
                 if len(needed) > 1:
                     needed.sort(reverse=True)  # a later one may imply an earlier one, never the other way round
                 waits: list[tuple[str, int]] = []
                 for p in needed:
-                    producer_queue, position = queue_of[p], position_of[p]
-                    if position > clock[producer_queue]:
-                        waits.append((names[producer_queue], position))
-                        clock = _join(clock, clock_of[p])
-                        clock[producer_queue] = position
+                    other, position = queue_of[p], position_of[p]
+                    known = clock >> shifts[other] & _COUNT
+                    if position > known:
+                        waits.append((names[other], position))
+                        clock = join(clock + (position - known << shifts[other]), clock_of[p])
                 clocks[queue] = clock
                 scheduled = inst.__class__.__new__(inst.__class__)  # Inst.with_schedule, without the call
                 inst.identity()
@@ -163,11 +194,11 @@ class _WaitInserter(_BlockVisitor):
             number += 1
         return result
 
-    def incomplete(self, producers: list[Ids], clock: Clock, floor: int) -> set[int]:
+    def incomplete(self, producers: list[Ids], clock: int, floor: int) -> set[int]:
         """The producers from ``floor`` on that ``clock`` does not know to be complete."""
         assert self.arrays is not None
         queues, positions = self.arrays
-        complete = np.array(clock)
+        complete = np.array(self.packed.unpacked(clock, len(self.names)))
         result: set[int] = set()
         for ids in producers:
             ids = ids[ids >= floor]
@@ -179,6 +210,11 @@ class _WaitInserter(_BlockVisitor):
 class _WaitChecker(_BlockVisitor):
     """Compares the producers of each instruction with the clock of its queue."""
 
+    def __init__(self, core: CoreProgram) -> None:
+        super().__init__(core)
+        self.clock: list[Clock] = []
+        """By number of an instruction: the clock of its queue when it begins."""
+
     def block(self, instructions: list[Inst]) -> list[Inst]:
         history, queues = self.history, self.queues
         first = self.reaching.floor = len(history.queue)
@@ -188,9 +224,9 @@ class _WaitChecker(_BlockVisitor):
             counts[queue] += 1
             history.queue.append(queue)
             history.position.append(counts[queue])
-        history.clock.extend(self.clocks(instructions, first))
+        self.clock.extend(self.clocks(instructions, first))
         for number, inst in enumerate(instructions, first):
-            queue, clock = history.queue[number], history.clock[number]
+            queue, clock = history.queue[number], self.clock[number]
             producers = self.reaching.visit_all(number, queue, effects_of(inst))
             producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= first)
             if inst.label:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 
 from nki.base import knobs
 from nki.base.errors import (
@@ -20,6 +20,7 @@ from nki.base.errors import (
     StructureError,
 )
 from nki.ir.access_bounds import WindowChecker
+from nki.ir.declaration.methods import accesses_of
 from nki.ir.instruction import Inst
 from nki.ir.loop import BOUNDS, For, While, instructions, loops
 from nki.ir.program import CoreProgram, Program
@@ -61,18 +62,15 @@ class Verify(CoreStage):
         written = {*after.inputs}
         fixed = {*after.inputs}.difference(after.outputs)
         for inst in after.instructions():
-            values = inst.__dict__
-            for name in inst.write_names:
-                value = values[name]
-                for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                    if not isinstance(access, Access):  # an output that the call leaves out
-                        continue
-                    tensor = access.tensor
-                    if tensor.data is not None:
-                        check_writes(inst)
-                    if tensor in fixed:
-                        raise _input_written(inst, access, after)
-                    written.add(tensor)
+            for access in inst.writes():
+                tensor = access.tensor
+                if tensor in written and tensor not in fixed:
+                    continue
+                if tensor.data is not None:
+                    check_writes(inst)
+                if tensor in fixed:
+                    raise _input_written(inst, access, after)
+                written.add(tensor)
         for tensor in after.outputs:
             if tensor not in written:
                 raise OutputUnwrittenError(
@@ -139,7 +137,7 @@ def _loops(core: CoreProgram) -> None:
                 f"the loop over '{loop.register.name}' has bounds {loop.start} and {loop.stop} that no register holds",
                 fix=fix,
             ).at(loop.where.span)
-        inside = [a for inst in instructions(loop.body) for a in inst.writes()]
+        inside = [a for inst in instructions(loop.body) for a in accesses_of(inst, inst.write_names)]
         inside += [inner.register for inner in loops(loop.body) if isinstance(inner, For)]
         if loop.step not in BOUNDS or loop.step < 1 or any(a.tensor is loop.register.tensor for a in inside):
             raise StructureError(

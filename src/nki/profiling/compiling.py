@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,59 +13,106 @@ from numpy.typing import NDArray
 from nki.backend.numpy import executor
 from nki.base.errors import KernelArgumentError
 from nki.compiler import launch_grid, pipeline
+from nki.frontend.errors import NotAFunctionError
 from nki.ir.execution_observer import ExecutionObserver
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, While, loops
 from nki.ir.program import Program
 from nki.ir.types import Access
-from nki.jit import Kernel, adapter_for
+from nki.jit import Adapter, Kernel, adapter_for
 from nki.numerics.floating_point import default_environment
 from nki.profiling.shapes import is_shape_only, placeholder
-from nki.sim.timing import Trips, loop_count
+from nki.sim.timing import Trips, deciding_inputs, loop_count
 from nki.target.model import Target
 
 Array = NDArray[Any]
 
 
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a program by name, in their order; those in ``missing`` have only a shape."""
+
+    arrays: dict[str, Callable[[], Array]]
+    missing: frozenset[str] = frozenset()
+
+
 def compiled(
     kernel: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], target: Target | None
-) -> tuple[Program, list[Array] | None]:
-    """The program of ``kernel`` after the last stage, and its inputs as arrays; None if one of them has only a shape.
-
-    No cache keeps anything.
-    """
-    launched = kernel if isinstance(kernel, Kernel) else Kernel(kernel)
+) -> tuple[Program, Inputs]:
+    """The program of ``kernel`` after the last stage, and its inputs. No cache keeps anything."""
+    launched = _kernel(kernel)
     chosen = target or launched.chosen_target()
+    if len(launched.grid) == 1:
+        launch_grid.of_brackets(launched.grid, chosen)
     positional = tuple(placeholder(value) for value in args)
     named = {name: placeholder(value) for name, value in kwargs.items()}
     adapter = adapter_for(positional, named)
     arguments = launched.bind(positional, named)
     specs = launched.specs(arguments, adapter)
-    grid = launch_grid.of_launch(launched.func.__name__, launched.grid, chosen)
+    grid = launched.launch_grid(chosen)
     with default_environment():
         program = pipeline.compile(
             launched.func, specs, chosen, grid=grid, edges=launched.schedule, spills=launched.spills
         )
-    if any(map(is_shape_only, (*args, *kwargs.values()))):
-        return program, None
-    tensors = [value for value in arguments.values() if adapter.is_framework_tensor(value)]
-    return program, [np.ascontiguousarray(adapter.to_numpy(tensor)) for tensor in tensors]
+    given = launched.bind(args, kwargs)
+    tensors = {name: value for name, value in arguments.items() if adapter.is_framework_tensor(value)}
+    arrays = {name: partial(_dense, adapter, tensor) for name, tensor in tensors.items()}
+    return program, Inputs(arrays, frozenset(name for name in tensors if is_shape_only(given[name])))
+
+
+def _kernel(kernel: Any) -> Kernel:
+    if isinstance(kernel, Kernel):
+        return kernel
+    if isinstance(kernel, type) or not callable(kernel):
+        raise NotAFunctionError(
+            f"nki.profile was given {kernel!r}, which is not a function",
+            fix="pass the kernel itself; the command takes a name: nki profile FILE.py:KERNEL",
+        )
+    return Kernel(kernel)
+
+
+def _dense(adapter: Adapter, tensor: Any) -> Array:
+    return np.ascontiguousarray(adapter.to_numpy(tensor))
 
 
 Given = int | tuple[int, int] | Mapping[int, int | tuple[int, int]]
 """Iterations that a caller states: of all loops, or by line; a number, or the least and the greatest."""
 
 
-def trips_of(program: Program, arrays: list[Array] | None, given: Given | None = None) -> tuple[Trips, Trips]:
+def trips_of(program: Program, inputs: Inputs, given: Given | None = None) -> tuple[Trips, Trips]:
     """The least and the most iterations of the loops of ``program`` whose bounds only the run knows.
 
-    They are ``given``, or counted by a run on ``arrays``; a loop that is neither has no entry.
+    They are ``given``, or counted by a run on ``inputs``; a loop that is neither has no entry. Inputs that decide about
+    no loop need no data.
     """
     unknown = unknown_loops(program)
+    _check_lines(unknown, given)
     stated = {id(loop): bounds for loop in unknown if (bounds := _stated(loop, given)) is not None}
-    counted = {} if len(stated) == len(unknown) or arrays is None else _counted(program, arrays, unknown)
+    rest = {id(loop) for loop in unknown} - stated.keys()
+    decisive = [
+        name
+        for core in program.cores
+        for loop in loops(core.body)
+        if id(loop) in rest
+        for name in deciding_inputs(loop, core)
+    ]
+    counted: dict[int, Sequence[int]] = {}
+    if rest and inputs.missing.isdisjoint(decisive):
+        counted = _counted(program, [make() for make in inputs.arrays.values()], unknown)
     ends = [{**counted, **{loop: (bounds[end],) for loop, bounds in stated.items()}} for end in (0, 1)]
     return ends[0], ends[1]
+
+
+def _check_lines(unknown: list[Loop], given: Given | None) -> None:
+    """Raise :class:`KernelArgumentError` for a line at which no loop needs a number of iterations."""
+    if not isinstance(given, Mapping):
+        return
+    lines = sorted({loop.where.span.line for loop in unknown if loop.where.span is not None})
+    if wrong := [line for line in given if line not in lines]:
+        raise KernelArgumentError(
+            f"trips={dict(given)!r}: at line {wrong[0]} no loop has a number of iterations that depends on data",
+            fix=f"such loops are at line {', '.join(map(str, lines))}" if lines else "leave trips= out",
+        )
 
 
 def _stated(loop: Loop, given: Given | None) -> tuple[int, int] | None:

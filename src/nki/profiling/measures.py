@@ -171,6 +171,16 @@ def flops(cores: Sequence[CoreEvents], *, moves: bool) -> int:
     return sum(count * runs for count, runs in each)
 
 
+def product_slots(cores: Sequence[CoreEvents]) -> float:
+    """Operations of matrix products, those of modes that do several at once counted once."""
+    return sum(
+        estimate.flops * min(1.0, estimate.passes) * runs
+        for core in cores
+        for estimate, runs in zip(core.estimates, core.runs.tolist(), strict=True)
+        if not estimate.moves
+    )
+
+
 def transfer_sizes(cores: Sequence[CoreEvents]) -> list[TransferSize]:
     """The DMA transfers by size, in powers of four from 1 KiB on."""
     rows: dict[int, list[float]] = {}

@@ -109,7 +109,7 @@ def _instructions(rows: Rows, index: int) -> Columns:
     numbers = range(len(core.instructions))
     places = [_place(core.span(number)) for number in numbers]
     frames = [_frame_ids(rows, inst) for inst in core.instructions]
-    adjusted = adjusted_flops(core, rows.profile)
+    adjusted = adjusted_flops(core)
     raw = [estimate.flops for estimate in core.estimates]
     moves = [estimate.flops if estimate.moves else 0 for estimate in core.estimates]
     kinds = [("TRANSPOSE" if e.moves else "REGULAR") if e.flops else "" for e in core.estimates]

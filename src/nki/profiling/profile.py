@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from nki import target as targets
-from nki.base.errors import NkiError
+from nki.base.errors import KernelArgumentError, NkiError
 from nki.base.locks import imported
+from nki.base.profile_errors import ProfileFileError
 from nki.base.source import Span
 from nki.cost.dma import bandwidth
 from nki.ir.program import Program
@@ -119,8 +120,16 @@ class Profile:
         """Operations of the Tensor engine that only move data."""
         return measures.flops(self.cores, moves=True)
 
-    @property
+    @cached_property
     def peak_flops(self) -> float:
+        """Operations per second of the cores' Tensor engines in the modes of the kernel's products: those of 8-bit
+        operands that do several at once have a higher peak than 16-bit operands have, and float32 counts as these.
+        """
+        slots = measures.product_slots(self.cores)
+        return self.peak_flops_16_bit * (self.flops / slots if slots else 1)
+
+    @property
+    def peak_flops_16_bit(self) -> float:
         """Operations per second of the cores' Tensor engines, for 16-bit operands."""
         target = self.target
         array = target.partitions * target.matmul_stationary_free_max
@@ -196,6 +205,10 @@ class Profile:
 
     def compare(self, other: Profile) -> Comparison:
         """The profile beside another one: another kernel, target or what-if."""
+        if not isinstance(other, Profile):  # pyright: ignore[reportUnnecessaryIsInstance]  # a user's argument
+            raise KernelArgumentError(
+                f"compare({other!r:.60}): this is no profile", fix="pass the result of nki.profile(kernel)(*args)"
+            )
         return Comparison(self, other)
 
     def summary(self) -> dict[str, Any]:
@@ -225,10 +238,15 @@ class Profile:
     def to_html(self, path: str | os.PathLike[str]) -> Path:
         """Write the report to ``path``: one HTML file that needs no network (:mod:`nki.profiling.html`). The path.
 
-        Raises :class:`OSError` if the file cannot be written.
+        Raises :class:`ProfileFileError` if the file cannot be written.
         """
         file = Path(path)
-        file.write_text(imported("nki.profiling.html").render(self), encoding="utf-8")
+        page = imported("nki.profiling.html").render(self)
+        try:
+            file.write_text(page, encoding="utf-8")
+        except OSError as error:
+            fix = "choose a file that can be written"
+            raise ProfileFileError(f"{file}: {error.strerror or error}", fix=fix) from None
         return file
 
     def __repr__(self) -> str:
@@ -267,9 +285,9 @@ def profile(
     @functools.wraps(getattr(kernel, "func", kernel))
     def predict(*args: Any, **kwargs: Any) -> Profile:
         try:
-            chosen = targets.find(target) if isinstance(target, str) else target
-            program, arrays = compiled(kernel, args, kwargs, chosen)
-            least, most = trips_of(program, arrays, trips)
+            chosen = target if target is None or isinstance(target, Target) else targets.find(str(target))
+            program, inputs = compiled(kernel, args, kwargs, chosen)
+            least, most = trips_of(program, inputs, trips)
             return of_program(program, most, least)
         except NkiError as error:
             __tracebackhide__ = True

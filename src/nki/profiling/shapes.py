@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,14 +11,36 @@ from numpy.typing import NDArray
 
 from nki.base import dtype as dtypes
 from nki.base.dtype import DType
+from nki.base.errors import KernelArgumentError, UnknownDTypeError
 
 
 @dataclass(frozen=True)
 class ShapeDtype:
-    """A tensor argument without data: its ``shape``, and its ``dtype`` as NKI's, NumPy's or a name."""
+    """A tensor argument without data: its ``shape``, and its ``dtype`` as NKI's, NumPy's or a name.
+
+    Raises :class:`KernelArgumentError` for a shape that is no tuple of whole numbers, and :class:`UnknownDTypeError`.
+    """
 
     shape: tuple[int, ...]
     dtype: Any
+
+    def __post_init__(self) -> None:
+        try:
+            shape = tuple(map(operator.index, self.shape))
+        except TypeError:
+            shape = ()
+        if not shape or min(shape) < 1:
+            raise KernelArgumentError(
+                f"ShapeDtype({self.shape!r}, …): a shape is a tuple of whole numbers, each at least 1",
+                fix="write nki.ShapeDtype((128, 512), 'float32')",
+            )
+        object.__setattr__(self, "shape", shape)
+        try:
+            dtypes.of(_without_package(self.dtype))
+        except UnknownDTypeError as error:
+            near = "int32" if "int" in str(self.dtype) else "float32"
+            fix = f"use {near!r} or another dtype of NKI"
+            raise UnknownDTypeError(f"ShapeDtype({shape}, …): {error.message}", fix=fix) from None
 
 
 def is_shape_only(value: Any) -> bool:
@@ -40,11 +63,17 @@ def placeholder(value: Any) -> Any:
     return np.broadcast_to(kind, tuple(value.shape))
 
 
+def _without_package(kind: Any) -> Any:
+    """The name of a dtype of PyTorch; any other as it is."""
+    name = str(kind)
+    return name.removeprefix("torch.") if name.startswith("torch.") else kind
+
+
 def _numpy_dtype(kind: Any) -> Any:
     if isinstance(kind, DType):
         return kind.dtype
-    name = str(kind).removeprefix("torch.")
+    kind = _without_package(kind)
     try:
         return np.dtype(kind)
     except TypeError:
-        return dtypes.of(name).dtype
+        return dtypes.of(kind).dtype

@@ -73,19 +73,9 @@ def operands_in_sbuf(inst: Inst) -> list[Access]:
     return [access for access in inst.reads() if access.buffer is Buffer.sbuf]
 
 
-def adjusted_flops(core: CoreEvents, profile: Profile) -> list[int]:
+def adjusted_flops(core: CoreEvents) -> list[int]:
     """Operations of each instruction by dense number, as those of 16-bit operands that take the same cycles."""
-    target = profile.target
-    result: list[int] = []
-    for inst, estimate in zip(core.instructions, core.estimates, strict=True):
-        if not estimate.flops:
-            result.append(0)
-            continue
-        rows = round(estimate.activity * target.partitions)
-        wide = any(access.dtype.name == "float32" for access in operands_in_sbuf(inst))
-        passes = target.matmul_fp32_factor if wide else 1
-        result.append(2 * rows * sum(access.size for access in inst.writes() if access.buffer.on_chip) * passes)
-    return result
+    return [round(estimate.flops * estimate.passes) for estimate in core.estimates]
 
 
 def _products(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
@@ -94,16 +84,15 @@ def _products(profile: Profile, rows: Sequence[EngineRows]) -> dict[str, Any]:
     for each in rows:
         core = each.events
         runs = core.runs.tolist()
-        for inst, estimate, flops, count in zip(
-            core.instructions, core.estimates, adjusted_flops(core, profile), runs, strict=True
-        ):
+        columns = core.instructions, core.estimates, adjusted_flops(core), runs
+        for inst, estimate, flops, count in zip(*columns, strict=True):
             matmuls += count if estimate.flops else 0
             moves += flops * count if estimate.moves else 0
             useful += 0 if estimate.moves else flops * count
             if activates(inst.mnemonic):
                 activations += count
                 activation_ns += count * estimate.occupancy
-    capacity = profile.peak_flops * profile.device_time
+    capacity = profile.peak_flops_16_bit * profile.device_time
     return {
         "model_flops": profile.flops,
         "hardware_flops": profile.flops + profile.transpose_flops,

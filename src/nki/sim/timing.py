@@ -318,20 +318,41 @@ def unknown_trips(loop: Loop, core: CoreProgram) -> TripCountError:
     named = " and ".join(f"'{name}'" for name in deciding_inputs(loop, core)) or "data"
     error = TripCountError(
         f"the number of iterations of this loop depends on the contents of {named}",
-        fix=f"pass arrays instead of shapes, {named} with its data: a run on the CPU then counts the iterations",
+        fix=f"pass {named} as an array with its data, so that a run on the CPU counts the iterations; or state them: "
+        "nki.profile(kernel, trips=64)",
     )
     error.at(loop.where.span, loop.where.stack)
     return error
 
 
 def deciding_inputs(loop: Loop, core: CoreProgram) -> list[str]:
-    """The names of the inputs whose contents decide how often ``loop`` runs."""
+    """The names of the inputs whose contents decide how often ``loop`` runs: by the data of what it reads, and by the
+    iterations of the loops around instructions that write these.
+    """
     wanted: set[Tensor] = {access.tensor for access in loop.reads()}
-    for _ in range(2):  # a value may come from the iteration before
-        for inst in reversed(core.numbered):
-            if not wanted.isdisjoint(access.tensor for access in inst.writes()):
-                wanted.update(access.tensor for access in [*inst.reads(), *inst.indexed_by()])
+    writers = list(_writers(core.body, ()))
+    known = 0
+    while known < len(wanted):  # a value may come from the iteration before
+        known = len(wanted)
+        for written, read in reversed(writers):
+            if not wanted.isdisjoint(written):
+                wanted.update(read)
     return [tensor.name for tensor in core.tensors if tensor.role == "input" and tensor in wanted]
+
+
+def _writers(
+    body: Iterable[Statement], around: tuple[Tensor, ...]
+) -> Generator[tuple[list[Tensor], tuple[Tensor, ...]]]:
+    """What each instruction of ``body`` writes and what that depends on; ``around``: what loops around it read."""
+    for statement in body:
+        if isinstance(statement, Inst):
+            reads = (access.tensor for access in (*statement.reads(), *statement.indexed_by()))
+            yield [access.tensor for access in statement.writes()], (*reads, *around)
+        else:
+            inside = (*around, *(access.tensor for access in statement.reads()))
+            if isinstance(statement, For):
+                yield [statement.register.tensor], inside
+            yield from _writers(statement.body, inside)
 
 
 def _meets(part: Part) -> bool:

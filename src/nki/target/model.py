@@ -189,6 +189,7 @@ class Target(_Row):
     # generator of its descriptors: hardware of the Sync or Scalar engine, or software on GpSimd; static descriptors
     # have none. dma_start_ns holds where the kernel leaves the choice open. The bytes keep the DMA engines, which all
     # queues of a core share; the descriptors of one transfer reach the engines one after the other (spread).
+    # A packet takes its bytes, of the wider dtype, at the peak rate and an overhead; one that converts has its own.
     dma_hardware_descriptors: FactField[bool] = FactField()
     dma_engines: FactField[int] = FactField()
     dma_queues_per_engine: FactField[int] = FactField()
@@ -196,6 +197,7 @@ class Target(_Row):
     dma_engine_sustained_gbps: FactField[float] = FactField()
     dma_packet_bytes: FactField[int] = FactField()
     dma_packet_overhead_ns: FactField[float] = FactField()
+    dma_cast_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()
     dma_hardware_start_ns: FactField[float] = FactField()

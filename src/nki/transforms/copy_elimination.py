@@ -21,8 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor, may_overlap
@@ -37,6 +36,7 @@ from nki.target.model import Target
 
 _Uses = tuple[list[int], list[int]]
 """The positions of the instructions that write one tensor, and of those that read it."""
+_Place = tuple[int, tuple[int, ...]] | None
 FEW_ROWS: Final = 16
 """Rows of results up to which a product reads its moving operand where it lies."""
 
@@ -66,19 +66,6 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]
     if elimination.tiles:
         elimination.run()
     return [statement for statement in elimination.body if statement is not None]
-
-
-def operand_uses(inst: Inst) -> list[tuple[Access, bool, bool]]:
-    """The accesses of ``inst`` in field order, each with whether the instruction reads it and writes it."""
-    values = inst.__dict__
-    uses: list[tuple[Access, bool, bool]] = []
-    for name, reads, writes in inst.operand_uses:
-        value = values[name]
-        if isinstance(value, Access):
-            uses.append((value, reads, writes))
-        elif isinstance(value, tuple):
-            uses.extend((access, reads, writes) for access in cast("tuple[Access, ...]", value))
-    return uses
 
 
 def _meets_cores(inst: Inst, rank: int) -> bool:
@@ -111,7 +98,9 @@ def moves_all(tile: Tensor, own: Access, other: Access) -> bool:
     """True if a copy between ``own``, an access to ``tile``, and ``other`` moves all of ``tile`` unchanged."""
     if own.tensor is not tile or own.dtype is not tile.dtype or own.dtype is not other.dtype:
         return False
-    return other.dtype is other.tensor.dtype and own.size == tile.elements and own.strides == row_major(own.shape)
+    if other.dtype is not other.tensor.dtype or own.strides != row_major(own.shape):
+        return False
+    return own.shape == tile.shape or own.size == tile.elements
 
 
 class _Elimination:
@@ -133,6 +122,8 @@ class _Elimination:
         """Tensors that loops or run-time indices touch."""
         self._read_once: dict[tuple[Form, int], bool] = {}
         """By form and number of an operand: whether such a product reads it once."""
+        self._places: dict[tuple[int, int, int], tuple[_Place, object, object]] = {}
+        """The result of :func:`_place` by offset and the ids of both signatures, which stay alive here."""
         self.meetings: list[int] = []
         """Positions at which cores wait for others."""
 
@@ -157,7 +148,7 @@ class _Elimination:
                 continue
             if inst.effects.external and _meets_cores(inst, rank):
                 self.meetings.append(position)
-            for access, reads, writes in operand_uses(inst):
+            for access, reads, writes in inst.uses():
                 tensor = access.tensor
                 if tensor in wanted:
                     use = uses.get(tensor)
@@ -264,11 +255,27 @@ class _Elimination:
                     return None
                 continue
             same_strides = is_product and not self._is_read_once(inst, number)
-            followed = _followed(target, access, same_strides) if access.dtype is tile.dtype else None
+            followed = self._followed(target, access, same_strides) if access.dtype is tile.dtype else None
             if followed is None or (is_product and not _is_plain(followed) and followed.strides != access.strides):
                 return None
             operands[number] = followed
         return operands
+
+    def _followed(self, target: Access, access: Access, same_strides: bool) -> Access | None:
+        """The elements of ``target`` that are those of ``access`` in a dense tile, element number by element number.
+
+        ``same_strides``: None also where their strides are others. The matrix product is tuned for tiles: rows that lie
+        far apart in the caller's array cost more than the copy.
+        """
+        theirs, own = target.signature, access.signature
+        known = self._places.get((id(theirs), access.offset, id(own)))
+        if known is None:
+            known = _place(target.shape, target.strides, access.offset, access.shape, access.strides), theirs, own
+            self._places[id(theirs), access.offset, id(own)] = known
+        place = known[0]
+        if place is None or (same_strides and place[1] != access.strides):
+            return None
+        return Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
 
     def _is_read_once(self, inst: Inst, number: int) -> bool:
         key = inst.form(), number
@@ -316,26 +323,13 @@ def _is_plain(access: Access) -> bool:
     return len(access.shape) == 2 and access.strides[1] == 1 and not access.dtype.is_packed
 
 
-def _followed(target: Access, access: Access, same_strides: bool) -> Access | None:
-    """The elements of ``target`` that are those of ``access`` in a dense tile, element number by element number.
-
-    ``same_strides``: None also where their strides are others. The matrix product is tuned for tiles: rows that lie far
-    apart in the caller's array cost more than the copy.
-    """
-    place = _place(target.shape, target.strides, access.offset, access.shape, access.strides)
-    if place is None or (same_strides and place[1] != access.strides):
-        return None
-    return Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
-
-
-@lru_cache(maxsize=1 << 12)
 def _place(
     target_shape: tuple[int, ...],
     target_strides: tuple[int, ...],
     offset: int,
     shape: tuple[int, ...],
     strides: tuple[int, ...],
-) -> tuple[int, tuple[int, ...]] | None:
+) -> _Place:
     """Offset from the first element of the target, and strides there, of an access to a dense tile of its elements."""
     dims = coalesced(zip(target_strides, target_shape, strict=True))
     blocks: list[tuple[int, int, int]] = []  # size of the block, step in the target, count; innermost first

@@ -16,12 +16,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import ClassVar, Final, cast
+from typing import ClassVar, Final
 
 import numpy as np
 
-from nki.analysis.access_pattern import AccessPattern, pattern_of
 from nki.base import knobs
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
@@ -29,7 +27,7 @@ from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 from nki.target.model import Target
-from nki.transforms.copy_elimination import moves_all, operand_uses, plain_copies
+from nki.transforms.copy_elimination import moves_all, plain_copies
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
@@ -78,16 +76,8 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
     loads = _loads(core, {*signature.inputs, *core.constants()}.difference(signature.outputs))
-    windows: dict[tuple[object, ...], list[_Load]] = {}
-    for load in loads:
-        source, tile = load.source, load.tile
-        key = (source.tensor, source.offset, _coalesced(source.strides, source.shape), tile.shape, tile.dtype.name)
-        of_window = windows.get(key)
-        if of_window is None:
-            windows[key] = [load]
-        else:
-            of_window.append(load)
-    repeated = {of_window[0]: of_window[1:] for of_window in windows.values() if len(of_window) > 1}
+    windows = _by_window(loads)
+    repeated = {of_window[0]: of_window[1:] for of_window in windows if len(of_window) > 1}
     for load, again in repeated.items():
         load.last = max(each.readers[-1] for each in (load, *again))
     nearest = sorted(repeated, key=lambda load: load.last - load.position)
@@ -108,13 +98,29 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     return [statement for statement in body if statement is not None]
 
 
+def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
+    """The loads of each window into tiles of one shape and dtype, in the order of first loads."""
+    windows: dict[tuple[Tensor, int, int], list[_Load]] = {}
+    numbers: dict[tuple[object, ...], int] = {}
+    number_of: dict[tuple[int, int, str], int] = {}
+    """Number of the steps with the tile's shape and dtype, by the ids of signature and shape, which stay alive."""
+    for load in loads:
+        source, tile = load.source, load.tile
+        form = id(source.signature), id(tile.shape), tile.dtype.name
+        number = number_of.get(form)
+        if number is None:
+            steps = coalesced(zip(source.strides, source.shape, strict=True))
+            number = number_of[form] = numbers.setdefault((steps, *form[2:], *tile.shape), len(numbers))
+        of_window = windows.get((source.tensor, source.offset, number))
+        if of_window is None:
+            windows[source.tensor, source.offset, number] = [load]
+        else:
+            of_window.append(load)
+    return list(windows.values())
+
+
 def _is_product(kind: type[Statement]) -> bool:
     return issubclass(kind, Inst) and kind.effects.accumulation is not None
-
-
-@lru_cache(maxsize=1 << 10)
-def _coalesced(strides: tuple[int, ...], shape: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
-    return coalesced(zip(strides, shape, strict=True))
 
 
 def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
@@ -131,7 +137,7 @@ def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
             continue
         accumulation = inst.effects.accumulation
         is_product = accumulation is not None and not accumulation.moves(inst)
-        for access, reads, writes in operand_uses(inst):
+        for access, reads, writes in inst.uses():
             if access.dynamic is not None:
                 unfit.update((access.tensor, access.dynamic.source.tensor))
             load = loads.get(access.tensor)
@@ -149,23 +155,20 @@ def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
 
 def _most_that_fit(loads: Sequence[_Load], statements: int) -> int:
     """The largest number of ``loads``, from the first on, whose tiles fit at every statement if they are shared."""
+    begins = np.array([load.position for load in loads], np.int64)
+    ends = np.array([load.last + 1 for load in loads], np.int64)
+    sizes = np.array([load.tile.nbytes for load in loads], np.int64)
     low, high = 0, len(loads)
     while low < high:
         middle = (low + high + 1) // 2
-        if _peak(loads[:middle], statements) <= _MOST_BYTES:
+        changes = np.zeros(statements + 1, np.int64)
+        np.add.at(changes, begins[:middle], sizes[:middle])
+        np.subtract.at(changes, ends[:middle], sizes[:middle])
+        if changes.cumsum().max() <= _MOST_BYTES:
             low = middle
         else:
             high = middle - 1
     return low
-
-
-def _peak(loads: Sequence[_Load], statements: int) -> int:
-    """The most bytes of the tiles of ``loads`` that live at one time."""
-    changes = np.zeros(statements + 1, np.int64)
-    sizes = [load.tile.nbytes for load in loads]
-    np.add.at(changes, [load.position for load in loads], sizes)
-    np.subtract.at(changes, [load.last + 1 for load in loads], sizes)
-    return max(0, int(changes.cumsum().max()))
 
 
 class _Readers:
@@ -175,20 +178,17 @@ class _Readers:
         self.body = body
         self.shared = shared
         """The tile that replaces another one with the same contents."""
-        self.replaced: dict[Tensor, dict[AccessPattern, Access]] = {}
-        """The replacement of each access to a tile that is laid out in panels, by its pattern."""
+        self.replaced: dict[Tensor, dict[_Place, Access]] = {}
+        """The replacements of accesses to a tile that is shared or laid out in panels, by :func:`_place`."""
 
     def of(self, load: _Load) -> Iterator[tuple[Inst, str, Access]]:
         """Every reading operand of the tile that ``load`` fills: instruction, name of the operand, access."""
         for position in load.readers:
             inst = self.body[position]
             assert isinstance(inst, Inst)
-            values = inst.__dict__
-            for name in inst.operand_names:
-                value = values[name]
-                for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                    if isinstance(access, Access) and self.shared.get(access.tensor, access.tensor) is load.tile:
-                        yield inst, name, access
+            for f, access in inst.operands():
+                if self.shared.get(access.tensor, access.tensor) is load.tile:
+                    yield inst, f.name, access
 
     def redirect(self) -> None:
         """Let every reader use what replaces its operands."""
@@ -201,10 +201,25 @@ class _Readers:
 
     def _new(self, access: Access) -> Access:
         tile = self.shared.get(access.tensor, access.tensor)
-        panels = self.replaced.get(tile)
-        if panels is not None:
-            return panels[pattern_of(access)]
-        return Access(tile, access.offset, access.shape, access.strides, access.dtype)
+        replaced = self.replaced.get(tile)
+        if replaced is None:
+            replaced = self.replaced[tile] = {}
+        place = _place(access)
+        new = replaced.get(place)
+        if new is None:
+            new = replaced[place] = Access(tile, access.offset, access.shape, access.strides, access.dtype)
+        return new
+
+
+_Place = tuple[int, int]
+
+
+def _place(access: Access) -> _Place:
+    """Key of what an access takes of its tile, quick to hash: the offset, and the id of the signature.
+
+    The instructions of the core, from before the transform, keep the signature alive.
+    """
+    return access.offset, id(access.signature)
 
 
 def _read_in_place(body: list[Statement | None], load: _Load) -> bool:
@@ -238,15 +253,15 @@ def _lay_out(readers: _Readers, load: _Load) -> None:
         return
     depth, columns = tile.shape
     panels = Tensor(tile.name, (1, tile.elements), tile.dtype, tile.buffer, span=tile.span)
-    replaced: dict[AccessPattern, Access] = {}
+    replaced: dict[_Place, Access] = {}
     for inst, name, access in readers.of(load):
         if name != inst.effects.moving:
             return
-        pattern = pattern_of(access)
-        if pattern not in replaced:
+        place = _place(access)
+        if place not in replaced:
             if not _in_panels(access, columns):
                 return
-            replaced[pattern] = _panelled(panels, access, depth, columns)
+            replaced[place] = _panelled(panels, access, depth, columns)
     readers.replaced[tile] = replaced
     assert isinstance(copy, Inst)
     shape, (row, step) = (depth, columns // _PANEL, _PANEL), load.source.strides

@@ -17,8 +17,8 @@ from .tile import rows
 TOLERANCE = None
 
 
-def copies_bits(dst: Array, *, src_buffer: Array, index: Array, num_elem_per_idx: int = 1, **_: Any) -> bool:
-    return bool((index + np.int64(num_elem_per_idx) <= src_buffer.size // src_buffer.shape[0]).all())
+def copies_bits(_dst: Array, **_: Any) -> bool:
+    return True
 
 
 def oracle(

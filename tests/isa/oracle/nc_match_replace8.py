@@ -20,6 +20,10 @@ TOLERANCE = None
 NOWHERE = nc_find_index8.NOWHERE
 
 
+def copies_bits(dst: Array, *, data: Array, **_: Any) -> bool:
+    return dst.dtype == data.dtype
+
+
 def oracle(
     dst: Array, *, data: Array, vals: Array, imm: float, dst_idx: Array | None = None, **_: Any
 ) -> Array | tuple[Array, Array]:

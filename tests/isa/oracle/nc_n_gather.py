@@ -17,8 +17,8 @@ from .tile import rows
 TOLERANCE = None
 
 
-def copies_bits(dst: Array, *, data: Array, indices: Array, **_: Any) -> bool:
-    return bool((indices < data.size // data.shape[0]).all())
+def copies_bits(_dst: Array, **_: Any) -> bool:
+    return True
 
 
 def nothing(dtype: Any) -> Array:

@@ -61,8 +61,8 @@ def span(candidates: Sequence[Array], dst: Array, free: Any = False) -> Bounds:
 def disagreement(module: ModuleType, got: Any, dst: Array, **arguments: Any) -> str | None:
     """Why ``got`` is not what ``module.oracle`` asks for, or None if it is.
 
-    Without bounds every bit counts, the sign of zero too; only the payload and sign of a NaN are free, and not even
-    those where the module's ``copies_bits`` says that the instruction only moves data.
+    Without bounds every bit counts, the sign of zero too. A NaN must be the oracle's own or the canonical one, and not
+    even that where the module's ``copies_bits`` says that the instruction only moves data.
     """
     with np.errstate(all="ignore"):
         want = module.oracle(dst, **arguments)
@@ -86,13 +86,11 @@ def disagreement(module: ModuleType, got: Any, dst: Array, **arguments: Any) -> 
 
 
 def _accepted(got: Array, want: Array, bounds: Bounds | None) -> Array:
+    same = numerics.bits(got) == numerics.bits(want)
     if want.dtype.name in numerics.FORMATS:
-        value, aim = numerics.exact(got), numerics.exact(want)
-        both = np.isnan(value) & np.isnan(aim)
-    elif bounds is not None:
-        value, both = numerics.exact(got), np.zeros(got.shape, bool)
-    else:
-        return numerics.bits(got) == numerics.bits(want)
+        canonical = numerics.bits(got) == numerics.FORMATS[want.dtype.name].nan
+        same |= canonical & np.isnan(numerics.exact(want))
     if bounds is None:
-        return both | (numerics.bits(got) == numerics.bits(want))
-    return both | bounds.free | ((bounds.low <= value) & (value <= bounds.high))
+        return same
+    value = numerics.exact(got)
+    return same | bounds.free | ((bounds.low <= value) & (value <= bounds.high))

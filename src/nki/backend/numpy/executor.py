@@ -17,7 +17,7 @@ from nki.backend.numpy import alu, top8
 from nki.backend.numpy.gather_scatter import execute_indirect, gathered
 from nki.backend.numpy.memory import Array, Memory
 from nki.base import dtype as dt
-from nki.base.convert import from_float32, to_float32
+from nki.base.convert import canonical_nan, from_float32, to_float32
 from nki.base.device_print import device_print
 from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
@@ -222,7 +222,7 @@ class Reference:
         y = None if right is None else to_float32(right.array, right.dtype)
         with np.errstate(all="ignore"):
             result = alu.UNARY[op](x) if y is None else alu.BINARY[op](x, y)
-        return Value(result.astype(np.float32, copy=False), dt.float32)
+        return Value(canonical_nan(result.astype(np.float32, copy=False)), dt.float32)
 
     def integer(self, op: str, left: Value, right: Value, dtype: DType) -> Value:
         x, y = left.array.astype(np.int64), right.array.astype(np.int64)
@@ -257,7 +257,7 @@ class Reference:
                     sides = (state, array[:, column])
                     state = alu.BINARY[step.op](*(sides if step.state_first else sides[::-1]))
                 result[:, column] = state
-        return Value(result, dt.float32)
+        return Value(canonical_nan(result), dt.float32)
 
     def reduce_partitions(self, op: str, value: Value) -> Value:
         folded = self._fold(op, value, value.array.shape, 0)
@@ -275,7 +275,7 @@ class Reference:
                 result = array[0] if bits or array.shape[0] > 1 else alu.first(op, array[0])
                 for element in array[1:]:
                     result = alu.on_bits(op, result, element) if bits else alu.BINARY[op](result, element)
-        return Value(np.asarray(result), value.dtype if bits else dt.float32)
+        return Value(result, value.dtype) if bits else Value(canonical_nan(np.asarray(result)), dt.float32)
 
     def matmul(self, stationary: Value, moving: Value) -> Value:
         left, right = (np.ascontiguousarray(to_float32(v.array, v.dtype)) for v in (stationary, moving))
@@ -369,12 +369,11 @@ class Reference:
         codes = value.array >> np.array(width * index, value.array.dtype) & np.array(
             (1 << width) - 1, value.array.dtype
         )
-        return Value(codes.astype(np.uint8).view(element).astype(np.float32), dt.float32)
+        return Value(canonical_nan(codes.astype(np.uint8).view(element).astype(np.float32)), dt.float32)
 
     def pack(self, values: Sequence[Value], dtype: DType) -> Value:
         assert dtype.element is not None
-        with np.errstate(all="ignore"):
-            codes = np.stack(np.broadcast_arrays(*(v.array for v in values)), axis=-1).astype(dtype.element)
+        codes = from_float32(np.stack(np.broadcast_arrays(*(v.array for v in values)), axis=-1), dt.of(dtype.element))
         return Value(codes.view(dtype.plain)[..., 0], dtype)
 
     def stack(self, values: Sequence[Value], partitions: int) -> Value:

@@ -16,11 +16,11 @@ NOWHERE: Final = 0xFFFFFFFF
 def top8(array: Array) -> Array:
     """The eight largest elements of each row of a float32 array, in descending order.
 
-    The order is that of numbers with -0 below +0, and every NaN above them: so the result is the same whatever the
-    algorithm.
+    The order is that of numbers with -0 below +0, and every NaN, which becomes the canonical one, above them: so the
+    result is the same whatever the algorithm.
     """
     words = array.view(np.int32) if array.flags.c_contiguous else np.ascontiguousarray(array).view(np.int32)
-    keys = np.where(np.isnan(array), 0x7FFFFFFF, words ^ ((words >> 31) & 0x7FFFFFFF)).astype(np.int32)
+    keys = np.where(np.isnan(array), 0x7FC00000, words ^ ((words >> 31) & 0x7FFFFFFF)).astype(np.int32)
     best = np.sort(keys, axis=1)[:, : -EIGHT - 1 : -1]
     return np.ascontiguousarray(best ^ ((best >> 31) & 0x7FFFFFFF)).view(np.float32)
 

@@ -120,7 +120,12 @@ class DmaCopy(Inst):
     def cost(self, target: Target) -> Estimate:
         """``max(packets, bytes / bandwidth)``; the DMA engines of the core share the bandwidth."""
         generator = dma.generator(
-            self.dge_mode.name, self.engine.name, target, indirect=row_indexed(self), accesses=self.accesses()
+            self.dge_mode.name,
+            self.engine.name,
+            target,
+            indirect=row_indexed(self),
+            converts=self.dst.dtype is not self.src.dtype,
+            accesses=self.accesses(),
         )
         return dma.transfer(self.dst, (self.src,), target, generator=generator)
 

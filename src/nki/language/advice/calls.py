@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
-from nki.base.errors import NkiError, ShapeError
+from nki.base.errors import EngineError, NkiError, ShapeError
 from nki.frontend.site import Site
 from nki.language.advice.call import Call, call_at
 from nki.language.tensor import NkiTensor
@@ -16,6 +16,10 @@ def advise_call(error: NkiError, site: Site) -> NkiError | None:
     """``error``, which a rule of an instruction raised, with the fix of this very call; None if none is known."""
     if isinstance(error, ShapeError) and not error.rule:
         return _over_partitions(error, site)
+    if isinstance(error, EngineError):
+        return _other_engine(error, site)
+    if error.rule == "TL03" and (fixed := _from_partition_0(error, site)) is not None:
+        return fixed
     advise = _ADVICE.get(error.rule)
     call = call_at(site) if advise is not None else None
     if advise is None or call is None or call.module != "nki.isa" or not error.message.startswith(f"{call.name}:"):
@@ -43,6 +47,35 @@ def _over_partitions(error: NkiError, site: Site) -> NkiError | None:
     turned = f"{nl}.copy({nl}.transpose({nl}.{call.name}({nl}.transpose({call.text('x')}), axis=1)))"
     error.fix = f"write `{call.in_statement(ast.parse(turned, mode='eval').body)}`"
     return error
+
+
+def _other_engine(error: NkiError, site: Site) -> NkiError | None:
+    """A call that names an engine which cannot run it: the compiler chooses one."""
+    call = call_at(site)
+    if call is None or not any(k.arg == "engine" for k in call.node.keywords):
+        return None
+    node = ast.Call(call.node.func, call.node.args, [k for k in call.node.keywords if k.arg != "engine"])
+    error.fix = f"leave the engine to the compiler: write `{call.in_statement(node)}`"
+    return error
+
+
+def _from_partition_0(error: NkiError, site: Site) -> NkiError | None:
+    """An operand that begins where no engine can start: a DMA moves it to partition 0 first."""
+    call = call_at(site)
+    if call is None or hasattr(site.statement, "body") or call.arguments.keys() == {"dst", "src"}:
+        return None
+    for name, tensor in _tensors(call).items():
+        if tensor.buffer.value == "sbuf" and tensor.access.start_partition % 32 and name != "dst":
+            moved = next(n for n in ("moved", *(f"moved_{i}" for i in range(99))) if n not in call.site.variables)
+            source, nl = call.text(name), _nl(call)
+            lines = [
+                f"{moved} = {nl}.ndarray({source}.shape, {source}.dtype, buffer={nl}.sbuf)",
+                f"{_nisa(call)}.dma_copy(dst={moved}, src={source})",
+                call.with_arguments(**{name: moved}),
+            ]
+            error.fix = "move it to partition 0 first: write `\n" + "\n".join(f"        {line}" for line in lines) + "`"
+            return error
+    return None
 
 
 def _nl(call: Call) -> str:

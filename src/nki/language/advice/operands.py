@@ -50,6 +50,9 @@ def _fix(call: Call, parameter: str, node: ast.expr, value: Any) -> str | None:
         return _with_number(call)
     if _is_array(value):
         return _array(call, parameter, node, value, nl)
+    if parameter == "value" and call.name == "store" and _is_number(value):
+        to = call.text("dst")
+        return f"write `{call.with_arguments(value=f'{nl}.full({to}.shape, {ast.unparse(node)}, {to}.dtype)')}`"
     if parameter == "src" and call.name == "load" and _is_number(value):
         code = call.in_statement(_expression(f"{nl}.full((1, 1), {ast.unparse(node)}, dtype={nl}.float32)"))
         return f"a tile of a number is `{code}`"

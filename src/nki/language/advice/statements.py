@@ -7,9 +7,10 @@ import copy
 from typing import Any, Final
 
 from nki.base.errors import NkiError, RegisterUseError, TensorOperatorError
-from nki.frontend.errors import UnknownApiError
+from nki.frontend.errors import KernelPythonError, UnknownApiError
 from nki.frontend.site import Site
 from nki.ir.register import VirtualRegister
+from nki.language.advice.beta1 import advise_at
 from nki.language.advice.expressions import OPERATORS, Translator
 from nki.language.tensor import NkiTensor
 
@@ -30,13 +31,25 @@ def advise_python(exc: Exception, site: Site) -> NkiError | None:
     if error is not None:
         return error
     code = replacement(site)
-    if code is None:
-        return None
+    fix = f"write `{code}`" if code is not None else ""
+    older = advise_at(site) if _is_of_beta1(exc) else ""
     error = exc if isinstance(exc, NkiError) else _refusal(exc, site)
-    if error is None:
+    if error is None and older:
+        error = KernelPythonError(f"{type(exc).__name__}: {exc}")
+    if error is None or not (older or fix):
         return None
-    error.fix = f"write `{code}`"
+    error.fix = older or fix
     return error
+
+
+def _is_of_beta1(exc: Exception) -> bool:
+    """True for a member that Beta 1 gave to tensors and dtypes, and for several keys of a list of tiles."""
+    if isinstance(exc, AttributeError):
+        return exc.name in _MEMBERS
+    return isinstance(exc, TypeError) and str(exc).startswith("list indices must be integers")
+
+
+_MEMBERS: Final = frozenset({"broadcast_to", "assert_shape", "itemsize", "as_tile", "astype", "type"})
 
 
 def _assigned_from_psum(exc: NkiError, site: Site) -> NkiError | None:
@@ -230,7 +243,9 @@ def _update(translator: Translator, target: ast.expr, op: ast.operator, value: a
     nisa, nl, to = translator.nisa, translator.nl, ast.unparse(target)
     accumulated = _matmul_operands(value)
     if isinstance(op, ast.Add) and accumulated and translator.kind(target) == "psum":
-        return f"{nisa}.nc_matmul(dst={to}, stationary={accumulated[0]}, moving={accumulated[1]})"
+        stationary, moving, turned = accumulated
+        stationary = stationary if turned else f"{nl}.copy({nl}.transpose({stationary}))"
+        return f"{nisa}.nc_matmul(dst={to}, stationary={stationary}, moving={moving})"
     name = OPERATORS.get(type(op))
     whole, change = translator.site.value(target), translator.site.value(value)
     operand = ast.unparse(translator.loaded(value))
@@ -244,16 +259,21 @@ def _update(translator: Translator, target: ast.expr, op: ast.operator, value: a
     elif translator.is_tensor(value):
         if column and change.ndim == whole.ndim:
             operand = f"{nl}.broadcast_to({operand}, {whole.shape})"
+        if translator.kind(target) == translator.kind(value) == "psum":
+            operand = f"{nl}.copy({operand})"
         return f"{nisa}.tensor_tensor(dst={to}, data1={to}, data2={operand}, op={nl}.{name})"
     return f"{nisa}.tensor_scalar(dst={to}, data={to}, op0={nl}.{name}, operand0={operand})"
 
 
-def _matmul_operands(value: ast.expr) -> tuple[str, str] | None:
-    """The operands of ``nl.matmul(x, y, transpose_x=True)``, as an instruction takes them."""
+def _matmul_operands(value: ast.expr) -> tuple[str, str, bool] | None:
+    """The operands of ``nl.matmul(x, y, transpose_x=…)``, and whether the first one is transposed already."""
     match value:
-        case ast.Call(func=ast.Attribute(attr="matmul"), args=[x, y], keywords=[ast.keyword("transpose_x", flag)]):
-            turned = isinstance(flag, ast.Constant) and flag.value is True
-            return (ast.unparse(x), ast.unparse(y)) if turned else None
+        case ast.Call(func=ast.Attribute(attr="matmul"), args=args, keywords=keywords):
+            given = dict(zip(("x", "y", "transpose_x"), args, strict=False)) | {str(k.arg): k.value for k in keywords}
+            flag = given.get("transpose_x", ast.Constant(False))
+            if not given.keys() >= {"x", "y"} or not isinstance(flag, ast.Constant):
+                return None
+            return ast.unparse(given["x"]), ast.unparse(given["y"]), flag.value is True
         case _:
             return None
 

@@ -38,6 +38,8 @@ _MIN_PIECE_DIVISOR: Final = 256
 """Free pieces smaller than 1/256 of the memory are joined with their neighbours, so that there are never many."""
 _NEARBY: Final = 32
 """Most tensors that are made within a live range that counts as short in a tight plan."""
+_MOST_BLOCKS: Final = 64
+"""Most free blocks among which a tensor's is the one that is free for longest."""
 _FIRST_FIT_BUDGET: Final = 40_000
 """Tensors that :func:`first_fit` places in all its attempts together; each order gets at least one attempt."""
 
@@ -255,7 +257,7 @@ class _BestFit:
 
 
 class _LeastRecentlyFreed:
-    """Free memory as pieces in the order in which they became free; allocates from the first that holds the block.
+    """Free memory as pieces in the order in which they became free; allocates the block that is free for longest.
 
     A block may extend over the pieces that follow in memory. A piece keeps its turn when its lower part is allocated,
     so each piece is known by its end. Pieces of up to ``min_piece`` bytes are joined with their neighbours.
@@ -266,20 +268,18 @@ class _LeastRecentlyFreed:
         self.start_of = {end: start for start, end in free}
         """The start of each piece by its end, in the order of becoming free."""
         self.end_of = dict(free)
+        self.turns = {end: turn for turn, end in enumerate(self.start_of)}
+        """When each piece became free, by its end."""
+        self.turn = len(self.turns)
 
     def allocate(self, size: int, align: int) -> ByteRange | None:
         align = max(align, ROOMY_ALIGN)
         size += -size % ROOMY_ALIGN
-        end_of = self.end_of
-        for end, start in self.start_of.items():
-            offset = start + -start % align
-            top = end
-            while top - offset < size and top in end_of:
-                top = end_of[top]
-            if top - offset >= size:
-                break
-        else:
+        block = self._oldest(size, align)
+        if block is None:
             return None
+        start, offset = block
+        end_of = self.end_of
         below = start
         while start < offset + size:  # remove the pieces that the block covers; the rest of the last keeps its turn
             end = end_of.pop(start)
@@ -287,24 +287,47 @@ class _LeastRecentlyFreed:
                 self.start_of[end] = offset + size
                 end_of[offset + size] = end
             else:
-                del self.start_of[end]
+                del self.start_of[end], self.turns[end]
             start = end
         if below < offset:
-            end_of[below] = offset
-            self.start_of[offset] = below
+            self._add(below, offset)
         return offset, offset + size
+
+    def _oldest(self, size: int, align: int) -> tuple[int, int] | None:
+        """The piece where the block begins and the offset in it, of all blocks the one that is free for longest.
+
+        A block is free since the last of its pieces is: a scrap that is old may lie beside memory just freed.
+        """
+        best, since, tried = None, self.turn + 1, 0
+        for end, start in self.start_of.items():
+            if self.turns[end] >= since or tried == _MOST_BLOCKS:
+                break
+            offset = start + -start % align
+            top, last = end, self.turns[end]
+            while top - offset < size and top in self.end_of:
+                top = self.end_of[top]
+                last = max(last, self.turns[top])
+            if top - offset >= size:
+                tried += 1
+                if last < since:
+                    best, since = (start, offset), last
+        return best
+
+    def _add(self, start: int, end: int) -> None:
+        self.start_of[end], self.end_of[start] = start, end
+        self.turns[end] = self.turn
+        self.turn += 1
 
     def free(self, start: int, end: int) -> None:
         below = self.start_of.get(start)
         if below is not None and end - below <= self.min_piece:
-            del self.start_of[start], self.end_of[below]
+            del self.start_of[start], self.end_of[below], self.turns[start]
             start = below
         above = self.end_of.get(end)
         if above is not None and above - start <= self.min_piece:
-            del self.start_of[above], self.end_of[end]
+            del self.start_of[above], self.end_of[end], self.turns[above]
             end = above
-        self.start_of[end] = start
-        self.end_of[start] = end
+        self._add(start, end)
 
 
 _CHUNK: Final = 256

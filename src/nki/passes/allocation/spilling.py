@@ -23,6 +23,7 @@ from typing import Final
 from nki.analysis.byte_sets import ByteSet
 from nki.analysis.liveness import LiveRange, live_ranges, peak_pressure
 from nki.ir.access_overlap import covers_tensor
+from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, changed, declared, instructions, touched
 from nki.ir.program import CoreProgram
@@ -34,7 +35,10 @@ from nki.target.model import Target
 
 ROLE: Final = "spill"
 """The role of a tensor in HBM in which a tile waits."""
-_SHARES: Final = (0.8, 0.93, 1.0, 0.97, 0.88, 0.7, 0.6, 0.5)
+_STORES: Final = 4
+"""So many times as long as a store takes alone, no other tile should wait for the bytes of a tile that is stored: the
+store has to pass other transfers."""
+_SHARES: Final = (0.9, 0.95, 1.0, 0.97, 0.8, 0.7, 0.6, 0.5)
 """Parts of the memory that live tiles may take, tried in turn. Some of it stays free at first, so that a tile can come
 back while another is in use; less than all is also taken where no arrangement of the tiles is found."""
 
@@ -67,7 +71,7 @@ def spilled(core: CoreProgram, target: Target) -> dict[str, Spill] | None:
 
 def _fitting(core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], target: Target) -> Spill | None:
     for share in _SHARES:
-        spill = _Walk(core, space, ranges, int(space.usable * share)).run()
+        spill = _Walk(core, space, ranges, int(space.usable * share), target).run()
         if spill is None:
             continue
         if pack(live_ranges(spill.core, target)[Buffer[space.name]], space.usable, []) is not None:
@@ -123,10 +127,16 @@ class _Tile:
         return [Access.whole(self.tensor)] if written.is_full() else list(written.patterns.values())
 
 
+_Entry = tuple[int, int, _Tile]
+"""The next use of a tile, negative; a number that no other entry has; the tile."""
+
+
 class _Walk:
     """One pass over the statements of a core that keeps the tiles of ``space`` within ``capacity`` bytes."""
 
-    def __init__(self, core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], capacity: int) -> None:
+    def __init__(
+        self, core: CoreProgram, space: MemorySpace, ranges: Sequence[LiveRange], capacity: int, target: Target
+    ) -> None:
         self.core, self.space, self.capacity = core, space, capacity
         self.spill = Spill(core)
         self.names = {tensor.name for tensor in core.tensors}
@@ -147,7 +157,11 @@ class _Walk:
             tile.uses.reverse()
         self.local = _local_pressure(core, ranges)
         self.resident: dict[_Tile, None] = {}
-        self.farthest: list[tuple[int, int, _Tile]] = []
+        self.farthest: dict[float, list[_Entry]] = {}
+        """Resident tiles, the farthest next use first, by the ns that each of their bytes costs."""
+        self.estimates: dict[object, Estimate] = {}
+        self.target = target
+        self.times = self._times()
         self.used = self.turn = 0
 
     def run(self) -> Spill | None:
@@ -166,7 +180,8 @@ class _Walk:
                 tile.last = number
                 if tile.uses:
                     self.turn += 1
-                    heapq.heappush(self.farthest, (-tile.next_use(), self.turn, tile))
+                    entries = self.farthest.setdefault(self._price(tile), [])
+                    heapq.heappush(entries, (-tile.next_use(), self.turn, tile))
                 else:
                     del self.resident[tile]
                     self.used -= tile.size
@@ -187,20 +202,88 @@ class _Walk:
 
     def _make_room(self, number: int, needed: Sequence[_Tile]) -> bool:
         """Evict tiles that this statement does not need; False if that is not enough."""
-        local = self.local.get(number, 0)
-        kept: list[tuple[int, int, _Tile]] = []
-        while self.used + local > self.capacity and self.farthest:
-            entry = heapq.heappop(self.farthest)
-            tile = entry[2]
-            if tile not in self.resident or not tile.uses or -entry[0] != tile.next_use():
-                continue
+        needs = self.local.get(number, 0)
+        kept: list[tuple[float, _Entry]] = []
+        young: list[tuple[float, _Entry]] = []
+        while self.used + needs > self.capacity:
+            entry = self._cheapest(number)
+            if entry is None:
+                break
+            heapq.heappop(self.farthest[entry[0]])
+            tile = entry[1][2]
             if tile in needed or tile.stays():
                 kept.append(entry)
-                continue
-            self._evict(tile)
-        for entry in kept:
-            heapq.heappush(self.farthest, entry)
-        return self.used + local <= self.capacity
+            elif self._is_young(tile, number):
+                young.append(entry)
+            else:
+                self._evict(tile)
+        for evicted, entry in enumerate(young):
+            if self.used + needs <= self.capacity:
+                kept += young[evicted:]
+                break
+            self._evict(entry[1][2])
+        for price, entry in kept:
+            heapq.heappush(self.farthest[price], entry)
+        return self.used + needs <= self.capacity
+
+    def _is_young(self, tile: _Tile, number: int) -> bool:
+        """True if ``tile`` has to be stored first, and was in use a moment before."""
+        if tile.loads is not None or tile.saved:
+            return False
+        return self.times[number] - self.times[tile.last] < _STORES * self._estimate(self._store(tile)).latency
+
+    def _cheapest(self, number: int) -> tuple[float, _Entry] | None:
+        """Price and entry of the tile whose room costs least: the least price for the time until its next use."""
+        best, least = None, float("inf")
+        for price, entries in self.farthest.items():
+            while entries and not self._is_current(entries[0]):
+                heapq.heappop(entries)
+            if entries and price / (-entries[0][0] - number + 1) < least:
+                best, least = (price, entries[0]), price / (-entries[0][0] - number + 1)
+        return best
+
+    def _is_current(self, entry: _Entry) -> bool:
+        tile = entry[2]
+        return tile in self.resident and bool(tile.uses) and -entry[0] == tile.next_use()
+
+    def _price(self, tile: _Tile) -> float:
+        """The time in ns that it costs to free one byte of each partition of ``tile`` and to bring its contents back.
+
+        Transfers cost their queue or the DMA engines, whichever is longer. A tile that is stored costs one transfer,
+        any other one two; loads cost what they cost before.
+        """
+        if tile.loads is not None:
+            return sum(map(self._time, tile.loads)) / tile.size or 1.0
+        return self._time(self._store(tile)) * (1 if tile.saved else 2) / tile.size
+
+    def _store(self, tile: _Tile) -> Inst:
+        home = Tensor("", tile.tensor.shape, tile.tensor.dtype, self._waits_in())
+        return self._copy(Access.whole(home), Access.whole(tile.tensor))
+
+    def _time(self, inst: Inst) -> float:
+        """The time that ``inst`` takes of its queue, or of the DMA engines."""
+        estimate = self._estimate(inst)
+        return max(estimate.issue, estimate.occupancy)
+
+    def _estimate(self, inst: Inst) -> Estimate:
+        form = inst.form()
+        estimate = self.estimates.get(form)
+        if estimate is None:
+            estimate = self.estimates[form] = inst.cost(self.target)
+        return estimate
+
+    def _times(self) -> list[float]:
+        """By the number of each statement: the time before which it cannot begin, from the work of each resource."""
+        busy: dict[str, float] = {}
+        result = [0.0]
+        for statement in self.core.body:
+            now = result[-1]
+            for inst in instructions([statement]):
+                resource = self._estimate(inst).resource
+                busy[resource] = busy.get(resource, 0.0) + self._time(inst)
+                now = max(now, busy[resource])
+            result.append(now)
+        return result
 
     def _evict(self, tile: _Tile) -> None:
         del self.resident[tile]
@@ -243,9 +326,12 @@ class _Walk:
                 self.spill.reloaded += region.nbytes
 
     def _insert(self, place: list[Inst], dst: Access, src: Access, near: Statement) -> None:
-        copy = copy_tile(dst, src) if self.space.name == "psum" else copy_by_dma(dst, src)
+        copy = self._copy(dst, src)
         copy.where = near.where
         place.append(copy)
+
+    def _copy(self, dst: Access, src: Access) -> Inst:
+        return copy_tile(dst, src) if self.space.name == "psum" else copy_by_dma(dst, src)
 
     def _note(self, tile: _Tile, statement: Statement, number: int) -> None:
         """Account for the writes and reads of ``tile`` by ``statement``."""
@@ -260,9 +346,9 @@ class _Walk:
 
     def _write(self, tile: _Tile, inst: Inst, access: Access, statement: Statement, number: int) -> None:
         tile.saved = False
-        replayed = tile.loads is not None and statement is inst and self._is_load(inst)
+        replayed = tile.loads is not None and statement is inst and self._is_repeatable(inst)
         if _redefines(inst, tile.tensor) and statement is inst:
-            tile.loads, tile.fresh = ([], []) if replayed or self._is_load(inst) else (None, None)
+            tile.loads, tile.fresh = ([], []) if replayed or self._is_repeatable(inst) else (None, None)
             replayed = tile.loads is not None
         if replayed and tile.loads is not None:
             tile.loads.append(inst)
@@ -279,16 +365,22 @@ class _Walk:
         if written.is_full():
             tile.unknown = False
 
-    def _is_load(self, inst: Inst) -> bool:
-        """True if ``inst`` can be done again later, with the same result."""
-        copy = inst.as_copy()
-        if copy is None or inst.indexed_by() or inst.label or inst.ordered_after or inst.may_leave_unwritten():
+    def _is_repeatable(self, inst: Inst) -> bool:
+        """True if ``inst`` can be done again later, with the same result: a load, or an instruction without inputs."""
+        if inst.indexed_by() or inst.label or inst.ordered_after or inst.may_leave_unwritten():
             return False
+        copy = inst.as_copy()
+        if copy is None:
+            return not (
+                inst.effects.external or any(inst.reads()) or any(inst.orders()) or len(tuple(inst.writes())) > 1
+            )
         return copy.src.buffer.is_hbm and copy.src.tensor not in self.changing
 
     def _home(self, tensor: Tensor) -> Tensor:
-        in_psum = self.space.name == "psum"
-        return self._tensor(f"{tensor.name}.spill", tensor, Buffer.sbuf if in_psum else Buffer.hbm)
+        return self._tensor(f"{tensor.name}.spill", tensor, self._waits_in())
+
+    def _waits_in(self) -> Buffer:
+        return Buffer.sbuf if self.space.name == "psum" else Buffer.hbm
 
     def _tensor(self, name: str, like: Tensor, buffer: Buffer) -> Tensor:
         count, unique = 1, name

@@ -78,15 +78,17 @@ class Assignment:
         semaphores = target.semaphores - len(engine)  # one counts for each queue, another core takes one
         self.rings = [f"{DMA}.{number}" for number in range(min(target.dma_queues_per_engine, semaphores))]
         self._by_form: dict[object, tuple[Candidate, ...]] = {}
+        self._without_descriptors: dict[object, tuple[Candidate, ...]] = {}
+        """Of the forms of DMA instructions on the kernel's own tensors, whose cost is another."""
 
     def candidates(self, inst: Inst) -> tuple[Candidate, ...]:
         """All candidates for ``inst``, the preferred one first."""
-        form = inst.form()
-        if engine.dma in inst.engines:  # whose cost depends on the roles of its tensors too
-            form = (form, needs_descriptors(inst.accesses()))
-        cached = self._by_form.get(form)
+        form, by_form = inst.form(), self._by_form
+        if inst.on_rings and not needs_descriptors(inst.accesses()):  # their cost depends on the roles of tensors too
+            by_form = self._without_descriptors
+        cached = by_form.get(form)
         if cached is None:
-            cached = self._by_form[form] = candidates(inst, self.target)
+            cached = by_form[form] = candidates(inst, self.target)
         return cached
 
     def candidate(self, inst: Inst) -> Candidate:
@@ -117,9 +119,11 @@ class Assignment:
             if queue == DMA:
                 # From the ring after the last one on, so that equal loads go round.
                 least = min(rings)
-                ring = rings.index(least, ring) if least in rings[ring:] else rings.index(least)
+                if rings[ring] != least:
+                    ring = rings.index(least, ring) if least in rings[ring:] else rings.index(least)
                 queue = self.rings[ring]
-                rings[ring] += max(candidate.occupancy, candidate.estimate.occupancy)
+                busy, transfer = candidate.occupancy, candidate.estimate.occupancy
+                rings[ring] = least + (transfer if transfer > busy else busy)
                 ring = (ring + 1) % len(rings)
             elif moves and queue not in balanced:
                 candidate = _soonest(offer, load, detour)

@@ -15,6 +15,9 @@ F64: Final = ir.DoubleType()
 _COMPARE: Final = {"equal": "==", "greater_equal": ">=", "greater": ">", "less_equal": "<=", "less": "<"}
 _LOGICAL: Final = {"logical_and": "and_", "logical_or": "or_", "logical_xor": "xor"}
 
+TRUTHS: Final = frozenset({*_COMPARE, *_LOGICAL, "not_equal", "logical_not"})
+"""Operators whose results are 1.0 and 0.0."""
+
 IDENTITIES: Final = {row.name: row.identity for row in TABLE.values() if row.identity is not None}
 """Identity elements: a reduction that starts from one has the same result; ``subtract`` has none."""
 

@@ -2,7 +2,7 @@
 
 Every function takes scalars and vectors alike and emits straight-line code without calls, so that a loop around it
 vectorises. Rounding, saturation and special values are those of :mod:`nki.base.convert`, bit for bit, with one freedom:
-the payload of a NaN in float16 and float32 is unspecified.
+the float32 value that a NaN is decoded to may be any NaN, since nobody writes it as it is.
 
 float16 uses the ``half`` type; on an x86 processor without F16C, for which LLVM would call a library that nobody has,
 it is converted with integers like the smaller floats.
@@ -21,7 +21,7 @@ from nki.base import dtype as dt
 from nki.base.dtype import DType
 from nki.base.errors import DTypeError
 from nki.numerics.jit import engine
-from nki.numerics.llvm import F32, I32, Builder, Value, constant, intrinsic, like
+from nki.numerics.llvm import F32, I32, Builder, Value, canonical_nan, constant, intrinsic, like
 
 F16: Final = ir.HalfType()
 I8: Final = ir.IntType(8)
@@ -32,6 +32,7 @@ _BIAS: Final = 127
 _ABS: Final = 0x7FFFFFFF
 _INFINITY: Final = 0x7F800000
 _QUIET: Final = 0x00400000
+_NAN: Final = _INFINITY | _QUIET
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,11 @@ def decode_part(b: Builder, raw: Value, dtype: DType, index: int) -> Value:
 
 
 def encode(b: Builder, value: Value, dtype: DType) -> Value:
-    """``value``, float32, rounded to ``dtype``; the result has a :func:`storage_type` of ``dtype``."""
+    """``value``, float32, rounded to ``dtype``; the result has a :func:`storage_type` of ``dtype``.
+
+    A NaN becomes the canonical one; only of float32, to which all of an expression is converted, does the NaN of a
+    result become so when it is written.
+    """
     if dtype is dt.float32:
         return value
     if dtype is dt.bool_:
@@ -129,7 +134,7 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
     if dtype is dt.float16:
         if not engine().has_half:
             return b.bitcast(_encode_small(b, value, _HALF), like(value, F16))
-        return b.fptrunc(value, like(value, F16))
+        return b.fptrunc(canonical_nan(b, value), like(value, F16))
     if dtype is dt.bfloat16:
         bits = b.bitcast(value, like(value, I32))
         return b.trunc(b.lshr(_round_bits(b, value, bits, 16), constant(bits.type, 16)), like(value, I16))
@@ -178,13 +183,12 @@ def _encode_integer(b: Builder, value: Value, dtype: DType) -> Value:
 def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
     """``bits`` of ``value`` rounded to nearest even at bit ``drop``; the bits below are left as rubbish.
 
-    A NaN becomes quiet and loses its payload, so that it can neither carry into the sign nor turn into an infinity.
+    A NaN becomes the canonical one.
     """
     kind = bits.type
     odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
     rounded = b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
-    quiet = b.or_(b.and_(bits, constant(kind, 0xFF800000)), constant(kind, _QUIET))
-    return b.select(b.fcmp_unordered("uno", value, value), quiet, rounded)
+    return b.select(b.fcmp_unordered("uno", value, value), constant(kind, _NAN), rounded)
 
 
 def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
@@ -202,7 +206,7 @@ def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
     subnormal = b.fsub(b.bitcast(b.add(shifted, constant(kind, least)), value), one)
     is_normal = b.icmp_unsigned(">=", code, constant(kind, 1 << small.mantissa))
     number = b.select(is_normal, normal, b.bitcast(subnormal, kind))
-    special = constant(kind, _INFINITY | _QUIET)
+    special = constant(kind, _NAN)
     if small.special != small.nan:
         is_infinity = b.icmp_unsigned("==", code, constant(kind, small.special))
         special = b.select(is_infinity, constant(kind, _INFINITY), special)
@@ -231,8 +235,11 @@ def _encode_small(b: Builder, value: Value, small: _Small) -> Value:
     code = b.select(b.icmp_unsigned(">=", magnitude, least_normal), normal, subnormal)
     overflow = constant(kind, small.overflow)
     code = b.select(b.icmp_unsigned(">", code, overflow), overflow, code)
-    code = b.select(b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY)), constant(kind, small.nan), code)
-    return b.trunc(b.or_(code, sign), like(value, I16 if small.width > 8 else I8))
+    is_nan = b.icmp_unsigned(">", magnitude, constant(kind, _INFINITY))
+    if small.overflow == small.nan:  # as all that overflows, NaN or not
+        is_nan = b.icmp_unsigned("==", code, overflow)
+    code = b.select(is_nan, constant(kind, small.nan), b.or_(code, sign))
+    return b.trunc(code, like(value, I16 if small.width > 8 else I8))
 
 
 def _decode_power(b: Builder, raw: Value) -> Value:
@@ -241,7 +248,7 @@ def _decode_power(b: Builder, raw: Value) -> Value:
     kind = field.type
     least, top = constant(kind, 1 << (_MANTISSA - 1)), constant(kind, _INFINITY)
     number = b.select(b.icmp_unsigned("==", field, constant(kind, 0)), least, field)
-    number = b.select(b.icmp_unsigned("==", field, top), constant(kind, _INFINITY | _QUIET), number)
+    number = b.select(b.icmp_unsigned("==", field, top), constant(kind, _NAN), number)
     return b.bitcast(number, like(raw, F32))
 
 

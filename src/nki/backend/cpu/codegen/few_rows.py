@@ -17,7 +17,7 @@ from nki.backend.cpu.codegen.elementwise import emit_assign
 from nki.backend.cpu.codegen.function import I32, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, MemRef
 from nki.base import dtype as dt
-from nki.numerics.llvm import F32, LINE, Variable, constant, i64, intrinsic, prefetch, steps
+from nki.numerics.llvm import F32, LINE, Variable, canonical_nan, constant, i64, intrinsic, prefetch, steps
 
 _SUMS: Final = {4: 24, 8: 10, 16: 24}
 """Sums that stay in registers, in vectors, by the lanes of a vector; operands need registers as well."""
@@ -105,7 +105,7 @@ class _Block:
                 value = b.load(total, typ=kind)
                 if s.accumulate:
                     value = b.fadd(b.load(place, typ=kind, align=4), value)
-                b.store(value, place, align=4)
+                b.store(canonical_nan(b, value), place, align=4)
 
     def _fetch(self, start: Value, k: Value, nbytes: int) -> None:
         """Fetch the block's bytes of the row :data:`_ROWS_AHEAD` later, after the last one those of the next block."""

@@ -10,7 +10,7 @@ from typing import Final, cast
 
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.alu import emit_alu, emit_bits, emit_integer
+from nki.backend.cpu.codegen.alu import TRUTHS, emit_alu, emit_bits, emit_integer
 from nki.backend.cpu.codegen.convert import decode, decode_part, encode, encode_parts, storage_type
 from nki.backend.cpu.codegen.function import I8, I32, I64, Builder, FunctionBuilder, Value
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
@@ -19,7 +19,7 @@ from nki.backend.cpu.loop_ir.nodes import Assign, Expr, MemRef, subexpressions
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
-from nki.numerics.llvm import constant
+from nki.numerics.llvm import canonical_nan, constant
 
 _LARGEST_SHUFFLED: Final = 4
 """The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
@@ -53,6 +53,20 @@ class InnerLoop:
     def value(self, expr: Expr, index: Value, width: int) -> Value:
         """``expr`` at elements ``index`` … ``index + width - 1`` of the row."""
         return self._get(expr, index, width, {})
+
+    def written(self, expr: Expr, index: Value, width: int) -> Value:
+        """:meth:`value` as it is written: the canonical NaN for every NaN that was computed and not only moved."""
+        return self._written(expr, index, width, {})
+
+    def _written(self, expr: Expr, index: Value, width: int, computed: dict[int, Value]) -> Value:
+        if expr.dtype is not dt.float32 or expr.kind in ("load", "gather"):
+            return self._get(expr, index, width, computed)  # what is narrower than float32 got its NaN from a cast
+        if expr.kind == "select":
+            condition, yes, no = expr.args
+            arms = [self._written(arm, index, width, computed) for arm in (yes, no)]
+            return self._select(self._get(condition, index, width, computed), *arms)
+        value = self._get(expr, index, width, computed)
+        return canonical_nan(self.b, value) if _may_be_nan(expr) else value
 
     def given(self, expr: Expr, width: int, known: dict[int, Value]) -> Value:
         """``expr``, given some of its parts, by their ``id``: all that depend on the loop."""
@@ -90,6 +104,9 @@ class InnerLoop:
                 return self._splat(self._literal(expr), width)
             case "iota":
                 return self._iota(expr, index, width)
+            case "bits":
+                patterns = self._written(expr.args[0], index, width, computed)
+                return b.bitcast(patterns, storage_type(expr.dtype, width))
             case _:
                 args = [self._get(a, index, width, computed) for a in expr.args]
         match expr.kind:
@@ -106,21 +123,21 @@ class InnerLoop:
                 return emit_integer(b, expr.op, args[0], args[1], signed)
             case "act":
                 return emit(b, expr.op, *args)
-            case "bits":
-                return b.bitcast(args[0], storage_type(expr.dtype, width))
             case "unpack":
                 return decode_part(b, args[0], expr.args[0].dtype, expr.value)
             case "pack":
                 return encode_parts(b, args, expr.dtype)
             case "select":
-                condition = b.fcmp_unordered("!=", args[0], constant(args[0].type, 0.0))
-                return b.select(condition, args[1], args[2])
+                return self._select(*args)
             case "gather":
                 if width != 1:
                     raise AssertionError("statements that gather go element by element")
                 return self._gather(expr, index, args[0])
             case _:
                 raise AssertionError(expr.kind)
+
+    def _select(self, condition: Value, yes: Value, no: Value) -> Value:
+        return self.b.select(self.b.fcmp_unordered("!=", condition, constant(condition.type, 0.0)), yes, no)
 
     def _literal(self, expr: Expr) -> Value:
         b = self.b
@@ -220,11 +237,18 @@ def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: 
         if whole:
 
             def chunk(index: Value, width: int = width) -> None:
-                row.store(s.target, row.value(s.value, index, width), index, width)
+                row.store(s.target, row.written(s.value, index, width), index, width)
 
             r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
             done += whole
         width //= 2
+
+
+def _may_be_nan(expr: Expr) -> bool:
+    """False of float32 expressions that give numbers only."""
+    if expr.kind == "cast":
+        return not (expr.args[0].dtype.is_integer or expr.args[0].dtype is dt.bool_)
+    return expr.kind != "alu" or expr.op not in TRUTHS
 
 
 def _narrow(b: Builder, value: Value, dtype: dt.DType) -> Value:

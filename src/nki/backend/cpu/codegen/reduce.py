@@ -19,7 +19,7 @@ from nki.backend.cpu.codegen.loop_nest import CountedLoop, boundaries, coalesced
 from nki.backend.cpu.codegen.streams import Cursors, Stream, partition_step, pattern_of, streams_of
 from nki.backend.cpu.loop_ir.nodes import Reduce
 from nki.isa.tables.alu import BITS
-from nki.numerics.llvm import constant
+from nki.numerics.llvm import canonical_nan, constant
 
 CHAINS: Final = (16, 8, 4, 2, 1)
 """Sequential reductions that run side by side, so that one addition need not wait for the one before it."""
@@ -117,7 +117,7 @@ def _emit_chains(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursor
 
     _emit_inner(r, nest.inner, streams, starts, element)
     for total, cursors in zip(totals, starts, strict=True):
-        b.store(b.load(total, typ=kind), cursors[0], align=s.target.dtype.itemsize)
+        b.store(_result(b, s, b.load(total, typ=kind)), cursors[0], align=s.target.dtype.itemsize)
 
 
 def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors], main: int) -> None:
@@ -138,7 +138,7 @@ def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Curso
             row_vectors.follow(r, rows, nest.inner[-1], chains, step)
 
         _emit_inner(r, nest.inner[:-1], streams, group, line)
-        result = b.load(total, typ=initial.type)
+        result = _result(b, s, b.load(total, typ=initial.type))
         for lane, cursors in enumerate(group):
             element = b.extract_element(result, ir.Constant(I32, lane))
             b.store(element, cursors[0], align=s.target.dtype.itemsize)
@@ -190,7 +190,7 @@ def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors) -
 
     _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
     result = _folded(r, s, extreme.vectors(), initial)
-    b.store(result, start[0], align=4)
+    b.store(_result(b, s, result), start[0], align=4)
     return extreme.is_uncertain(result)
 
 
@@ -223,7 +223,7 @@ def _lanes_by_themselves(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Curs
 
     _emit_inner(r, nest.inner[:-1], nest.streams, [start], line)
     result = _folded(r, s, [b.load(total, typ=wide) for total in totals], b.load(rest, typ=kind))
-    b.store(result, start[0], align=s.target.dtype.itemsize)
+    b.store(_result(b, s, result), start[0], align=s.target.dtype.itemsize)
 
 
 def _take_single(r: FunctionBuilder, s: Reduce, row: InnerLoop, total: Value, elements: range) -> None:
@@ -300,11 +300,16 @@ def _column_chunk(
         b.store(_combine(b, s.op, b.load(total, typ=kind), value), total)
 
     r.counted_loop(partitions.count, 1, partition)
-    return b.load(total, typ=kind)
+    return _result(b, s, b.load(total, typ=kind))
 
 
 def _combine(b: Builder, op: str, total: Value, value: Value) -> Value:
     return emit_bits(b, op, total, value) if op in BITS else emit_alu(b, op, total, value)
+
+
+def _result(b: Builder, s: Reduce, total: Value) -> Value:
+    """What is written of a total."""
+    return total if s.op in BITS else canonical_nan(b, total)
 
 
 def _initial(r: FunctionBuilder, s: Reduce, streams: list[Stream], cursors: Cursors) -> Value:

@@ -8,9 +8,11 @@ from typing import Final
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.alu import emit_alu
+from nki.backend.cpu.codegen.convert import storage_type
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.loop_ir.nodes import MemRef, Scan
-from nki.numerics.llvm import F32
+from nki.base import dtype as dt
+from nki.numerics.llvm import F32, canonical_nan
 
 _CHAINS: Final = 4
 """Partitions side by side, so that an operation need not wait for the one before it. More of them would not help: rows
@@ -50,6 +52,18 @@ def _rows(r: FunctionBuilder, s: Scan, count: int, first: Value) -> None:
             b.store(total, _element(r, out[number], index), align=4)
 
     r.counted_loop(s.target.columns, 1, element)
+    # In vectors and from the cache, which is faster than to look at each element for itself.
+    whole = s.target.columns // r.lanes * r.lanes
+    for start, stop, width in ((0, whole, r.lanes), (whole, s.target.columns, 1)):
+        r.counted_loop(stop, width, partial(_settle, r, out, width), start)
+
+
+def _settle(r: FunctionBuilder, rows: list[Value], width: int, index: Value) -> None:
+    """Write the canonical NaN for every NaN among ``width`` elements of each of the ``rows``, from ``index`` on."""
+    for row in rows:
+        place = _element(r, row, index)
+        states = r.b.load(place, typ=storage_type(dt.float32, width), align=4)
+        r.b.store(canonical_nan(r.b, states), place, align=4)
 
 
 def _row(r: FunctionBuilder, memref: MemRef, row: Value) -> Value:

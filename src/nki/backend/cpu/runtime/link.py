@@ -146,6 +146,10 @@ def _sharing(inst: Inst) -> tuple[int, ...]:
     if len(accesses) == 2:
         if accesses[0].tensor is not accesses[1].tensor:
             return ()
+    elif len(accesses) == 3:
+        one, two, three = accesses[0].tensor, accesses[1].tensor, accesses[2].tensor
+        if one is not two and one is not three and two is not three:
+            return ()
     elif len({access.tensor for access in accesses}) == len(accesses):
         return ()
     first: dict[Tensor, tuple[int, int]] = {}

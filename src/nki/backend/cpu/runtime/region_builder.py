@@ -57,17 +57,21 @@ def work_of(body: Iterable[Statement], routines: Iterator[Routine | None]) -> fl
     return total
 
 
-@dataclass(slots=True)
+_Bytes = tuple[int, int, int, int, int, int, bool]
+"""Bytes that a row uses of one memory, as fields of :class:`_Entry`."""
+
+
 class _Entry:
     """Bytes that rows of the open region use, of one memory; see :class:`Use`. ``first`` and ``end`` span all."""
 
-    step: int
-    pitch: int
-    low: int
-    high: int
-    first: int
-    end: int
-    writes: bool
+    __slots__ = ("end", "first", "high", "low", "pitch", "step", "writes")
+
+    def __init__(self, used: _Bytes) -> None:
+        self.step, self.pitch, self.low, self.high, self.first, self.end, self.writes = used
+
+    def equals(self, used: _Bytes) -> bool:
+        """True if these are the same bytes, used alike."""
+        return used == (self.step, self.pitch, self.low, self.high, self.first, self.end, self.writes)
 
 
 _Span = tuple[Use, int, int]
@@ -116,10 +120,13 @@ class RegionBuilder:
         with the changes of the entries that there were when it joined: if there were none since, it may join again.
         """
         self._changes = 0
+        self._routines: set[Routine] = set()
+        """The routines of the open region."""
 
     def start(self) -> None:
         """Begin a new region."""
         self.region = Region()
+        self._routines = set()
         self._entries = {}
         self._joined = {}
 
@@ -133,18 +140,20 @@ class RegionBuilder:
             return False
         if self._joined.get((routine, places)) != self._changes:
             located = self._located(inst, routine, places)
-            into = [self._taking(key, entry) for key, entry in located]
+            into = [self._taking(key, used) for key, used in located]
             if None in into:
                 return False  # an empty region takes every row
-            for (key, entry), old in zip(located, into, strict=True):
-                self._note(key, entry, old)
+            for (key, used), old in zip(located, into, strict=True):
+                self._note(key, used, old)
             if not inst.indexed_by():
                 self._joined[routine, places] = self._changes
         region.rows += row
-        region.partitions = max(region.partitions, routine.partitions)
         region.nanoseconds += routine.nanoseconds
-        region.bytes_of_row = max(region.bytes_of_row, sum(use.high - use.low for use in routine.uses if use.step))
-        region.has_product = region.has_product or inst.effects.accumulation is not None
+        if routine not in self._routines:
+            self._routines.add(routine)
+            region.partitions = max(region.partitions, routine.partitions)
+            region.bytes_of_row = max(region.bytes_of_row, sum(use.high - use.low for use in routine.uses if use.step))
+            region.has_product = region.has_product or inst.effects.accumulation is not None
         return True
 
     def _suits(self, routine: Routine) -> bool:
@@ -154,68 +163,64 @@ class RegionBuilder:
         few, many = sorted((routine.partitions, self.region.partitions))
         return 4 * few > 3 * many or min(routine.nanoseconds, self.region.nanoseconds) < WORTHWHILE
 
-    def _located(self, inst: Inst, routine: Routine, places: tuple[int, ...]) -> list[tuple[tuple[int, int], _Entry]]:
+    def _located(self, inst: Inst, routine: Routine, places: tuple[int, ...]) -> list[tuple[tuple[int, int], _Bytes]]:
         """The memory that a row uses, and its bytes there; nothing for memory that is never written."""
-        located: list[tuple[tuple[int, int], _Entry]] = []
+        located: list[tuple[tuple[int, int], _Bytes]] = []
         spans = self._spans.get(routine)
         if spans is None:
             spans = self._spans[routine] = [(use, *use.span()) for use in routine.uses]
-        operands, base = inst.accesses(), self._storage.base
+        operands, base, never_written = inst.accesses(), self._storage.base, self._never_written
         for use, first, end in spans:
-            access = operands[use.memory]
+            memory = use.memory
+            access = operands[memory]
             tensor = access.tensor
             if access.dynamic is not None:
                 located += self._whole(access.dynamic.source.tensor, False)
                 located += self._whole(tensor, use.writes)
-            elif tensor not in self._never_written:
-                at = places[2 * use.memory + 1]
-                entry = _Entry(use.step, use.pitch, at + use.low, at + use.high, at + first, at + end, use.writes)
-                located.append((base(tensor), entry))
+            elif tensor not in never_written:
+                at = places[2 * memory + 1]
+                used = (use.step, use.pitch, at + use.low, at + use.high, at + first, at + end, use.writes)
+                located.append((base(tensor), used))
         return located
 
-    def _whole(self, tensor: Tensor, writes: bool) -> list[tuple[tuple[int, int], _Entry]]:
+    def _whole(self, tensor: Tensor, writes: bool) -> list[tuple[tuple[int, int], _Bytes]]:
         if tensor in self._never_written:
             return []
         slot, start = self._storage.base(tensor)
         end = start + self._storage.layout.nbytes(tensor)
-        return [((slot, start), _Entry(0, 0, start, end, start, end, writes))]
+        return [((slot, start), (0, 0, start, end, start, end, writes))]
 
-    def _taking(self, key: tuple[int, int], new: _Entry) -> _Entry | int | None:
-        """The entry that can take in ``new``, 0 if none can, None if partitions cross."""
+    def _taking(self, key: tuple[int, int], used: _Bytes) -> _Entry | int | None:
+        """The entry that can take in these bytes, 0 if none can, None if partitions cross."""
         into: _Entry | int = 0
         entries = self._entries.get(key, ())
         if len(entries) >= _MOST_ENTRIES:
             return None
-        low, high, step = new.low, new.high, new.step
+        step, pitch, low, high, first, end, writes = used
         for entry in entries:
             if (
                 entry.step == step
                 and step
-                and entry.pitch == new.pitch
+                and entry.pitch == pitch
                 and (entry.high if entry.high > high else high) - (entry.low if entry.low < low else low) <= abs(step)
             ):
                 into = entry
-            elif (entry.writes or new.writes) and new.first < entry.end and entry.first < new.end:
+            elif (entry.writes or writes) and first < entry.end and entry.first < end:
                 return None
-            elif entry == new:
+            elif entry.low == low and entry.high == high and entry.step == step and entry.equals(used):
                 into = entry
         return into
 
-    def _note(self, key: tuple[int, int], new: _Entry, into: _Entry | int | None) -> None:
-        """Enter ``new``, or let ``into`` take it in."""
+    def _note(self, key: tuple[int, int], used: _Bytes, into: _Entry | int | None) -> None:
+        """Enter these bytes, or let ``into`` take them in."""
         if not isinstance(into, _Entry):
-            self._entries.setdefault(key, []).append(new)
+            self._entries.setdefault(key, []).append(_Entry(used))
             self._changes += 1
             return
-        if (
-            new.low >= into.low
-            and new.high <= into.high
-            and new.first >= into.first
-            and new.end <= into.end
-            and new.writes <= into.writes
-        ):
+        _, _, low, high, first, end, writes = used
+        if low >= into.low and high <= into.high and first >= into.first and end <= into.end and writes <= into.writes:
             return
-        into.low, into.high = min(into.low, new.low), max(into.high, new.high)
-        into.first, into.end = min(into.first, new.first), max(into.end, new.end)
-        into.writes = into.writes or new.writes
+        into.low, into.high = min(into.low, low), max(into.high, high)
+        into.first, into.end = min(into.first, first), max(into.end, end)
+        into.writes = into.writes or writes
         self._changes += 1

@@ -1,0 +1,105 @@
+"""Methods of an instruction declaration that are made of its fields."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from functools import cache
+from typing import Any, cast
+
+from nki.ir.declaration.fields import Field
+from nki.ir.types import Access
+
+
+def accesses_of(inst: Any, names: tuple[str, ...]) -> list[Access]:
+    """The accesses in the operands ``names`` of ``inst``, without those that are left out or of a wrong kind."""
+    values = inst.__dict__
+    accesses: list[Access] = []
+    for name in names:
+        value = values[name]
+        if isinstance(value, Access):
+            accesses.append(value)
+        elif isinstance(value, tuple):
+            accesses.extend(cast("tuple[Access, ...]", value))
+    return accesses
+
+
+@cache
+def _lister(names: tuple[str, ...]) -> Callable[[Any], list[Access]]:
+    return eval(f"lambda self: [{', '.join(f'self.{name}' for name in names)}]")  # our own text: field names only
+
+
+def lister_of(fields: Iterable[Field], names: tuple[str, ...]) -> Callable[[Any], list[Access]] | None:
+    """A method that does what :func:`accesses_of` does with ``names``, several times as fast; None if one of these
+    operands may be left out, or be something else than one tile.
+    """
+    simple = {f.name for f in fields if f.role is not None and not (f.immediate or f.optional or f.several)}
+    return _lister(names) if simple.issuperset(names) else None
+
+
+@cache
+def uses_lister(
+    names: tuple[str, ...], read: tuple[str, ...], written: tuple[str, ...]
+) -> Callable[[Any], tuple[tuple[Access, bool, bool], ...]]:
+    """A method that gives the operands ``names``, each with whether it is in ``read`` and in ``written``."""
+    uses = "".join(f"(self.{name}, {name in read}, {name in written}), " for name in names)
+    return eval(f"lambda self: ({uses})")  # our own text: field names only
+
+
+def share_attributes(cls: type[Any], later: Iterable[str]) -> None:
+    """Let the instances of ``cls`` share one table of attribute names, those in ``later`` included.
+
+    Python shares the names that the first instances of a class have. An instance that gets another one later has a
+    table of its own, which takes five times the memory, and the time to fill it.
+    """
+    first: Any = object.__new__(cls)
+    for name in (*(f.name for f in cls.fields), *later):
+        setattr(first, name, None)
+
+
+def _part(value: Any) -> Any:
+    """A number stands for every number; a value of another type for its type, so that it cannot pass as a number."""
+    kind = cast("type[Any]", type(value))
+    if kind is float or kind is int:  # asked first: most are numbers
+        return "#"
+    return value.signature if isinstance(value, Access) else None if value is None else kind
+
+
+def _integer(value: Any) -> Any:
+    kind = cast("type[Any]", type(value))
+    return "#" if kind is int else value.signature if isinstance(value, Access) else kind
+
+
+def _exact(value: Any) -> Any:
+    """Distinguish 2, 2.0 and True, which Python takes for equal."""
+    return (type(value), value)
+
+
+def methods_of(cls: type[Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """The constructor and ``signature`` of ``cls``.
+
+    Built as source text, since both run for every recorded instruction; as one text, since compiling texts is most of
+    what it costs to import an instruction.
+    """
+    scope: dict[str, Any] = {"part": _part, "whole": _integer, "exact": _exact, "mnemonic": cls.mnemonic}
+    scope |= {f"default_{f.name}": f.default for f in cls.fields}
+    taken = [f.name if f.default is inspect.Parameter.empty else f"{f.name}=default_{f.name}" for f in cls.fields]
+    stores = "".join(f"    self.{f.name} = {f.name}\n" for f in cls.fields)
+    # A label changes neither rules nor code.
+    parts = "".join(_signature_part(f) + ", " for f in cls.fields if f.name != "name")
+    text = (
+        f"def __init__(self, {', '.join(taken)}):\n{stores}"  # our own text: field names only
+        f"def signature(self):\n    return (mnemonic, {parts})\n"
+    )
+    exec(text, scope)
+    return scope["__init__"], scope["signature"]
+
+
+def _signature_part(f: Field) -> str:
+    if f.several:
+        return f"tuple([tile.signature for tile in self.{f.name}])"
+    if f.role is not None and not f.immediate and not f.optional:
+        return f"self.{f.name}.signature"
+    if f.role is not None or f.immediate:
+        return f"{'part' if float in f.types or not f.immediate else 'whole'}(self.{f.name})"
+    return f"exact(self.{f.name})" if int in f.types else f"self.{f.name}"

@@ -1,0 +1,97 @@
+"""Exact rewrites of Beta 1 in kernels of today, from the source: with the user's names, bounds and dtypes.
+
+A finding about any part of a statement advises the same: the whole statement, with all of it rewritten.
+"""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final
+
+from nki.frontend.site import Site
+from nki.language.advice.beta1.rewriting import rewritten
+from nki.language.advice.beta1.scope import scope_at, scope_before, statements
+
+_SHOWN: Final = 6
+
+
+def advise_removed(captured: Any, node: ast.AST) -> str:
+    """The exact rewrite of the statement around ``node``, which is of Beta 1; "" if the source does not tell."""
+    own = _statement(captured, node)
+    if own is None:
+        return ""
+    if scope_before(captured, own.lineno).is_definition(own):
+        return _uses(captured, own)
+    return advise_statement(captured, own)
+
+
+def advise_statement(captured: Any, statement: ast.stmt) -> str:
+    """The fix for a statement of Beta 1."""
+    lines = rewritten(scope_before(captured, statement.lineno), statement)
+    return shown(lines, statement) if lines is not None else ""
+
+
+def advise_at(site: Site) -> str:
+    """The fix for the statement of a site that failed, whose names have values; "" if it holds nothing of Beta 1."""
+    lines = rewritten(scope_at(site), site.statement) if not hasattr(site.statement, "body") else None
+    return shown(lines, site.statement) if lines is not None else ""
+
+
+def shown(lines: list[str], statement: ast.stmt) -> str:
+    """The text of a fix that puts ``lines`` in place of a statement."""
+    where = "in place of the block " if hasattr(statement, "body") and not lines[0].endswith(":") else ""
+    match lines:
+        case []:
+            return "leave the line out"
+        case [line]:
+            return f"{where}write `{line}`"
+        case [first, last] if ".ndarray(" in first and not first.startswith(("if ", "with ")):
+            return f"allocate the destination and pass it: `{first}`, then `{last}`"
+        case _:
+            block = "\n".join(f"        {line}" for line in lines)
+            return f"{where}write `\n{block}`"
+
+
+def _statement(captured: Any, node: ast.AST) -> ast.stmt | None:
+    """The innermost statement around ``node``."""
+    return next((n for n in reversed(statements(captured.node)) if any(part is node for part in ast.walk(n))), None)
+
+
+def _uses(captured: Any, definition: ast.stmt) -> str:
+    """The fix for the definition of an index tile or mask: its uses, rewritten."""
+    gone, names = [definition], _assigned(definition)
+    fixes: list[str] = []
+    missing = False
+    for user in statements(captured.node):
+        if user.lineno <= definition.lineno or hasattr(user, "body") or not names & _read(user):
+            continue
+        if scope_before(captured, user.lineno).is_definition(user):
+            gone.append(user)
+            names |= _assigned(user)
+            continue
+        fix = advise_statement(captured, user)
+        missing = missing or not fix
+        if fix:
+            fixes.append(f"in line {user.lineno} {fix}")
+    lines = [str(each.lineno) for each in gone]
+    out = f"leave line {lines[0]} out" if len(lines) == 1 else f"leave lines {', '.join(lines)} out"
+    if not fixes:
+        return (
+            ""
+            if missing
+            else f"{out}: nothing uses {' and '.join(f'`{name}`' for name in sorted(_assigned(definition)))}"
+        )
+    more = len(fixes) - _SHOWN
+    text = "; ".join(fixes[:_SHOWN]) + (f"; and likewise in {more} more" if more > 0 else "")
+    return text if missing or more > 0 else f"{text}; then {out}"
+
+
+def _assigned(statement: ast.stmt) -> set[str]:
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+
+
+def _read(statement: ast.stmt) -> set[str]:
+    return {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+__all__ = ["advise_at", "advise_removed", "advise_statement"]

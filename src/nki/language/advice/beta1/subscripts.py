@@ -1,0 +1,121 @@
+"""Subscripts with index tiles: slices, lists of block dimensions, access patterns, gathers of rows."""
+
+from __future__ import annotations
+
+import ast
+from typing import TYPE_CHECKING, Any
+
+from nki.language.advice.beta1.formulas import Bounds, Index, Variable, plus, sliced, times
+
+if TYPE_CHECKING:
+    from nki.language.advice.beta1.rewriting import Rewriter
+
+
+def keys_of(node: ast.Subscript) -> list[ast.expr]:
+    """The keys of a subscript."""
+    return list(node.slice.elts) if isinstance(node.slice, ast.Tuple) else [node.slice]
+
+
+def indexed(rewriter: Rewriter, node: ast.Subscript) -> ast.expr | None:
+    """The subscript in today's form; None if it is that already."""
+    scope, keys = rewriter.scope, keys_of(node)
+    memory = scope.memory(node.value)
+    blocks = memory.blocks if memory is not None and isinstance(node.value, ast.Name) else 0
+    owner: ast.expr = node.value
+    tiles = [key for key in keys if scope.is_index(key)]
+    gathered = next((k for k, key in enumerate(keys) if scope.memory(key) is not None), None)
+    if not tiles and gathered is None and not (blocks and len(keys) > 1):
+        return None
+    for key in keys[:blocks]:
+        owner = ast.Subscript(owner, key, ast.Load())
+    keys = keys[blocks:]
+    if gathered is not None and blocks == 0:
+        rows = rewriter.visit(keys[gathered])
+        rest = [None if k == gathered else scope.index(key) for k, key in enumerate(keys)]
+        texts = [":" if index is None else _slice(index, rewriter.bounds) for index in rest]
+        if any(text is None for text in texts):
+            return None
+        cut = _subscript(owner, [str(text) for text in texts])
+        return _expression(f"{ast.unparse(cut)}.vector_select({gathered}, {ast.unparse(rows)})")
+    if not tiles:
+        full = all(isinstance(key, ast.Slice) and key.lower is key.upper is key.step is None for key in keys)
+        return owner if full or not keys else _subscript(owner, [ast.unparse(key) for key in keys])
+    texts = _slices(rewriter, keys)
+    return _subscript(owner, texts) if texts is not None else _pattern(rewriter, owner, keys)
+
+
+def _slice(index: Index, bounds: Bounds) -> str | None:
+    return sliced(index, bounds) if index.steps else index.base
+
+
+def _slices(rewriter: Rewriter, keys: list[ast.expr]) -> list[str] | None:
+    """The keys as slices, if each holds one variable at most and they stand in the order of the axes."""
+    indices = [None if isinstance(key, ast.Slice) else rewriter.scope.index(key) for key in keys]
+    axes = [v.axis for index in indices if index is not None for v in index.steps]
+    if axes != sorted(axes) or len(axes) != len(set(axes)):
+        return None
+    ndim = max((index.ndim for index in indices if index is not None), default=0)
+    missing = set(range(-ndim, 0)) - set(axes)
+    texts: list[str] = []
+    place = -1
+    for key, index in zip(reversed(keys), reversed(indices), strict=True):
+        if index is None:
+            texts.append(ast.unparse(key))
+        elif index.steps:
+            text = sliced(index, rewriter.bounds)
+            if text is None:
+                return None
+            place = next(iter(index.steps)).axis - 1
+            texts.append(text)
+        elif place in missing:
+            texts.append(f"{index.base}:{plus(index.base, '1')}")
+            place -= 1
+        else:
+            texts.append(index.base)
+    return texts[::-1]
+
+
+def _pattern(rewriter: Rewriter, owner: ast.expr, keys: list[ast.expr]) -> ast.expr | None:
+    """``t.ap(pattern=…, offset=…)`` of an index with several variables in a dimension, or in another order."""
+    indices = [rewriter.scope.index(key) for key in keys]
+    if any(index is None for index in indices) or rewriter.bounds.lower or rewriter.bounds.upper:
+        return None
+    name = ast.unparse(owner)
+    steps: dict[Variable, str] = {}
+    offset = "0"
+    for k, index in enumerate(indices):
+        stride = "1"
+        for later in range(k + 1, len(indices)):
+            stride = times(stride, f"{name}.shape[{later}]")
+        if index is None:
+            return None
+        for variable, step in index.steps.items():
+            steps[variable] = plus(steps.get(variable, "0"), times(step, stride))
+        offset = plus(offset, times(index.base, stride))
+    ordered = sorted(steps, key=lambda variable: variable.axis)
+    if len({variable.axis for variable in ordered}) != len(ordered):
+        return None
+    pattern = ", ".join(f"[{steps[variable]}, {variable.size}]" for variable in ordered)
+    return _expression(f"{name}.ap(pattern=[{pattern}], offset={offset})")
+
+
+def cut(owner: ast.expr, bounds: Bounds, *, columns: bool) -> ast.expr:
+    """A whole tile, cut to the limits of a mask: of its rows, and with ``columns`` of its columns."""
+    texts = [":", ":"]
+    for variable in {**bounds.lower, **bounds.upper}:
+        text = sliced(Index(steps={variable: "1"}), bounds)
+        if variable.axis in (-2, -1) and text is not None and (columns or variable.axis == -2):
+            texts[variable.axis + 2] = text
+    return _subscript(owner, texts[:1] if texts[1] == ":" else texts) if texts != [":", ":"] else owner
+
+
+def _subscript(owner: ast.expr, texts: list[str]) -> ast.expr:
+    parsed: Any = _expression(f"_[{', '.join(texts)}]")
+    return ast.Subscript(owner, parsed.slice, ast.Load())
+
+
+def _expression(code: str) -> Any:
+    return ast.parse(code, mode="eval").body
+
+
+__all__ = ["cut", "indexed", "keys_of"]

@@ -1,0 +1,92 @@
+"""Banks of PSUM, in turn for the tiles of each place in the source.
+
+Engines wait for a bank until the tile before has left it. If all tiles took the banks in one turn, the first products
+of an iteration would wait for the last copies of the one before, though other banks are free by then. So the tiles that
+one place in the source makes (a *site*) take turns in banks of their own: as many as are live at once, and a part of
+those that no site needs. A site that has not got its banks yet, or finds them in use, takes the free bank that was
+freed first.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from nki.analysis.liveness import LiveRange
+
+_MOST_SITES: Final = 512
+"""More of them share all banks: their number counts squared."""
+
+
+@dataclass(slots=True)
+class _Site:
+    """The tiles of one place in the source: the span of their live ranges, most of them at once, and its banks."""
+
+    first: int
+    last: int
+    peak: int = 0
+    quota: int = 0
+    live: int = 0
+
+
+def rotated(ranges: Sequence[LiveRange], bank_bytes: int, banks: int) -> list[int] | None:
+    """The offset of each of ``ranges``, which are in the order of their first points; None: they need another plan."""
+    if any(live.size > bank_bytes for live in ranges):
+        return None
+    keys = [_key(live) for live in ranges]
+    sites = _sites(ranges, keys)
+    if len(sites) > _MOST_SITES:
+        return None
+    _share(list(sites.values()), banks)
+    owner: list[object] = [None] * banks
+    until = [-1] * banks
+    offsets: list[int] = []
+    for live, key in zip(ranges, keys, strict=True):
+        free = [bank for bank in range(banks) if until[bank] < live.first]
+        if not free:
+            return None
+        own = [bank for bank in free if owner[bank] == key]
+        if own and owner.count(key) >= sites[key].quota:
+            choice = own
+        else:
+            others = [bank for bank in free if not _is_needed(owner[bank], sites, live.first)]
+            choice = others or own or free
+        bank = min(choice, key=until.__getitem__)
+        owner[bank], until[bank] = key, live.last
+        offsets.append(bank * bank_bytes)
+    return offsets
+
+
+def _key(live: LiveRange) -> object:
+    """The place in the source; without one the name, less the number that makes it unique."""
+    name, _, number = live.tensor.name.rpartition(".")
+    return live.tensor.span or (name if number.isdigit() else live.tensor.name)
+
+
+def _is_needed(key: object, sites: dict[object, _Site], point: int) -> bool:
+    """True if a site that owns a bank makes tiles at ``point`` or later."""
+    return key is not None and sites[key].last >= point
+
+
+def _sites(ranges: Sequence[LiveRange], keys: Sequence[object]) -> dict[object, _Site]:
+    sites: dict[object, _Site] = {}
+    ends: list[tuple[int, int]] = []
+    for number, (live, key) in enumerate(zip(ranges, keys, strict=True)):
+        while ends and ends[0][0] < live.first:
+            sites[keys[heapq.heappop(ends)[1]]].live -= 1
+        heapq.heappush(ends, (live.last, number))
+        site = sites.setdefault(key, _Site(live.first, live.last))
+        site.last = max(site.last, live.last)
+        site.live += 1
+        site.peak = max(site.peak, site.live)
+    return sites
+
+
+def _share(sites: list[_Site], banks: int) -> None:
+    """Give each site its quota: its peak, and its part of the banks that the sites beside it leave."""
+    for site in sites:
+        beside = [other for other in sites if other.first <= site.last and site.first <= other.last]
+        spare = banks - sum(other.peak for other in beside)
+        site.quota = site.peak + max(0, spare) // len(beside)

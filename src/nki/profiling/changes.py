@@ -1,0 +1,426 @@
+"""Changes of a kernel that advice proposes: which instructions they are about, and the estimates that they give them.
+
+Remedies are those of the public NKI performance and DMA guides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from nki.base.dtype import float32
+from nki.cost.dma import bandwidth, contiguous_bytes
+from nki.ir.estimate import Estimate
+from nki.ir.instruction import Inst
+from nki.ir.types import Access, Buffer, Tensor
+from nki.sim.timing import Revision, TimedCore
+from nki.target.model import Target
+
+if TYPE_CHECKING:
+    from nki.profiling.profile import Profile
+
+GOOD_ROW = 2048
+"""Bytes of a row from which on a transfer is efficient (NKI DMA bandwidth guide: 2 KiB at least, 4 KiB to saturate)."""
+
+
+class Change(Revision):
+    """A change of some instructions, chosen and re-estimated one by one."""
+
+    title: str
+    remedy: str
+
+    def __init__(self, target: Target) -> None:
+        self.target = target
+        self.found: list[Inst] = []
+
+    def evidence(self) -> str:
+        """The finding in numbers."""
+        raise NotImplementedError
+
+    def applies(self, profile: Profile) -> bool:
+        """Test if the kernel has an instruction that the change is about, without a replay."""
+        probe = type(self)(self.target)
+        for core, times in zip(profile.timed.cores, profile.timeline.cores, strict=True):
+            probe.estimates(core, times.estimates)
+            probe.unbound(core)
+        return bool(probe.found)
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        numbered = core.core.numbered
+        decided: dict[tuple[int, int], Estimate | None] = {}  # by kind, and by estimate: held weights have another
+        for number, kind in enumerate(core.kinds):
+            estimate = estimates[number]
+            key = kind, id(estimate)
+            if key not in decided:
+                decided[key] = self.estimate(numbered[number], estimate, core)
+            changed = decided[key]
+            if changed is not None:
+                self.found.append(numbered[number])
+                result[number] = changed
+        return result
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
+        """The estimate of ``inst`` after the change; None if the change does not touch it. Instructions with one
+        signature are asked about once.
+        """
+        raise NotImplementedError
+
+
+def _hbm_side(inst: Inst) -> tuple[Access, Access] | None:
+    """The HBM and the SBUF operand of a transfer between the two."""
+    accesses = inst.accesses()
+    outside = [a for a in accesses if a.buffer.is_hbm]
+    if len(outside) != 1:
+        return None
+    inside = [a for a in accesses if a.buffer is Buffer.sbuf]
+    return (outside[0], inside[0]) if len(outside) == len(inside) == 1 else None
+
+
+def _run(inst: Inst) -> int:
+    """Bytes of the shorter contiguous runs of a transfer."""
+    return min((contiguous_bytes(access) for access in inst.accesses()), default=0)
+
+
+class _OneByOne(Change):
+    """A change for which instructions of one signature differ."""
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result = list(estimates)
+        for number, inst in enumerate(core.core.numbered):
+            changed = self.estimate(inst, estimates[number], core)
+            if changed is not None:
+                self.found.append(inst)
+                result[number] = changed
+        return result
+
+
+class _ShortRows(_OneByOne):
+    title = "Short rows in DMA transfers"
+    remedy = (
+        "load more columns in one nisa.dma_copy, so that each partition receives 2 KiB or more, and slice the tile in "
+        "SBUF; let the fastest dimension in HBM be the free dimension of the tile"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.columns: Counter[tuple[Tensor, bool]] = Counter()
+        """Bytes per partition that all transfers of a tensor in HBM move together, by direction."""
+        self.shorter: dict[tuple[int, int, int], Estimate] = {}
+
+    def evidence(self) -> str:
+        rows = [_run(inst) for inst in self.found]
+        return f"{len(rows)} transfers move rows of {_span(rows)} bytes; efficient ones have {GOOD_ROW}"
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        self.columns.clear()
+        self.shorter.clear()  # another core has estimates of its own
+        for inst, estimate in zip(core.core.numbered, estimates, strict=True):
+            if estimate.transfer and (pair := _hbm_side(inst)) is not None:
+                self.columns[_direction(pair, inst)] += pair[1].free_elements * pair[1].dtype.itemsize
+        return super().estimates(core, estimates)
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        pair = _hbm_side(inst) if estimate.transfer else None
+        if pair is None:
+            return None
+        row, reach = _run(inst), min(GOOD_ROW, self.columns[_direction(pair, inst)])
+        if not 0 < row < reach:
+            return None  # rows are long enough, or there is no more to load at once
+        key = id(estimate), row, reach
+        if key not in self.shorter:
+            self.shorter[key] = self._merged(estimate, row / reach)
+        return self.shorter[key]
+
+    def _merged(self, estimate: Estimate, share: float) -> Estimate:
+        """The estimate of a transfer that becomes the part ``share`` of a longer one."""
+        occupancy = min(estimate.occupancy, estimate.bytes / bandwidth(self.target))
+        transfer = min(estimate.transfer, max(occupancy, self.target.dma_spread_ns * share))
+        issue = estimate.issue * share
+        latency = estimate.latency - (estimate.issue - issue) - (estimate.transfer - transfer)
+        return replace(estimate, occupancy=occupancy, transfer=transfer, issue=issue, latency=latency)
+
+
+def _direction(pair: tuple[Access, Access], inst: Inst) -> tuple[Tensor, bool]:
+    """The tensor in HBM of a transfer, and True for a load."""
+    return pair[0].tensor, pair[1] in inst.writes()
+
+
+def _span(numbers: Collection[int]) -> str:
+    """``64``, or ``64 to 512``."""
+    least, most = min(numbers), max(numbers)
+    return str(least) if least == most else f"{least} to {most}"
+
+
+class _FewPartitions(Change):
+    title = "Transfers of few partitions"
+    remedy = "let a tile use all 128 partitions: each DMA engine serves eight of them, and the others stand still"
+
+    def evidence(self) -> str:
+        counts = [tile.partitions for inst in self.found if (pair := _hbm_side(inst)) for tile in pair[1:]]
+        return f"{len(counts)} transfers use {_span(counts)} of {self.target.partitions} partitions"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        pair = _hbm_side(inst)
+        if not estimate.transfer or pair is None or pair[1].partitions > self.target.partitions // 2:
+            return None
+        if estimate.transfer < 2 * estimate.occupancy:
+            return None
+        latency = estimate.latency - estimate.transfer + estimate.occupancy
+        return replace(estimate, transfer=estimate.occupancy, latency=latency)
+
+
+_GONE = Estimate("dma", 0.0, 0.0, 0.0, 0, "docs", "left out")
+"""The estimate of a transfer that does not take place."""
+
+
+class _Reloads(_OneByOne):
+    title = "Inputs loaded again"
+    remedy = (
+        "keep the tile in SBUF: move its load out of the inner loops, or block the loops so that each tile is used as "
+        "often as it fits"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.seen: set[tuple[object, ...]] = set()
+        self.bytes = 0
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        again = {id(inst) for inst in self.found}
+        return {number for number, inst in enumerate(core.core.numbered) if id(inst) in again}
+
+    def evidence(self) -> str:
+        names = sorted({pair[0].name for inst in self.found if (pair := _hbm_side(inst))})
+        shown = ", ".join(f"'{name}'" for name in names[:3]) + (", …" if len(names) > 3 else "")
+        return f"{len(self.found)} transfers load parts of {shown} that were loaded before, {self.bytes / 1e6:.1f} MB"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:
+        pair = _hbm_side(inst) if estimate.transfer else None
+        if pair is None or pair[0].tensor.role != "input" or pair[0] not in inst.reads():
+            return None
+        source = pair[0]
+        key = (core.core.rank, source.tensor.name, source.offset, source.shape, source.strides)
+        if source.dynamic is not None or key not in self.seen:
+            self.seen.add(key)
+            return None
+        self.bytes += estimate.bytes
+        return _GONE
+
+
+class NoDoubleBuffers(Change):
+    """Loads into memory of their own."""
+
+    title = "Loads wait for their memory"
+    remedy = (
+        "give the loop two or more tiles to load into in turn (double buffering), or smaller tiles, so that the next "
+        "load runs while the engines use the tile before"
+    )
+
+    def evidence(self) -> str:
+        return f"{len(self.found)} loads wait until engines have used what lies in the memory that they write"
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:  # noqa: ARG002
+        return estimates
+
+    def unbound(self, core: TimedCore) -> Collection[int]:
+        numbers: set[int] = set()
+        for number, inst in enumerate(core.core.numbered):
+            pair = _hbm_side(inst)
+            if pair is not None and pair[1] in inst.writes():
+                numbers.add(number)
+                self.found.append(inst)
+        return numbers
+
+
+class _Descriptors(_OneByOne):
+    title = "One generator of DMA descriptors"
+    remedy = (
+        "use fewer, larger transfers; or let part of them take another way: dge_mode=nisa.dge_mode.hwdge with "
+        "engine=nisa.engine.scalar, or nisa.dge_mode.swdge"
+    )
+
+    def evidence(self) -> str:
+        issue = self.target.dma_trigger_ns
+        return f"{len(self.found)} transfers follow each other at {issue:.0f} ns or more, however small they are"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        if not estimate.transfer or not estimate.generator:
+            return None
+        return replace(estimate, generator=f"{estimate.generator} {len(self.found) % 2}")
+
+
+class _Chains(Change):
+    title = "Instructions that need the result of the one before on their engine"
+    remedy = "interleave two independent chains (two tiles), so that one fills the pipeline while the other waits"
+
+    def evidence(self) -> str:
+        return f"{len(self.found)} instructions leave their engine's pipeline before the next one can use the result"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        return replace(estimate, dependent=0.0) if estimate.dependent > 0 and not estimate.transfer else None
+
+
+class _FewLanes(Change):
+    title = "Vector and Scalar instructions on few partitions"
+    remedy = "lay tiles out over 128 partitions: an instruction takes as long for one partition as for all"
+
+    def evidence(self) -> str:
+        return f"{len(self.found)} instructions work on at most {self.target.partitions // 2} partitions"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        if estimate.resource not in ("vector", "scalar"):
+            return None
+        tiles = [access for access in inst.accesses() if access.free_elements > 1 and access.buffer.on_chip]
+        lanes = max((access.partitions for access in tiles), default=self.target.partitions)
+        if lanes > self.target.partitions // 2:
+            return None
+        share = lanes / self.target.partitions
+        saved = estimate.occupancy * (1 - share)
+        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+
+
+class _Transposes(_OneByOne):
+    title = "Transposes on the Tensor engine"
+    remedy = (
+        "keep the operand transposed in HBM, choose which operand of nc_matmul is stationary so that no transpose is "
+        "needed, or load with nisa.dma_transpose"
+    )
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.turned: set[Tensor] = set()
+        self.copies = 0
+
+    def evidence(self) -> str:
+        copies = f", and {self.copies} copies take the results out of PSUM" if self.copies else ""
+        return f"{len(self.found) - self.copies} instructions of the Tensor engine only move data{copies}"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        if estimate.moves and estimate.flops:
+            self.turned.update(access.tensor for access in inst.writes())
+        elif (copy := inst.as_copy()) is not None and copy.src.tensor in self.turned and not estimate.transfer:
+            self.copies += 1
+        else:
+            return None
+        return replace(estimate, occupancy=0.0, latency=0.0, dependent=0.0, load=0.0, ports=())
+
+
+class _Float32Products(Change):
+    title = "Products of float32"
+    remedy = "convert the operands to bfloat16 if the result allows it: the Tensor engine is four times as fast"
+
+    def evidence(self) -> str:
+        return f"{len(self.found)} products have float32 operands"
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        operands = [access for access in inst.reads() if access.buffer is Buffer.sbuf]
+        if not estimate.flops or estimate.moves or all(access.dtype is not float32 for access in operands):
+            return None
+        saved = estimate.occupancy * (1 - 1 / estimate.passes)
+        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+
+
+class _Tables(_OneByOne):
+    title = "Swaps of activation tables"
+    remedy = "run all activations of one function before those of another, so that each table is loaded once"
+
+    def __init__(self, target: Target) -> None:
+        super().__init__(target)
+        self.tables: set[tuple[int, str]] = set()
+
+    def evidence(self) -> str:
+        tables = len({table for _, table in self.tables})
+        return (
+            f"{len(self.found)} activations follow one that needs another of {tables} tables, and a swap takes "
+            f"{self.target.activation_table_swap_ns:.0f} ns"
+        )
+
+    def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
+        result, last = list(estimates), ""
+        for number, estimate in enumerate(estimates):
+            if not (table := estimate.table):
+                continue
+            place = core.core.rank, table
+            if last not in ("", table) and place in self.tables:
+                self.found.append(core.core.numbered[number])
+            if place in self.tables:
+                result[number] = replace(estimate, table="")
+            self.tables.add(place)
+            last = table
+        return result
+
+
+class _Eviction(Change):
+    title = "Sums leave PSUM through the busiest engine"
+    remedy = (
+        "give a part of the copies from PSUM to the other engine: nisa.tensor_copy for Vector, nisa.activation with "
+        "op=nl.copy for Scalar"
+    )
+
+    def __init__(self, target: Target, busiest: str, surplus: float, copies: float) -> None:
+        """``busiest``: the engine that works ``surplus`` ns longer than the other one, of which ``copies`` ns for
+        copies from PSUM.
+        """
+        super().__init__(target)
+        self.busiest, self.surplus = busiest, surplus
+        self.share = min(1.0, surplus / (2 * copies))
+        """The part of the copies that the other engine takes, so that both work equally long."""
+
+    @classmethod
+    def of(cls, profile: Profile) -> Iterator[_Eviction]:
+        """The change of ``profile``, if its busier engine copies from PSUM."""
+        busy = {engine: sum(u.busy for u in profile.engines if u.engine == engine) for engine in ("vector", "scalar")}
+        busiest = max(busy, key=busy.__getitem__)
+        copies = 0.0
+        for core in profile.cores:
+            for inst, estimate, runs in zip(core.instructions, core.estimates, core.runs.tolist(), strict=True):
+                if _evicts(inst, estimate, busiest):
+                    copies += estimate.occupancy * runs
+        if copies:
+            yield cls(profile.target, busiest, busy[busiest] - min(busy.values()), copies)
+
+    def applies(self, profile: Profile) -> bool:  # noqa: ARG002
+        return True
+
+    def evidence(self) -> str:
+        return (
+            f"{len(self.found)} copies from PSUM run on {self.busiest}, which works {self.surplus / 1e3:.1f} us longer "
+            f"than {'scalar' if self.busiest == 'vector' else 'vector'}"
+        )
+
+    def estimate(self, inst: Inst, estimate: Estimate, core: TimedCore) -> Estimate | None:  # noqa: ARG002
+        if not _evicts(inst, estimate, self.busiest):
+            return None
+        saved = estimate.occupancy * self.share
+        return replace(estimate, occupancy=estimate.occupancy - saved, latency=estimate.latency - saved)
+
+
+def _evicts(inst: Inst, estimate: Estimate, engine: str) -> bool:
+    """Test if ``inst`` is a copy from PSUM on ``engine``."""
+    if estimate.resource != engine or inst.as_copy() is None:
+        return False
+    return any(access.buffer is Buffer.psum for access in inst.reads())
+
+
+_CHANGES: tuple[Callable[[Target], Change], ...] = (
+    _ShortRows,
+    _FewPartitions,
+    _Reloads,
+    NoDoubleBuffers,
+    _Descriptors,
+    _Chains,
+    _FewLanes,
+    _Transposes,
+    _Float32Products,
+    _Tables,
+)
+
+
+def changes(profile: Profile) -> Iterator[Change]:
+    """The changes that ``profile`` has instructions for."""
+    for change in (*(kind(profile.target) for kind in _CHANGES), *_Eviction.of(profile)):
+        if change.applies(profile):
+            yield change

@@ -1,0 +1,218 @@
+"""Kernels with one planted inefficiency each, and the same kernels without it."""
+
+from __future__ import annotations
+
+import nki.isa as nisa
+import nki.language as nl
+
+ROWS = 128
+VECTOR, SCALAR = nisa.engine.vector, nisa.engine.scalar
+BOTH = (VECTOR, SCALAR)
+"""The engines that take sums out of PSUM, in turn."""
+
+
+def _tile(columns, dtype, buffer=nl.sbuf, rows=ROWS):
+    return nl.ndarray((rows, columns), dtype=dtype, buffer=buffer)
+
+
+def _output(shape, dtype):
+    return nl.ndarray(shape, dtype=dtype, buffer=nl.shared_hbm)
+
+
+def scale(x, width):
+    """x * 2, in transfers of ``width`` columns."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[1], width):
+        tile = _tile(width, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=2.0, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, first : first + width], src=tile)
+    return y
+
+
+def copies(x):
+    """A copy through one tile of the shape of ``x``."""
+    y = _output(x.shape, x.dtype)
+    tile = _tile(x.shape[1], x.dtype, rows=x.shape[0])
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def products(x, w, keep):
+    """The product of the transpose of each block of ``x`` with ``w``, which is loaded once if ``keep``."""
+    blocks = x.shape[1] // ROWS
+    columns = w.shape[1]
+    y = _output((x.shape[1], columns), x.dtype)
+    weights = None
+    for block in range(blocks):
+        place = slice(block * ROWS, block * ROWS + ROWS)
+        if weights is None or not keep:
+            weights = _tile(columns, w.dtype)
+            nisa.dma_copy(dst=weights, src=w)
+        stationary = _tile(ROWS, x.dtype)
+        nisa.dma_copy(dst=stationary, src=x[:, place])
+        for first in range(0, columns, 1024):
+            result = _tile(1024, x.dtype)
+            for half, engine in enumerate(BOTH):
+                total, part = _tile(512, nl.float32, nl.psum), slice(half * 512, half * 512 + 512)
+                moving = weights[:, first + half * 512 : first + half * 512 + 512]
+                nisa.nc_matmul(dst=total, stationary=stationary, moving=moving)
+                nisa.tensor_copy(dst=result[:, part], src=total, engine=engine)
+            nisa.dma_copy(dst=y[place, first : first + 1024], src=result)
+    return y
+
+
+def polynomial(x, rows):
+    """Four steps of Horner's rule on a tensor of 128 partitions times ``rows``/128 columns."""
+    columns = x.shape[0] * x.shape[1] // rows
+    flat = x.reshape((rows, columns))
+    y = _output((rows, columns), x.dtype)
+    tile, total = _tile(columns, x.dtype, rows=rows), _tile(columns, x.dtype, rows=rows)
+    nisa.dma_copy(dst=tile, src=flat)
+    nisa.tensor_scalar(dst=total, data=tile, op0=nl.multiply, operand0=0.5, engine=VECTOR)
+    for _ in range(4):
+        nisa.tensor_tensor(dst=total, data1=total, data2=tile, op=nl.multiply, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=total)
+    return y
+
+
+def exponential(x, width):
+    """exp(x) / 2, in tiles of ``width`` columns, whose loads, activations and stores can overlap."""
+    y = _output(x.shape, x.dtype)
+    for first in range(0, x.shape[1], width):
+        tile = _tile(width, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        nisa.activation(dst=tile, op=nl.exp, data=tile)
+        nisa.tensor_scalar(dst=tile, data=tile, op0=nl.multiply, operand0=0.5, engine=VECTOR)
+        nisa.dma_copy(dst=y[:, first : first + width], src=tile)
+    return y
+
+
+def chains(x, interleaved):
+    """64 steps on each of four small tiles, one tile after the other or in turn."""
+    y = _output(x.shape, x.dtype)
+    width = x.shape[1] // 4
+    tile = _tile(x.shape[1], x.dtype)
+    nisa.dma_copy(dst=tile, src=x)
+    parts = [tile[:, n * width : n * width + width] for n in range(4)]
+    steps = [(part, step) for step in range(64) for part in parts]
+    if not interleaved:
+        steps = [(part, step) for part in parts for step in range(64)]
+    with nl.no_reorder():
+        for part, step in steps:
+            nisa.tensor_scalar(dst=part, data=part, op0=nl.add, operand0=float(step), engine=VECTOR)
+    nisa.dma_copy(dst=y, src=tile)
+    return y
+
+
+def turned_products(x, w, turn):
+    """``x @ w`` for each of many blocks of ``x``; ``turn``: the blocks are transposed on the Tensor engine."""
+    columns = w.shape[1]
+    y = _output((ROWS, x.shape[1] // ROWS * columns), nl.bfloat16)
+    weights = _tile(columns, w.dtype)
+    nisa.dma_copy(dst=weights, src=w)
+    for group in range(x.shape[1] // 1024):
+        tile, result = _tile(1024, x.dtype), _tile(8 * columns, nl.bfloat16)
+        nisa.dma_copy(dst=tile, src=x[:, group * 1024 : group * 1024 + 1024])
+        for block in range(8):
+            stationary = tile[:, block * ROWS : block * ROWS + ROWS]
+            if turn:
+                turned = _tile(ROWS, x.dtype, nl.psum)
+                nisa.nc_transpose(dst=turned, data=stationary, engine=nisa.engine.tensor)
+                stationary = _tile(ROWS, x.dtype)
+                nisa.tensor_copy(dst=stationary, src=turned, engine=BOTH[block % 2])
+            total = _tile(columns, nl.float32, nl.psum)
+            nisa.nc_matmul(dst=total, stationary=stationary, moving=weights)
+            place = slice(block * columns, block * columns + columns)
+            nisa.tensor_copy(dst=result[:, place], src=total, engine=BOTH[block % 2])
+        place = slice(group * 8 * columns, group * 8 * columns + 8 * columns)
+        nisa.dma_copy(dst=y[:, place], src=result)
+    return y
+
+
+def sums_of_products(x, w):
+    """The sum of 64 products of 128 x 128 x 512: the Tensor engine has most of the work."""
+    y = _output((ROWS, 512), nl.float32)
+    tile, weights = _tile(x.shape[1], x.dtype), _tile(w.shape[1], w.dtype)
+    nisa.dma_copy(dst=tile, src=x)
+    nisa.dma_copy(dst=weights, src=w)
+    total = _tile(512, nl.float32, nl.psum)
+    for number in range(64):
+        block = number % (x.shape[1] // ROWS)
+        nisa.nc_matmul(dst=total, stationary=tile[:, block * ROWS : block * ROWS + ROWS], moving=weights)
+    result = _tile(512, nl.float32)
+    nisa.tensor_copy(dst=result, src=total)
+    nisa.dma_copy(dst=y, src=result)
+    return y
+
+
+def evictions(x, w, engines):
+    """Products whose sums leave PSUM through ``engines`` in turn; the Vector engine scales what they leave."""
+    y = _output((ROWS, x.shape[1] // ROWS * 512), nl.bfloat16)
+    weights = _tile(512, w.dtype)
+    nisa.dma_copy(dst=weights, src=w)
+    for block in range(x.shape[1] // ROWS):
+        if block % 8 == 0:
+            tile = _tile(1024, x.dtype)
+            nisa.dma_copy(dst=tile, src=x[:, block * ROWS : block * ROWS + 1024])
+        if block % 2 == 0:
+            result = _tile(1024, nl.bfloat16)
+        total = _tile(512, nl.float32, nl.psum)
+        nisa.nc_matmul(dst=total, stationary=tile[:, block % 8 * ROWS : block % 8 * ROWS + ROWS], moving=weights)
+        part = result[:, block % 2 * 512 : block % 2 * 512 + 512]
+        nisa.tensor_copy(dst=part, src=total, engine=engines[block % len(engines)])
+        nisa.tensor_scalar(dst=part, data=part, op0=nl.multiply, operand0=0.5, engine=VECTOR)
+        if block % 2 == 1:
+            nisa.dma_copy(dst=y[:, block * 512 - 512 : block * 512 + 512], src=result)
+    return y
+
+
+def powers(x, w):
+    """The product of ``w`` with itself again and again: each product waits for the copy of the one before."""
+    y = _output((ROWS, 512), nl.bfloat16)
+    tile, power = _tile(ROWS, w.dtype), _tile(512, x.dtype)
+    nisa.dma_copy(dst=tile, src=w)
+    nisa.dma_copy(dst=power, src=x)
+    for _ in range(32):
+        total = _tile(512, nl.float32, nl.psum)
+        nisa.nc_matmul(dst=total, stationary=tile, moving=power)
+        nisa.tensor_copy(dst=power, src=total, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=power)
+    return y
+
+
+def buffered(x, buffers):
+    """The maximum of many blocks, each of which is loaded into one of ``buffers`` tiles in turn."""
+    width = 2048
+    y = _output((ROWS, width), x.dtype)
+    tiles = [_tile(width, x.dtype) for _ in range(buffers)]
+    most = _tile(width, x.dtype)
+    nisa.memset(dst=most, value=0.0)
+    for number, first in enumerate(range(0, x.shape[1], width)):
+        tile = tiles[number % buffers]
+        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        nisa.tensor_tensor(dst=most, data1=most, data2=tile, op=nl.maximum, engine=VECTOR)
+    nisa.dma_copy(dst=y, src=most)
+    return y
+
+
+def activations(x, groups):
+    """exp of one half of the columns of each tile and tanh of the other: in turn, or ``groups`` of tiles at once."""
+    y = _output(x.shape, x.dtype)
+    width = 1024
+    tiles = []
+    for first in range(0, x.shape[1], width):
+        tile = _tile(width, x.dtype)
+        nisa.dma_copy(dst=tile, src=x[:, first : first + width])
+        tiles.append(tile)
+    with nl.no_reorder():
+        for first in range(0, len(tiles), groups):
+            group = tiles[first : first + groups]
+            for tile in group:
+                nisa.activation(dst=tile[:, : width // 2], op=nl.exp, data=tile[:, : width // 2])
+            for tile in group:
+                nisa.activation(dst=tile[:, width // 2 :], op=nl.tanh, data=tile[:, width // 2 :])
+    for number, tile in enumerate(tiles):
+        nisa.dma_copy(dst=y[:, number * width : number * width + width], src=tile)
+    return y

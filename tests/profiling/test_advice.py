@@ -1,0 +1,158 @@
+"""Advice: each planted inefficiency is named, is worth what its removal saves, and is not named where it is not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import nki
+from nki.profiling.advice import LEAST_WORTH
+from nki.profiling.profile import Profile
+from nki.target import GEN2
+from tests.profiling import flawed_kernels as kernels
+from validation import matmul
+
+CLOCK = "The Tensor engine runs at a throttled clock"
+OVERLAP = "Engines work one after the other"
+CHAINS = "Instructions that need the result of the one before on their engine"
+GENERATOR = "One generator of DMA descriptors"
+SHORT = "Short rows in DMA transfers"
+NARROW = "Transfers of few partitions"
+
+
+def shape(*sizes: int, dtype: str = "bfloat16") -> Any:
+    return nki.ShapeDtype(sizes, dtype)
+
+
+def profiled(kernel: Any, *arguments: Any, target: str = "trn2") -> Profile:
+    return nki.profile(nki.jit(kernel), target=target)(*arguments)
+
+
+@dataclass(frozen=True)
+class Flaw:
+    """A kernel, the arguments with which it has a flaw, and those with which it has not; ``also``: other advice that
+    the flawed one may get, and ``still``: that the mended one may get.
+    """
+
+    kernel: Any
+    flawed: tuple[Any, ...]
+    mended: tuple[Any, ...]
+    also: tuple[str, ...] = ()
+    still: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ("trn2", "trn3")
+
+
+LONG = shape(128, 8192)
+WIDE = shape(128, 4096)
+BALANCED = (*(kernels.SCALAR,) * 3, kernels.VECTOR)
+FLAWS = {
+    SHORT: Flaw(kernels.scale, (LONG, 64), (LONG, 2048), also=(GENERATOR,), targets=("trn1", "trn2", "trn3")),
+    NARROW: Flaw(kernels.copies, (shape(8, 16384),), (shape(128, 1024),), targets=("trn1", "trn2", "trn3")),
+    "Inputs loaded again": Flaw(
+        kernels.products,
+        (shape(128, 1024), shape(128, 2048), False),
+        (shape(128, 1024), shape(128, 2048), True),
+        also=(SHORT, GENERATOR),
+    ),
+    "Vector and Scalar instructions on few partitions": Flaw(
+        kernels.polynomial,
+        (shape(128, 1024), 8),
+        (shape(128, 1024), 128),
+        also=(NARROW, OVERLAP),
+        still=(CHAINS,),  # each step of Horner's rule needs the one before
+        targets=("trn1", "trn2", "trn3"),
+    ),
+    OVERLAP: Flaw(
+        kernels.exponential, (shape(128, 16384), 16384), (shape(128, 16384), 2048), targets=("trn1", "trn2", "trn3")
+    ),
+    CHAINS: Flaw(kernels.chains, (shape(128, 256), False), (shape(128, 256), True), targets=("trn1", "trn2", "trn3")),
+    "Transposes on the Tensor engine": Flaw(
+        kernels.turned_products, (WIDE, shape(128, 128), True), (WIDE, shape(128, 128), False)
+    ),
+    "Products of float32": Flaw(
+        kernels.sums_of_products,
+        (shape(128, 1024, dtype="float32"), shape(128, 512, dtype="float32")),
+        (shape(128, 1024), shape(128, 512)),
+        targets=("trn1", "trn2", "trn3"),
+    ),
+    "Sums leave PSUM through the busiest engine": Flaw(
+        kernels.evictions,
+        (WIDE, shape(128, 512), (kernels.VECTOR,)),
+        (WIDE, shape(128, 512), BALANCED),
+        also=(OVERLAP,),
+    ),
+    "Loads wait for their memory": Flaw(
+        kernels.buffered,
+        (shape(128, 32768), 1),
+        (shape(128, 32768), 4),
+        still=(CHAINS,),  # the maximum is a chain
+        targets=("trn1", "trn2", "trn3"),
+    ),
+    "Swaps of activation tables": Flaw(
+        kernels.activations,
+        (shape(128, 8192), 1),
+        (shape(128, 8192), 8),
+        still=(OVERLAP,),  # the second function waits until the first has seen all tiles
+    ),
+}
+RUNS = [(title, target) for title, flaw in FLAWS.items() for target in flaw.targets]
+
+
+def titles(profile: Profile) -> list[str]:
+    worth = [advice.seconds for advice in profile.advice]
+    assert worth == sorted(worth, reverse=True)
+    assert all(advice.seconds >= LEAST_WORTH * profile.latency for advice in profile.advice)
+    assert all(advice.evidence and advice.remedy for advice in profile.advice)
+    return [advice.title for advice in profile.advice]
+
+
+@pytest.mark.parametrize(("title", "target"), RUNS, ids=[f"{title}-{target}" for title, target in RUNS])
+def test_a_planted_flaw(title: str, target: str) -> None:
+    flaw = FLAWS[title]
+    flawed = profiled(flaw.kernel, *flaw.flawed, target=target)
+    mended = profiled(flaw.kernel, *flaw.mended, target=target)
+    gain = flawed.latency - mended.latency
+    assert gain > LEAST_WORTH * flawed.latency
+    assert {title} <= {*titles(flawed)} <= {title, *flaw.also}
+    assert {*titles(mended)} <= {*flaw.still}
+    advice = next(advice for advice in flawed.advice if advice.title == title)
+    assert gain / 2 <= advice.seconds <= gain * 2
+    assert all(span.file == kernels.__file__ for span in advice.lines)
+
+
+def test_a_load_that_reads_everything_has_no_short_rows() -> None:
+    """64 columns are all that there are, so that no transfer could bring more."""
+    assert titles(profiled(kernels.scale, shape(128, 64), 64)) == []
+    assert titles(profiled(kernels.scale, shape(128, 128), 64))[0] == SHORT
+
+
+def test_one_load_of_each_table_is_no_swap() -> None:
+    once = profiled(kernels.activations, shape(128, 1024), 1)
+    assert "Swaps of activation tables" not in titles(once)
+    flawed = profiled(kernels.activations, shape(128, 8192), 1)
+    advice = next(advice for advice in flawed.advice if "tables" in advice.title)
+    assert advice.evidence.startswith("14 activations follow one that needs another of 2 tables")
+
+
+def test_a_cold_clock_is_no_flaw() -> None:
+    """Products without a gap run at a throttled clock until the first window is over."""
+    mended = profiled(kernels.sums_of_products, shape(128, 1024), shape(128, 512))
+    assert sum(use.throttled for use in mended.engines) > 0 and CLOCK not in titles(mended)
+
+
+def test_the_clock_of_products_with_gaps() -> None:
+    arguments = shape(128, 512), shape(128, 128)
+    flawed = profiled(kernels.powers, *arguments)
+    advice = next(advice for advice in flawed.advice if advice.title == CLOCK)
+    gain = flawed.latency - flawed.what_if(tensor_throttle_fraction=1.0).latency
+    assert 0.7 * gain < advice.seconds <= gain
+    assert CLOCK not in titles(profiled(kernels.powers, *arguments, target="trn1"))
+    assert GEN2.tensor_throttle_fraction == 1.0
+
+
+def test_the_advice_names_tensors_and_lines() -> None:
+    profile = profiled(matmul.tiled, *[shape(1024, 1024)] * 2)
+    again = next(advice for advice in profile.advice if advice.title == "Inputs loaded again")
+    assert "'lhsT', 'rhs'" in again.evidence and again.lines[0].file.endswith("matmul.py")
