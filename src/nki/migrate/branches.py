@@ -126,7 +126,7 @@ class Branches(Writes):
 
 
 def _either(one: Tensor, other: Tensor | None) -> Tensor:
-    """What is known of a tensor that is one of two."""
+    """The facts that two tensors share, one of which it is."""
     if other is None or one == other:
         return one
     shape = one.shape if one.shape == other.shape else None
@@ -196,12 +196,12 @@ def is_empty(node: cst.CSTNode) -> bool:
 
 
 def _does_nothing(body: cst.BaseSuite) -> bool:
-    lines = body.body if isinstance(body, cst.IndentedBlock) else []
+    lines = cast("Sequence[cst.BaseStatement]", body.body) if isinstance(body, cst.IndentedBlock) else ()
     return len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine) and isinstance(lines[0].body[0], cst.Pass)
 
 
 def first_use(name: str, lines: Sequence[cst.BaseStatement]) -> str:
-    """What a block does first with a name: "read", "bound", or "" for neither."""
+    """The first thing that a block does with a name: "read", "bound", or "" for neither."""
     for line in lines:
         found = _first(name, line)
         if found:

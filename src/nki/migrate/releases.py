@@ -56,7 +56,7 @@ class Releases(cst.CSTTransformer):
         self.integers: set[str] = set()
         """Names of tensors of integers."""
         self.pending: list[str] = []
-        """What is wrong with the statement that is being left."""
+        """The fault of the statement that is being left."""
         self.made: set[str] = set()
         """Names of functions that loops became."""
         self.nl = names.alias("nki.language") or "nl"

@@ -111,7 +111,7 @@ class Statements(Branches):
     def _branched(self, one: cst.If, changes: dict[str, Any]) -> cst.BaseStatement:
         """A branch: behind it a name is what either side made it."""
         start = State.of(self.types)
-        changes["body"] = self._compound(cst.Else(one.body)).body
+        changes["body"] = cast("cst.Else", self._compound(cst.Else(one.body))).body
         yes = State.of(self.types)
         start.back(self.types)
         if one.orelse is not None:

@@ -54,7 +54,7 @@ class Writes:
         self.types.forget()
 
     def forget_tests(self, name: str) -> None:
-        """What depends on the old value of a name is no longer known."""
+        """Drop the choices that depend on the old value of a name."""
 
     def _result(self, name: str, function: str, call: cst.Call) -> list[cst.BaseStatement]:
         """``name = nisa.function(…)``: a tile, and the instruction that writes it."""
