@@ -196,7 +196,7 @@ def is_empty(node: cst.CSTNode) -> bool:
 
 
 def _does_nothing(body: cst.BaseSuite) -> bool:
-    lines = cast("Sequence[cst.BaseStatement]", body.body) if isinstance(body, cst.IndentedBlock) else ()
+    lines: Sequence[cst.BaseStatement] = body.body if isinstance(body, cst.IndentedBlock) else ()
     return len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine) and isinstance(lines[0].body[0], cst.Pass)
 
 
