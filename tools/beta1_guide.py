@@ -55,12 +55,11 @@ _FOOT = """\
 
 | Beta 1 | today |
 |---|---|
-| a store to HBM below a mask that is no rectangle | load the old numbers, a predicated copy, store all |
+| two stores to HBM below complementary triangles | fill one tile, store it once |
 | masks that a function takes as parameters | pass bounds, and slice there |
-| index tiles with a step as parameters of a function; steps backwards | `t.ap(pattern=…, offset=…)`, or a loop |
+| index tiles with a step as parameters of a function; partitions backwards | `t.ap(pattern=…, offset=…)`, or a loop |
 | `//` of tiles | `nl.floor` of the product with the reciprocal |
 | `nl.all_reduce` | accumulate in one tensor |
-| `nisa.tensor_copy_dynamic_src`, `_dst` | `nisa.tensor_copy` with `t.ap(…, scalar_offset=…)` |
 | one index over several blocks | a loop over the list, or a free dimension |
 | addresses: `mod_alloc`, `alloc` | the compiler chooses them; `nl.ndarray(…, address=(partition, byte))` fixes one |
 """

@@ -375,7 +375,10 @@ _bridges: dict[tuple[type[Any], ...], str] = {}
 
 def adapter_for(args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Adapter:
     """The bridge of the framework whose tensors are among the arguments; that of NumPy if there is none."""
-    kinds: list[type[Any]] = [type(value) for value in leaves((*args, *kwargs.values()))]
+    values = (*args, *kwargs.values())
+    kinds: list[type[Any]] = [type(value) for value in values]
+    if tuple in kinds or list in kinds or dict in kinds:
+        kinds = [type(value) for value in leaves(values)]
     return _adapters[_bridge_of(*kinds)]
 
 

@@ -229,6 +229,12 @@ def test_files_of_a_package(nki, files: Path) -> None:
     assert findings(nki("check", *given, "--json")) == [("near.py", 3, "NKI-FE016")]
 
 
+def test_an_error_of_the_source_is_reported_once(nki, files: Path) -> None:
+    text = "import nki\nimport nki.language as nl\n\n\n@nki.jit\ndef kernel(x):\n    i = nl.arange(128)\n    return x\n"
+    (files / "once.py").write_text(text)
+    assert findings(nki("check", "once.py", "--json")) == [("once.py", 7, "NKI-FE032")]
+
+
 def test_a_package_that_imports_the_file_itself(nki, files: Path) -> None:
     (files / "around" / "loss").mkdir(parents=True)
     (files / "around" / "__init__.py").write_text("from .loss.loss import part, ran\n\nassert ran == [1]\n")

@@ -79,7 +79,7 @@ def test_without_arguments_nothing_is_compared_and_that_is_said(
 @pytest.mark.parametrize(
     ("line", "left"),
     [
-        ("nl.store(x[i_p, i_f], nl.load(x[i_p, i_f]), mask=i_p + i_f < 200)", "no rectangle"),
+        ("nl.store(x[i_p, i_f], 0.0, mask=i_p + i_f < 200)", "no rectangle"),
         ("t = nl.loop_reduce(nl.load(x), op=nl.add, loop_indices=[0])", "loop_reduce"),
         ("t = nl.load(x[i_p, i_f], mask=helper(i_p))", "is not known here"),
         ("t = helper(2 * i_p)", "is used as a value"),

@@ -191,6 +191,65 @@ def test_what_was_only_loaded_is_loaded_again_and_not_stored() -> None:
     np.testing.assert_array_equal(outputs(program, x)[0], x.reshape(-1))
 
 
+def constants_kernel(x):
+    """Fills tiles with numbers, loads as many, and uses the numbers last."""
+    filled, loaded = [], []
+    for i in range(x.shape[0]):
+        tile = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.memset(dst=tile, value=float(i))
+        filled.append(tile)
+    out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+    for i in range(x.shape[0]):
+        tile = nl.ndarray((128, COLUMNS), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i])
+        nisa.tensor_scalar(tile, tile, nl.add, 1.0)
+        loaded.append(tile)
+    for i in range(x.shape[0]):
+        nisa.tensor_tensor(filled[i], filled[i], loaded[i], op=nl.add)
+        nisa.dma_copy(dst=out[i], src=filled[i])
+    return out
+
+
+def test_constants_are_made_again_and_not_stored() -> None:
+    machine, shape = small(6 * COLUMNS * 4), (8, 128, COLUMNS)
+    with pytest.warns(nki.NkiSpillWarning):
+        program = compiled(constants_kernel, machine, x=shape)
+    assert len(homes(program)) <= 8  # of the tiles that were loaded and changed
+    assert sum(inst.mnemonic == "memset" for inst in program.core.instructions()) == 8
+    fits(program, machine)
+    x = np.random.default_rng(3).standard_normal(shape, np.float32)
+    wanted = (x + np.float32(1)) + np.arange(8, dtype=np.float32)[:, None, None]
+    np.testing.assert_array_equal(outputs(program, x)[0], wanted.reshape(-1))
+
+
+def rows_kernel(x, y):
+    """Uses short rows ``x`` and long ones ``y`` in the same turn, again and again."""
+    short, long = [], []
+    for i in range(x.shape[0]):
+        tile = nl.ndarray((128, x.shape[2]), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=x[i])
+        short.append(tile)
+    for i in range(y.shape[0]):
+        tile = nl.ndarray((128, y.shape[2]), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=tile, src=y[i])
+        long.append(tile)
+    out = nl.ndarray((3, *x.shape), dtype=nl.float32, buffer=nl.shared_hbm)
+    for turn in range(3):
+        for i in range(x.shape[0]):
+            nisa.tensor_tensor(long[i][:, 0 : x.shape[2]], long[i][:, 0 : x.shape[2]], short[i], op=nl.add)
+            nisa.dma_copy(dst=out[turn, i], src=long[i][:, 0 : x.shape[2]])
+    return out
+
+
+def test_short_rows_stay_where_long_ones_cost_less_for_each_byte() -> None:
+    machine = small(16 * 16 * 4 + 10 * 1024 * 4)
+    with pytest.warns(nki.NkiSpillWarning):
+        program = compiled(rows_kernel, machine, x=(16, 128, 16), y=(16, 128, 1024))
+    loads = [i for i in program.core.instructions() if isinstance(i, DmaCopy) and i.dst.buffer is Buffer.sbuf]
+    assert sum(load.dst.shape[1] == 16 and load.src.tensor.role == "input" for load in loads) == 16
+    fits(program, machine)
+
+
 def test_what_was_changed_is_stored_once_for_each_change() -> None:
     machine, shape = small(4 * COLUMNS * 4), (10, 128, COLUMNS)
     tile = 128 * COLUMNS * 4

@@ -54,8 +54,16 @@ class Checked:
 
     @property
     def findings(self) -> list[Finding]:
-        """Errors and warnings; no warning about code that may be reached where the compiler has found an error."""
-        findings = [*self.survey.findings, *self.compilations.findings]
+        """Errors and warnings; no warning about code that may be reached where the compiler has found an error, and
+        no error twice.
+        """
+        known = {(_place(one.span), one.code) for one in self.survey.findings if isinstance(one, NkiError)}
+        compiled = [
+            one
+            for one in self.compilations.findings
+            if not isinstance(one, NkiError) or (_place(one.span), one.code) not in known
+        ]
+        findings = [*self.survey.findings, *compiled]
         certain = {_place(one.span) for one in findings if isinstance(one, NkiError)}
         return [one for one in findings if isinstance(one, NkiError) or _place(one.span) not in certain]
 

@@ -111,11 +111,12 @@ class InstructionCalls(LanguageCalls):
     def _operand_dtype(self, name: str, original: cst.Call) -> str:
         """``x.dtype`` for a result whose dtype only a run tells, if its operand x had the same; else ""."""
         named, seen = arguments(original, DATA[name]), self.types.facts.seen(original)
-        if name not in SHAPED_BY or SHAPED_BY[name] not in named or "dtype" in named or seen is None:
+        source = SHAPED_BY.get(name) or next((key for key in ("data", "src") if key in named), "")
+        if source not in named or name == "nc_find_index8" or "dtype" in named or seen is None:
             return ""
         if self.types.declared(original).dtype:
             return ""
-        node = named[SHAPED_BY[name]].value
+        node = named[source].value
         operand = self.types.facts.seen(node)
         while isinstance(node, cst.Subscript):
             node = node.value

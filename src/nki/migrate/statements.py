@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 import libcst as cst
 
+from nki.migrate.branches import Branches, State, assigned, is_empty
 from nki.migrate.expressions import RESULTS
 from nki.migrate.facts import Tensor, shape_text
 from nki.migrate.indices import Grid, Index, Mask, as_slice, bounds_of, chosen, index_of_slice
@@ -18,10 +19,10 @@ from nki.migrate.syntax.code import expression, one_line, statement
 from nki.migrate.syntax.layout import comments_in
 from nki.migrate.syntax.names import Names, names_in
 from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
-from nki.migrate.writes import Writes, called, guarded, line_of, mask_of, plain
+from nki.migrate.writes import called, guarded, line_of, mask_of, plain
 
 
-class Statements(Writes):
+class Statements(Branches):
     """Rewrites the body of one function; ``types`` is what its names hold."""
 
     # -- blocks --------------------------------------------------------------------------------------------------
@@ -57,6 +58,9 @@ class Statements(Writes):
                     return self._with(one)
                 case cst.For() if self.names.full(called(one.iter)) in _ROUNDS:
                     return self._rounds(one)
+                case cst.If():
+                    new = self._compound(one)
+                    return [] if is_empty(new) and not is_empty(one) else [new]
                 case _:
                     return [self._compound(one)]
         except NotCarriedOverError as why:
@@ -82,8 +86,13 @@ class Statements(Writes):
         for name in ("test", "iter"):
             if hasattr(one, name):
                 changes[name] = self._expression(getattr(one, name), before)
+            if hasattr(one, name) and names_in(getattr(one, name)) & self.types.choices.keys():
+                raise NotCarriedOverError(f"`{one_line(getattr(one, name))}` depends on a branch")
         if before:
             raise NotCarriedOverError("instructions in the head of a loop or branch")
+        if isinstance(one, cst.If):
+            return self._branched(one, changes)
+        start = State.of(self.types)
         if isinstance(one, cst.For):
             for target in names_in(one.target):
                 self._forget(target)
@@ -93,9 +102,22 @@ class Statements(Writes):
         elif isinstance(getattr(one, "body", None), cst.SimpleStatementSuite):
             lines = self.block([cst.SimpleStatementLine([cast(Any, small)]) for small in one.body.body])
             changes["body"] = cst.IndentedBlock(lines or [statement("pass")])
-        orelse = getattr(one, "orelse", None)
-        if isinstance(orelse, cst.If | cst.Else):
-            changes["orelse"] = self._compound(orelse)
+        if isinstance(one, cst.For | cst.While):
+            self.check_rounds(one, start)
+        if isinstance(getattr(one, "orelse", None), cst.Else):
+            changes["orelse"] = self._compound(one.orelse)
+        return one.with_changes(**changes)
+
+    def _branched(self, one: cst.If, changes: dict[str, Any]) -> cst.BaseStatement:
+        """A branch: behind it a name is what either side made it."""
+        start = State.of(self.types)
+        changes["body"] = cast("cst.Else", self._compound(cst.Else(one.body))).body
+        yes = State.of(self.types)
+        start.back(self.types)
+        if one.orelse is not None:
+            changes["orelse"] = self._compound(one.orelse)
+        no = State.of(self.types)
+        self.merge(one_line(changes["test"]), start, yes, no, (assigned(one.body), assigned(one.orelse)))
         return one.with_changes(**changes)
 
     def _rounds(self, one: cst.For) -> list[cst.BaseStatement]:
@@ -132,7 +154,7 @@ class Statements(Writes):
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small
-            made = self._by_axes(small)
+            made = self.chosen(small, self._by_axes)
             if made is None:
                 made = [line.with_changes(body=[small], leading_lines=[])]
             result += made

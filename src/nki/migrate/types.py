@@ -12,6 +12,11 @@ from nki.migrate.polynomial import Polynomial
 from nki.migrate.syntax.code import one_line
 from nki.migrate.syntax.names import Names
 
+Alternatives = tuple[tuple[str, Value], ...]
+"""The values of a name, each with its condition; the last, whose condition is "", is that of all other cases.
+
+() where the conditions are no longer known.
+"""
 CREATION: Final = {"ndarray", "zeros", "ones", "full", "rand"}
 LIKE: Final = {"zeros_like", "empty_like"}
 DATA: Final = {
@@ -85,6 +90,8 @@ class Types:
         """Numbers that callers choose freely, and those computed from them: a mask may let nothing through."""
         self.equal: list[tuple[str, str]] = []
         """Dtypes of parameters that the new code takes as equal, as they were in the run."""
+        self.choices: dict[str, Alternatives] = {}
+        """Names that are one index or another, by the branch that was taken."""
         self.fixed: tuple[tuple[Variable, Polynomial], ...] = ()
         """Axes of the present statement that loops of the new code run through."""
         self.unmasked: set[int] = set()

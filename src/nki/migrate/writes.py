@@ -49,7 +49,12 @@ class Writes:
     def _forget(self, name: str) -> None:
         self.types.values.pop(name, None)
         self.types.tensors.pop(name, None)
+        self.types.choices.pop(name, None)
+        self.forget_tests(name)
         self.types.forget()
+
+    def forget_tests(self, name: str) -> None:
+        """Drop the choices that depend on the old value of a name."""
 
     def _result(self, name: str, function: str, call: cst.Call) -> list[cst.BaseStatement]:
         """``name = nisa.function(…)``: a tile, and the instruction that writes it."""
@@ -138,6 +143,10 @@ class Writes:
         if tensor is None or not tensor.shape_text or not tensor.dtype:
             raise NotCarriedOverError(
                 f"the shape of the result of `nl.{function}`: add --arg, so that the kernel can run"
+            )
+        if tensor.observed:
+            self.report.notes.append(
+                f"`{name}` has the shape {tensor.shape_text} of the run; other arguments may need another"
             )
         made = f"{name} = nl.zeros({tensor.shape_text}, dtype={tensor.dtype}, buffer=nl.sbuf)"
         target = _cut(name, tensor, bounds, variables)

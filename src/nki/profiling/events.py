@@ -145,7 +145,8 @@ class CoreEvents:
         last: dict[Tensor, float] = {}
         on_chip = [{a.tensor for a in inst.accesses() if a.buffer.on_chip} for inst in self.instructions]
         ends: list[float] = np.maximum(self.end, self.data_end).tolist()
-        starts: list[float] = self.start.tolist()
+        # A DMA on the ring of an earlier one may begin before that is through; its data does not.
+        starts: list[float] = np.where(self.data_end > 0.0, self.data_start, self.start).tolist()
         numbers: list[int] = self.number.tolist()
         for number, start, end in zip(numbers, starts, ends, strict=True):
             for tensor in on_chip[number]:

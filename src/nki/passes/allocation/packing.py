@@ -269,7 +269,7 @@ class _LeastRecentlyFreed:
         """The start of each piece by its end, in the order of becoming free."""
         self.end_of = dict(free)
         self.turns = {end: turn for turn, end in enumerate(self.start_of)}
-        """When each piece became free, by its end."""
+        """The turn at which each piece became free, by its end."""
         self.turn = len(self.turns)
 
     def allocate(self, size: int, align: int) -> ByteRange | None:

@@ -1,10 +1,12 @@
 """Spills: tiles that wait in another memory while others need their bytes.
 
 The compiler of Neuron saves tiles to device memory where a kernel holds more than SBUF ("NKI Performance Guide", data
-spilling); kernels of Beta 1 rely on it. Where memory is full, the tile whose next use is farthest away gives way
-(Belady's rule). A tile of SBUF waits in HBM, a tile of PSUM in SBUF. A tile that holds nothing but loads of tensors
-that nobody writes is not stored: the loads are done again, and a load that nobody used until then is left out. A tile
-that is stored already and has not changed is not stored again.
+spilling); kernels of Beta 1 rely on it. Where memory is full, a tile whose next use is far away gives way (Belady's
+rule). Short rows cost more time for each byte: of two tiles, the one gives way that costs less for the time until its
+next use. A tile of SBUF waits in HBM, a tile of PSUM in SBUF. A tile that holds nothing but loads of tensors that
+nobody writes, or constants, is not stored: the loads are done again, and a load that nobody used until then is left
+out. A tile that is stored already and has not changed is not stored again. A tile that has to be stored stays for a
+moment after its last use, if others can give way: whoever takes its bytes waits for the store.
 
 A sum in PSUM to which the Tensor engine still adds stays: on trn2 it adds to nothing that another engine has written.
 
@@ -38,6 +40,8 @@ ROLE: Final = "spill"
 _STORES: Final = 4
 """So many times as long as a store takes alone, no other tile should wait for the bytes of a tile that is stored: the
 store has to pass other transfers."""
+_PATIENCE: Final = 2
+"""A tile of which each byte costs more than so many times as much does not give way instead."""
 _SHARES: Final = (0.9, 0.95, 1.0, 0.97, 0.8, 0.7, 0.6, 0.5)
 """Parts of the memory that live tiles may take, tried in turn. Some of it stays free at first, so that a tile can come
 back while another is in use; less than all is also taken where no arrangement of the tiles is found."""
@@ -215,6 +219,9 @@ class _Walk:
                 kept.append(entry)
             elif self._is_young(tile, number):
                 young.append(entry)
+            elif young and entry[0] > _PATIENCE * young[0][0]:
+                kept.append(entry)
+                self._evict(young.pop(0)[1][2])
             else:
                 self._evict(tile)
         for evicted, entry in enumerate(young):
@@ -318,7 +325,7 @@ class _Walk:
             again = _with_tensors(load, {tile.tensor: tile.current})
             again.where = statement.where
             self.before[number].append(again)
-            if not tile.postponed:
+            if not tile.postponed and load.as_copy() is not None:
                 self.spill.reloaded += sum(access.nbytes for access in again.writes())
         if tile.loads is None and tile.home is not None:
             for region in tile.regions():

@@ -31,8 +31,8 @@ def list_schedule(
 
     Whenever a queue is free, it takes the ready instruction with the longest path to the end of the block, of the
     :data:`WINDOW` instructions from the first unissued one on. Two lengths are tried: that of the chain of dependences
-    counts no engine twice, which suits chains that a program begins late; where engines also run the rest in program
-    order, transfers arrive in the order of their use.
+    counts no engine twice, which suits chains that a program begins late; where engines and generators also run the
+    rest in program order, transfers come in that order and arrive before their use.
     """
     in_order = in_order_ns(queues, estimates, graph.predecessors, graph.chained, target)
     bound = max(resource_bounds(queues, estimates).values())
@@ -91,8 +91,8 @@ class _ListScheduler:
         self.successors: list[list[tuple[int, float]]] = [[] for _ in queues]
         """Of each instruction: those that depend on it, with the delay from its start to theirs."""
         self.path = [estimate.latency for estimate in estimates]
-        """Longest path from the start of each instruction to the end of the block; ``in_order``: where engines run the
-        rest of the block in program order."""
+        """Longest path from the start of each instruction to the end of the block; ``in_order``: where engines and
+        generators run the rest of the block in program order."""
         self._connect(graph, in_order)
         self.by_rank = sorted(range(count), key=self.path.__getitem__, reverse=True)
         self.ranks = [0] * count
@@ -117,15 +117,17 @@ class _ListScheduler:
 
     def _connect(self, graph: DependenceGraph, in_order: bool) -> None:
         queues, estimates, path, successors = self.queues, self.estimates, self.path, self.successors
-        tails: dict[int, float] = {}
+        tails: dict[int | str, float] = {}
         for number in range(len(queues) - 1, -1, -1):
             queue, length = queues[number], path[number]
             chained = graph.chained[number]
-            if in_order and not estimates[number].transfer:
-                behind = estimates[number].occupancy + tails.get(queue, 0.0)
+            if in_order:
+                estimate = estimates[number]
+                resource = estimate.generator or queue if estimate.transfer else queue
+                behind = (estimate.issue if estimate.transfer else estimate.occupancy) + tails.get(resource, 0.0)
                 if behind > length:
                     length = path[number] = behind
-                tails[queue] = length
+                tails[resource] = length
             for producer in graph.predecessors[number]:
                 estimate = estimates[producer]
                 if queues[producer] != queue:
