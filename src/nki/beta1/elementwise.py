@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -85,32 +86,63 @@ def _in_sbuf(a: Access) -> Access:
     return copied
 
 
+_OF_TRUTHS: Final = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
+"""Bit operators that make zeros and ones of zeros and ones."""
+
+
+def bit_kind(op: Op, *sides: DType | float) -> DType:
+    """The dtype of ``op`` on dtypes and numbers: bool of truths; else the widest, where bool counts as uint8."""
+    kinds = [side for side in sides if isinstance(side, DType)]
+    numbers = [side for side in sides if not isinstance(side, DType)]
+    if op.name in _OF_TRUTHS and all(k is dt.bool_ for k in kinds) and all(n in (0, 1) for n in numbers):
+        return dt.bool_
+    return max((dt.uint8 if k is dt.bool_ else k for k in kinds), key=lambda kind: kind.itemsize)
+
+
+def as_bits(access: Access) -> Access:
+    """``access``, the zeros and ones of bool as uint8."""
+    if access.dtype is not dt.bool_:
+        return access
+    return Access(access.tensor, access.offset, access.shape, access.strides, dt.uint8, access.dynamic)
+
+
+def into_bits(dst: Access, kind: DType, compute: Callable[[Access], object]) -> None:
+    """``compute(place)`` of ``kind``, where ``place`` is ``dst`` or a tile that is converted to its dtype."""
+    bits = dt.uint8 if kind is dt.bool_ else kind
+    place = dst if dst.dtype is dt.bool_ and kind is not dt.bool_ else as_bits(dst)
+    if place.dtype is dt.bool_ or place.dtype.is_float or place.dtype.itemsize != bits.itemsize:
+        place = scratch("bits", dst.shape, bits).bare()
+        compute(place)
+        isa.tensor_copy(dst, place)
+        return
+    compute(place)
+
+
 def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
-    kinds = [side.dtype for side in (x, y) if isinstance(side, Access)]
-    for kind in kinds:
-        if kind.is_float:
+    for side in (x, y):
+        if isinstance(side, Access) and side.dtype.is_float:
             raise Beta1OperandError(
-                f"nl.{op.name} of {kind}: bits are those of integers", fix="pass integer tiles, or t.view(np.int32)"
+                f"nl.{op.name} of {side.dtype}: bits are those of integers",
+                fix="pass integer tiles, or t.view(np.int32)",
             )
-    wide = max(kinds, key=lambda kind: kind.itemsize)
-    x, y = (_widened(side, wide) for side in (x, y))
-    same = dst.dtype.itemsize == wide.itemsize and not dst.dtype.is_float
-    computed = dst if same else scratch("bits", dst.shape, wide).bare()
-    if isinstance(x, Access) and isinstance(y, Access):
-        record(build.tensor_tensor(computed, x, y, op))
-    elif isinstance(x, Access):
-        record(build.tensor_scalar(computed, x, op, int(cast("float", y))))
-    elif isinstance(y, Access):
-        record(build.tensor_scalar(computed, y, op, int(x), True))
-    if computed is not dst:
-        isa.tensor_copy(dst, computed)
+    kind = bit_kind(op, *(side.dtype if isinstance(side, Access) else side for side in (x, y)))
+    left, right = (_widened(side, dt.uint8 if kind is dt.bool_ else kind) for side in (x, y))
+
+    def compute(place: Access) -> None:
+        if isinstance(left, Access) and isinstance(right, Access):
+            record(build.tensor_tensor(place, left, right, op))
+        elif isinstance(left, Access):
+            record(build.tensor_scalar(place, left, op, int(cast("int", right))))
+        elif isinstance(right, Access):
+            record(build.tensor_scalar(place, right, op, int(left), True))
+
+    into_bits(dst, kind, compute)
 
 
 def _widened(side: Access | float, kind: DType) -> Access | float:
     if not isinstance(side, Access):
         return int(side)
-    if side.dtype.kind == "b":
-        side = Access(side.tensor, side.offset, side.shape, side.strides, dt.uint8)
+    side = as_bits(side)
     if side.dtype.itemsize == kind.itemsize:
         return side
     wider = scratch("wide", side.shape, kind).bare()
@@ -136,7 +168,7 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
     op = OPS[name]
     kind = result_kind(name, dtype, left, right)
     if is_bits(op) and dtype is None:
-        kind = max((t.kind for t in tiles), key=lambda k: k.itemsize)
+        kind = bit_kind(op, *(side.kind if isinstance(side, Tensor) else side for side in (left, right)))
 
     def emit(dst: Tensor) -> None:
         if len(tiles) == 2:
@@ -219,19 +251,16 @@ def apply(name: str, dst: Access, x: Access) -> None:
     elif name == "rsqrt":
         isa.activation(dst, OPS["rsqrt"], x)
     elif name == "invert":
-        _combine_bits_unary(dst, x)
+        _invert(dst, x)
     else:
         present.apply(NkiTensor(dst), name, NkiTensor(x))
 
 
-def _combine_bits_unary(dst: Access, x: Access) -> None:
-    if x.dtype.kind == "b":
-        x = Access(x.tensor, x.offset, x.shape, x.strides, dt.uint8)
-    same = dst.dtype.itemsize == x.dtype.itemsize and not dst.dtype.is_float
-    computed = dst if same else scratch("bits", x.shape, x.dtype).bare()
-    record(build.tensor_scalar(computed, x, OPS["invert"], 0))
-    if computed is not dst:
-        isa.tensor_copy(dst, computed)
+def _invert(dst: Access, x: Access) -> None:
+    if x.dtype is dt.bool_:  # not, as NumPy has it, for 254 is as true as 255
+        combine(OPS["bitwise_xor"], dst, x, 1)
+        return
+    into_bits(dst, x.dtype, lambda place: record(build.tensor_scalar(place, x, OPS["invert"], 0)))
 
 
 def _composed(name: str) -> Any:
