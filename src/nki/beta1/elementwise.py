@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -15,8 +14,9 @@ from nki.base.dtype import DType
 from nki.beta1 import dtypes
 from nki.beta1.lowering import (
     Operand,
+    as_bits,
     elementwise,
-    in_sbuf,
+    into_bits,
     joint_shape,
     operand_of,
     padded,
@@ -25,6 +25,8 @@ from nki.beta1.lowering import (
     spread_rows,
     tile_of,
 )
+from nki.beta1.masks import joined
+from nki.beta1.operators import bit_kind, is_bits
 from nki.beta1.tensor import Pending, Tensor, flush, operations, recorded_at
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
@@ -37,10 +39,6 @@ TRUTHS: Final = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
     "logical_not",
 })  # fmt: skip
-
-
-def is_bits(op: Op) -> bool:
-    return op.alu is not None and op.alu.bits
 
 
 def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:
@@ -84,38 +82,6 @@ def _in_sbuf(a: Access) -> Access:
     copied = scratch(f"{a.name}_copy", a.shape, a.dtype).bare()
     isa.tensor_copy(copied, a)
     return copied
-
-
-_OF_TRUTHS: Final = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
-"""Bit operators that make zeros and ones of zeros and ones."""
-
-
-def bit_kind(op: Op, *sides: DType | float) -> DType:
-    """The dtype of ``op`` on dtypes and numbers: bool of truths; else the widest, where bool counts as uint8."""
-    kinds = [side for side in sides if isinstance(side, DType)]
-    numbers = [side for side in sides if not isinstance(side, DType)]
-    if op.name in _OF_TRUTHS and all(k is dt.bool_ for k in kinds) and all(n in (0, 1) for n in numbers):
-        return dt.bool_
-    return max((dt.uint8 if k is dt.bool_ else k for k in kinds), key=lambda kind: kind.itemsize)
-
-
-def as_bits(access: Access) -> Access:
-    """``access``, the zeros and ones of bool as uint8."""
-    if access.dtype is not dt.bool_:
-        return access
-    return Access(access.tensor, access.offset, access.shape, access.strides, dt.uint8, access.dynamic)
-
-
-def into_bits(dst: Access, kind: DType, compute: Callable[[Access], object]) -> None:
-    """``compute(place)`` of ``kind``, where ``place`` is ``dst`` or a tile that is converted to its dtype."""
-    bits = dt.uint8 if kind is dt.bool_ else kind
-    place = dst if dst.dtype is dt.bool_ and kind is not dt.bool_ else as_bits(dst)
-    if place.dtype is dt.bool_ or place.dtype.is_float or place.dtype.itemsize != bits.itemsize:
-        place = scratch("bits", dst.shape, bits).bare()
-        compute(place)
-        isa.tensor_copy(dst, place)
-        return
-    compute(place)
 
 
 def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
@@ -338,17 +304,18 @@ def assign(target: Tensor, value: Any) -> None:
     if not target.buffer.is_hbm and target.base.blocks:
         _ = target.place  # says what is wrong
     if isinstance(value, Tensor):
-        if value.pending is not None and _record_into(target, value):
+        mask = joined(target.mask, value.mask)
+        if mask is None and value.pending is not None and _record_into(target, value):
             return
         flush()  # what waits may read the target
         if value.buffer.is_hbm or target.buffer.is_hbm:
-            _move(target, value)
+            operations["move"](target, value, mask)
             return
         value.settle()
         fitted = _fitted(target, value.shape)
         into = target if fitted is None else fitted
         _check_repeats(value, into)
-        elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
+        elementwise(into, [value], mask, lambda d, s: isa.tensor_copy(d, s[0]))
         return
     flush()
     number = operand_of(value, "assignment", "value")
@@ -356,7 +323,7 @@ def assign(target: Tensor, value: Any) -> None:
     if target.buffer.is_hbm:
         operations["store"](target, number)
         return
-    fill(target, number, None)
+    fill(target, number, target.mask)
 
 
 def _check_repeats(value: Tensor, target: Tensor) -> None:
@@ -420,13 +387,6 @@ def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     return Tensor(target.storage, replace(base, shape=shape, strides=strides))
 
 
-def _move(target: Tensor, value: Tensor) -> None:
-    source = in_sbuf(value.settle()) if value.buffer is Buffer.psum else value
-    access = target.bare()
-    target.place.before_write(access)
-    record(build.copy_by_dma(access, source.access))
-
-
 def update(name: str, target: Any, value: Any) -> Any:
     """``t op= value`` in place; of a matrix product into PSUM, the sum goes on there."""
     target.settle()
@@ -442,7 +402,7 @@ def update(name: str, target: Any, value: Any) -> Any:
         if into is not None:
             accumulate(into, value)
             return target
-    result = binary(name, target, value)
+    result = binary(name, Tensor(target.storage, target.base), value, mask=target.mask)
     if result.shape != target.shape:
         return result
     assign(target, result)
@@ -458,7 +418,7 @@ def accumulate(target: Tensor, value: Tensor) -> None:
             value.become(target)
             return
     value.become(Tensor.wait(pending).settle())
-    assign(target, binary("add", target, value))
+    assign(target, binary("add", Tensor(target.storage, target.base), value, mask=target.mask))
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:

@@ -16,22 +16,24 @@ from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1MaskError, Beta1OperandError
 from nki.base.dtype import DType
 from nki.beta1 import creation, dtypes, reducing
-from nki.beta1.elementwise import as_bits, bit_kind, combine, into_bits, is_bits, select
+from nki.beta1.elementwise import combine, select
 from nki.beta1.index import Index, as_number
 from nki.beta1.lowering import (
     alike,
+    as_bits,
     at_start,
     constant_tile,
     converted,
     elementwise,
     in_sbuf,
+    into_bits,
     joint_shape,
     operand_of,
     record,
     tile_of,
 )
 from nki.beta1.masks import Mask
-from nki.beta1.operators import operator_of
+from nki.beta1.operators import bit_kind, is_bits, operator_of
 from nki.beta1.tensor import Pending, Tensor, flush
 from nki.ir.types import Access, Buffer
 from nki.isa import build
@@ -165,11 +167,8 @@ def tensor_scalar(
         source, *numbers = (as_bits(n) if isinstance(n, Access) else n for n in (s[0], x, y))
 
         def compute(place: Access) -> None:
-            record(
-                build.tensor_scalar(
-                    place, source, first, numbers[0], bool(reverse0), second, numbers[1], bool(reverse1), by
-                )
-            )
+            operands = first, numbers[0], bool(reverse0), second, numbers[1], bool(reverse1), by
+            record(build.tensor_scalar(place, source, *operands))
 
         steps = [(op, n.dtype if isinstance(n, Access) else n) for op, n in ((first, x), (second, y)) if op is not None]
         truths = all(bit_kind(op, s[0].dtype, n) is dt.bool_ for op, n in steps)
