@@ -152,7 +152,22 @@ def store(dst: Any, value: Any, *, mask: Any = None) -> None:
         tile.place.fresh = None
     else:
         tile = in_sbuf(given)
-    transfer(target, stored(tile, target, what), joined(mask, dst.mask))
+    mask = joined(mask, dst.mask)
+    target = _as_rows(target, tile) if mask is None else target
+    transfer(target, stored(tile, target, what), mask)
+
+
+def _as_rows(target: Tensor, tile: Tensor) -> Tensor:
+    """``target`` in HBM, as a view of the shape of ``tile`` where dimensions of size 1 alone differ: a row takes a
+    column of one element per partition.
+    """
+    base = target.base
+    fits = [n for n in base.shape if n != 1] == [n for n in tile.shape if n != 1]
+    if not fits or base.bounds or base.dynamic is not None or target.shape[0] == tile.shape[0]:
+        return target
+    steps = iter([s for s, n in zip(base.strides, base.shape, strict=True) if n != 1])
+    strides = tuple(next(steps) if n != 1 else 0 for n in tile.shape)
+    return Tensor(target.storage, replace(base, shape=tile.shape, strides=strides))
 
 
 def move(target: Tensor, value: Tensor, mask: Any) -> None:
@@ -185,7 +200,7 @@ def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     if tile.shape == shape:
         return tile
     ones = [n for n in tile.shape if n != 1]
-    if ones == [n for n in shape if n != 1]:
+    if ones == [n for n in shape if n != 1] and (tile.shape[0] == shape[0] or tile.buffer.is_hbm):
         steps = iter([s for s, n in zip(tile.base.strides, tile.shape, strict=True) if n != 1])
         strides = tuple(next(steps) if n != 1 else 0 for n in shape)
         bounds = tile.base.bounds
