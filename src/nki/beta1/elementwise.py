@@ -11,6 +11,7 @@ from nki import isa
 from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
+from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.beta1 import dtypes
 from nki.beta1.lowering import (
     Operand,
@@ -413,12 +414,31 @@ def accumulate(target: Tensor, value: Tensor) -> None:
     """Add the waiting product ``value`` to the PSUM tile ``target``, or start its sum."""
     pending = value.take()
     assert pending.product is not None
+    if target.kind is not pending.dtype:
+        _add_rounded(target, pending, value)
+        return
     with recorded_at(pending.where):
         if pending.product(target):
             value.become(target)
             return
     value.become(Tensor.wait(pending).settle())
     assign(target, binary("add", Tensor(target.storage, target.base), value, mask=target.mask))
+
+
+def _add_rounded(target: Tensor, pending: Pending, value: Tensor) -> None:
+    """Add a product to a PSUM tile of another dtype than the Tensor engine adds in: in its own tile first, for "the
+    matmul accumulation and results are always in float32" (reference of nisa.nc_matmul, 2.26.1).
+    """
+    with recorded_at(pending.where):
+        warn_here(
+            f"'{target.name}' is {target.kind} in PSUM, where the Tensor engine adds {pending.dtype}: each product is "
+            f"added by the Vector engine and rounded; make '{target.name}' {pending.dtype}, and convert the sum",
+            NkiPortabilityWarning,
+        )
+    made = Tensor.wait(pending).settle()
+    value.become(made)
+    starts = target.mask is None and target.place.starts_sum(target.bare())
+    assign(target, made if starts else binary("add", Tensor(target.storage, target.base), made, mask=target.mask))
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:
