@@ -55,7 +55,8 @@ def _other_engine(error: NkiError, site: Site) -> NkiError | None:
     if call is None or not any(k.arg == "engine" for k in call.node.keywords):
         return None
     node = ast.Call(call.node.func, call.node.args, [k for k in call.node.keywords if k.arg != "engine"])
-    error.fix = f"leave the engine to the compiler: write `{call.in_statement(node)}`"
+    choice = error.fix if error.fix.endswith("leave engine out") else f"{error.fix}; or leave engine out"
+    error.fix = f"{choice}: write `{call.in_statement(node)}`"
     return error
 
 
