@@ -330,7 +330,8 @@ class Statements(Branches):
             ):
                 known = self.types.tensors.get(owner) or Tensor(buffer="hbm", dtype=f"{owner}.dtype")
                 if known.shape is None or all(size.text.startswith((f"{owner}.", "1")) for size in known.shape):
-                    shape = tuple(Polynomial.of(name) for name in names)
+                    sizes = (f"{owner}.shape[{k}]" if name == "_" else name for k, name in enumerate(names))
+                    shape = tuple(map(Polynomial.of, sizes))
                     self.types.tensors[owner] = Tensor(shape, known.dtype, known.buffer, known.blocks)
                     self.types.forget()
             case _:
