@@ -232,3 +232,42 @@ def test_inputs_decide_through_other_loops() -> None:
 def test_arguments_that_mean_nothing(make: Any, error: Any, words: str) -> None:
     with pytest.raises(error, match=words):
         make()
+
+
+@nki.jit
+def in_turn(x, widths=(), loop=False):
+    """Tiles of ``widths`` columns, each in use until the next one holds its first columns; ``loop``: 4 times."""
+    out = nl.ndarray((128, 8), dtype=x.dtype, buffer=nl.shared_hbm)
+
+    def body(_):
+        here = None
+        for width in widths:
+            there = nl.ndarray((128, width), dtype=x.dtype, buffer=nl.sbuf)
+            if here is None:
+                nisa.dma_copy(dst=there, src=x[:, :width])
+            else:
+                nisa.memset(dst=there, value=0.0)
+                nisa.tensor_copy(dst=there[:, :8], src=here[:, :8])
+            here = there
+        nisa.dma_copy(dst=out, src=here[:, :8])
+
+    if loop:
+        nl.fori_loop(0, 4, body)
+    else:
+        body(0)
+    return out
+
+
+@pytest.mark.parametrize("loop", [False, True])
+@pytest.mark.parametrize(
+    ("widths", "least"),
+    [
+        ((64, 32, 16, 8), 96),
+        ((24000,) * 6, 48000),  # together almost three times SBUF
+        ((48000, 1000, 48000, 1000, 48000), 49000),
+    ],
+)
+def test_memory_in_use_is_that_of_tiles_in_use(loop: bool, widths: tuple[int, ...], least: int) -> None:
+    profile = nki.profile(in_turn, target="trn2")(nki.ShapeDtype((128, 48000), "float32"), widths=widths, loop=loop)
+    used = profile.peak_memory["sbuf"]
+    assert 4 * least <= used <= min(4 * sum(widths), GEN3.sbuf_usable_partition_bytes)

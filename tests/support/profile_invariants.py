@@ -44,6 +44,10 @@ def _times(profile: Profile) -> Iterator[str]:
         yield f"latency {profile.latency} below its bound {bound} ({profile.lower_bound.resource})"
     if bound < profile.launch_time:
         yield f"bound {bound} below the launch {profile.launch_time}"
+    target = profile.target
+    capacity = {"sbuf": target.sbuf_partition_bytes, "psum": target.psum_partition_bytes}
+    if any(used > capacity[memory] for memory, used in profile.peak_memory.items()):
+        yield f"memory in use is {profile.peak_memory} of {capacity}"
     if max(profile.mfu, profile.mbu) > 1 + SLACK:
         yield f"MFU {profile.mfu}, MBU {profile.mbu}"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -265,24 +266,56 @@ def by_mnemonic(events: CoreEvents, number: int) -> str:
 
 
 def memory_uses(events: CoreEvents) -> list[MemoryUse]:
-    """SBUF and PSUM in use over time: a byte of a partition counts from the first write to its tile to the last use."""
+    """SBUF and PSUM in use over time: the bytes of a partition at which a tile lies that is in use.
+
+    A tile is in use from the first write to its last use. Tiles may lie at the same bytes at one time: side by side in
+    partitions, one in the part of the other that nobody uses any more, or both in a loop that counts as a whole.
+    Such bytes count once.
+    """
     uses: list[MemoryUse] = []
     tiles = list(events.tiles())
+    placement = events.timeline.core.placement
     for memory in ("sbuf", "psum"):
-        changes: list[tuple[float, int]] = []
+        changes: list[tuple[float, int, int, int]] = []
         for tensor, begin, end in tiles:
             if tensor.buffer.value == memory:
-                changes += [(begin, tensor.bytes_per_partition), (end, -tensor.bytes_per_partition)]
+                address = placement.get(tensor) or tensor.address
+                assert address is not None, f"'{tensor.name}' has no address"
+                first, last = address[1], address[1] + tensor.bytes_per_partition
+                changes += [(begin, 1, first, last), (end, -1, first, last)]
         changes.sort()
+        area = _CoveredBytes([byte for _, _, *ends in changes for byte in ends])
         times: list[float] = []
         used: list[int] = []
-        now = 0
-        for time, change in changes:
-            now += change
+        for time, change, first, last in changes:
+            area.change(first, last, change)
             if times and times[-1] == time:
-                used[-1] = now
+                used[-1] = area.covered
             else:
                 times.append(time)
-                used.append(now)
+                used.append(area.covered)
         uses.append(MemoryUse(events.rank, memory, tuple(times), tuple(used)))
     return uses
+
+
+class _CoveredBytes:
+    """Number of bytes that at least one of the present ranges covers; all ranges end at one of ``ends``."""
+
+    def __init__(self, ends: Iterable[int]) -> None:
+        cuts = sorted(set(ends))
+        self._index = {cut: i for i, cut in enumerate(cuts)}
+        self._sizes = [after - before for before, after in pairwise(cuts)]
+        self._ranges = [0] * len(self._sizes)
+        """Ranges that cover each piece between two of the ends."""
+        self.covered = 0
+
+    def change(self, first: int, last: int, count: int) -> None:
+        """Add the range from ``first`` to ``last`` (``count`` 1), or remove it (-1)."""
+        ranges, sizes = self._ranges, self._sizes
+        for piece in range(self._index[first], self._index[last]):
+            before = ranges[piece]
+            ranges[piece] = before + count
+            if not before:
+                self.covered += sizes[piece]
+            elif not ranges[piece]:
+                self.covered -= sizes[piece]
