@@ -10,14 +10,14 @@ read within one part that is there by then. What loops or run-time indices touch
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.types import Access, Buffer, Tensor
-from nki.transforms.copy_elimination import plain_copies
 
 _DIMENSIONS: Final = 2
 
@@ -34,11 +34,16 @@ class _Parts:
     """For each operand that reads the tile: position of the product, number of the operand, what it should read."""
 
 
-def read_parts_in_place(body: Sequence[Statement], sources: Collection[Tensor]) -> Sequence[Statement]:
-    """The statements of ``body`` without such tiles; ``sources``: the tensors that no statement changes."""
-    parts = _tiles_of_parts(body, sources)
+def read_parts_in_place(
+    body: Sequence[Statement], copies: Mapping[int, Copy], sources: Collection[Tensor]
+) -> list[Statement] | None:
+    """The statements of ``body`` without such tiles; None if it has none.
+
+    ``copies``: its plain copies, by position; ``sources``: the tensors that no statement changes.
+    """
+    parts = _tiles_of_parts(copies, sources)
     if not parts:
-        return body
+        return None
     _note_reads(body, parts)
     changed: list[Statement | None] = list(body)
     for tile in parts.values():
@@ -56,15 +61,17 @@ def _row(tile: Tensor) -> int:
     return tile.elements // tile.shape[0]
 
 
-def _tiles_of_parts(body: Sequence[Statement], sources: Collection[Tensor]) -> dict[Tensor, _Parts]:
+def _tiles_of_parts(copies: Mapping[int, Copy], sources: Collection[Tensor]) -> dict[Tensor, _Parts]:
     """The tiles that several copies of parts of ``sources`` fill."""
-    copies: dict[Tensor, list[tuple[int, Access, int]]] = {}
-    for position, (own, source) in plain_copies(body).items():
+    by_tile: dict[Tensor, list[tuple[int, Access, int]]] = {}
+    for position, (own, source) in copies.items():
         tile = own.tensor
+        if own.shape == tile.shape:
+            continue
         if tile.buffer is Buffer.sbuf and source.tensor in sources and _is_part(own, source):
-            copies.setdefault(tile, []).append((own.offset, source, position))
+            by_tile.setdefault(tile, []).append((own.offset, source, position))
     found: dict[Tensor, _Parts] = {}
-    for tile, filled in copies.items():
+    for tile, filled in by_tile.items():
         filled.sort(key=lambda part: part[0])
         ends = [start + source.shape[1] for start, source, _ in filled]
         following = [*(start for start, _, _ in filled[1:]), _row(tile)]
@@ -106,7 +113,7 @@ def _note_reads(body: Sequence[Statement], parts: dict[Tensor, _Parts]) -> None:
 
 
 def _in_source(access: Access, tile: _Parts, position: int) -> Access | None:
-    """What an instruction at ``position`` reads by ``access``, in the tensor that was copied; None: it cannot."""
+    """The part of a copied tensor that ``access`` at ``position`` reads; None: it is not in one part."""
     width = _row(access.tensor)
     if len(access.shape) != _DIMENSIONS or access.strides != (width, 1) or access.dtype is not access.tensor.dtype:
         return None

@@ -21,6 +21,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from nki.base import knobs
+from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
@@ -58,9 +59,6 @@ class ShareOperands(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with shared operands."""
-        sources = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
-        if any(map(_is_product, set(map(type, core.body)))):
-            core = core.with_body(read_parts_in_place(core.body, sources))
         return core.with_body(share_operands(core, program.signature))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -79,7 +77,12 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     """The statements of ``core`` with shared operands."""
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
-    loads = _loads(core, {*signature.inputs, *core.constants()}.difference(signature.outputs))
+    sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
+    copies = plain_copies(core.body)
+    in_place = read_parts_in_place(core.body, copies, sources)
+    if in_place is not None:
+        core, copies = core.with_body(in_place), plain_copies(in_place)
+    loads = _loads(core, copies, sources)
     windows = _by_window(loads)
     repeated = {of_window[0]: of_window[1:] for of_window in windows if len(of_window) > 1}
     for load, again in repeated.items():
@@ -127,11 +130,11 @@ def _is_product(kind: type[Statement]) -> bool:
     return issubclass(kind, Inst) and kind.effects.accumulation is not None
 
 
-def _loads(core: CoreProgram, sources: set[Tensor]) -> list[_Load]:
-    """The loads of tiles that only products read, in order."""
+def _loads(core: CoreProgram, copies: Mapping[int, Copy], sources: set[Tensor]) -> list[_Load]:
+    """The loads of tiles that only products read, in order; ``copies``: the plain copies of ``core``."""
     loads: dict[Tensor, _Load] = {}
     unfit: set[Tensor] = set()
-    for position, (tile_access, source) in plain_copies(core.body).items():
+    for position, (tile_access, source) in copies.items():
         tile = tile_access.tensor
         if source.tensor in sources and tile.buffer is Buffer.sbuf and moves_all(tile, tile_access, source):
             loads[tile] = _Load(tile, source, position)
