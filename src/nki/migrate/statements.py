@@ -151,7 +151,7 @@ class Statements(Branches):
     # -- lines ---------------------------------------------------------------------------------------------------
 
     def _line(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
-        """What becomes of a line of statements between semicolons; the line itself where they stay as they are."""
+        """A line of statements between semicolons as it becomes; the line itself where they stay as they are."""
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small

@@ -106,7 +106,7 @@ def _note_reads(body: Sequence[Statement], parts: dict[Tensor, _Parts]) -> None:
 
 
 def _in_source(access: Access, tile: _Parts, position: int) -> Access | None:
-    """What an instruction at ``position`` reads by ``access``, in the tensor that was copied; None: it cannot."""
+    """The elements that ``access`` reads at ``position``, in the tensor that was copied; None: it cannot read there."""
     width = _row(access.tensor)
     if len(access.shape) != _DIMENSIONS or access.strides != (width, 1) or access.dtype is not access.tensor.dtype:
         return None
