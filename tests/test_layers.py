@@ -32,6 +32,7 @@ ARROWS: dict[str, tuple[str, ...]] = {
     "backend": ("numerics", "analysis", "rendezvous"),
     "sim": ("passes", "rendezvous"),
     "dtype": ("base",),
+    "tensor": ("base",),
     "typing": ("language",),
     "collectives": ("language",),
     "compiler": ("passes", "transforms", "language", "backend", "sim"),

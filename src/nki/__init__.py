@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from nki import collectives, dtype, typing
+from nki import collectives, dtype, tensor, typing
 from nki.base.errors import NkiError
 from nki.base.locks import imported as _imported
 from nki.base.version import version as _version
@@ -60,5 +60,6 @@ __all__ = [
     "dtype",
     "jit",
     "simulate",
+    "tensor",
     "typing",
 ]

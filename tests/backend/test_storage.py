@@ -70,3 +70,26 @@ def test_loop_local_tensors_share_bytes_unless_they_are_filled_before_the_loop()
     assert shared.base(tiles[0]) == shared.base(tiles[1])
     assert filled.base(tiles[0]) != filled.base(tiles[1])
     assert np.array_equal(local_to_a_loop(a), a + 3)
+
+
+@nki.jit
+def longer_in_each_round(a):
+    """The sum of each row's first 64, 128, ... elements, of a tile that is longer in each round."""
+    out = nl.ndarray((a.shape[0], a.shape[1] // 64), nl.float32, buffer=nl.shared_hbm)
+    for number in range(a.shape[1] // 64):
+        tile = nl.ndarray((a.shape[0], 64 * (number + 1)), nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(tile, a[:, : 64 * (number + 1)])
+        nisa.tensor_scalar(tile, tile, nl.multiply, 2.0)
+        total = nl.ndarray((a.shape[0], 1), nl.float32, buffer=nl.sbuf)
+        nisa.tensor_reduce(total, nl.add, tile, axis=1)
+        nisa.dma_copy(out[:, number : number + 1], total)
+    return out
+
+
+def test_tiles_of_growing_sizes_share_the_memory_of_a_few() -> None:
+    a = np.random.default_rng(0).integers(0, 9, (128, 2048)).astype(np.float32)
+    executable = longer_in_each_round.compile(a)
+    assert not interfering(executable.kernel)
+    (storage,) = storages(executable.kernel)
+    assert a.nbytes <= storage.arena_bytes < 3 * a.nbytes  # 32 tiles take 16.5 times as much
+    assert np.array_equal(longer_in_each_round(a), 2 * a.cumsum(axis=1)[:, 63::64])

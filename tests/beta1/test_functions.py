@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
@@ -77,6 +78,76 @@ def test_a_function_of_two_operands(both: Any, data: Any, name: str, other: str)
     y = np.full((1, 1), 0.75, np.float32) if other == "number" else y
     want = getattr(np, name)(x.astype(np.float64), y.astype(np.float64)).astype(np.float32)
     np.testing.assert_allclose(both(kernel, x, y), want, rtol=1e-5, atol=1e-6)
+
+
+TRUTHS = {
+    "&": (lambda a: (a > 0) & (a < 1), lambda x: (x > 0) & (x < 1)),
+    "|": (lambda a: (a > 0.5) | (a < 0), lambda x: (x > 0.5) | (x < 0)),
+    "^": (lambda a: (a > 0.5) ^ (a > 0), lambda x: (x > 0.5) ^ (x > 0)),
+    "~": (lambda a: ~(a > 0), lambda x: ~(x > 0)),
+    "& with True": (lambda a: (a > 0) & True, lambda x: x > 0),
+    "True ^": (lambda a: True ^ (a > 0), lambda x: ~(x > 0)),
+    "several": (lambda a: ~((a > 0) & (a < 0.5)) | (a == 0.25), lambda x: ~((x > 0) & (x < 0.5))),
+    "bitwise_and": (lambda a: nl.bitwise_and(a > 0, a < 1, dtype=nl.float32), lambda x: (x > 0) & (x < 1)),
+    "invert": (lambda a: nl.invert(a > 0), lambda x: ~(x > 0)),
+    "logical_and": (lambda a: nl.logical_and(a > 0, a < 0.5), lambda x: (x > 0) & (x < 0.5)),
+    "logical_not": (lambda a: nl.logical_not(a > 0), lambda x: ~(x > 0)),
+    "with uint8": (lambda a: (a < 0.5) & nl.greater(a, 0, dtype=nl.uint8), lambda x: (x > 0) & (x < 0.5)),
+    "with int32": (lambda a: nl.greater(a, 0, dtype=nl.int32) & (a < 0.5), lambda x: (x > 0) & (x < 0.5)),
+    "| with a larger number": (lambda a: (a > 0) | 2, lambda x: (x > 0).astype(np.uint8) | 2),
+    "shifted": (lambda a: (a > 0) << 3, lambda x: 8 * (x > 0)),
+    "bits as truth": (lambda a: nl.bitwise_and(nl.greater(a, 0, dtype=nl.uint8) << 2, 6, dtype=nl.bool_),
+                      lambda x: x > 0),
+    "tensor_tensor": (lambda a: nisa.tensor_tensor(a > 0, a < 0.5, op=np.bitwise_and), lambda x: (x > 0) & (x < 0.5)),
+    "tensor_scalar": (lambda a: nisa.tensor_scalar(a > 0, np.bitwise_and, 1, op1=np.bitwise_xor, operand1=1),
+                      lambda x: ~(x > 0)),
+    "tensor_scalar invert": (lambda a: nisa.tensor_scalar(a > 0, np.invert, 0), lambda x: ~(x > 0)),
+    "where": (lambda a: nl.where((a > 0) & (a < 0.5), a, 7.0), lambda x: np.where((x > 0) & (x < 0.5), x, 7)),
+    "product": (lambda a: ((a > 0) & (a < 0.5)) * a, lambda x: np.where((x > 0) & (x < 0.5), x, 0)),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", TRUTHS)
+def test_comparisons_are_joined(both: Any, data: Any, case: str) -> None:
+    joined, wanted = TRUTHS[case]
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        nl.store(out, joined(nl.load(x)))
+        return out
+
+    x = data(20, 33)
+    assert (both(kernel, x) == wanted(x).astype(np.float32)).all()
+
+
+def test_a_tile_of_truths_is_assigned_and_updated(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.bool_, buffer=nl.shared_hbm)
+        a = nl.load(x)
+        chosen = nl.ndarray(x.shape, dtype=nl.bool_)
+        chosen[...] = (a > 0) | (a < -0.5)
+        chosen &= a < 0.5
+        nl.store(out, chosen)
+        return out
+
+    x = data(20, 33)
+    found = both(kernel, x)
+    assert found.dtype == np.bool_
+    assert (found == (((x > 0) | (x < -0.5)) & (x < 0.5))).all()
+
+
+def test_bits_of_a_truth_and_a_float_are_refused(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=nl.float32, buffer=nl.shared_hbm)
+        a = nl.load(x)
+        nl.store(out, (a > 0) & a)
+        return out
+
+    with pytest.raises(NkiError, match="bits are those of integers"):
+        kernel(data(4, 4))
 
 
 @pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor", "left_shift", "right_shift"])

@@ -219,3 +219,35 @@ def test_a_run_time_index_that_is_no_integer(data: Any) -> None:
 
     with pytest.raises(NkiError, match=r"'chosen', which is float32(.*\n)*.*nl.copy\(chosen, dtype=nl.int32\)"):
         kernel(data(5, 8, 6), data(1, 3))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_column_is_stored_to_a_row(both: Any, data: Any, turned: bool) -> None:
+    """One element of each partition is a row of HBM; one partition of a row is a column."""
+
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((3, 2, 50) if turned else (50, 2, 3), dtype=x.dtype, buffer=nl.shared_hbm)
+        for i in nl.affine_range(3):
+            for k in nl.affine_range(2):
+                part = nl.load(x[k, i * 50 : i * 50 + 50] if turned else x[k : k + 1, i * 50 : i * 50 + 50])
+                if turned:
+                    nl.store(out[i, k : k + 1, 0:50], part)
+                else:
+                    nl.store(out[0:50, k, i : i + 1], nl.transpose(part))
+        return out
+
+    x = data(2, 150)
+    wanted = x.reshape(2, 3, 50).transpose(1, 0, 2) if turned else x.reshape(2, 3, 50).transpose(2, 0, 1)
+    assert (both(kernel, x) == wanted).all()
+
+
+def test_a_row_takes_no_masked_column(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((1, 50), dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.transpose(nl.load(x)), mask=nl.arange(50)[None, :] < 20)
+        return out
+
+    with pytest.raises(NkiError, match="num_partition_mismatch"):
+        kernel(data(1, 50))

@@ -294,3 +294,132 @@ def test_a_product_that_is_masked_to_no_box(data: Any) -> None:
 
     with pytest.raises(NkiError, match="the mask of a product is no box"):
         kernel(data(40, 24), data(40, 50))
+
+
+def _bounded(a: Any, mask: Any) -> Any:
+    """All of ``a`` by an index of 128 rows and 512 columns, of which ``mask`` holds."""
+    return a[nl.arange(128)[:, None], nl.arange(512)[None, :]][mask]
+
+
+@pytest.mark.parametrize("rows", [64, 30])
+def test_a_mask_of_a_left_operand_that_is_transposed(both: Any, data: Any, rows: int) -> None:
+    """``x`` of ``nl.matmul(x, y)`` has the rows of the result and the contraction; its index may leave the tile."""
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((rows, 420), dtype=nl.float32, buffer=nl.shared_hbm)
+        left, right = nl.load(x), nl.load(y)
+        p, k, f = nl.arange(128)[:, None], nl.arange(128)[None, :], nl.arange(420)[None, :]
+        made = nl.matmul(left[p, k][(p < rows) & (k < 100)], _bounded(right, (p < 100) & (_columns() < 420)))
+        nl.store(out, made[nl.arange(rows)[:, None], f])
+        return out
+
+    x, y = data(64, 100), data(100, 420)
+    assert np.allclose(both(kernel, x, y), x[:rows] @ y, rtol=1e-5, atol=1e-5)
+
+
+def _columns() -> Any:
+    return nl.arange(512)[None, :]
+
+
+@pytest.mark.parametrize("inside", [420, 7])
+def test_a_mask_in_a_second_bracket_bounds_copies(both: Any, data: Any, inside: int) -> None:
+    """Loads, stores and copies move the elements of the mask alone, and read nothing outside the tensor."""
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        other = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.load(y))
+        nisa.dma_copy(dst=other, src=y)
+        mask = _columns() < inside
+        tile = nl.load(_bounded(x, mask))
+        nl.store(_bounded(out, mask), _bounded(tile, mask))
+        nisa.dma_copy(dst=_bounded(other, mask), src=_bounded(x, mask))
+        return out, other
+
+    x, y = data(128, 420), data(128, 420)
+    wanted = np.where(np.arange(420) < inside, x, y)
+    out, other = both(kernel, x, y)
+    assert (out == wanted).all()
+    assert (other == wanted).all()
+
+
+def test_a_mask_in_a_second_bracket_bounds_assignments(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x)
+        result = nl.copy(tile)
+        index = nl.arange(40)[:, None], nl.arange(24)[None, :]
+        result[index][index[1] < 7] = 3.0
+        result[index][index[1] > 20] = nl.multiply(tile, 2.0)
+        result[index][index[0] == index[1]] = nl.negative(tile)
+        result[index][(index[1] >= 10) & (index[1] < 12)] += tile
+        nl.store(out, result)
+        return out
+
+    x = data(40, 24)
+    wanted = np.where(np.broadcast_to(COLUMN < 7, x.shape), 3, x)
+    wanted = np.where(COLUMN > 20, 2 * x, wanted)
+    wanted = np.where(ROW == COLUMN, -x, wanted)
+    wanted = np.where((COLUMN >= 10) & (COLUMN < 12), wanted + x, wanted)
+    assert (both(kernel, x) == wanted.astype(np.float32)).all()
+
+
+def test_a_mask_of_a_destination_bounds_a_sum_of_products(both: Any, data: Any) -> None:
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((64, 420), dtype=nl.float32, buffer=nl.shared_hbm)
+        left, right = nl.load(x), nl.load(y)
+        total = nl.zeros((64, 420), dtype=nl.float32, buffer=nl.psum)
+        p, f = nl.arange(64)[:, None], nl.arange(512)[None, :]
+        for _ in nl.affine_range(2):
+            total[p, f][f < 420] += nisa.nc_matmul(left, _bounded(right, f < 420))
+        nl.store(out, total)
+        return out
+
+    x, y = data(128, 64), data(128, 420)
+    assert np.allclose(both(kernel, x, y), 2 * (x.T @ y), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("engine", ["nl", "nisa"])
+def test_a_mask_of_what_is_transposed(both: Any, data: Any, engine: str) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray((100, 60), dtype=x.dtype, buffer=nl.shared_hbm)
+        p, f = nl.arange(128)[:, None], nl.arange(128)[None, :]
+        source = nl.load(x)[p, f][(p < 60) & (f < 100)]
+        turned = nl.transpose(source) if engine == "nl" else nisa.nc_transpose(source)
+        nl.store(out, turned[nl.arange(100)[:, None], nl.arange(60)[None, :]])
+        return out
+
+    x = data(60, 100)
+    assert (both(kernel, x) == x.T).all()
+
+
+@pytest.mark.parametrize("used", [
+    lambda x, out, mask: nl.store(out, nl.load(_bounded(x, mask)), mask=mask),
+    lambda x, out, mask: nl.store(_bounded(out, mask), nl.load(_bounded(x, _columns() < 420))),
+    lambda x, out, mask: nl.store(out, nl.matmul(nl.load(x), _bounded(nl.load(x), mask), transpose_x=True)),
+])  # fmt: skip
+def test_a_mask_in_a_second_bracket_that_leaves_the_tensor(data: Any, used: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        used(x, out, _columns() < 421)
+        return out
+
+    with pytest.raises(NkiError, match=r"tensor_access_out_of_bound.* reaches from 0 to 420"):
+        kernel(data(128, 420)[:, :420])
+
+
+def test_a_function_of_a_tile_with_a_mask_asks_for_the_argument(data: Any) -> None:
+    @nki.jit
+    def kernel(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        nl.store(out, nl.exp(_bounded(nl.load(x), _columns() < 420)))
+        return out
+
+    with pytest.raises(NkiError, match="'load' is indexed with a mask"):
+        kernel(data(128, 420))

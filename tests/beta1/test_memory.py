@@ -13,6 +13,7 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
+from nki.base.warning import NkiWarning
 
 
 @pytest.mark.parametrize("start", ["zeros", "ndarray", "first"])
@@ -241,3 +242,40 @@ def test_more_sums_than_psum_holds(data: Any) -> None:
 
     with pytest.raises(NkiError, match="NKI-BU004"):
         kernel(data(2, 9, 16, 32), data(2, 9, 16, 512))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+def test_products_are_added_to_a_narrow_tile_of_psum(both: Any, data: Any, kind: str) -> None:
+    """Each product is float32, and rounded when it is added; the first one overwrites a tile without contents."""
+
+    @nki.jit
+    def kernel(x, y):
+        out = nl.ndarray((3, 40, 60), dtype=nl.float32, buffer=nl.shared_hbm)
+        left, right = nl.load(x), nl.load(y)
+        narrow = getattr(nl, kind)
+        filled, empty, part = (
+            nl.zeros((40, 60), dtype=narrow, buffer=nl.psum),
+            nl.ndarray((40, 60), dtype=narrow, buffer=nl.psum),
+            nl.zeros((40, 60), dtype=narrow, buffer=nl.psum),
+        )
+        index = nl.arange(40)[:, None], nl.arange(60)[None, :]
+        for _ in nl.affine_range(3):
+            filled += nl.matmul(left, right, transpose_x=True)
+            empty[...] += nisa.nc_matmul(left, right)
+            part[index][index[1] < 7] += nisa.nc_matmul(left, right)
+        for i, total in enumerate((filled, empty, part)):
+            nl.store(out[i], total)
+        return out
+
+    x, y = data(100, 40), data(100, 60)
+    with pytest.warns(NkiWarning, match=f"is {kind} in PSUM, where the Tensor engine adds float32"):
+        filled, empty, part = both(kernel, x, y)
+    narrow = np.dtype(getattr(nl, kind))
+    product = x.T @ y
+    total = np.zeros((40, 60), narrow)
+    for _ in range(3):
+        total = (total.astype(np.float32) + product).astype(narrow)
+    unit = float(np.abs(total).max()) * float(2.0 ** (-10 if kind == "float16" else -7))
+    assert np.abs(filled - total.astype(np.float32)).max() <= unit
+    assert (empty == filled).all()
+    assert (part == np.where(np.arange(60) < 7, filled, 0)).all()

@@ -156,7 +156,7 @@ def test_two_cores(tmp_path, nki):
     for extra, total in ((), 21), (("--cores", "2"), 41), (("--cores", "2", "--simulate"), 41):
         assert report(nki(*command, *extra))["outputs"][0]["sum"] == total
     assert "core 1 {" in nki("dump", *command[1:4], "--cores", "2").out
-    assert "--cores: launch grid 2: a kernel on trn1 runs on at most 1 core" in complaint(
+    assert "--cores 2: a kernel on trn1 runs on at most 1 core\n" in complaint(
         nki(*command[:4], "--cores", "2", "--target", "trn1")
     )
 

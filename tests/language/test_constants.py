@@ -17,6 +17,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+import nki.tensor as ntensor
 from nki.backend.numpy import executor
 from nki.base.errors import (
     ArgumentError,
@@ -366,3 +367,58 @@ def test_only_matrices_in_hbm_are_loaded_transposed() -> None:
     assert type(refusal(three, np.zeros((2, 3, 4), np.float32))) is ShapeError
     assert type(refusal(tile)) is MemoryRegionError
     assert type(refusal(three, np.zeros((2, 129), np.float32))) is PartitionError
+
+
+@nki.jit
+def made_here(a):
+    """Constants of ``nki.tensor``, converted or as they are, and of one that arithmetic makes of another."""
+    unit = nl.shared_constant(ntensor.identity(a.shape[0], nl.int8), dtype=nl.float16)
+    line = nl.shared_constant(ntensor.arange(3, 3 + 2 * a.shape[0], 2, dtype=nl.int32).reshape(a.shape[0], 1))
+    ones = nl.shared_constant(ntensor.zeros((a.shape[0], 4), dtype=nl.bfloat16) + 1, dtype=nl.int16)
+    return tuple(_copy_of(made) for made in (unit, line, ones))
+
+
+def _copy_of(made):
+    out = nl.ndarray(made.shape, made.dtype, buffer=nl.shared_hbm)
+    nisa.dma_copy(out, made)
+    return out
+
+
+@BOTH
+def test_constants_of_nki_tensor(how: How) -> None:
+    unit, line, ones = how(made_here)(np.zeros((6, 4), np.float32))
+    assert unit.dtype == np.float16
+    assert (unit == np.identity(6)).all()
+    assert line.dtype == np.int32
+    assert line.ravel().tolist() == [3, 5, 7, 9, 11, 13]
+    assert ones.dtype == np.int16
+    assert ones.tolist() == [[1] * 4] * 6
+
+
+def test_nki_tensor_is_an_attribute() -> None:
+    assert nki.tensor is ntensor
+    assert ntensor.zeros(3, nl.float32).shape == (3,)
+    assert ntensor.identity(2, nl.bfloat16).dtype == nl.bfloat16.dtype
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ntensor.identity(2.5, nl.int8), r"nki\.tensor\.identity: n=2\.5 is no integer"),
+        (lambda: ntensor.zeros((2, "3"), nl.int8), r"nki\.tensor\.zeros: shape='3' is no integer"),
+        (lambda: ntensor.arange(0, 4, 0, dtype=nl.int8), r"nki\.tensor\.arange: step=0"),
+        (lambda: ntensor.identity(4, "int9"), "int9"),
+    ],
+)
+def test_arguments_that_nki_tensor_refuses(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(NkiError, match=message):
+        call()
+
+
+def test_a_dtype_that_no_constant_can_hold() -> None:
+    @nki.jit
+    def kernel(a):
+        return _copy_of(nl.shared_constant(ntensor.zeros((4, 4), nl.int8), dtype=nl.bool_))
+
+    with pytest.raises(DTypeError, match="is bool, which no constant can hold"):
+        kernel(np.zeros((4, 4), np.float32))

@@ -236,3 +236,17 @@ def half_precision_column(x):
     c = nl.load(x[0:128, 0:1], dtype=nl.bfloat16)
     nl.store(out, nisa.tensor_tensor(c, t, np.subtract, dtype=nl.float32))
     return out
+
+
+@nki.jit
+def columns_without_a_name(x):
+    """``_`` is the number of columns, and then something else."""
+    rows, _ = x.shape
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    turned = nl.ndarray((rows, 64), dtype=x.dtype)
+    i_p, i_a, i_b = nl.arange(rows)[:, None, None], nl.arange(16)[None, :, None], nl.arange(4)[None, None, :]
+    for _ in range(3):
+        turned[i_p, i_b * 16 + i_a] = nl.copy(tile[i_p, i_a * 4 + i_b])
+    nl.store(out, turned)
+    return out

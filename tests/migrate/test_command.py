@@ -47,6 +47,19 @@ def test_the_new_file_goes_to_the_output_and_the_result_beside_it(
     assert file.read_text() == TILE
 
 
+def test_statements_of_one_line_stay_on_it_unless_one_changes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = "\n\ndef host():\n    a = 1; b = 2  # both\n    return a + b\n"
+    kernel = TILE.replace(
+        "    out = nl", "    columns = 256; rows = 128\n    n = 2; t = nl.load(x[i_p, i_f])\n    out = nl"
+    )
+    file = written(tmp_path, kernel + host)
+    assert main(["migrate", f"{file}:doubled", *ARGUMENT]) == 0
+    new = capsys.readouterr().out
+    assert "    columns = 256; rows = 128\n    n = 2\n    t = nl.load(x[0:128, 0:256])\n" in new and new.endswith(host)
+
+
 def test_the_difference_and_the_file_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path, TILE)
     assert main(["migrate", str(file), *ARGUMENT, "--diff"]) == 0

@@ -148,7 +148,13 @@ def test_every_small_edge(lanes: int) -> None:
 
 
 @pytest.mark.parametrize("lanes", LANES)
-@pytest.mark.parametrize("size", ["128x512x128", "130x40x256", "130x40x257", "9x70x600", "300x3x100", "1x1000x300"])
+@pytest.mark.parametrize(
+    "size",
+    [
+        *("128x512x128", "130x40x256", "130x40x257", "9x70x600", "300x3x100", "1x1000x300"),
+        *("125x145x127", "14x128x5", "13x161x1", "128x128x129", "129x128x128"),  # at the bounds of packing
+    ],
+)
 @pytest.mark.parametrize("accumulate", [False, True])
 def test_bits_of_large_products(lanes: int, size: str, accumulate: bool) -> None:
     rows, columns, depth = map(int, size.split("x"))

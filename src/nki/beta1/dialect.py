@@ -15,11 +15,10 @@ from nki.beta1.tensor import Tensor
 from nki.frontend.builder import Builder
 from nki.frontend.dialect import Dialect, InstructionStyle, RemovedNames, TensorType
 from nki.frontend.rewrite import ANNOTATED, LEFT, ONCE
-from nki.ir.instruction import Inst
 from nki.ir.loop import changed, instructions
 from nki.ir.types import Buffer
 from nki.ir.types import Tensor as Stored
-from nki.isa.tables.enums import dge_mode
+from nki.isa.descriptors import static_where_free
 from nki.language.dialect import NKI_0_7
 
 RELEASE: Final = "0.1"
@@ -54,20 +53,13 @@ def results(builder: Builder, returned: Any) -> Any:
 
 def _without_generators(builder: Builder, returned: Any) -> Any:
     """As :func:`results`; the transfers of the kernel whose descriptors the compiler may choose get static ones, in
-    HBM. An offset that only the run knows needs a generator.
+    HBM.
     """
     result = results(builder, returned)
     first = builder.dialect_state.get(_SEEN, 0)  # each program of a grid comes here
-    builder.body[first:] = changed(builder.body[first:], lambda inst: [_static(inst)])
+    builder.body[first:] = changed(builder.body[first:], lambda inst: [static_where_free(inst)])
     builder.dialect_state[_SEEN] = len(builder.body)
     return result
-
-
-def _static(inst: Inst) -> Inst:
-    mode = getattr(inst, "dge_mode", None)
-    if mode is not dge_mode.unknown or any(access.dynamic is not None for access in inst.accesses()):
-        return inst
-    return inst.replace(dge_mode=dge_mode.none)
 
 
 def _check_written(builder: Builder, items: list[Any]) -> None:

@@ -11,11 +11,13 @@ from nki import isa
 from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError, Beta1TensorError
 from nki.base.dtype import DType
+from nki.base.warning import NkiPortabilityWarning, warn_here
 from nki.beta1 import dtypes
 from nki.beta1.lowering import (
     Operand,
+    as_bits,
     elementwise,
-    in_sbuf,
+    into_bits,
     joint_shape,
     operand_of,
     padded,
@@ -24,6 +26,8 @@ from nki.beta1.lowering import (
     spread_rows,
     tile_of,
 )
+from nki.beta1.masks import joined
+from nki.beta1.operators import bit_kind, is_bits
 from nki.beta1.tensor import Pending, Tensor, flush, operations, recorded_at
 from nki.beta1.view import describe
 from nki.ir.types import Access, Buffer
@@ -36,10 +40,6 @@ TRUTHS: Final = frozenset({
     "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "logical_and", "logical_or", "logical_xor",
     "logical_not",
 })  # fmt: skip
-
-
-def is_bits(op: Op) -> bool:
-    return op.alu is not None and op.alu.bits
 
 
 def result_kind(name: str, dtype: Any, *sides: Operand) -> DType:
@@ -86,31 +86,30 @@ def _in_sbuf(a: Access) -> Access:
 
 
 def _combine_bits(op: Op, dst: Access, x: Access | float, y: Access | float) -> None:
-    kinds = [side.dtype for side in (x, y) if isinstance(side, Access)]
-    for kind in kinds:
-        if kind.is_float:
+    for side in (x, y):
+        if isinstance(side, Access) and side.dtype.is_float:
             raise Beta1OperandError(
-                f"nl.{op.name} of {kind}: bits are those of integers", fix="pass integer tiles, or t.view(np.int32)"
+                f"nl.{op.name} of {side.dtype}: bits are those of integers",
+                fix="pass integer tiles, or t.view(np.int32)",
             )
-    wide = max(kinds, key=lambda kind: kind.itemsize)
-    x, y = (_widened(side, wide) for side in (x, y))
-    same = dst.dtype.itemsize == wide.itemsize and not dst.dtype.is_float
-    computed = dst if same else scratch("bits", dst.shape, wide).bare()
-    if isinstance(x, Access) and isinstance(y, Access):
-        record(build.tensor_tensor(computed, x, y, op))
-    elif isinstance(x, Access):
-        record(build.tensor_scalar(computed, x, op, int(cast("float", y))))
-    elif isinstance(y, Access):
-        record(build.tensor_scalar(computed, y, op, int(x), True))
-    if computed is not dst:
-        isa.tensor_copy(dst, computed)
+    kind = bit_kind(op, *(side.dtype if isinstance(side, Access) else side for side in (x, y)))
+    left, right = (_widened(side, dt.uint8 if kind is dt.bool_ else kind) for side in (x, y))
+
+    def compute(place: Access) -> None:
+        if isinstance(left, Access) and isinstance(right, Access):
+            record(build.tensor_tensor(place, left, right, op))
+        elif isinstance(left, Access):
+            record(build.tensor_scalar(place, left, op, int(cast("int", right))))
+        elif isinstance(right, Access):
+            record(build.tensor_scalar(place, right, op, int(left), True))
+
+    into_bits(dst, kind, compute)
 
 
 def _widened(side: Access | float, kind: DType) -> Access | float:
     if not isinstance(side, Access):
         return int(side)
-    if side.dtype.kind == "b":
-        side = Access(side.tensor, side.offset, side.shape, side.strides, dt.uint8)
+    side = as_bits(side)
     if side.dtype.itemsize == kind.itemsize:
         return side
     wider = scratch("wide", side.shape, kind).bare()
@@ -136,7 +135,7 @@ def binary(name: str, x: Any, y: Any, *, dtype: Any = None, mask: Any = None, by
     op = OPS[name]
     kind = result_kind(name, dtype, left, right)
     if is_bits(op) and dtype is None:
-        kind = max((t.kind for t in tiles), key=lambda k: k.itemsize)
+        kind = bit_kind(op, *(side.kind if isinstance(side, Tensor) else side for side in (left, right)))
 
     def emit(dst: Tensor) -> None:
         if len(tiles) == 2:
@@ -219,19 +218,16 @@ def apply(name: str, dst: Access, x: Access) -> None:
     elif name == "rsqrt":
         isa.activation(dst, OPS["rsqrt"], x)
     elif name == "invert":
-        _combine_bits_unary(dst, x)
+        _invert(dst, x)
     else:
         present.apply(NkiTensor(dst), name, NkiTensor(x))
 
 
-def _combine_bits_unary(dst: Access, x: Access) -> None:
-    if x.dtype.kind == "b":
-        x = Access(x.tensor, x.offset, x.shape, x.strides, dt.uint8)
-    same = dst.dtype.itemsize == x.dtype.itemsize and not dst.dtype.is_float
-    computed = dst if same else scratch("bits", x.shape, x.dtype).bare()
-    record(build.tensor_scalar(computed, x, OPS["invert"], 0))
-    if computed is not dst:
-        isa.tensor_copy(dst, computed)
+def _invert(dst: Access, x: Access) -> None:
+    if x.dtype is dt.bool_:  # not, as NumPy has it, for 254 is as true as 255
+        combine(OPS["bitwise_xor"], dst, x, 1)
+        return
+    into_bits(dst, x.dtype, lambda place: record(build.tensor_scalar(place, x, OPS["invert"], 0)))
 
 
 def _composed(name: str) -> Any:
@@ -309,17 +305,18 @@ def assign(target: Tensor, value: Any) -> None:
     if not target.buffer.is_hbm and target.base.blocks:
         _ = target.place  # says what is wrong
     if isinstance(value, Tensor):
-        if value.pending is not None and _record_into(target, value):
+        mask = joined(target.mask, value.mask)
+        if mask is None and value.pending is not None and _record_into(target, value):
             return
         flush()  # what waits may read the target
         if value.buffer.is_hbm or target.buffer.is_hbm:
-            _move(target, value)
+            operations["move"](target, value, mask)
             return
         value.settle()
         fitted = _fitted(target, value.shape)
         into = target if fitted is None else fitted
         _check_repeats(value, into)
-        elementwise(into, [value], None, lambda d, s: isa.tensor_copy(d, s[0]))
+        elementwise(into, [value], mask, lambda d, s: isa.tensor_copy(d, s[0]))
         return
     flush()
     number = operand_of(value, "assignment", "value")
@@ -327,7 +324,7 @@ def assign(target: Tensor, value: Any) -> None:
     if target.buffer.is_hbm:
         operations["store"](target, number)
         return
-    fill(target, number, None)
+    fill(target, number, target.mask)
 
 
 def _check_repeats(value: Tensor, target: Tensor) -> None:
@@ -391,13 +388,6 @@ def _fitted(target: Tensor, shape: tuple[int, ...]) -> Tensor | None:
     return Tensor(target.storage, replace(base, shape=shape, strides=strides))
 
 
-def _move(target: Tensor, value: Tensor) -> None:
-    source = in_sbuf(value.settle()) if value.buffer is Buffer.psum else value
-    access = target.bare()
-    target.place.before_write(access)
-    record(build.copy_by_dma(access, source.access))
-
-
 def update(name: str, target: Any, value: Any) -> Any:
     """``t op= value`` in place; of a matrix product into PSUM, the sum goes on there."""
     target.settle()
@@ -413,7 +403,7 @@ def update(name: str, target: Any, value: Any) -> Any:
         if into is not None:
             accumulate(into, value)
             return target
-    result = binary(name, target, value)
+    result = binary(name, Tensor(target.storage, target.base), value, mask=target.mask)
     if result.shape != target.shape:
         return result
     assign(target, result)
@@ -424,12 +414,31 @@ def accumulate(target: Tensor, value: Tensor) -> None:
     """Add the waiting product ``value`` to the PSUM tile ``target``, or start its sum."""
     pending = value.take()
     assert pending.product is not None
+    if target.kind is not pending.dtype:
+        _add_rounded(target, pending, value)
+        return
     with recorded_at(pending.where):
         if pending.product(target):
             value.become(target)
             return
     value.become(Tensor.wait(pending).settle())
-    assign(target, binary("add", target, value))
+    assign(target, binary("add", Tensor(target.storage, target.base), value, mask=target.mask))
+
+
+def _add_rounded(target: Tensor, pending: Pending, value: Tensor) -> None:
+    """Add a product to a PSUM tile of another dtype than the Tensor engine adds in: in its own tile first, for "the
+    matmul accumulation and results are always in float32" (reference of nisa.nc_matmul, 2.26.1).
+    """
+    with recorded_at(pending.where):
+        warn_here(
+            f"'{target.name}' is {target.kind} in PSUM, where the Tensor engine adds {pending.dtype}: each product is "
+            f"added by the Vector engine and rounded; make '{target.name}' {pending.dtype}, and convert the sum",
+            NkiPortabilityWarning,
+        )
+    made = Tensor.wait(pending).settle()
+    value.become(made)
+    starts = target.mask is None and target.place.starts_sum(target.bare())
+    assign(target, made if starts else binary("add", Tensor(target.storage, target.base), made, mask=target.mask))
 
 
 def broadcast_to(x: Any, shape: Any) -> Tensor:

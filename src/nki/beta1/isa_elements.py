@@ -20,19 +20,20 @@ from nki.beta1.elementwise import combine, select
 from nki.beta1.index import Index, as_number
 from nki.beta1.lowering import (
     alike,
+    as_bits,
     at_start,
     constant_tile,
     converted,
     elementwise,
     in_sbuf,
+    into_bits,
     joint_shape,
     operand_of,
     record,
-    scratch,
     tile_of,
 )
 from nki.beta1.masks import Mask
-from nki.beta1.operators import operator_of
+from nki.beta1.operators import bit_kind, is_bits, operator_of
 from nki.beta1.tensor import Pending, Tensor, flush
 from nki.ir.types import Access, Buffer
 from nki.isa import build
@@ -148,27 +149,30 @@ def tensor_scalar(
     """``(data op0 operand0) op1 operand1`` with numbers or (partitions, 1) operands."""
     what = "nisa.tensor_scalar"
     tile = tile_of(data, what, "data")
-    first = operator_of(op0, what, "op0")
-    second = None if op1 is None else operator_of(op1, what, "op1")
-    bits = first.alu is not None and first.alu.bits
+    first, second = operator_of(op0, what, "op0"), None if op1 is None else operator_of(op1, what, "op1")
+    if tile.kind is dt.bool_ and first.name == "invert":
+        first, operand0 = OPS["bitwise_xor"], 1  # not, as of nl.invert
+    bits = is_bits(first)
     columns = Columns(what, 1)
     a, b = (columns.take(v, n, as_float=not bits) for v, n in ((operand0, "operand0"), (operand1, "operand1")))
     kind = kind_of(dtype, tile.kind)
 
     def run(dst: Access, s: list[Access]) -> None:
-        computed = dst
-        if bits and (dst.dtype.is_float or dst.dtype.itemsize != s[0].dtype.itemsize):
-            computed = scratch("bits", dst.shape, s[0].dtype).bare()
         x, y = a(s), b(s)
+        by = _engine(engine, first)
         if not bits:
             x, y = _float(x), _float(y)
-        record(
-            build.tensor_scalar(
-                computed, s[0], first, x, bool(reverse0), second, y, bool(reverse1), _engine(engine, first)
-            )
-        )
-        if computed is not dst:
-            isa.tensor_copy(dst, computed)
+            record(build.tensor_scalar(dst, s[0], first, x, bool(reverse0), second, y, bool(reverse1), by))
+            return
+        source, *numbers = (as_bits(n) if isinstance(n, Access) else n for n in (s[0], x, y))
+
+        def compute(place: Access) -> None:
+            operands = first, numbers[0], bool(reverse0), second, numbers[1], bool(reverse1), by
+            record(build.tensor_scalar(place, source, *operands))
+
+        steps = [(op, n.dtype if isinstance(n, Access) else n) for op, n in ((first, x), (second, y)) if op is not None]
+        truths = all(bit_kind(op, s[0].dtype, n) is dt.bool_ for op, n in steps)
+        into_bits(dst, dt.bool_ if truths else source.dtype, compute)
 
     return waiting(tile.shape, kind, [tile], mask, run, "scaled", columns.tiles)
 
@@ -186,9 +190,9 @@ def tensor_tensor(
     left, right = alike(tile_of(data1, what, "data1"), tile_of(data2, what, "data2"))
     function = operator_of(op, what)
     shape = joint_shape(what, left, right)
-    bits = function.alu is not None and function.alu.bits
-    kind = kind_of(dtype, max((left.kind, right.kind), key=lambda k: k.itemsize) if bits
-                   else dtypes.of_sides(left.kind, right.kind))  # fmt: skip
+    bits = is_bits(function)
+    joint = bit_kind(function, left.kind, right.kind) if bits else dtypes.of_sides(left.kind, right.kind)
+    kind = kind_of(dtype, joint)
 
     def run(dst: Access, s: list[Access]) -> None:
         chosen = engine_of(engine)

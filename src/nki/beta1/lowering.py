@@ -59,10 +59,10 @@ def tile_of(x: Any, what: str, name: str) -> Tensor:
             "sbuf and psum",
             fix=f"load it first: nl.load({x.name})",
         )
-    if x.mask is not None and "matmul" not in what:
+    if x.mask is not None and not any(word in what for word in ("matmul", "transpose", "store")):
         raise Beta1OperandError(
             f"unsupported_expression_in_mask: {what}: {name} '{x.name}' is indexed with a mask, which only operands of "
-            "matrix products may be",
+            "matrix products, transpositions and copies to and from HBM may be",
             fix="pass mask= to the function",
         )
     flush()  # a result that waits may write to this tile, or read what the caller writes
@@ -167,6 +167,25 @@ def converted(t: Tensor, kind: DType) -> Tensor:
     copied = scratch(f"{t.name}_{kind}", t.shape, kind)
     isa.tensor_copy(copied.bare(), t.access)
     return copied
+
+
+def as_bits(access: Access) -> Access:
+    """``access``, the zeros and ones of bool as uint8."""
+    if access.dtype is not dt.bool_:
+        return access
+    return Access(access.tensor, access.offset, access.shape, access.strides, dt.uint8, access.dynamic)
+
+
+def into_bits(dst: Access, kind: DType, compute: Callable[[Access], object]) -> None:
+    """``compute(place)`` of ``kind``, where ``place`` is ``dst`` or a tile that is converted to its dtype."""
+    bits = dt.uint8 if kind is dt.bool_ else kind
+    place = dst if dst.dtype is dt.bool_ and kind is not dt.bool_ else as_bits(dst)
+    if place.dtype is dt.bool_ or place.dtype.is_float or place.dtype.itemsize != bits.itemsize:
+        place = scratch("bits", dst.shape, bits).bare()
+        compute(place)
+        isa.tensor_copy(dst, place)
+        return
+    compute(place)
 
 
 def over_box(t: Tensor, shape: Shape, over: Region) -> Access:

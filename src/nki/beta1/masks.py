@@ -95,6 +95,11 @@ class Mask:
         raise Beta1MaskError("cannot_assign_to_index: a mask cannot be assigned to", fix="make a new mask")
 
 
+def joined(a: Any, b: Any) -> Any:
+    """Two conditions of an operation as one, each a mask, a truth value, or None for no condition."""
+    return b if a is None else a if b is None else a & b
+
+
 def _evaluated(part: Part) -> NDArray[np.bool_]:
     return part if isinstance(part, np.ndarray) else part.array()
 

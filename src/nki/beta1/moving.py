@@ -26,7 +26,7 @@ from nki.beta1.lowering import (
     scratch,
     tile_of,
 )
-from nki.beta1.masks import Mask, Region, boxes_of, region
+from nki.beta1.masks import Mask, Region, boxes_of, joined, region
 from nki.beta1.tensor import Pending, Tensor, flush, operations
 from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
@@ -116,6 +116,7 @@ def load(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor:
     source = at_least_2d(hbm_of(src, what, "src"))
     check_tile(source.shape, f"{what}: src '{source.name}'")
     kind = source.kind if dtype is None else dtypes.of(dtype)
+    mask = joined(mask, src.mask)
 
     def emit(dst: Tensor) -> None:
         transfer(dst, source, mask)
@@ -139,6 +140,8 @@ def store(dst: Any, value: Any, *, mask: Any = None) -> None:
     if not isinstance(dst, Tensor):
         hbm_of(dst, what, "dst")
     given = operand_of(value, what, "value")
+    if isinstance(given, Tensor):
+        mask = joined(mask, given.mask)
     target = at_least_2d(hbm_of(dst, what, "dst"))
     check_mutable(target)
     if not isinstance(given, Tensor):
@@ -149,10 +152,36 @@ def store(dst: Any, value: Any, *, mask: Any = None) -> None:
         tile.place.fresh = None
     else:
         tile = in_sbuf(given)
+    mask = joined(mask, dst.mask)
+    target = _as_rows(target, tile) if mask is None else target
     transfer(target, stored(tile, target, what), mask)
 
 
-operations["store"] = store
+def _as_rows(target: Tensor, tile: Tensor) -> Tensor:
+    """``target`` in HBM, as a view of the shape of ``tile`` where dimensions of size 1 alone differ: a row takes a
+    column of one element per partition.
+    """
+    base = target.base
+    fits = [n for n in base.shape if n != 1] == [n for n in tile.shape if n != 1]
+    if not fits or base.bounds or base.dynamic is not None or target.shape[0] == tile.shape[0]:
+        return target
+    steps = iter([s for s, n in zip(base.strides, base.shape, strict=True) if n != 1])
+    strides = tuple(next(steps) if n != 1 else 0 for n in tile.shape)
+    return Tensor(target.storage, replace(base, shape=tile.shape, strides=strides))
+
+
+def move(target: Tensor, value: Tensor, mask: Any) -> None:
+    """``target[…] = value`` where one of them is in HBM."""
+    source = in_sbuf(value.settle()) if value.buffer is Buffer.psum else value
+    if mask is not None:
+        transfer(target, stored(source, target, "assignment"), mask)
+        return
+    access = target.bare()
+    target.place.before_write(access)
+    record(build.copy_by_dma(access, source.access))
+
+
+operations.update({"move": move, "store": store})
 
 
 def check_mutable(target: Tensor) -> None:
@@ -171,7 +200,7 @@ def stored(tile: Tensor, target: Tensor, what: str) -> Tensor:
     if tile.shape == shape:
         return tile
     ones = [n for n in tile.shape if n != 1]
-    if ones == [n for n in shape if n != 1]:
+    if ones == [n for n in shape if n != 1] and (tile.shape[0] == shape[0] or tile.buffer.is_hbm):
         steps = iter([s for s, n in zip(tile.base.strides, tile.shape, strict=True) if n != 1])
         strides = tuple(next(steps) if n != 1 else 0 for n in shape)
         bounds = tile.base.bounds
@@ -210,6 +239,7 @@ def load_transpose2d(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor
     base = source.base
     bounds = tuple(replace(b, steps=b.steps[::-1]) for b in base.bounds)
     turned = Tensor(source.storage, replace(base, shape=shape, strides=base.strides[::-1], bounds=bounds))
+    mask = joined(mask, src.mask)
     turned_mask = None if mask is None else _turned_mask(mask, source.shape)
 
     def emit(dst: Tensor) -> None:
@@ -242,6 +272,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
             fix="transpose blocks of 128 x 128",
         )
     kind = tile.kind if dtype is None else dtypes.of(dtype)
+    mask = joined(mask, tile.mask)
 
     def emit(dst: Tensor) -> None:
         over = region(mask, tile.shape)
@@ -275,7 +306,9 @@ def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype
     left, right = tile_of(x, what, "x"), tile_of(y, what, "y")
     if not transpose_x:
         mask_x = left.mask
-        left = in_sbuf(turned(left, None, mask_x, what).settle())
+        left = turned(left, None, None, what).settle()
+        if mask_x is not None:  # the operand's own: outside it nothing was transposed
+            left = left[_turned_mask(mask_x, (x.shape[0], left.shape[0]))]
     del dtype
     return product(left, right, mask, what)
 
@@ -337,7 +370,7 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
         stationary, moving = converted(stationary, dt.float32), converted(moving, dt.float32)
 
     def run(dst: Tensor, adds: bool | None = None) -> bool:
-        chosen = region(mask, shape)
+        chosen = region(joined(mask, dst.mask), shape)
         if chosen.array is not None and not dst.is_new:
             raise Beta1OperandError(
                 f"unsupported_expression_in_mask: {what}: the mask of a product is no box",
@@ -405,6 +438,7 @@ def _flattened(t: Tensor) -> Tensor:
 def dma(dst: Any, src: Any, mask: Any, rmw: Any, oob: Any, dge: Any) -> None:
     """``nisa.dma_copy``: a copy between HBM and SBUF, with indices known at run time on either side."""
     target, source = dst.settle(), src.settle()
+    mask = joined(joined(mask, target.mask), source.mask)
     check_mutable(target)
     target, source = at_least_2d(target), at_least_2d(source)
     if source.buffer is Buffer.psum:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError
+from nki.base.dtype import DType
 from nki.isa.tables.operators import OPS, Op
 
 _NUMPY: Final = {
@@ -28,3 +30,21 @@ def operator_of(value: Any, what: str, name: str = "op") -> Op:
         return OPS[word]
     shown = word if word and not isinstance(value, str) else f"{value!r:.60}"
     raise Beta1OperandError(f"{what}: {name}={shown} is no operator", fix="pass a function such as nl.add or np.add")
+
+
+def is_bits(op: Op) -> bool:
+    """True if ``op`` works on the bits of integers."""
+    return op.alu is not None and op.alu.bits
+
+
+_OF_TRUTHS: Final = frozenset({"bitwise_and", "bitwise_or", "bitwise_xor"})
+"""Bit operators that make zeros and ones of zeros and ones."""
+
+
+def bit_kind(op: Op, *sides: DType | float) -> DType:
+    """The dtype of ``op`` on dtypes and numbers: bool of truths; else the widest, where bool counts as uint8."""
+    kinds = [side for side in sides if isinstance(side, DType)]
+    numbers = [side for side in sides if not isinstance(side, DType)]
+    if op.name in _OF_TRUTHS and all(k is dt.bool_ for k in kinds) and all(n in (0, 1) for n in numbers):
+        return dt.bool_
+    return max((dt.uint8 if k is dt.bool_ else k for k in kinds), key=lambda kind: kind.itemsize)

@@ -105,9 +105,10 @@ def _launched(kernel: Kernel, target: Target | None, cores: int) -> Kernel:
         return Kernel(kernel.func, target=target or kernel.target, schedule=kernel.schedule)[cores]
     except GridError:
         chosen = target or kernel.chosen_target()
+        most = chosen.logical_core_max
         raise UsageError(
-            f"--cores {cores}: a kernel on {chosen} runs on at most {chosen.logical_core_max}",
-            f"pass --cores {chosen.logical_core_max}" + (" or --target trn2" if cores == 2 else ""),
+            f"--cores {cores}: a kernel on {chosen} runs on at most {most} core{'s'[: most > 1]}",
+            f"pass --cores {most}" + (" or --target trn2" if cores == 2 else ""),
         ) from None
 
 

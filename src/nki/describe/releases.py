@@ -34,8 +34,8 @@ def releases_of(full: str) -> tuple[bool, ...]:
 
 
 def functions() -> list[Row]:
-    """The public names of ``nki.language``, ``nki.isa`` and ``nki.collectives`` that are no instructions."""
-    spaces = ("nki.language.", "nki.isa.", "nki.collectives.")
+    """The public names of ``nki.language``, ``isa``, ``collectives`` and ``tensor`` that are no instructions."""
+    spaces = ("nki.language.", "nki.isa.", "nki.collectives.", "nki.tensor.")
     instructions = {f"nki.isa.{name}" for name, cls in REGISTRY.items() if cls.public}
     removed = {*NKI.removed.names, *NKI.removed.parameters}
     names = {n for n in index() if n.startswith(spaces) and n.count(".") == 2 and n not in instructions | removed}

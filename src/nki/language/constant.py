@@ -28,25 +28,26 @@ _TYPES: Final = (
 """The dtypes of constants (NKI reference, nki.language.shared_constant)."""
 
 
-def shared_constant(constant: Any) -> NkiTensor:
+def shared_constant(constant: Any, dtype: Any = None) -> NkiTensor:
     """A tensor in shared HBM that holds ``constant`` from the beginning and cannot be written.
 
     ``constant``: a NumPy array, or the path of a ``.npy`` file, of floats of 8, 16 or 32 bits (not float8_e4m3) or
     integers of 8, 16 or 32 bits. The data become a part of the compiled kernel; equal constants share one tensor. A
     file is read when the kernel is compiled, and the kernel is compiled anew for a later call if the file has changed.
+    ``dtype``: of the tensor, to which the numbers are converted; that of ``constant`` if None (a parameter of NKI 0.2).
     """
     where = here()
     current("nl.shared_constant")
     label = assigned_name(where, "constant")
     if isinstance(constant, str | os.PathLike):
-        return _made(label, _read(os.fspath(cast("os.PathLike[str]", constant))), where)
+        return _made(label, _read(os.fspath(cast("os.PathLike[str]", constant))), where, dtype)
     if not isinstance(constant, np.ndarray):
         raise ArgumentError(
             f"nl.shared_constant: {constant!r:.60} is a {type(constant).__name__}, neither a NumPy array nor the path "
             "of a .npy file",
             fix="pass np.array(values, dtype=np.float32)",
         )
-    return _made(label, cast("NDArray[Any]", constant), where)
+    return _made(label, cast("NDArray[Any]", constant), where, dtype)
 
 
 def _read(path: str) -> NDArray[Any]:
@@ -71,8 +72,8 @@ def _read(path: str) -> NDArray[Any]:
     return array
 
 
-def _made(label: str, array: NDArray[Any], where: Where) -> NkiTensor:
-    kind = dt.of(array.dtype.newbyteorder("="))
+def _made(label: str, array: NDArray[Any], where: Where, dtype: Any = None) -> NkiTensor:
+    kind = dt.of(array.dtype.newbyteorder("=")) if dtype is None else dt.of(dtype)
     if kind not in _TYPES:
         raise DTypeError(
             f"nl.shared_constant: '{label}' {array.shape} is {kind}, which no constant can hold",

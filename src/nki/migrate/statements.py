@@ -15,7 +15,7 @@ from nki.migrate.instructions import COMPARISONS, pattern_of
 from nki.migrate.polynomial import Polynomial
 from nki.migrate.report import marked
 from nki.migrate.subscripts import NotCarriedOverError, TooManyAxesError
-from nki.migrate.syntax.code import expression, one_line, statement
+from nki.migrate.syntax.code import code_of, expression, one_line, statement
 from nki.migrate.syntax.layout import comments_in
 from nki.migrate.syntax.names import Names, names_in
 from nki.migrate.types import BINARY, CREATION, ELEMENTWISE, SHAPED_BY, arguments
@@ -151,6 +151,7 @@ class Statements(Branches):
     # -- lines ---------------------------------------------------------------------------------------------------
 
     def _line(self, line: cst.SimpleStatementLine) -> list[cst.BaseStatement]:
+        """What becomes of a line of statements between semicolons; the line itself where they stay as they are."""
         result: list[cst.BaseStatement] = []
         for small in line.body:
             small = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if len(line.body) > 1 else small
@@ -158,6 +159,8 @@ class Statements(Branches):
             if made is None:
                 made = [line.with_changes(body=[small], leading_lines=[])]
             result += made
+        if len(line.body) > 1 and [_text(new) for new in result] == [_text(old) for old in line.body]:
+            return [line.with_changes(leading_lines=[])]
         if result and isinstance(result[-1], cst.SimpleStatementLine):
             result[-1] = result[-1].with_changes(trailing_whitespace=line.trailing_whitespace)
         kept = comments_in(result)
@@ -327,7 +330,8 @@ class Statements(Branches):
             ):
                 known = self.types.tensors.get(owner) or Tensor(buffer="hbm", dtype=f"{owner}.dtype")
                 if known.shape is None or all(size.text.startswith((f"{owner}.", "1")) for size in known.shape):
-                    shape = tuple(Polynomial.of(name) for name in names)
+                    sizes = (f"{owner}.shape[{k}]" if name == "_" else name for k, name in enumerate(names))
+                    shape = tuple(map(Polynomial.of, sizes))
                     self.types.tensors[owner] = Tensor(shape, known.dtype, known.buffer, known.blocks)
                     self.types.forget()
             case _:
@@ -458,6 +462,11 @@ def _targets(one: cst.CSTNode) -> set[str]:
                     if isinstance(target.target, cst.Name):
                         found.add(target.target.value)
     return found
+
+
+def _text(node: cst.BaseStatement | cst.BaseSmallStatement) -> str:
+    """The source of a statement without what stands around it."""
+    return code_of(node).strip().rstrip("; ")
 
 
 __all__ = ["Statements"]

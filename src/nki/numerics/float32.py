@@ -2,7 +2,8 @@
 
 Each takes and returns float32 values, scalar or vector. An exponential is kept as (1 + p) 2^n as long as possible, so
 that its rounding error enters a result once. Arguments are clamped first, to a range beyond which the result is 0,
-infinite or constant; clamping keeps NaN.
+infinite or constant; clamping keeps NaN. Where a result is 0 no arithmetic leads there: processors take 200 cycles for
+a vector with a result that is too small for a normal number. What masks hide is such: scores of -30000, or -infinity.
 """
 
 from __future__ import annotations
@@ -37,8 +38,14 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
 
 def exp(lanes: Lanes, x: Value) -> Value:
     """(1 + p) 2^n."""
-    p, n = _exp_parts(lanes, lanes.clamp(x, _ZERO_BELOW, _INFINITE_ABOVE))
-    return lanes.scale(lanes.add(p, 1.0), n)
+    return _bounded_exp(lanes, lanes.at_most(x, _INFINITE_ABOVE))
+
+
+def _bounded_exp(lanes: Lanes, x: Value) -> Value:
+    """e^x for x below :data:`_INFINITE_ABOVE`, or NaN."""
+    vanishes = lanes.compare("<", x, _ZERO_BELOW)
+    p, n = _exp_parts(lanes, lanes.select(vanishes, 0.0, x))
+    return lanes.select(vanishes, 0.0, lanes.scale(lanes.add(p, 1.0), n))
 
 
 def tanh(lanes: Lanes, x: Value) -> Value:
@@ -73,13 +80,13 @@ def _over_one_plus(lanes: Lanes, above: Value, t: Value) -> Value:
 
 def sigmoid(lanes: Lanes, x: Value) -> Value:
     """t / (1 + t) with t = e^x for negative x, 1 / (1 + t) with t = e^-x for others."""
-    p, n = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(x)), _ZERO_BELOW))
-    t = lanes.scale(lanes.add(p, 1.0), n)
+    t = _bounded_exp(lanes, lanes.neg(lanes.abs(x)))
     return _over_one_plus(lanes, lanes.select(lanes.compare("<", x, 0.0), t, 1.0), t)
 
 
-def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, p: Value, n: Value) -> Value:
-    """x sigmoid(y) with (1 + p) 2^n = e^-|y| and ``negative`` the truth of y < 0."""
+def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, parts: tuple[Value, Value], vanishes: Value) -> Value:
+    """x sigmoid(y) with ``parts`` (p, n), (1 + p) 2^n = e^-|y|, and the truth of y < 0, and of both being 0."""
+    p, n = lanes.select(vanishes, -1.0, parts[0]), parts[1]
     t = lanes.scale(lanes.add(p, 1.0), n)
     above = lanes.select(negative, lanes.fma(x, p, x), x)
     exponent = lanes.select(negative, n, lanes.integer(n, 0))
@@ -89,9 +96,9 @@ def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, p: Value, n: Value) 
 
 def silu(lanes: Lanes, x: Value) -> Value:
     """x sigmoid(x)."""
-    bounded = lanes.at_least(x, -110.0)
-    p, n = _exp_parts(lanes, lanes.at_least(lanes.neg(lanes.abs(bounded)), -110.0))
-    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), p, n)
+    bounded, y = lanes.at_least(x, -110.0), lanes.neg(lanes.abs(x))
+    parts = _exp_parts(lanes, lanes.at_least(y, -110.0))
+    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), parts, lanes.compare("<", y, -110.0))
 
 
 def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
@@ -101,8 +108,9 @@ def gelu_apprx_sigmoid(lanes: Lanes, x: Value) -> Value:
     y = lanes.mul(magnitude, -1.702)
     low = lanes.neg(lanes.fma(magnitude, 1.702, y))
     low = lanes.fma(magnitude, rounded(F32, 1.702) - 1.702, low)
-    p, n = _exp_parts(lanes, y, low)
-    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), p, n)
+    parts = _exp_parts(lanes, y, low)
+    vanishes = lanes.compare("==", magnitude, 65.0)
+    return _times_sigmoid(lanes, bounded, lanes.compare("<", x, 0.0), parts, vanishes)
 
 
 def gelu(lanes: Lanes, x: Value) -> Value:
@@ -120,6 +128,7 @@ def gelu(lanes: Lanes, x: Value) -> Value:
     t = lanes.fma(share, 2.0, -1.0)
     slope = lanes.polynomial(t, table.MILLS_SINGLE[1:])
     mills = lanes.fma(t, slope, table.MILLS_SINGLE[0])
+    share = lanes.select(lanes.compare("==", z, table.MILLS_END), 0.0, share)  # there the tail is 0
     mills_low = lanes.fma(t, slope, lanes.sub(table.MILLS_SINGLE[0], mills))
     tail = lanes.mul(share, mills)
     rest = lanes.fma(share, mills_low, lanes.fma(share, mills, lanes.neg(tail)))

@@ -24,6 +24,7 @@ from llvmlite import ir
 
 from nki.base import dtype as dt
 from nki.base.dtype import DType
+from nki.numerics import packing
 from nki.numerics.llvm import (
     F32,
     I32,
@@ -76,6 +77,11 @@ class Tiling:
 
     rows: int
     wide: dict[int, int]
+
+    @property
+    def block(self) -> int:
+        """Rows beside each other in a copy of the stationary operand: whole tiles, and whole vectors of four."""
+        return self.rows if self.rows % 4 == 0 else 2 * self.rows
 
 
 _TILING: Final = {
@@ -277,20 +283,21 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
 def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> ir.Function:
     """All rows of a panel of ``vectors`` vectors of columns.
 
-    Arguments as a tile's, then the number of rows. ``ahead`` is the next panel, which tiles fetch a part of each.
+    Arguments as a tile's, then the number of rows, and the step from block to block of the stationary operand, which is
+    as :mod:`nki.numerics.packing` has it. ``ahead`` is the next panel, which tiles fetch a part of each.
     """
     highest = _TILING[kind.lanes].rows if vectors > 1 else _HIGHEST_NARROW
     heights = [highest, *(height for height in (8, 4, 2, 1) if height < highest)]
-    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64])
-    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, ahead, lda, rows = function.args
-    out, stationary, following = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(ahead, lda)
+    function, b = internal(module, f"nki_matmul_panel_{vectors}", [*_TILE, I64, I64])
+    out_pointer, ldo, left, lds, right, ldm, depth, accumulate, count, ahead, lda, rows, step = function.args
+    out, following = Matrix(out_pointer, ldo), Matrix(ahead, lda)
     row, fetched = Variable(b), Variable(b)
     row.set(i64(0))
     fetched.set(i64(0))
 
     def call(tile: ir.Function) -> None:
         here, so_far = row.get(), fetched.get()
-        place, weights = out.at(b, here, i64(0)), stationary.at(b, i64(0), here)
+        place, weights = out.at(b, here, i64(0)), packing.column(b, left, here, step, _TILING[kind.lanes].block)
         missing = b.icmp_signed("<", so_far, depth)
         fetch = [b.select(missing, following.at(b, so_far, i64(0)), right), b.select(missing, lda, ldm)]
         b.call(tile, [place, ldo, weights, lds, right, ldm, depth, accumulate, count, *fetch])
@@ -315,6 +322,7 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     plain = b.icmp_signed("==", panels, i64(PANEL))
     worth_packing = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_PACKED_DEPTH), depth))
     worth_packing = b.and_(worth_packing, at_least(b, ldm, PANEL + 1))
+    weights = packing.Stationary(b, tiling.block, left, lds)
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
     with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
@@ -323,6 +331,8 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
                 b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm])
 
+    with b.if_then(packing.is_worth_it(b, tiling.rows, depth, rows, columns)):
+        weights.pack(b, depth, rows)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         panel.set(source)
@@ -332,14 +342,15 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
             panel.set(packed.pointer)
             stride.set(packed.stride)
         ahead = moving.at(b, b.add(here, i64(2 * lanes)))
-        operands = [place, ldo, left, lds, panel.get(), stride.get(), depth, accumulate, i64(0)]
-        b.call(double, [*operands, ahead, ldm, rows])
+        operands = [place, ldo, *weights.get(), panel.get(), stride.get(), depth, accumulate, i64(0)]
+        b.call(double, [*operands, ahead, ldm, rows, weights.size()])
 
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, source, ldm, rows])
+        operands = [place, ldo, left, lds, source, ldm, depth, accumulate, count]
+        b.call(single, [*operands, source, ldm, rows, i64(tiling.block)])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -362,16 +373,18 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
     function = ir.Function(module, ir.FunctionType(VOID, _PAIRS), "nki_matmul_pairs")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, depth, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
-    out, moving, column = Matrix(out_pointer, ldo), Matrix(right, ldm), Variable(b)
+    out, moving, column, block = Matrix(out_pointer, ldo), Matrix(right, ldm), Variable(b), i64(_TILING[lanes].block)
     column.set(i64(0))
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
-        b.call(double, [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm, rows])
+        operands = [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0)]
+        b.call(double, [*operands, source, ldm, rows, block])
     with while_(b, lambda: b.icmp_signed("<", column.get(), columns)):
         here = column.get()
         place, source = out.at(b, i64(0), here), moving.at(b, i64(0), here)
         count = smaller(b, b.sub(columns, here), lanes)
-        b.call(single, [place, ldo, left, lds, source, ldm, depth, accumulate, count, source, ldm, rows])
+        operands = [place, ldo, left, lds, source, ldm, depth, accumulate, count]
+        b.call(single, [*operands, source, ldm, rows, block])
         column.set(b.add(here, count))
     b.ret_void()
     return function
@@ -437,7 +450,7 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
     or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
     ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
     ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be
-    0. The function uses up to 40 KiB of stack.
+    0. The function uses up to 110 KiB of stack.
     """
     product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)

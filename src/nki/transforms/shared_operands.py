@@ -28,6 +28,7 @@ from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
 from nki.target.model import Target
 from nki.transforms.copy_elimination import moves_all, plain_copies
+from nki.transforms.partial_loads import read_parts_in_place
 
 _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
@@ -57,6 +58,9 @@ class ShareOperands(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with shared operands."""
+        sources = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
+        if any(map(_is_product, set(map(type, core.body)))):
+            core = core.with_body(read_parts_in_place(core.body, sources))
         return core.with_body(share_operands(core, program.signature))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages

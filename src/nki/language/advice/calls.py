@@ -50,12 +50,16 @@ def _over_partitions(error: NkiError, site: Site) -> NkiError | None:
 
 
 def _other_engine(error: NkiError, site: Site) -> NkiError | None:
-    """A call that names an engine which cannot run it: the compiler chooses one."""
+    """A call that names an engine which cannot run it: the compiler chooses one.
+
+    Not for random numbers: the shape of a generator's state depends on the engine.
+    """
     call = call_at(site)
-    if call is None or not any(k.arg == "engine" for k in call.node.keywords):
+    if call is None or error.rule.startswith("RN") or not any(k.arg == "engine" for k in call.node.keywords):
         return None
     node = ast.Call(call.node.func, call.node.args, [k for k in call.node.keywords if k.arg != "engine"])
-    error.fix = f"leave the engine to the compiler: write `{call.in_statement(node)}`"
+    choice = error.fix if error.fix.endswith("leave engine out") else f"{error.fix}; or leave engine out"
+    error.fix = f"{choice}: write `{call.in_statement(node)}`"
     return error
 
 

@@ -94,7 +94,12 @@ INSTEAD: Final[dict[str, str]] = {
 }
 """Names that older releases have instead, as the beginning of a sentence."""
 
-LAST_RELEASE: Final[dict[str, str]] = {"nki.language.dynamic_range": "0.6"}
+LAST_RELEASE: Final[dict[str, str]] = {
+    "nki.language.dynamic_range": "0.6",
+    "nki.tensor.arange": "0.2",
+    "nki.tensor.identity": "0.2",
+    "nki.tensor.zeros": "0.2",
+}
 """Names that a later release has dropped, and the last one that has them."""
 
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from operator import attrgetter
+from typing import Final
 
 from nki.analysis.liveness import tensor_ranges
 from nki.backend.cpu.runtime.frame import ARENA, FIRST_IO, aligned
@@ -17,10 +18,18 @@ from nki.ir.layout import DENSE, Address, Layout
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
 
+_LEAST_CLASS: Final = 4 << 10
+_LARGEST_CLASS: Final = 8 << 20
+"""Bytes of blocks whose sizes are powers of two."""
+
 
 @dataclass(slots=True)
 class _Arena:
-    """Size-class allocator: a block that was freed is reused for tensors of its own size."""
+    """Size-class allocator: a block that was freed is reused for tensors of its own size class.
+
+    Sizes of tiles are classed by powers of two, so that a tile that is longer in each round of a loop takes memory that
+    is still in the cache. What a tensor leaves of its block is not touched, and so not resident.
+    """
 
     size: int = 0
     free_blocks: dict[int, list[int]] = field(default_factory=dict[int, list[int]])
@@ -28,6 +37,8 @@ class _Arena:
     def allocate(self, nbytes: int) -> tuple[int, int]:
         """The start and the size of a block of at least ``nbytes``."""
         rounded = aligned(nbytes)
+        if _LEAST_CLASS < rounded <= _LARGEST_CLASS:
+            rounded = 1 << (rounded - 1).bit_length()
         blocks = self.free_blocks.get(rounded)
         if blocks:
             return blocks.pop(), rounded

@@ -12,6 +12,8 @@ from nki.language.advice.beta1.formulas import Bounds
 if TYPE_CHECKING:
     from nki.language.advice.beta1.rewriting import Rewriter
 
+_ALLOCATORS: Final = ("nki.compiler.", "nki.language.sbuf.", "nki.language.psum.")
+"""Their module; the migration guide of the vendor also writes them as attributes of the buffers."""
 _BANK: Final = 2048
 """Bytes of a PSUM bank per partition."""
 
@@ -41,7 +43,7 @@ def allocation(rewriter: Rewriter, node: ast.Call) -> ast.expr:
 def _buffer(rewriter: Rewriter, node: ast.expr, *, addressed: bool) -> list[ast.keyword]:
     """The buffer; of an allocator of ``nki.compiler`` with the address that it gave, where that is one number."""
     match node:
-        case ast.Call(func=function) if rewriter.scope.full(function).startswith("nki.compiler."):
+        case ast.Call(func=function) if rewriter.scope.full(function).startswith(_ALLOCATORS):
             _, memory, allocator = rewriter.scope.full(function).rsplit(".", 2)
             buffer = ast.keyword("buffer", ast.Attribute(ast.Name(rewriter.nl), memory))
             given = {k.arg: k.value for k in node.keywords}
