@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from nki.base.dtype import DType, bfloat16, float32
@@ -85,6 +87,35 @@ def test_parallel_transfers_share_the_bandwidth(target: Target) -> None:
     moving = end - estimate.latency + estimate.occupancy
     assert 16 * estimate.bytes / moving <= dma.bandwidth(target) * (1 + 1e-9)
     assert end - in_order_ns([0], [estimate], [()], [()], target) == pytest.approx(15 * estimate.occupancy)
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+def test_a_small_transfer_passes_large_ones(target: Target) -> None:
+    """Rings take turns: beside large transfers on three rings, a small one takes four times as long at most."""
+    large, small = (replace(load(target, 128, columns), generator="") for columns in (65536, 128))
+    reader = Estimate("vector", 1.0, 1.0, 0.0, 0, "docs", "test")
+    rings, none = [0, 1, 2, 3], [()] * 4
+    transfers = [large, large, large, small]
+    alone = in_order_ns([0], [small], [()], [()], target)
+    together = in_order_ns(rings, transfers, none, none, target)
+    assert together >= 3 * large.occupancy + small.occupancy  # the small one is not free of charge
+    # Work of Vector behind the small transfer end after it and not after the large ones.
+    long = replace(reader, occupancy=4 * large.occupancy, latency=4 * large.occupancy)
+    end = in_order_ns([*rings, 4], [*transfers, long], [*none, (3,)], [()] * 5, target)
+    assert alone < end - long.latency <= alone + 3 * small.occupancy * (1 + 1e-9)
+    # A later transfer on a large one's ring pays.
+    late = in_order_ns([*rings, 0], [*transfers, small], [()] * 5, [()] * 5, target)
+    assert late >= 3 * large.occupancy + 2 * small.occupancy
+
+
+@pytest.mark.parametrize("target", GENERATIONS, ids=str)
+def test_small_transfers_beside_a_large_one_do_not_exceed_the_bandwidth(target: Target) -> None:
+    large, small = (replace(load(target, 128, columns), generator="") for columns in (65536, 1024))
+    estimates = [large, *[small] * 48]
+    queues = [0, *[1 + number % 3 for number in range(48)]]
+    none = [()] * len(queues)
+    end = in_order_ns(queues, estimates, none, none, target)
+    assert sum(estimate.bytes for estimate in estimates) / end <= dma.bandwidth(target)
 
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)

@@ -183,3 +183,86 @@ def test_time_grows_with_the_work() -> None:
     times = [seconds(softmax, "trn2", (rows, 1024)) for rows in (128, 512, 2048, 4096, 8192)]
     assert times == sorted(times)
     assert 1.7 * times[-2] < times[-1] < 2.05 * times[-2]
+
+
+@nki.jit
+def scaled_rows(x, factors, hoisted=False):
+    """``x`` times one row of factors, which is broadcast to the partitions once or for each 128 rows."""
+    rows, columns = x.shape
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    for row in range(0, rows, P):
+        here = tile(P, columns, x.dtype)
+        nisa.dma_copy(dst=here, src=x[row : row + P, :])
+        if not row or not hoisted:
+            spread = tile(P, columns, x.dtype)
+            nisa.dma_copy(dst=spread, src=factors.ap([[0, P], [1, columns]]))
+        nisa.tensor_tensor(dst=here, data1=here, data2=spread, op=nl.multiply)
+        nisa.dma_copy(dst=result[row : row + P, :], src=here)
+    return result
+
+
+@nki.jit
+def resident_product(a, b, double=False):
+    """``a.T @ b`` of operands that are in SBUF before the first product; ``double``: two rows of 8 bits at a time."""
+    depth, rows = a.shape
+    columns, parts = b.shape[1], depth // P
+    result = nl.ndarray((rows, columns), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+    left = nl.ndarray((P, parts, rows), dtype=a.dtype, buffer=nl.sbuf)
+    right = nl.ndarray((P, parts, columns), dtype=b.dtype, buffer=nl.sbuf)
+    for k in range(parts):
+        nisa.dma_copy(dst=left[:, k, :], src=a[k * P : k * P + P, :])
+        nisa.dma_copy(dst=right[:, k, :], src=b[k * P : k * P + P, :])
+    for m in range(0, rows, P):
+        for n in range(0, columns, 512):
+            total = nl.ndarray((P, 512), dtype=nl.float32, buffer=nl.psum)
+            for k in range(0, parts, 2 if double else 1):
+                pair = slice(k, k + 2) if double else k
+                mode = {"perf_mode": nisa.matmul_perf_mode.double_row} if double else {}
+                here, there = left[:, pair, m : m + P], right[:, pair, n : n + 512]
+                nisa.nc_matmul(dst=total, stationary=here, moving=there, **mode)
+            out = tile(P, 512, nl.bfloat16)
+            nisa.tensor_copy(dst=out, src=total)
+            nisa.dma_copy(dst=result[m : m + P, n : n + 512], src=out)
+    return result
+
+
+@nki.jit
+def repeated(x, count=0, on_device=False):
+    """``count`` dependent products with a number, in a loop on the device or unrolled."""
+    result = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    here = tile(*x.shape, x.dtype)
+    nisa.dma_copy(dst=here, src=x)
+
+    def body(_):
+        nisa.tensor_scalar(dst=here, data=here, op0=nl.multiply, operand0=1.5)
+
+    if on_device:
+        nl.fori_loop(0, count, body)
+    else:
+        for i in range(count):
+            body(i)
+    nisa.dma_copy(dst=result, src=here)
+    return result
+
+
+@both
+@pytest.mark.parametrize("columns", [512, 2048])
+def test_a_row_that_is_broadcast_once_is_faster(target: str, columns: int) -> None:
+    each, once = (seconds(scaled_rows, target, (4096, columns), (1, columns), hoisted=once) for once in (False, True))
+    assert once < 0.85 * each
+
+
+@pytest.mark.parametrize("size", [1024, 2048])
+def test_double_rows_are_faster_where_products_are_the_limit(size: int) -> None:
+    kernel, shapes = resident_product, ((1024, size), (1024, size))
+    wide = seconds(kernel, "trn2", *shapes, dtype="bfloat16")
+    single, double = (seconds(kernel, "trn2", *shapes, dtype="float8_e4m3", double=mode) for mode in (False, True))
+    assert double < 0.75 * single < 0.75 * wide * 1.001
+
+
+@both
+def test_a_long_loop_on_the_device_costs_more_than_the_same_unrolled_and_grows_with_its_count(target: str) -> None:
+    short, long = (seconds(repeated, target, (P, 512), count=count, on_device=True) for count in (1000, 20000))
+    unrolled = seconds(repeated, target, (P, 512), count=1000)
+    assert unrolled < short < 2 * unrolled
+    assert 18 < long / short < 20.001

@@ -145,6 +145,8 @@ class Replay:
         """Time at which all instructions are complete."""
         self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
         self.bandwidth = Reservations()
+        self.data_complete = 0.0
+        """The time at which the transfers are complete that let smaller ones pass."""
         self.generators: dict[str, tuple[float, int]] = {}
         """The time from which each generator is free again, and the record that it served last."""
         self.ports: dict[str, Reservations] = {}
@@ -203,8 +205,7 @@ class Replay:
                 release = start + estimate.issue
                 if estimate.generator:
                     self.generators[estimate.generator] = (release, first + number)
-                data = self.move(estimate, release, data_free[queue])
-                data_free[queue] = data[1]
+                data = self.move(estimate, release, queue, data_free)
                 result = data[1] + estimate.latency - estimate.issue - estimate.start - estimate.transfer
             else:
                 if estimate.ports and (waited := self.wait_for_ports(estimate, start)) > start:
@@ -220,7 +221,7 @@ class Replay:
             self.causes.append(cause)
             self.blockers.append(blocker if blocker < 0 else first + blocker)
             self.data.append(data)
-        self.now = max([begin, *results[first:]])
+        self.now = max([begin, self.data_complete, *results[first:]])
 
     def skip(self, ns: float) -> None:
         """Let ``ns`` pass in which the state of the core stays as it is: iterations of a loop that repeat the last."""
@@ -243,16 +244,37 @@ class Replay:
             time = max(time, end - estimate.occupancy)
         return time
 
-    def move(self, estimate: Estimate, issued: float, ring_free: float) -> tuple[float, float]:
-        """First and last time of the data of a transfer whose descriptors are there at ``issued``."""
+    def move(self, estimate: Estimate, issued: float, queue: int, data_free: list[float]) -> tuple[float, float]:
+        """First and last time of the data of a transfer on ``queue`` whose descriptors are there at ``issued``.
+
+        ``data_free``: the time at which each ring's data is through. The DMA engines serve their rings in turn, a
+        packet of each (NKI documentation, "Introduction to Direct Memory Access with NKI"): while a transfer moves,
+        every other ring moves no more than it does. A small transfer passes a large one, whose ring goes on later.
+        """
         begun = issued + estimate.start
-        if ring_free > begun:
-            begun = ring_free
-        through = self.bandwidth.reserve(begun, estimate.occupancy)
-        return begun, max(through, begun + estimate.transfer)
+        if data_free[queue] > begun:
+            begun = data_free[queue]
+        share = estimate.occupancy
+        end = begun + max(share, estimate.transfer)
+        through = self.bandwidth.reserve(begun, share)
+        if through > end:
+            in_turn = end + sum([min(free - begun, share) for free in data_free if free > begun])
+            if in_turn < through - _ROUNDING:
+                end = in_turn
+                receipt = estimate.latency - estimate.issue - estimate.start - estimate.transfer
+                self.data_complete = self.bandwidth.ends[-1] + receipt
+                for ring, free in enumerate(data_free):
+                    if free > end:
+                        data_free[ring] = free + share
+            else:
+                end = through
+        data_free[queue] = end
+        return begun, end
 
 
 _NO_DATA = (0.0, 0.0)
+_ROUNDING = 1e-6
+"""Nanoseconds by which sums of the same times in another order may differ."""
 _IDLE = (0.0, -1)
 
 
@@ -300,8 +322,7 @@ def in_order_ns(
             release = (idle if idle > start else start) + estimate.issue
             if generator:
                 generators[generator] = release
-            _, end = replay.move(estimate, release, data_free[queue])
-            data_free[queue] = end
+            _, end = replay.move(estimate, release, queue, data_free)
             results[number] = end + estimate.latency - estimate.issue - estimate.start - transfer
         else:
             if estimate.ports:
@@ -311,4 +332,4 @@ def in_order_ns(
                 release = clock.run(start, estimate.occupancy, estimate.activity)
             results[number] = release + estimate.latency - estimate.occupancy
         free[queue] = releases[number] = release
-    return max(results, default=0.0)
+    return max([replay.data_complete, *results])
