@@ -69,7 +69,10 @@ FLAWS = {
     ),
     CHAINS: Flaw(kernels.chains, (shape(128, 256), False), (shape(128, 256), True), targets=("trn1", "trn2", "trn3")),
     "Transposes on the Tensor engine": Flaw(
-        kernels.turned_products, (WIDE, shape(128, 128), True), (WIDE, shape(128, 128), False)
+        kernels.turned_products,
+        (WIDE, shape(128, 128), True),
+        (WIDE, shape(128, 128), False),
+        still=("One generator of DMA descriptors",),  # on trn3, 2 % of what is left: one engine issues all loads
     ),
     "Products of float32": Flaw(
         kernels.sums_of_products,

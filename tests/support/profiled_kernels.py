@@ -126,7 +126,7 @@ def repeated(base: Profile, times: int) -> Profile:
         replay.table_loads += [(begin + later, end + later) for begin, end in once.table_loads]
     replay.causes = once.causes * times
     instructions = len(core.estimates)
-    program: Any = SimpleNamespace(rank=0, numbered=core.core.numbered * times)
+    program: Any = SimpleNamespace(rank=0, numbered=core.core.numbered * times, placement=core.core.placement)
     numbers = (np.array(core.numbers)[None] + instructions * np.arange(times)[:, None]).ravel().tolist()
     timeline = CoreTimeline(
         program, core.queues, core.queue_of * times, core.estimates * times, replay, numbers, core.weights * times
