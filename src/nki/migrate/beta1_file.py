@@ -58,14 +58,14 @@ class _Launches(cst.CSTVisitor):
         self.grids: dict[str, str] = {}
         self.made: set[str] = set()
 
-    def visit_Call(self, node: cst.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: cst.Call) -> None:
         full = self.names.full(node.func)
         made = full in ("nki.jit", "nki.simulate_kernel", "nki.baremetal", "nki.benchmark", "torch_neuronx.nki_jit")
         if (made or full == "jax_neuronx.nki_call") and node.args:
             inner = node.args[0].value
             self.made.add(one_line(inner.value if isinstance(inner, cst.Subscript) else inner))
 
-    def visit_Subscript(self, node: cst.Subscript) -> None:  # noqa: N802
+    def visit_Subscript(self, node: cst.Subscript) -> None:
         if not isinstance(node.value, cst.Name) or node.value.value in self.grids:
             return
         text = grid_text(node.slice)
@@ -103,7 +103,7 @@ class _WithGrid(cst.CSTTransformer):
         super().__init__()
         self.grids = grids
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: ARG002, N802
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: ARG002
         match updated_node.func:
             case cst.Subscript(value=cst.Name(value=name) as kernel, slice=elements) if name in self.grids:
                 text = grid_text(elements)

@@ -174,11 +174,11 @@ class _Assigned(cst.CSTVisitor):
         super().__init__()
         self.names: set[str] = set()
 
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:  # noqa: N802
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         if isinstance(node.target, cst.Name | cst.Tuple | cst.List):
             self.names |= names_in(node.target)
 
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
         if isinstance(node.target, cst.Name):
             self.names.add(node.target.value)
 

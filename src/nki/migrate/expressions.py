@@ -20,7 +20,7 @@ from nki.migrate.types import OPERATORS, dtype_text
 class Expressions(InstructionCalls):
     """Rewrites one expression. ``before`` collects the statements that have to run first."""
 
-    def visit_Call(self, node: cst.Call) -> bool:  # noqa: N802
+    def visit_Call(self, node: cst.Call) -> bool:
         mask = next((arg for arg in node.args if arg.keyword is not None and arg.keyword.value == "mask"), None)
         if id(node) in self.types.unmasked:
             mask = None
@@ -30,7 +30,7 @@ class Expressions(InstructionCalls):
         self.bounds.append(bounds)
         return True
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         bounds = self.bounds.pop()
         full = self.names.full(original_node.func)
         package, _, name = full.rpartition(".")
@@ -86,13 +86,13 @@ class Expressions(InstructionCalls):
 
     # -- indices, operators --------------------------------------------------------------------------------------
 
-    def visit_Subscript(self, node: cst.Subscript) -> bool:  # noqa: N802
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
         mask = operand_mask(self.types, node)
         if mask is not None:
             self.bounds.append(self.mask_bounds(mask))
         return self.types.value(node) is None
 
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:  # noqa: N802
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
         if operand_mask(self.types, original_node) is not None:
             return self._masked_operand(original_node, updated_node, self.bounds.pop())
         if self.types.value(original_node) is not None:
@@ -108,7 +108,7 @@ class Expressions(InstructionCalls):
             return updated.value
         return expression(cut(code_of(updated.value), self.types.tensor(original.value), bounds, variables))
 
-    def leave_BinaryOperation(  # noqa: N802
+    def leave_BinaryOperation(
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
     ) -> cst.BaseExpression:
         return self._operator(
@@ -116,7 +116,7 @@ class Expressions(InstructionCalls):
             updated_node.right, updated_node,
         )  # fmt: skip
 
-    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.BaseExpression:  # noqa: N802
+    def leave_Comparison(self, original_node: cst.Comparison, updated_node: cst.Comparison) -> cst.BaseExpression:
         if len(original_node.comparisons) != 1:
             return updated_node
         before, after = original_node.comparisons[0], updated_node.comparisons[0]
@@ -147,7 +147,7 @@ class Expressions(InstructionCalls):
             return self._one_operand(POWERS[y], x, None)
         return expression(f"nl.{OPERATORS[kind]}({x}, {y})")
 
-    def leave_UnaryOperation(  # noqa: N802
+    def leave_UnaryOperation(
         self, original_node: cst.UnaryOperation, updated_node: cst.UnaryOperation
     ) -> cst.BaseExpression:
         if self.types.tensor(original_node.expression) is None:
@@ -158,7 +158,7 @@ class Expressions(InstructionCalls):
         )
         return expression(f"nl.{name}({bare(updated_node.expression)})") if name else updated_node
 
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:  # noqa: N802
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         full = self.names.full(original_node)
         if code_of(original_node) == "logging.OFF":  # a level that the package of Beta 1 adds to Python's
             return expression("logging.CRITICAL")
@@ -181,17 +181,17 @@ class Expressions(InstructionCalls):
             return expression(shape_text((*owner.blocks, *owner.shape)))
         return None
 
-    def visit_ListComp(self, node: cst.ListComp) -> None:  # noqa: ARG002, N802
+    def visit_ListComp(self, node: cst.ListComp) -> None:  # noqa: ARG002
         self.inner += 1
 
-    def leave_ListComp(self, original_node: cst.ListComp, updated_node: cst.ListComp) -> cst.ListComp:  # noqa: ARG002, N802
+    def leave_ListComp(self, original_node: cst.ListComp, updated_node: cst.ListComp) -> cst.ListComp:  # noqa: ARG002
         self.inner -= 1
         return updated_node
 
-    def visit_Lambda(self, node: cst.Lambda) -> None:  # noqa: ARG002, N802
+    def visit_Lambda(self, node: cst.Lambda) -> None:  # noqa: ARG002
         self.inner += 1
 
-    def leave_Lambda(self, original_node: cst.Lambda, updated_node: cst.Lambda) -> cst.Lambda:  # noqa: ARG002, N802
+    def leave_Lambda(self, original_node: cst.Lambda, updated_node: cst.Lambda) -> cst.Lambda:  # noqa: ARG002
         self.inner -= 1
         return updated_node
 

@@ -187,10 +187,10 @@ class _Returns(cst.CSTVisitor):
         super().__init__()
         self.found: list[cst.BaseExpression] = []
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002, N802
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002
         return False
 
-    def visit_Return(self, node: cst.Return) -> None:  # noqa: N802
+    def visit_Return(self, node: cst.Return) -> None:
         if node.value is not None and one_line(node.value) != "None":
             self.found.append(node.value)
 
@@ -206,7 +206,7 @@ class _TensorUses(cst.CSTVisitor):
         self.in_hbm: set[str] = set()
         self.stored: set[str] = set()
 
-    def visit_Attribute(self, node: cst.Attribute) -> None:  # noqa: N802
+    def visit_Attribute(self, node: cst.Attribute) -> None:
         if (
             node.attr.value in ("shape", "dtype")
             and isinstance(node.value, cst.Name)
@@ -214,7 +214,7 @@ class _TensorUses(cst.CSTVisitor):
         ):
             self.tensors.add(node.value.value)
 
-    def visit_Call(self, node: cst.Call) -> None:  # noqa: N802
+    def visit_Call(self, node: cst.Call) -> None:
         full = self.names.full(node.func)
         if full in ("nki.language.load", "nki.language.load_transpose2d") and node.args:
             self._note(node.args[0].value, self.in_hbm)
@@ -251,10 +251,10 @@ class _Lines(cst.CSTVisitor):
         self.dead: list[cst.BaseStatement] = []
         """Allocations whose name is bound anew before it is used."""
 
-    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+    def visit_Name(self, node: cst.Name) -> None:
         self.uses[node.value] = self.uses.get(node.value, 0) + 1
 
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
         for place, line in enumerate(node.body):
             name = self._declared(line)
             if name and _bound_anew(name, node.body[place + 1 :]):
@@ -367,7 +367,7 @@ class _NameNodes(cst.CSTVisitor):
         self.names = names
         self.found: dict[str, list[cst.Name]] = {}
 
-    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+    def visit_Name(self, node: cst.Name) -> None:
         if node.value in self.names:
             self.found.setdefault(node.value, []).append(node)
 
@@ -389,7 +389,7 @@ class _Uses(cst.CSTVisitor):
         for value in returns.found:
             self.body.returned |= names_in(value)
 
-    def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: cst.Assign) -> None:
         target = node.targets[0].target
         name = _base(target)
         if not isinstance(target, cst.Subscript) or not name:
@@ -400,7 +400,7 @@ class _Uses(cst.CSTVisitor):
         ):
             self.body.filled.add(name)
 
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
         name = _base(node.target)
         value = self.body.products.get(id(node.value), node.value)
         product = isinstance(value, cst.Call) and self.names.full(value.func) in _MATMULS

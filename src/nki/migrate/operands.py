@@ -112,7 +112,7 @@ def variables_in(types: Types, node: cst.CSTNode) -> list[Variable]:
     found: list[Variable] = []
 
     class _Subscripts(cst.CSTVisitor):
-        def visit_Subscript(self, node: cst.Subscript) -> None:  # noqa: N802
+        def visit_Subscript(self, node: cst.Subscript) -> None:
             for element in node.slice:
                 if isinstance(element.slice, cst.Index):
                     value = types.value(element.slice.value)

@@ -64,32 +64,30 @@ class Instrument(cst.CSTTransformer):
         self.quiet = 0
         """Number of nodes around the present one in which nothing is noted: callees, annotations, decorators."""
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002, N802
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002
         self.depth += 1
         return True
 
-    def leave_FunctionDef(  # noqa: N802
-        self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef
-    ) -> cst.FunctionDef:
+    def leave_FunctionDef(self, original_node: cst.FunctionDef, updated_node: cst.FunctionDef) -> cst.FunctionDef:
         self.depth -= 1
         return updated_node.with_changes(params=original_node.params, decorators=original_node.decorators)
 
-    def visit_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+    def visit_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+    def leave_FunctionDef_name(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+    def visit_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+    def leave_FunctionDef_params(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+    def visit_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002, N802
+    def leave_FunctionDef_decorators(self, node: cst.FunctionDef) -> None:  # noqa: ARG002
         self.quiet -= 1
 
     def _noted(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -99,112 +97,112 @@ class Instrument(cst.CSTTransformer):
         value = cst.Arg(cst.Integer(str(len(self.nodes) - 1)))
         return cst.Call(cst.Name(_NAME), [value, cst.Arg(updated)])
 
-    def visit_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002, N802
+    def visit_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002, N802
+    def leave_Call_func(self, node: cst.Call) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_Attribute(self, node: cst.Attribute) -> bool:  # noqa: N802
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
         return not self.names.full(node) and isinstance(node.value, cst.Name | cst.Call | cst.Subscript)
 
-    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002, N802
+    def visit_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002, N802
+    def leave_Attribute_attr(self, node: cst.Attribute) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_Subscript(self, node: cst.Subscript) -> bool:  # noqa: N802
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
         full = self.names.full(node.value)
         return not full.startswith("nki.")
 
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:  # noqa: N802
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
         if original_node.value in self.names.bound or original_node.value in ("None", "True", "False"):
             return updated_node
         return self._noted(original_node, updated_node)
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         if isinstance(updated_node.func, cst.Name) and updated_node.func.value in ("super", "locals", "range"):
             return updated_node
         return self._noted(original_node, updated_node)
 
-    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:  # noqa: N802
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
         return self._noted(original_node, updated_node)
 
-    def leave_BinaryOperation(  # noqa: N802
+    def leave_BinaryOperation(
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
     ) -> cst.BaseExpression:
         return self._noted(original_node, updated_node)
 
     # Targets, names of keywords and the like are no expressions with a value.
 
-    def visit_Arg_keyword(self, node: cst.Arg) -> None:  # noqa: ARG002, N802
+    def visit_Arg_keyword(self, node: cst.Arg) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_Arg_keyword(self, node: cst.Arg) -> None:  # noqa: ARG002, N802
+    def leave_Arg_keyword(self, node: cst.Arg) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_AugAssign_target(self, node: cst.AugAssign) -> None:  # noqa: ARG002, N802
+    def visit_AugAssign_target(self, node: cst.AugAssign) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_AugAssign_target(self, node: cst.AugAssign) -> None:  # noqa: ARG002, N802
+    def leave_AugAssign_target(self, node: cst.AugAssign) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: ARG002, N802
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> bool:  # noqa: ARG002
         return False
 
-    def visit_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002, N802
+    def visit_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002, N802
+    def leave_AnnAssign_target(self, node: cst.AnnAssign) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_CompFor(self, node: cst.CompFor) -> bool:  # noqa: ARG002, N802
+    def visit_CompFor(self, node: cst.CompFor) -> bool:  # noqa: ARG002
         return False
 
-    def visit_For_target(self, node: cst.For) -> None:  # noqa: ARG002, N802
+    def visit_For_target(self, node: cst.For) -> None:  # noqa: ARG002
         self.quiet += 1
 
-    def leave_For_target(self, node: cst.For) -> None:  # noqa: ARG002, N802
+    def leave_For_target(self, node: cst.For) -> None:  # noqa: ARG002
         self.quiet -= 1
 
-    def visit_Annotation(self, node: cst.Annotation) -> bool:  # noqa: ARG002, N802
+    def visit_Annotation(self, node: cst.Annotation) -> bool:  # noqa: ARG002
         return False
 
-    def visit_Lambda(self, node: cst.Lambda) -> bool:  # noqa: ARG002, N802
+    def visit_Lambda(self, node: cst.Lambda) -> bool:  # noqa: ARG002
         return False
 
-    def visit_FormattedString(self, node: cst.FormattedString) -> bool:  # noqa: ARG002, N802
+    def visit_FormattedString(self, node: cst.FormattedString) -> bool:  # noqa: ARG002
         return False
 
-    def visit_Import(self, node: cst.Import) -> bool:  # noqa: ARG002, N802
+    def visit_Import(self, node: cst.Import) -> bool:  # noqa: ARG002
         return False
 
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: ARG002, N802
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> bool:  # noqa: ARG002
         return False
 
-    def visit_Global(self, node: cst.Global) -> bool:  # noqa: ARG002, N802
+    def visit_Global(self, node: cst.Global) -> bool:  # noqa: ARG002
         return False
 
-    def visit_Nonlocal(self, node: cst.Nonlocal) -> bool:  # noqa: ARG002, N802
+    def visit_Nonlocal(self, node: cst.Nonlocal) -> bool:  # noqa: ARG002
         return False
 
-    def visit_Del(self, node: cst.Del) -> bool:  # noqa: ARG002, N802
+    def visit_Del(self, node: cst.Del) -> bool:  # noqa: ARG002
         return False
 
-    def visit_With(self, node: cst.With) -> bool:  # noqa: ARG002, N802
+    def visit_With(self, node: cst.With) -> bool:  # noqa: ARG002
         return True
 
-    def visit_WithItem(self, node: cst.WithItem) -> bool:  # noqa: ARG002, N802
+    def visit_WithItem(self, node: cst.WithItem) -> bool:  # noqa: ARG002
         return False
 
-    def visit_AsName(self, node: cst.AsName) -> bool:  # noqa: ARG002, N802
+    def visit_AsName(self, node: cst.AsName) -> bool:  # noqa: ARG002
         return False
 
-    def visit_ExceptHandler(self, node: cst.ExceptHandler) -> bool:  # noqa: ARG002, N802
+    def visit_ExceptHandler(self, node: cst.ExceptHandler) -> bool:  # noqa: ARG002
         return True
 
-    def leave_SimpleStatementLine(  # noqa: N802
+    def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> Any:
         """Behind an assignment, what its target is."""

@@ -64,7 +64,7 @@ class Releases(cst.CSTTransformer):
 
     # -- names ---------------------------------------------------------------------------------------------------
 
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:  # noqa: N802
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         full = self.names.full(original_node)
         if full in _ATTRIBUTES:
             return updated_node.with_changes(attr=cst.Name(_ATTRIBUTES[full]))
@@ -76,7 +76,7 @@ class Releases(cst.CSTTransformer):
             return expression(f"{self.nisa}.engine.{engine}")
         return updated_node
 
-    def leave_SimpleStatementLine(  # noqa: N802
+    def leave_SimpleStatementLine(
         self,
         original_node: cst.SimpleStatementLine,  # noqa: ARG002
         updated_node: cst.SimpleStatementLine,
@@ -88,7 +88,7 @@ class Releases(cst.CSTTransformer):
             node = self._left(node, message)
         return node
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:  # noqa: N802
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
         self.functions.append(node)
         returned: set[str] = set()
         for line in _lines(node.body):
@@ -96,7 +96,7 @@ class Releases(cst.CSTTransformer):
                 returned |= names_in(line.value)
         self.returned.append(returned)
 
-    def leave_FunctionDef(  # noqa: N802
+    def leave_FunctionDef(
         self,
         original_node: cst.FunctionDef,  # noqa: ARG002
         updated_node: cst.FunctionDef,
@@ -107,7 +107,7 @@ class Releases(cst.CSTTransformer):
             self.made.clear()
         return updated_node
 
-    def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: cst.Assign) -> None:
         target = node.targets[0].target
         if isinstance(target, cst.Name) and isinstance(node.value, cst.Call):
             if self.names.full(node.value.func) in ("nki.isa.register_alloc", "nki.isa.scalar_load"):
@@ -121,7 +121,7 @@ class Releases(cst.CSTTransformer):
             else:
                 self.integers.discard(target.value)
 
-    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:  # noqa: ARG002, N802
+    def leave_Assign(self, original_node: cst.Assign, updated_node: cst.Assign) -> cst.Assign:  # noqa: ARG002
         """Results in ``nl.hbm`` lie in ``nl.shared_hbm`` today."""
         target, value = updated_node.targets[0].target, updated_node.value
         if not (isinstance(target, cst.Name) and self.returned and target.value in self.returned[-1]):
@@ -139,7 +139,7 @@ class Releases(cst.CSTTransformer):
 
     # -- calls ---------------------------------------------------------------------------------------------------
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:  # noqa: N802
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         full = self.names.full(original_node.func)
         if not full.startswith("nki."):
             return updated_node
@@ -285,7 +285,7 @@ class Releases(cst.CSTTransformer):
 
     # -- loops on the device -------------------------------------------------------------------------------------
 
-    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:  # noqa: N802
+    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> Any:
         iterated = original_node.iter
         if not isinstance(iterated, cst.Call) or self.names.full(iterated.func) != "nki.language.dynamic_range":
             return updated_node
@@ -305,7 +305,7 @@ class Releases(cst.CSTTransformer):
         call = statement(f"{self.nl}.fori_loop({bounds[0]}, {bounds[1]}, {name}{step})")
         return cst.FlattenSentinel([function, call])
 
-    def leave_While(self, original_node: cst.While, updated_node: cst.While) -> Any:  # noqa: N802
+    def leave_While(self, original_node: cst.While, updated_node: cst.While) -> Any:
         test = original_node.test
         if not isinstance(test, cst.Name) or test.value not in self.registers:
             return updated_node
@@ -363,7 +363,7 @@ class _Mentions(cst.CSTVisitor):
             return False
         return super().on_visit(node)
 
-    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+    def visit_Name(self, node: cst.Name) -> None:
         if node.value in self.wanted:
             self.outside.add(node.value)
 
@@ -373,7 +373,7 @@ def _lines(block: cst.CSTNode) -> list[cst.CSTNode]:
     found: list[cst.CSTNode] = []
 
     class _Small(cst.CSTVisitor):
-        def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002, N802
+        def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002
             return False
 
         def on_visit(self, node: cst.CSTNode) -> bool:

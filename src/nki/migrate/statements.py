@@ -421,20 +421,20 @@ class _Continued(cst.CSTVisitor):
         self.found: dict[str, list[cst.Name]] = {}
         self.own: set[str] = set()
 
-    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002, N802
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> bool:  # noqa: ARG002
         return False
 
-    def visit_For(self, node: cst.For) -> None:  # noqa: N802
+    def visit_For(self, node: cst.For) -> None:
         self.depth += self.names.full(called(node.iter)) in _ROUNDS
 
-    def leave_For(self, original_node: cst.For) -> None:  # noqa: N802
+    def leave_For(self, original_node: cst.For) -> None:
         self.depth -= self.names.full(called(original_node.iter)) in _ROUNDS
 
-    def visit_AugAssign(self, node: cst.AugAssign) -> None:  # noqa: N802
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
         if isinstance(node.target, cst.Name):
             self._note(node.target)
 
-    def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: cst.Assign) -> None:
         target = node.targets[0].target
         if len(node.targets) == 1 and isinstance(target, cst.Name) and target.value in names_in(node.value):
             self._note(target)

@@ -45,18 +45,18 @@ def flat(node: cst.Expr | cst.Assign) -> cst.Expr | cst.Assign | None:
 class _Flat(cst.CSTTransformer):
     """Puts what stands between parentheses on one line."""
 
-    def leave_ParenthesizedWhitespace(  # noqa: N802
+    def leave_ParenthesizedWhitespace(
         self, original_node: cst.ParenthesizedWhitespace, updated_node: cst.ParenthesizedWhitespace
     ) -> Any:
         del original_node, updated_node
         return cst.SimpleWhitespace(" ")
 
-    def leave_SimpleWhitespace(  # noqa: N802
+    def leave_SimpleWhitespace(
         self, original_node: cst.SimpleWhitespace, updated_node: cst.SimpleWhitespace
     ) -> cst.SimpleWhitespace:
         return cst.SimpleWhitespace(" ") if "\n" in original_node.value else updated_node
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:  # noqa: N802
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         if "\n" not in code_of(original_node):
             return updated_node
         comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
@@ -65,9 +65,7 @@ class _Flat(cst.CSTTransformer):
         args[-1:] = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in args[-1:]]
         return updated_node.with_changes(args=args, whitespace_before_args=none)
 
-    def leave_Subscript(  # noqa: N802
-        self, original_node: cst.Subscript, updated_node: cst.Subscript
-    ) -> cst.Subscript:
+    def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.Subscript:
         if "\n" not in code_of(original_node):
             return updated_node
         comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
@@ -79,17 +77,17 @@ class _Flat(cst.CSTTransformer):
             slice=elements, lbracket=cst.LeftSquareBracket(), rbracket=cst.RightSquareBracket()
         )
 
-    def leave_LeftParen(self, original_node: cst.LeftParen, updated_node: cst.LeftParen) -> cst.LeftParen:  # noqa: N802
+    def leave_LeftParen(self, original_node: cst.LeftParen, updated_node: cst.LeftParen) -> cst.LeftParen:
         return cst.LeftParen() if "\n" in code_of(original_node) else updated_node
 
-    def leave_RightParen(self, original_node: cst.RightParen, updated_node: cst.RightParen) -> cst.RightParen:  # noqa: N802
+    def leave_RightParen(self, original_node: cst.RightParen, updated_node: cst.RightParen) -> cst.RightParen:
         return cst.RightParen() if "\n" in code_of(original_node) else updated_node
 
 
 class WholeNumbers(cst.CSTTransformer):
     """Divisions of sizes, which Beta 1 let be floats, as divisions of whole numbers."""
 
-    def leave_BinaryOperation(  # noqa: N802
+    def leave_BinaryOperation(
         self, original_node: cst.BinaryOperation, updated_node: cst.BinaryOperation
     ) -> cst.BinaryOperation:
         divides = isinstance(original_node.operator, cst.Divide)

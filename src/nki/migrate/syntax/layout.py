@@ -33,7 +33,7 @@ class _Comments(cst.CSTVisitor):
         super().__init__()
         self.texts: list[str] = []
 
-    def visit_Comment(self, node: cst.Comment) -> None:  # noqa: N802
+    def visit_Comment(self, node: cst.Comment) -> None:
         self.texts.append(node.value)
 
 
@@ -44,7 +44,7 @@ class _Statements(cst.CSTVisitor):
         super().__init__()
         self.texts: set[str] = set()
 
-    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:  # noqa: N802
+    def visit_SimpleStatementLine(self, node: cst.SimpleStatementLine) -> None:
         self.texts.update(code_of(small) for small in node.body)
 
 
@@ -56,16 +56,16 @@ class _Layout(cst.CSTTransformer):
         self.columns = 0
         """Columns that the present block is indented by."""
 
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:  # noqa: N802
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> None:
         self.columns += len(node.indent) if node.indent is not None else self.indent
 
-    def leave_IndentedBlock(  # noqa: N802
+    def leave_IndentedBlock(
         self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock
     ) -> cst.IndentedBlock:
         self.columns -= len(original_node.indent) if original_node.indent is not None else self.indent
         return updated_node
 
-    def leave_SimpleStatementLine(  # noqa: N802
+    def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.SimpleStatementLine:
         if len(original_node.body) != 1 or code_of(original_node.body[0]) in self.known:

@@ -35,7 +35,7 @@ class Names(cst.CSTVisitor):
         self.bound: dict[str, str] = {}
         self.beta1 = False
 
-    def visit_Import(self, node: cst.Import) -> None:  # noqa: N802
+    def visit_Import(self, node: cst.Import) -> None:
         for alias in node.names:
             full = code_of(alias.name)
             if alias.asname is not None:
@@ -44,7 +44,7 @@ class Names(cst.CSTVisitor):
                 self._bind(full.split(".")[0], full.split(".")[0])
             self.beta1 |= full.startswith("neuronxcc.nki")
 
-    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:  # noqa: N802
+    def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
         if node.module is None or node.relative or isinstance(node.names, cst.ImportStar):
             return
         module = code_of(node.module)
@@ -57,7 +57,7 @@ class Names(cst.CSTVisitor):
         )
         self.beta1 |= module == "torch_neuronx" and any(code_of(alias.name) == "nki_jit" for alias in node.names)
 
-    def visit_Assign(self, node: cst.Assign) -> None:  # noqa: N802
+    def visit_Assign(self, node: cst.Assign) -> None:
         """``simulate_kernel = nki.simulate_kernel`` and the like."""
         target, full = node.targets[0].target, self.full(node.value)
         if isinstance(target, cst.Name) and full in LAUNCHERS:
@@ -88,7 +88,7 @@ class _NamesIn(cst.CSTVisitor):
         super().__init__()
         self.names: set[str] = set()
 
-    def visit_Name(self, node: cst.Name) -> None:  # noqa: N802
+    def visit_Name(self, node: cst.Name) -> None:
         self.names.add(node.value)
 
 
