@@ -9,7 +9,7 @@ dimension into one tensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -321,7 +321,7 @@ def is_contiguous(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("has_runtime_index", "signature", "variants")
+    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "signature", "uses", "variants")
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
@@ -329,6 +329,12 @@ class Form:
         """An operand has a run-time index."""
         self.variants: dict[object, tuple[Form, object]] = {}
         """The forms of changed copies by the change, with the objects whose ids tell it, which so stay alive."""
+        self.fields: tuple[Any, ...] | None = None
+        """The field of each operand that instructions of the form have; like the next ones, made when asked for."""
+        # Functions that list these operands, and the numbers.
+        self.accesses: Callable[[Any], list[Access]] | None = None
+        self.uses: Callable[[Any], Sequence[tuple[Access, bool, bool]]] | None = None
+        self.immediates: Callable[[Any], list[float | int]] | None = None
 
 
 FORMS: dict[tuple[Any, ...], Form] = {}
