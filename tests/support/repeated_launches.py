@@ -41,7 +41,7 @@ class Children:
 
     def environment(self, before: Mapping[str, str]) -> dict[str, str]:
         """``before`` with what the hook needs."""
-        paths = [HOOK, *filter(None, [before.get("PYTHONPATH")])]
+        paths = [HOOK, *filter(None, [before.get("PYTHONPATH", "").removeprefix(HOOK).removeprefix(os.pathsep)])]
         return {**before, repetition.FOLDER: str(self.folder), "PYTHONPATH": os.pathsep.join(paths)}
 
     def started(self, process: subprocess.Popen[Any]) -> None:
@@ -63,7 +63,7 @@ class Children:
             file.unlink()
         for words in self.pythons.values():
             isolated = any(word[:1] == "-" and word[1:2].isalpha() and set("IES") & set(word) for word in words[1:])
-            session.add(_REASONS[-1] + ("without PYTHONPATH" if isolated else "they ended at once"))
+            session.add(_REASONS[-1] + ("without PYTHONPATH" if isolated else "nothing was heard of them"))
         self.pythons.clear()
 
 
@@ -73,7 +73,7 @@ _first_popen = subprocess.Popen.__init__
 
 
 def _popen(self: Any, *args: Any, **kwargs: Any) -> None:
-    if _children is not None and kwargs.get("env") is not None and HOOK not in kwargs["env"].get("PYTHONPATH", ""):
+    if _children is not None and kwargs.get("env") is not None:
         kwargs["env"] = _children.environment(kwargs["env"])
     _first_popen(self, *args, **kwargs)
     if _children is not None:

@@ -131,7 +131,7 @@ def _array(pointer: int, size: int) -> Array:
 def _digest(arrays: Iterable[Array], floats: Sequence[float] = ()) -> bytes:
     digest = hashlib.blake2b(np.asarray(floats, np.float64).tobytes(), digest_size=16)
     for array in arrays:
-        digest.update(array)
+        digest.update(array.data)
     return digest.digest()
 
 
@@ -313,40 +313,45 @@ def _launch(
     if is_repeating():
         _first_launch(self, pointers, floats, from_torch)
         return
-    outcome = "not compared: interrupted"
+    outcome, failure = "not compared: interrupted", None
     session.add("launches")
     try:
-        outcome = _watched(self, pointers, floats, from_torch)
-    except NkiError:
-        outcome = "launches compared"
-        raise
+        outcome, failure = _watched(self, pointers, floats, from_torch)
     except Exception as error:
         outcome = f"not compared: {type(error).__name__} of a callback"
         raise
     finally:
         session.add(outcome)
+    if failure is not None:
+        raise failure
 
 
-def _watched(self: native.Executable, pointers: Sequence[int], floats: Sequence[float], from_torch: bool) -> str:
-    """Launch, and compare with earlier launches or repetitions; what happened."""
+def _attempt(self: native.Executable, pointers: Sequence[int], *more: Any) -> NkiError | None:
+    """Launch; the error that a repetition must raise, too."""
+    try:
+        _first_launch(self, pointers, *more)
+    except NkiError as error:
+        return error
+    return None
+
+
+def _watched(
+    self: native.Executable, pointers: Sequence[int], floats: Sequence[float], from_torch: bool
+) -> tuple[str, NkiError | None]:
+    """Launch, and compare with earlier launches or repetitions; the outcome, and the error of the launch."""
     repetition: Repetition | None = self.__dict__.get("repetition")
     exception = session.exception or ("its code is older than the watch" if repetition is None else "")
     if repetition is None or exception or sum(repetition.sizes) > MEGABYTES * 2**20:
-        _first_launch(self, pointers, floats, from_torch)
-        return f"not compared: {exception or 'too large'}"
+        return f"not compared: {exception or 'too large'}", _attempt(self, pointers, floats, from_torch)
     memory = repetition.memory(pointers)
     key = _digest(memory[: repetition.inputs], floats)
     known = repetition.outcomes.get(key)
     if known is None and repetition.times >= LAUNCHES and repetition.seconds > BUDGET:
-        _first_launch(self, pointers, floats, from_torch)
-        return "not compared: new inputs, and the time for this kernel is up"
+        failure = _attempt(self, pointers, floats, from_torch)
+        return "not compared: new inputs, and the time for this kernel is up", failure
     inputs = [array.copy() for array in memory[: repetition.inputs]] if known is None else []
-    failure: NkiError | None = None
     started = time.perf_counter()
-    try:
-        _first_launch(self, pointers, floats, from_torch)
-    except NkiError as error:
-        failure = error
+    failure = _attempt(self, pointers, floats, from_torch)
     seconds = time.perf_counter() - started
     outputs = memory[repetition.inputs :]
     outcome = _digest(outputs) if failure is None else type(failure)
@@ -359,8 +364,7 @@ def _watched(self: native.Executable, pointers: Sequence[int], floats: Sequence[
         repetition.note(f"{self.name}: another launch on the same inputs had other outputs")
     if failure is not None:
         session.add("launches compared that raise")
-        raise failure
-    return "launches compared"
+    return "launches compared", failure
 
 
 def _repeat(self: native.Executable, repetition: Repetition, launch: Launch) -> None:
