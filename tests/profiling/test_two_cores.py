@@ -21,7 +21,7 @@ from nki.profiling.parquet import tables
 from nki.profiling.profile import Profile
 from nki.profiling.trace import trace
 from nki.target import GEN3, GEN4
-from tests.profiling.test_trace import Decoded
+from tests.support.decoded_trace import DecodedTrace
 from tests.support.profile_invariants import violations
 from tests.support.profiled_kernels import in_turn, of_in_turn
 
@@ -229,7 +229,7 @@ def test_tables_say_which_core_came_last(turns: Profile) -> None:
 
 
 def test_a_flow_of_the_trace_leads_from_core_to_core(turns: Profile) -> None:
-    decoded = Decoded(trace(turns))
+    decoded = DecodedTrace(trace(turns))
     barriers = [each for each in decoded.slices if each.name == "core_barrier"]
     shared = set(barriers[0].flows) & set(barriers[1].flows)
     assert len(barriers) == 2 and len(shared) == 1
