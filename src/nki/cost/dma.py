@@ -51,6 +51,19 @@ def transfer(
     return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source)
 
 
+def between_cores(dst: Access, target: Target) -> Estimate:
+    """A tile from another core by GpSimd's own DMA, which leaves the DMA engines free.
+
+    Each of its processors moves the partitions that it serves, so few partitions are slower.
+    """
+    issue = target.gpsimd_issue_cycles / target.gpsimd_clock_ghz
+    part = math.ceil(dst.partitions / target.gpsimd_core_partitions) * target.gpsimd_core_partitions
+    moved = _bytes(dst) / target.gpsimd_dma_gbps * target.partitions / part
+    latency = issue + target.gpsimd_dma_latency_ns + moved
+    kind, source = target.origin("gpsimd_dma_gbps")
+    return Estimate("dma", 0.0, latency, latency, _bytes(dst), kind, source, issue, 0.0, moved, SOFTWARE)
+
+
 def transposed(dst: Access, target: Target, efficiency: float, generator: str) -> Estimate:
     """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy."""
     shared = _bytes(dst) / (efficiency * bandwidth(target))

@@ -143,6 +143,14 @@ GEN2: Final = Target(
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
     ),
+    gpsimd_dma_gbps=Fact(153.0, "GB/s", "the value of trn2; trn1 has none", "guess"),
+    gpsimd_dma_latency_ns=Fact(
+        300.0,
+        "ns",
+        "the reference calls it low; between two semaphores and a transfer of the DMA engines",
+        "guess",
+        (70.0, 1300.0),
+    ),
     register_load_ns=Fact(530.0, "ns", f"{_TRACES}: TENSOR_LOAD 389-671 ns, middle", "measured"),
     register_store_ns=Fact(95.0, "ns", f"{_TRACES}: TENSOR_STORE", "measured"),
     sequencer_ns=Fact(50.0, "ns", f"{_TRACES}: WRITE 37-64 ns, middle", "measured"),

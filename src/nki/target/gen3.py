@@ -145,6 +145,14 @@ GEN3: Final = Target(
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
     ),
+    gpsimd_dma_gbps=Fact(153.0, "GB/s", f"{_GUIDE}: GpSimd Engine, integrated DMA, one direction"),
+    gpsimd_dma_latency_ns=Fact(
+        300.0,
+        "ns",
+        "the reference calls it low; between two semaphores and a transfer of the DMA engines",
+        "guess",
+        (70.0, 1300.0),
+    ),
     register_load_ns=Fact(530.0, "ns", _AS_TRN1, "guess", (389.0, 671.0)),
     register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess", (48.0, 190.0)),
     sequencer_ns=Fact(50.0, "ns", _AS_TRN1, "guess", (37.0, 91.0)),

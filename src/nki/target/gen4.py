@@ -120,6 +120,14 @@ GEN4: Final = Target(
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
     ),
+    gpsimd_dma_gbps=Fact(153.0, "GB/s", _AS_TRN2, "guess", (307.0, 76.0)),
+    gpsimd_dma_latency_ns=Fact(
+        300.0,
+        "ns",
+        "the reference calls it low; between two semaphores and a transfer of the DMA engines",
+        "guess",
+        (70.0, 1300.0),
+    ),
     register_load_ns=Fact(530.0, "ns", _AS_TRN2, "guess", (265.0, 795.0)),
     register_store_ns=Fact(95.0, "ns", _AS_TRN2, "guess", (47.5, 142.5)),
     sequencer_ns=Fact(50.0, "ns", _AS_TRN2, "guess", (25.0, 75.0)),

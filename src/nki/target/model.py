@@ -150,7 +150,8 @@ class Target(_Row):
     tensor_throttle_raise: FactField[float] = FactField()
     tensor_throttle_lower: FactField[float] = FactField()
 
-    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions.
+    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions. GpSimd's own DMA moves data
+    # in one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
@@ -177,6 +178,8 @@ class Target(_Row):
     gpsimd_issue_cycles: FactField[int] = FactField()
     gpsimd_elements_per_start: FactField[int] = FactField()
     gpsimd_partition_reduce_cycles: FactField[int] = FactField()
+    gpsimd_dma_gbps: FactField[float] = FactField()
+    gpsimd_dma_latency_ns: FactField[float] = FactField()
     register_load_ns: FactField[float] = FactField()
     register_store_ns: FactField[float] = FactField()
     sequencer_ns: FactField[float] = FactField()
