@@ -176,6 +176,12 @@ GEN2: Final = Target(
         "measured",
         (5.0, 26.0),
     ),
+    dma_cast_packet_bytes=Fact(
+        4 * KIB,
+        "bytes",
+        f"{_TRACES}: a packet per row of up to 2 KiB in a store that converts; assumed to be as long as others",
+        "measured",
+    ),
     dma_cast_overhead_ns=Fact(
         2.3,
         "ns",

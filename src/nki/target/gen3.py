@@ -172,6 +172,12 @@ GEN3: Final = Target(
         "measured",
         (5.0, 26.0),
     ),
+    dma_cast_packet_bytes=Fact(
+        512,
+        "bytes",
+        f"{_TRACES}: stores of 128 rows and 131-262 KB that convert float32 have packets of 256 bytes of bfloat16",
+        "measured",
+    ),
     dma_cast_overhead_ns=Fact(
         21.0,
         "ns",

@@ -197,6 +197,7 @@ class Target(_Row):
     dma_engine_sustained_gbps: FactField[float] = FactField()
     dma_packet_bytes: FactField[int] = FactField()
     dma_packet_overhead_ns: FactField[float] = FactField()
+    dma_cast_packet_bytes: FactField[int] = FactField()
     dma_cast_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()
