@@ -137,7 +137,8 @@ class Target(_Row):
     vector_scalar_share_psum: FactField[bool] = FactField()
 
     # Tensor engine. Its clock is throttled by windows: after one that is busier than ``raise`` it is at full rate,
-    # after one that is less busy than ``lower`` at ``fraction`` of it.
+    # after one that is less busy than ``lower`` at ``fraction`` of it. ``idle_rows`` is the part in which idle rows of
+    # the array, beside rows that work, count as idle.
     tensor_clock_ghz: FactField[float] = FactField()
     matmul_min_interval_cycles: FactField[int] = FactField()
     matmul_issue_cycles: FactField[int] = FactField()
@@ -149,6 +150,7 @@ class Target(_Row):
     tensor_throttle_window_cycles: FactField[int] = FactField()
     tensor_throttle_raise: FactField[float] = FactField()
     tensor_throttle_lower: FactField[float] = FactField()
+    tensor_throttle_idle_rows: FactField[float] = FactField()
 
     # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions.
     vector_clock_ghz: FactField[float] = FactField()
