@@ -33,6 +33,7 @@ from nki.target.model import Target
 
 NOWHERE = Where(())
 _identities = itertools.count()
+_new = object.__new__
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -308,7 +309,7 @@ class Inst(NkiInstruction):
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position, with the same schedule, and with some fields changed."""
-        fresh = self.__class__.__new__(self.__class__)
+        fresh = _new(self.__class__)
         values = fresh.__dict__ = self.__dict__ | changes
         values |= _DERIVED
         for name in _SELDOM_DERIVED:
@@ -319,17 +320,21 @@ class Inst(NkiInstruction):
     def with_schedule(self, **changes: Any) -> Inst:
         """A copy with the same arguments and :meth:`identity`, and another label, edges, queue or waits."""
         self.identity()
-        fresh = self.__class__.__new__(self.__class__)
+        fresh = _new(self.__class__)
         fresh.__dict__ = self.__dict__ | changes
         return fresh
 
-    def with_operands(self, changes: Mapping[int, Access]) -> Inst:
-        """A copy with the operands of these numbers in :meth:`accesses` replaced."""
+    def with_operands(self, changes: Mapping[int, Access], form: Form | None = None) -> Inst:
+        """A copy with the operands of these numbers in :meth:`accesses` replaced; ``form``: its form, where known."""
         if self.has_simple_operands:
             names = self.operand_names
             fresh = {names[number]: access for number, access in changes.items()}
         else:
             fresh = self._fields_with(changes)
+        if form is not None:
+            changed = self.replace(**fresh)
+            changed._form = form
+            return changed
         signatures = [access.signature for access in changes.values()]
         return self._variant(fresh, (*changes, *map(id, signatures)), signatures)
 

@@ -180,13 +180,14 @@ class RegionBuilder:
             access = operands[memory]
             tensor = access.tensor
             if access.dynamic is not None:
-                located = [*self._whole(access.dynamic.source.tensor, False), *self._whole(tensor, writes)]
-            elif tensor in never_written:
-                continue
-            else:
-                at = places[2 * memory + 1]
-                located = ((base[tensor], (step, pitch, at + low, at + high, at + first, at + end, writes)),)
-            for key, used in located:
+                for whole in (*self._whole(access.dynamic.source.tensor, False), *self._whole(tensor, writes)):
+                    into = _taking(all_entries.get(whole[0], ()), whole[1])
+                    if into is None:
+                        return None
+                    taking.append((*whole, into))
+            elif tensor not in never_written:
+                at, key = places[2 * memory + 1], base[tensor]
+                used = (step, pitch, at + low, at + high, at + first, at + end, writes)
                 entries = all_entries.get(key)
                 into = _taking(entries, used) if entries else _NEW
                 if into is None:
