@@ -108,6 +108,12 @@ class Session:
                 name.with_suffix(".part").write_text(json.dumps([counts, differences]), encoding="utf-8")
                 name.with_suffix(".part").rename(name)
 
+    def before_fork(self) -> None:
+        self.lock.acquire()
+
+    def after_fork(self) -> None:
+        self.lock.release()
+
     def begin_in_fork(self) -> None:
         """Begin anew in a process that was forked."""
         self.lock, self.noting = threading.RLock(), threading.RLock()
@@ -394,7 +400,7 @@ def watch() -> None:
     os._exit = leave  # pyright: ignore[reportAttributeAccessIssue]
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
-            before=session.lock.acquire, after_in_parent=session.lock.release, after_in_child=session.begin_in_fork
+            before=session.before_fork, after_in_parent=session.after_fork, after_in_child=session.begin_in_fork
         )
 
 
