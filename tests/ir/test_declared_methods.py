@@ -34,6 +34,8 @@ def same(one: list[Access], two: list[Access]) -> bool:
 @pytest.mark.parametrize("name", NAMES)
 def test_operands_are_those_of_the_fields(name: str) -> None:
     for inst in samples(name):
+        assert same(inst.accesses(), expected(inst, *Role))
+        inst.form()  # from now on the lists are those of the form
         uses = inst.uses()
         assert same(inst.accesses(), expected(inst, *Role))
         assert same(inst.writes(), expected(inst, Role.OUT, Role.INOUT))
@@ -42,6 +44,18 @@ def test_operands_are_those_of_the_fields(name: str) -> None:
         assert same([access for access, _, _ in uses], inst.accesses())
         assert same([access for access, reads, _ in uses if reads], inst.read_operands())
         assert same([access for access, _, writes in uses if writes], inst.writes())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_fields_and_numbers_are_those_of_each_instruction_of_a_form(name: str) -> None:
+    for inst in samples(name):
+        for _ in range(2):  # noted by the form, then taken from there
+            assert same([access for _, access in inst.operands()], expected(inst, *Role))
+            for f, access in inst.operands():
+                value = getattr(inst, f.name)
+                assert value is access or access in value
+            values = [getattr(inst, f.name) for f in inst.fields if f.immediate]
+            assert inst.immediates() == [value for value in values if isinstance(value, int | float)]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -68,3 +82,7 @@ def test_a_scheduled_copy_shares_the_names_of_its_attributes(name: str) -> None:
     copy.memory_effects = ()
     alone = dict(vars(copy))  # which shares nothing
     assert sys.getsizeof(vars(copy)) < 0.7 * sys.getsizeof(alone)
+    if inst.accesses():
+        changed = inst.with_operands({0: inst.accesses()[0]})
+        assert sys.getsizeof(vars(changed)) < 0.7 * sys.getsizeof(alone)
+        assert changed.verified_for is None is changed.memory_effects and changed.identity() != inst.identity()

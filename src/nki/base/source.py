@@ -140,7 +140,8 @@ class Where:
         if not self.frames:
             return None
         code, offset = self.frames[0]
-        return _span(code, offset)
+        known = _spans.get((id(code), offset))
+        return _span(code, offset) if known is None else known[1]
 
     @property
     def stack(self) -> tuple[Span, ...]:

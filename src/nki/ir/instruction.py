@@ -241,7 +241,9 @@ class Inst(NkiInstruction):
     def with_accumulation(self, adds: bool) -> Inst:
         """A copy that adds to the contents of PSUM, or overwrites them."""
         assert self.effects.accumulation is not None
-        return self._variant({self.effects.accumulation.flag: adds}, adds, None)
+        fresh = self.replace(**{self.effects.accumulation.flag: adds})
+        fresh._form = self._variant_form(fresh, adds, {})
+        return fresh
 
     def as_barrier(self) -> Barrier | None:
         """The barrier that the instruction is."""
@@ -309,12 +311,17 @@ class Inst(NkiInstruction):
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position, with the same schedule, and with some fields changed."""
+        fresh = self._copied()
+        fresh.__dict__ |= changes
+        return fresh
+
+    def _copied(self) -> Inst:
+        """A copy without what follows from arguments, which are to be changed."""
         fresh = _new(self.__class__)
-        values = fresh.__dict__ = self.__dict__ | changes
-        values |= _DERIVED
-        for name in _SELDOM_DERIVED:
-            if name in values:
-                del values[name]
+        values = fresh.__dict__ = self.__dict__ | _DERIVED
+        if not values.keys().isdisjoint(_SELDOM_DERIVED):
+            for name in _SELDOM_DERIVED:
+                values.pop(name, None)
         return fresh
 
     def with_schedule(self, **changes: Any) -> Inst:
@@ -326,17 +333,21 @@ class Inst(NkiInstruction):
 
     def with_operands(self, changes: Mapping[int, Access], form: Form | None = None) -> Inst:
         """A copy with the operands of these numbers in :meth:`accesses` replaced; ``form``: its form, where known."""
+        fresh = self._copied()
+        values = fresh.__dict__
         if self.has_simple_operands:
             names = self.operand_names
-            fresh = {names[number]: access for number, access in changes.items()}
+            for number, access in changes.items():
+                values[names[number]] = access
         else:
-            fresh = self._fields_with(changes)
-        if form is not None:
-            changed = self.replace(**fresh)
-            changed._form = form
-            return changed
-        signatures = [access.signature for access in changes.values()]
-        return self._variant(fresh, (*changes, *map(id, signatures)), signatures)
+            values |= self._fields_with(changes)
+        if form is None:
+            key: list[int] = []
+            for number, access in changes.items():
+                key += number, id(access.signature)
+            form = self._variant_form(fresh, tuple(key), changes)
+        values["_form"] = form
+        return fresh
 
     def _fields_with(self, changes: Mapping[int, Access]) -> dict[str, Any]:
         """The fields with the operands of these numbers, replaced."""
@@ -354,18 +365,16 @@ class Inst(NkiInstruction):
                 number += len(tiles)
         return fresh
 
-    def _variant(self, changes: dict[str, Any], key: object, alive: object) -> Inst:
-        """A copy with some fields changed; copies of one form with one ``key`` have one form, which is found once.
+    def _variant_form(self, fresh: Inst, key: object, changes: Mapping[int, Access]) -> Form:
+        """The form of ``fresh``, a changed copy; copies of one form with one ``key`` have one, which is found once.
 
-        ``alive``: the objects whose ids are in ``key``.
+        ``key`` may have ids of the signatures of ``changes``.
         """
-        fresh = self.replace(**changes)
-        variants = self.form().variants
+        variants = (self._form or self.form()).variants
         known = variants.get(key)
         if known is None:
-            known = variants[key] = fresh.form(), alive
-        fresh._form = known[0]
-        return fresh
+            known = variants[key] = fresh.form(), [access.signature for access in changes.values()]
+        return known[0]
 
     def __repr__(self) -> str:
         operands = ", ".join(f"{a.name}{list(a.shape)}" for a in self.accesses())

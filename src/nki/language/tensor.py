@@ -43,7 +43,9 @@ class NkiTensor:
     @classmethod
     def of(cls, tensor: Tensor) -> NkiTensor:
         """All of ``tensor``."""
-        return cls(Access.whole(tensor))
+        whole = _new(cls)
+        whole.access = Access.whole(tensor)
+        return whole
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -149,9 +149,17 @@ class _Elimination:
                 self._forward_store(tensor, writes, reads)
 
     def _find_uses(self) -> None:
-        rank, pinned, uses = self.core.rank, self.pinned, self.uses
+        rank, pinned, uses, copies = self.core.rank, self.pinned, self.uses, self.copies
         wanted = self.tiles | self.outputs
         for position, inst in enumerate(self.core.body):
+            copy = copies.get(position)
+            if copy is not None:  # as most instructions are in many programs; it has two operands and nothing else
+                written, read = copy.dst.tensor, copy.src.tensor
+                if written in wanted:
+                    uses.setdefault(written, ([], []))[0].append(position)
+                if read in wanted:
+                    uses.setdefault(read, ([], []))[1].append(position)
+                continue
             if not isinstance(inst, Inst):
                 if any(_meets_cores(inner, rank) for inner in instructions(inst.body)):
                     self.meetings.append(position)

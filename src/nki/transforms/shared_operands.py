@@ -126,7 +126,7 @@ def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
     return list(windows.values())
 
 
-def _is_product(kind: type[Statement]) -> bool:
+def _is_product(kind: type[Statement | None]) -> bool:
     return issubclass(kind, Inst) and kind.effects.accumulation is not None
 
 
@@ -139,6 +139,14 @@ def _loads(core: CoreProgram, copies: Mapping[int, Copy], sources: set[Tensor]) 
         if source.tensor in sources and tile.buffer is Buffer.sbuf and moves_all(tile, tile_access, source):
             loads[tile] = _Load(tile, source, position)
     for position, inst in enumerate(core.body) if loads else ():
+        copy = copies.get(position)
+        if copy is not None:  # as most instructions are, and it multiplies nothing
+            written, read = loads.get(copy.dst.tensor), loads.get(copy.src.tensor)
+            if written is not None and written.position != position:
+                unfit.add(written.tile)
+            if read is not None and position > read.position:
+                unfit.add(read.tile)
+            continue
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
@@ -196,12 +204,13 @@ class _Readers:
         self._moving: dict[tuple[Form, int], bool] = {}
 
     def of(self, load: _Load) -> Iterator[tuple[Inst, int, Access]]:
-        """Every reading operand of the tile that ``load`` fills: instruction, number of the operand, access."""
+        """Every reading operand of the tile that ``load`` fills, if that stays: instruction, number, access."""
+        tile, shared = load.tile, self.shared
         for position in load.readers:
             inst = self.body[position]
             assert isinstance(inst, Inst)
             for number, access in enumerate(inst.accesses()):
-                if self.shared.get(access.tensor, access.tensor) is load.tile:
+                if access.tensor is tile or shared.get(access.tensor) is tile:
                     yield inst, number, access
 
     def is_moving(self, inst: Inst, number: int) -> bool:
@@ -215,8 +224,9 @@ class _Readers:
     def redirect(self) -> None:
         """Let every reader use what replaces its operands."""
         tiles = self.shared.keys() | self.replaced.keys()
+        kinds = {kind for kind in set(map(type, self.body)) if _is_product(kind)}
         for position, inst in enumerate(self.body) if tiles else ():
-            if isinstance(inst, Inst) and inst.effects.accumulation is not None:
+            if inst.__class__ in kinds and isinstance(inst, Inst):
                 operands: dict[int, Access] = {}
                 for number, access in enumerate(inst.accesses()):
                     if access.tensor in tiles:
