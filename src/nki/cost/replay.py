@@ -12,9 +12,8 @@ comes to them: one that waits holds up those behind it.
 
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
-rows counts as busy by that part (a guess from one published case: 512 products each with 32 columns, 64 elements, 32
-rows, and all, at 30.8 TFLOPS on trn2). An activation function whose table is not
-loaded loads it first, while its operands are still awaited.
+rows counts as busy by that part (``tensor_throttle_idle_rows``, a guess from one published case). An activation
+function whose table is not loaded loads it first, while its operands are still awaited.
 """
 
 from __future__ import annotations
@@ -117,6 +116,7 @@ class TensorClock:
         self.length = target.tensor_throttle_window_cycles / target.tensor_clock_ghz
         self.fraction = target.tensor_throttle_fraction
         self.rise, self.fall = target.tensor_throttle_raise, target.tensor_throttle_lower
+        self.idle_rows = target.tensor_throttle_idle_rows
         self.rate = self.fraction
         self.windows = [self.rate]
         self.window_end = self.length
@@ -125,8 +125,9 @@ class TensorClock:
     def run(self, time: float, work: float, activity: float) -> float:
         """The end of ``work`` ns at full rate that begins at ``time``; calls are in the order of their times.
 
-        ``activity`` is the part of the array that works: windows count as busy by it.
+        ``activity`` is the part of the array's rows that work: windows count as busy by it.
         """
+        activity = 1.0 - self.idle_rows * (1.0 - activity)
         while time >= self.window_end:
             self._next_window()
         end = time + work / self.rate
