@@ -208,3 +208,9 @@ def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:
             again = Replay(target)
             run(again.block(queues, estimates, predecessors, chained))
             assert in_order_ns(queues, estimates, predecessors, chained, target) == again.now
+
+
+def test_the_dma_of_gpsimd_serves_one_transfer_after_the_other_beside_the_engines() -> None:
+    """Transfers that take nothing of the DMA engines, on two rings; a third one keeps these meanwhile."""
+    replay = replayed([0, 1, 2], [moved(0, 500, ""), moved(0, 500, ""), moved(300, 300, "")])
+    assert replay.data == [(150, 650), (650, 1150), (150, 450)]

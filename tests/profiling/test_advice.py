@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 import nki
+import nki.isa as nisa
+import nki.language as nl
 from nki.profiling.advice import LEAST_WORTH
+from nki.profiling.changes import NoDoubleBuffers
 from nki.profiling.profile import Profile
 from nki.target import GEN2
 from tests.profiling import flawed_kernels as kernels
@@ -159,3 +162,23 @@ def test_the_advice_names_tensors_and_lines() -> None:
     profile = profiled(matmul.tiled, *[shape(1024, 1024)] * 2)
     again = next(advice for advice in profile.advice if advice.title == "Inputs loaded again")
     assert "'lhsT', 'rhs'" in again.evidence and again.lines[0].file.endswith("matmul.py")
+
+
+@nki.jit
+def row_of_an_index(x, index):
+    """The row of ``x`` that ``index`` names, which a register holds."""
+    result = nl.ndarray((1, x.shape[1]), dtype=x.dtype, buffer=nl.shared_hbm)
+    number = nl.ndarray((1, 1), dtype=nl.int32, buffer=nl.sbuf)
+    row = nl.ndarray((1, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=number, src=index)
+    register = nisa.register_alloc()
+    nisa.register_load(register, number)
+    nisa.dma_copy(dst=row, src=x.ap([[x.shape[1], 1], [1, x.shape[1]]], scalar_offset=register))
+    nisa.dma_copy(dst=result, src=row)
+    return result
+
+
+def test_a_load_whose_memory_is_free_waits_for_its_index_all_the_same() -> None:
+    profile = nki.profile(row_of_an_index, target="trn2")(shape(128, 512), shape(1, 1, dtype="int32"))
+    change = NoDoubleBuffers(profile.target)
+    assert profile.timed.run(profile.target, change).ns == profile.timeline.ns and len(change.found) == 2

@@ -308,3 +308,7 @@ def test_uneven_work_costs_that_of_the_slower_core(seed: int) -> None:
     assert any(waits)
     fewer = profiled(random_meetings[2], shape(P, 512), tuple((min(counts),) * 2 for counts in work))
     assert ns(fewer) < ns(uneven)
+
+
+def test_a_load_behind_a_barrier_does_not_wait_for_its_memory(turns: Profile) -> None:
+    assert "Loads wait for their memory" not in [advice.title for advice in turns.advice]

@@ -172,6 +172,8 @@ class Replay:
         self.bandwidth = Reservations()
         self.data_complete = 0.0
         """The time at which the transfers are complete that let smaller ones pass."""
+        self.own_dma_free = 0.0
+        """The time from which GpSimd's own DMA is free again."""
         self.generators: dict[str, tuple[float, int]] = {}
         """The time from which each generator is free again, and the record that it served last."""
         self.ports: dict[str, Reservations] = {}
@@ -280,13 +282,14 @@ class Replay:
         every other ring moves no more than it does. A small transfer passes a large one, whose ring goes on later.
         """
         begun = issued + estimate.start
+        share = estimate.occupancy
+        if not share:  # GpSimd's own DMA moves the data
+            begun = max(begun, self.own_dma_free)
+            self.own_dma_free = begun + estimate.transfer
+            return begun, self.own_dma_free
         if data_free[queue] > begun:
             begun = data_free[queue]
-        share = estimate.occupancy
         end = begun + max(share, estimate.transfer)
-        if not share:  # GpSimd's own DMA moves the data
-            data_free[queue] = end
-            return begun, end
         through = self.bandwidth.reserve(begun, share)
         if through > end:
             in_turn = end + sum([min(free - begun, share) for free in data_free if free > begun])

@@ -183,7 +183,9 @@ class Revision:
         return estimates
 
     def unbound(self, core: TimedCore) -> Collection[int]:  # noqa: ARG002
-        """The transfers that no longer wait until engines have used the memory that they write."""
+        """The transfers that no longer wait until engines have used the memory that they write. What they read, and
+        the meetings of cores, they wait for all the same.
+        """
         return ()
 
 
@@ -259,7 +261,7 @@ class _CoreRun:
         predecessors: Dependences = block.graph.predecessors
         if self.unbound:
             predecessors = [
-                tuple(p for p in waits if estimates[p].transfer) if first + number in self.unbound else waits
+                self._needed(block, number, waits) if first + number in self.unbound else waits
                 for number, waits in enumerate(predecessors)
             ]
         arrivals: Arrivals = self.replay.block(
@@ -275,6 +277,19 @@ class _CoreRun:
             except StopIteration:
                 return
             last = yield first + number, time
+
+    def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
+        """What a transfer waits for if its memory is free: other transfers, meetings, and what writes that it reads."""
+        numbered, first = self.timeline.core.numbered, block.first
+        inst = numbered[first + number]
+        read = {access.tensor for access in (*inst.reads(), *inst.indexed_by())}
+        return tuple(
+            p
+            for p in waits
+            if self.timeline.estimates[first + p].transfer
+            or p in block.meetings
+            or not read.isdisjoint(access.tensor for access in numbered[first + p].writes())
+        )
 
     def _loop(self, repeated: Repeated) -> _Walk:
         replay, weights = self.replay, self.timeline.weights
