@@ -20,5 +20,4 @@ def test_a_join_is_the_later_time_of_each_queue(pairs: list[tuple[int, int]]) ->
     one, two = map(list, zip(*pairs, strict=True))
     clocks = _PackedClocks(len(pairs))
     joined = clocks.join(packed(one), packed(two))
-    assert clocks.unpacked(joined, len(pairs)) == [max(pair) for pair in pairs]
     assert joined == packed([max(pair) for pair in pairs])

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nki.analysis.dependence import GraphBuilder
-from nki.analysis.memory_effects import annotate_effects
+from nki.analysis.access_classes import AccessClasses
+from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.base import knobs
 from nki.base.errors import QueueError
 from nki.ir.instruction import Inst
@@ -48,7 +48,10 @@ class Schedule(CoreStage):
         without = [inst for inst in core.instructions() if not inst.queue]
         if not any(inst.queue for inst in core.instructions()):
             reorder = knobs.reorder() if self.reorder is None else self.reorder
-            return core.with_body(_Scheduler(core, assignment, reorder).body(core.body))
+            scheduler = _Scheduler(core, assignment, reorder)
+            scheduled = core.with_body(scheduler.body(core.body))
+            scheduled.dependences = scheduler.graphs if reorder else None
+            return scheduled
         if without:
             error = QueueError(
                 f"{display_name(without[0])} has no queue, and other instructions have one",
@@ -82,7 +85,9 @@ class _Scheduler:
 
     def __init__(self, kernel: CoreProgram, assignment: Assignment, reorder: bool) -> None:
         self.assignment = assignment
-        self.graphs = GraphBuilder(annotate_effects(kernel, kernel.placement), 2 * WINDOW) if reorder else None
+        self.builder = GraphBuilder(AccessClasses(kernel)) if reorder else None
+        self.graphs: list[DependenceGraph] = []
+        """Of each basic block, in its new order."""
         self.queue_numbers: dict[str, int] = {}
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
@@ -97,12 +102,15 @@ class _Scheduler:
     def block(self, instructions: list[Inst]) -> list[Inst]:
         names, candidates = self.assignment.assign(instructions)
         assigned = _with_queues(instructions, names)
-        if self.graphs is None:
+        if self.builder is None:
             return assigned
         numbers = self.queue_numbers
         queues = [numbers.setdefault(name, len(numbers)) for name in names]
         estimates = [candidate.estimate for candidate in candidates]
-        order = list_schedule(queues, estimates, self.graphs.graph(assigned, queues), self.assignment.target)
+        graph = self.builder.graph(assigned, queues)
+        # A consumer cannot overtake further than the window is long.
+        order = list_schedule(queues, estimates, graph.within(2 * WINDOW), self.assignment.target)
+        self.graphs.append(graph if order is None else graph.permuted(order))
         return assigned if order is None else [assigned[number] for number in order]
 
 

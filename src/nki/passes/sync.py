@@ -17,10 +17,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import ClassVar
 
-import numpy as np
-
-from nki.analysis.dependence import Ids, ReachingAccesses
-from nki.analysis.memory_effects import MemoryEffects, annotate_effects, effects_of
+from nki.analysis.access_classes import AccessClasses
+from nki.analysis.dependence import ReachingAccesses, dependence_graphs
 from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
@@ -49,7 +47,9 @@ class Sync(CoreStage):
         if any(map(attrgetter("waits"), core.numbered)):
             _WaitChecker(core).body(core.body)
             return core
-        return core.with_body(_WaitInserter(core).body(core.body))
+        synchronised = core.with_body(_WaitInserter(core).body(core.body))
+        synchronised.dependences = core.dependences
+        return synchronised
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every instruction is on a queue, waits keep every dependence, and all queues can run to their end.
@@ -99,10 +99,6 @@ class _PackedClocks:
         from_one = not_less - (not_less >> _BITS - 1)
         return two ^ ((one ^ two) & from_one)
 
-    def unpacked(self, clock: int, queues: int) -> Clock:
-        """The count of each queue."""
-        return [clock >> _BITS * queue & _COUNT for queue in range(queues)]
-
 
 def _join(one: Clock, two: Clock) -> Clock:
     """The join of two vector clocks: the later time of each component."""
@@ -113,14 +109,8 @@ class _BlockVisitor:
     """Visits a program block by block, in program order, and replaces the instructions of each block."""
 
     def __init__(self, core: CoreProgram) -> None:
-        self.reaching = ReachingAccesses(annotate_effects(core, core.placement))
         self.names = list(dict.fromkeys(map(attrgetter("queue"), core.numbered)))
         self.queues = {name: number for number, name in enumerate(self.names)}
-        count = len(core.numbered)
-        self.history = _History()
-        self.arrays = np.zeros((2, count), np.int64) if self.reaching.has_large_memories else None
-        """Queues and positions of the history, for accesses of very many alias classes."""
-        self.labels: dict[str, int] = {}
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
         result: list[Statement] = []
@@ -141,29 +131,21 @@ class _WaitInserter(_BlockVisitor):
 
     def __init__(self, core: CoreProgram) -> None:
         super().__init__(core)
-        self.clock: list[int] = []
-        """By number of an instruction: the clock of its queue when it begins."""
+        self.graphs = iter(dependence_graphs(core))
         self.packed = _PackedClocks(len(self.names))
 
     def block(self, instructions: list[Inst]) -> list[Inst]:
-        reaching, queues, names = self.reaching, self.queues, self.names
-        visit, join = reaching.visit, self.packed.join
-        queue_of, position_of, clock_of = self.history.queue, self.history.position, self.clock
-        floor = reaching.floor = number = len(queue_of)
+        queues, names, join = self.queues, self.names, self.packed.join
+        queue_of: list[int] = []
+        position_of: list[int] = []
+        clock_of: list[int] = []
+        """The clock of each instruction's queue when it begins."""
         counts = [0] * len(queues)
         clocks = [0] * len(queues)
         shifts = [_BITS * queue for queue in range(len(queues))]
         result: list[Inst] = []
-        for inst in instructions:
+        for inst, producers in zip(instructions, next(self.graphs).predecessors, strict=True):
             queue = queues[inst.queue]
-            effects: MemoryEffects = inst.memory_effects
-            producers = visit(number, queue, effects)
-            if effects.large_reads or effects.large_writes:
-                producers |= self.incomplete(reaching.visit_large(number, queue, effects), clocks[queue], floor)
-            if inst.ordered_after:
-                producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
-            if inst.label:
-                self.labels[inst.label] = number
             clock = clocks[queue]
             needed = [
                 p for p in producers
@@ -188,22 +170,7 @@ class _WaitInserter(_BlockVisitor):
             queue_of.append(queue)
             position_of.append(counts[queue])
             clock_of.append(clock)
-            if self.arrays is not None:
-                self.arrays[:, number] = queue, counts[queue]
             result.append(inst)
-            number += 1
-        return result
-
-    def incomplete(self, producers: list[Ids], clock: int, floor: int) -> set[int]:
-        """The producers from ``floor`` on that ``clock`` does not know to be complete."""
-        assert self.arrays is not None
-        queues, positions = self.arrays
-        complete = np.array(self.packed.unpacked(clock, len(self.names)))
-        result: set[int] = set()
-        for ids in producers:
-            ids = ids[ids >= floor]
-            if len(ids):
-                result.update(ids[positions[ids] > complete[queues[ids]]].tolist())
         return result
 
 
@@ -212,6 +179,9 @@ class _WaitChecker(_BlockVisitor):
 
     def __init__(self, core: CoreProgram) -> None:
         super().__init__(core)
+        self.reaching = ReachingAccesses(AccessClasses(core))
+        self.history = _History()
+        self.labels: dict[str, int] = {}
         self.clock: list[Clock] = []
         """By number of an instruction: the clock of its queue when it begins."""
 
@@ -227,7 +197,7 @@ class _WaitChecker(_BlockVisitor):
         self.clock.extend(self.clocks(instructions, first))
         for number, inst in enumerate(instructions, first):
             queue, clock = history.queue[number], self.clock[number]
-            producers = self.reaching.visit_all(number, queue, effects_of(inst))
+            producers = set[int]().union(*self.reaching.visit(number, queue, inst))
             producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= first)
             if inst.label:
                 self.labels[inst.label] = number
