@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from nki.analysis.access_classes import AccessClasses, ClassIndex
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, basic_blocks
+from nki.ir.loop import all_blocks
 from nki.ir.program import CoreProgram
 from nki.ir.types import Access
 
@@ -71,59 +71,64 @@ class ReachingAccesses:
         """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes: those whose
         results it reads, and others. A producer may be in both sets.
         """
-        results: set[int] = set()
-        others: set[int] = set()
+        return next(self.visit_each(number, (queue,), (inst,)))
+
+    def visit_each(
+        self, first: int, queues: Iterable[int], instructions: Iterable[Inst]
+    ) -> Iterator[tuple[set[int], set[int]]]:
+        """:meth:`visit` instructions one after the other, whose numbers begin with ``first``."""
         classes, floor, writers, readers = self.classes, self.floor, self._writer, self._readers
-        small, before = classes.small, classes.before
-        reads, changes = inst.read_operands(), inst.changes()
-        if classes.has_runtime_index:
-            reads = classes.reads(inst)
-        earlier: set[int] = set()
-        for access in reads:
-            for alias_class in small[access]:
-                producer = writers[alias_class]
-                if producer >= floor:
-                    results.add(producer)
-                elif producer < 0 and alias_class in before:
-                    results.update([p for each in before[alias_class] if (p := writers[each]) >= floor])
-                by_queue = readers[alias_class]
-                if by_queue is None:
-                    readers[alias_class] = {queue: number}
-                else:
-                    producer = by_queue.get(queue, -1)
+        small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
+        for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
+            results: set[int] = set()
+            others: set[int] = set()
+            earlier: list[int] = []
+            reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
+            for access in reads:
+                for alias_class in small[access]:
+                    producer = writers[alias_class]
+                    if producer >= floor:
+                        results.add(producer)
+                    elif producer < 0 and alias_class in before:
+                        results.update([p for each in before[alias_class] if (p := writers[each]) >= floor])
+                    by_queue = readers[alias_class]
+                    if by_queue is None:
+                        readers[alias_class] = {queue: number}
+                    else:
+                        producer = by_queue.get(queue, -1)
+                        if producer >= floor:
+                            others.add(producer)
+                        by_queue[queue] = number
+            if inst.effects.external:
+                self._write(0, number, others)
+            for access in changes:
+                for alias_class in small[access]:
+                    producer = writers[alias_class]
                     if producer >= floor:
                         others.add(producer)
-                    by_queue[queue] = number
-        if inst.effects.external:
-            self._write(0, number, others)
-        for access in changes:
-            for alias_class in small[access]:
+                    elif producer < 0 and alias_class in before:
+                        earlier += before[alias_class]
+                    by_queue = readers[alias_class]
+                    if by_queue is not None:
+                        for producer in by_queue.values():
+                            if producer >= floor:
+                                others.add(producer)
+                        readers[alias_class] = None
+                    writers[alias_class] = number
+            for alias_class in set(earlier) if earlier else ():
                 producer = writers[alias_class]
                 if producer >= floor:
                     others.add(producer)
-                elif producer < 0 and alias_class in before:
-                    earlier.update(before[alias_class])
                 by_queue = readers[alias_class]
                 if by_queue is not None:
                     for producer in by_queue.values():
                         if producer >= floor:
                             others.add(producer)
-                    readers[alias_class] = None
-                writers[alias_class] = number
-        for alias_class in earlier:
-            producer = writers[alias_class]
-            if producer >= floor:
-                others.add(producer)
-            by_queue = readers[alias_class]
-            if by_queue is not None:
-                for producer in by_queue.values():
-                    if producer >= floor:
-                        others.add(producer)
-        if self._large:
-            self._visit_large(number, queue, reads, changes, results, others)
-        others.discard(number)
-        results.discard(number)
-        return results, others
+            if self._large:
+                self._visit_large(number, queue, reads, changes, results, others)
+            others.discard(number)
+            results.discard(number)
+            yield results, others
 
     def _write(self, alias_class: int, number: int, producers: set[int]) -> None:
         self._add_users(alias_class, producers)
@@ -190,7 +195,8 @@ class DependenceGraph:
             position[old] = new
         graph = DependenceGraph()
         graph.predecessors = [tuple([position[p] for p in self.predecessors[old]]) for old in order]
-        graph.chained = [tuple([position[p] for p in self.chained[old]]) for old in order]
+        chained = self.chained
+        graph.chained = [tuple([position[p] for p in chained[old]]) if chained[old] else () for old in order]
         return graph
 
 
@@ -205,12 +211,11 @@ class GraphBuilder:
     def graph(self, instructions: Sequence[Inst], queues: Sequence[int]) -> DependenceGraph:
         """The graph of the next block, whose instructions run on ``queues``."""
         graph = DependenceGraph()
-        labels, visit = self._labels, self._reaching.visit
+        labels = self._labels
         predecessors, chained = graph.predecessors, graph.chained
         first = self._reaching.floor = self._first
-        for number, inst in enumerate(instructions):
-            queue = queues[number]
-            results, producers = visit(first + number, queue, inst)
+        found = self._reaching.visit_each(first, queues, instructions)
+        for number, (inst, queue, (results, producers)) in enumerate(zip(instructions, queues, found, strict=True)):
             if results:
                 on_queue = [p - first for p in results if queues[p - first] == queue]
                 chained.append(tuple(on_queue) if on_queue else ())
@@ -234,17 +239,8 @@ def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
         builder = GraphBuilder(AccessClasses(core))
         first = 0
         graphs: list[DependenceGraph] = []
-        for block in _blocks(core.body):
+        for block in all_blocks(core.body):
             graphs.append(builder.graph(block, queues[first : first + len(block)]))
             first += len(block)
         core.dependences = graphs
     return core.dependences
-
-
-def _blocks(body: Iterable[Statement]) -> Iterator[list[Inst]]:
-    """The basic blocks of a program, those in the bodies of loops included."""
-    for block in basic_blocks(body):
-        if isinstance(block, list):
-            yield block
-        else:
-            yield from _blocks(block.body)

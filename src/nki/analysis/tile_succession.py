@@ -33,8 +33,8 @@ class TileLayout:
         """Of each pattern; empty if a pattern does not keep to rows, or none writes."""
         self.most = 1
         """Classes of the pattern that has most."""
-        self.rows = (0, 1)
-        self.columns = (0, 1)
+        self.rows: tuple[int, int] = (0, 1)
+        self.columns: tuple[int, int] = (0, 1)
         self.is_filled = False
         """Every byte of the box is written."""
         self.is_plain = False
@@ -168,7 +168,7 @@ def tiles_before(tiles: Sequence[PlacedTile]) -> Before | None:
                 if old[7] >= begin or not is_filled:
                     return None
                 if is_plain and old[0].is_plain:
-                    found = (*found, old[5])
+                    found += (old[5],)
                 else:
                     start, stop = max(left, starts[k]), right if k + 1 == end else starts[k + 1]
                     _add(before, old, tile, (max(top, old_top), min(bottom, old_bottom), start, stop), known)
@@ -209,8 +209,9 @@ def _add(
             for _, line in layout.lines((row.start - down, row.stop - down), (left - along, right - along)):
                 _meet(line, along, old_line, found)
         pairs = known[key] = [(each, sorted(olds)) for each, olds in found.items()]
+    shifted = list(range(first_old, first_old + len(old_layout.numbers)))  # one object each for all classes
     for each, olds in pairs:
-        number, numbers = first + each, tuple([first_old + one for one in olds])
+        number, numbers = first + each, tuple([shifted[one] for one in olds])
         before[number] = before[number] + numbers if number in before else numbers
 
 

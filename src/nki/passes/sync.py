@@ -81,22 +81,22 @@ class _History:
     """Number of instructions of the queue, in the basic block, that are complete with the instruction."""
 
 
-_BITS = 32
-"""Bits of a count in a packed clock; the highest one is 0."""
-_COUNT = (1 << _BITS - 1) - 1
-
-
 class _PackedClocks:
-    """Vector clocks of so many queues, each as one integer: a join takes Python eight steps, whatever the number."""
+    """Vector clocks of so many queues, each as one integer: a join takes Python eight steps, whatever the number.
 
-    def __init__(self, queues: int) -> None:
-        self._high = sum(1 << _BITS * queue + _BITS - 1 for queue in range(queues))
+    ``most`` is the largest count.
+    """
+
+    def __init__(self, queues: int, most: int) -> None:
+        self.bits = bits = most.bit_length() + 1
+        """Bits of a count; the highest one is 0."""
+        self._high = sum(1 << bits * queue + bits - 1 for queue in range(queues))
         """The highest bit of each count."""
 
     def join(self, one: int, two: int) -> int:
         """The join of two clocks: the later time of each component."""
         not_less = ((one | self._high) - two) & self._high  # the bit is borrowed where the count of ``one`` is less
-        from_one = not_less - (not_less >> _BITS - 1)
+        from_one = not_less - (not_less >> self.bits - 1)
         return two ^ ((one ^ two) & from_one)
 
 
@@ -132,7 +132,7 @@ class _WaitInserter(_BlockVisitor):
     def __init__(self, core: CoreProgram) -> None:
         super().__init__(core)
         self.graphs = iter(dependence_graphs(core))
-        self.packed = _PackedClocks(len(self.names))
+        self.packed = _PackedClocks(len(self.names), len(core.numbered))
 
     def block(self, instructions: list[Inst]) -> list[Inst]:
         queues, names, join = self.queues, self.names, self.packed.join
@@ -142,14 +142,15 @@ class _WaitInserter(_BlockVisitor):
         """The clock of each instruction's queue when it begins."""
         counts = [0] * len(queues)
         clocks = [0] * len(queues)
-        shifts = [_BITS * queue for queue in range(len(queues))]
+        shifts = [self.packed.bits * queue for queue in range(len(queues))]
+        mask, new = (1 << self.packed.bits - 1) - 1, object.__new__
         result: list[Inst] = []
         for inst, producers in zip(instructions, next(self.graphs).predecessors, strict=True):
             queue = queues[inst.queue]
             clock = clocks[queue]
             needed = [
                 p for p in producers
-                if (other := queue_of[p]) != queue and position_of[p] > clock >> shifts[other] & _COUNT
+                if (other := queue_of[p]) != queue and position_of[p] > clock >> shifts[other] & mask
             ]  # fmt: skip
             if needed:
                 if len(needed) > 1:
@@ -157,13 +158,13 @@ class _WaitInserter(_BlockVisitor):
                 waits: list[tuple[str, int]] = []
                 for p in needed:
                     other, position = queue_of[p], position_of[p]
-                    known = clock >> shifts[other] & _COUNT
+                    known = clock >> shifts[other] & mask
                     if position > known:
                         waits.append((names[other], position))
                         clock = join(clock + (position - known << shifts[other]), clock_of[p])
                 clocks[queue] = clock
-                scheduled = inst.__class__.__new__(inst.__class__)  # Inst.with_schedule, without the call
                 inst.identity()
+                scheduled = new(inst.__class__)  # Inst.with_schedule, without the call
                 scheduled.__dict__ = inst.__dict__ | {"waits": tuple(waits)}
                 inst = scheduled
             counts[queue] += 1

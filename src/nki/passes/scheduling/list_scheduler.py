@@ -232,7 +232,10 @@ class _ListScheduler:
         queue, time = self.queues[number], self.ready[number]
         heappush(self.pending[queue], (time, number))
         free = self.free[queue]
-        self._schedule_event(free if free > time else time, self.ranks[number], queue)
+        event = (free if free > time else time, self.ranks[number], queue)
+        if event < self.next_event[queue]:  # _schedule_event, without the call
+            self.next_event[queue] = event
+            heappush(self.events, event)
 
     def _schedule_event(self, time: float, rank: int, queue: int) -> None:
         """Let ``queue`` choose at ``time``, unless it does so before; of queues at one time, the best rank is first."""
