@@ -222,6 +222,8 @@ class _ListScheduler:
         if idle > time:
             time = idle
         issued = self.free[queue] = self.generator_free[generator] = time + estimate.issue
+        if not estimate.occupancy:
+            return time
         data = issued + estimate.start
         self.bandwidth_free = end = (data if data > self.bandwidth_free else self.bandwidth_free) + estimate.occupancy
         delayed = end - (data - time) - estimate.transfer
