@@ -18,7 +18,7 @@ def packed(counts: list[int]) -> int:
 @given(PAIRS)
 def test_a_join_is_the_later_time_of_each_queue(pairs: list[tuple[int, int]]) -> None:
     one, two = map(list, zip(*pairs, strict=True))
-    clocks = _PackedClocks(len(pairs))
+    clocks = _PackedClocks(len(pairs), (1 << 31) - 1)
+    assert clocks.bits == 32
     joined = clocks.join(packed(one), packed(two))
-    assert clocks.unpacked(joined, len(pairs)) == [max(pair) for pair in pairs]
     assert joined == packed([max(pair) for pair in pairs])

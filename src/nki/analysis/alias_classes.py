@@ -69,12 +69,16 @@ def axis_classes(patterns: Sequence[AxisPattern]) -> tuple[int, list[Ints]]:
 
 def _runs(patterns: Sequence[AxisPattern]) -> tuple[Ints, Ints, Ints]:
     """Start, number of the pattern, and length of every run."""
-    contiguous = np.array([(p.start, i, p.run) for i, p in enumerate(patterns) if not p.dims], np.int64).reshape(-1, 3)
-    parts: list[tuple[Ints, Ints, Ints]] = [(contiguous[:, 0], contiguous[:, 1], contiguous[:, 2])]
-    for i, pattern in enumerate(patterns):
-        if pattern.dims:
-            starts = pattern.run_starts()
-            parts.append((starts, np.full(len(starts), i), np.full(len(starts), pattern.run)))
+    alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
+    for i, (start, run, dims) in enumerate(patterns):
+        alike.setdefault((run, dims), []).append((start, i))
+    parts: list[tuple[Ints, Ints, Ints]] = []
+    for members in alike.values():
+        first, numbers = np.array(members, np.int64).T
+        _, run, dims = patterns[members[0][1]]
+        steps = AxisPattern(0, run, dims).run_starts()
+        starts = (first[:, None] + steps).reshape(-1)
+        parts.append((starts, np.repeat(numbers, len(steps)), np.full(len(starts), run)))
     starts, owners, runs = (np.concatenate([part[k] for part in parts]) for k in range(3))
     return starts, owners, runs
 

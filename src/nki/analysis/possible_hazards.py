@@ -171,6 +171,9 @@ class _CoreSearch:
                 if id(value) in recorded:
                     continue
                 if isinstance(value, Access) and value.dynamic is None:
+                    if value.tensor.buffer is Buffer.psum:
+                        self.write_psum(statement, value, certain)
+                        continue
                     written = tensors.get(value.tensor) or self.state(value.tensor)
                     if written.is_plain:
                         pattern = (value.offset, value.shape, value.strides, value.dtype.itemsize)  # pattern_of
@@ -281,12 +284,13 @@ class _CoreSearch:
         A sum that goes on needs a start, and no reader before; a new sum is not to overwrite one of a matmul that
         nothing has read.
         """
-        sums, pattern = self.sum_of(access.tensor), pattern_of(access)
+        tensor = access.tensor
+        sums, pattern = self.sums.get(tensor) or self.sum_of(tensor), pattern_of(access)
         self.time = time = self.time + 1
         if access.dynamic is not None:
             sums.read_otherwise = time  # what comes next overwrites no sum that nothing has read
             return
-        written = self.state(access.tensor)
+        written = self.tensors.get(tensor) or self.state(tensor)
         if inst.effects.accumulation is None:
             sums.read[pattern] = sums.written[pattern] = time  # the same holds of this pattern
         else:

@@ -289,7 +289,7 @@ class Replay:
             return begun, self.own_dma_free
         if data_free[queue] > begun:
             begun = data_free[queue]
-        end = begun + max(share, estimate.transfer)
+        end = begun + (share if share > estimate.transfer else estimate.transfer)
         through = self.bandwidth.reserve(begun, share)
         if through > end:
             in_turn = end + sum([min(free - begun, share) for free in data_free if free > begun])

@@ -79,12 +79,12 @@ def _words_of(value: Any) -> str:
 
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
-_DERIVED = {"_identity": None, "_form": None, "verified_for": None, "memory_effects": None}
+_DERIVED = {"_identity": None, "_form": None, "verified_for": None}
 _SELDOM_DERIVED = ("origin", "expansion", "requested")
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
 
 
-_LATE = ("where", "_form", "verified_for", "_identity", "queue", "memory_effects", "waits")
+_LATE = ("where", "_form", "verified_for", "_identity", "queue", "waits")
 """The attributes that most instructions get after they were made."""
 
 
@@ -128,7 +128,6 @@ class Inst(NkiInstruction):
     """The gather-compute-scatter form of an instruction on indirect views, after transforms.gather_scatter."""
     verified_for: Target | None = None
     """The target whose rules the instruction was found to obey as it was recorded."""
-    memory_effects: Any = None  # set once for a program by nki.analysis.memory_effects
 
     def semantics(self, m: Algebra[Any]) -> None:
         """The semantics, in primitives of ``m``."""

@@ -158,6 +158,15 @@ def basic_blocks(body: Iterable[Statement]) -> Iterator[list[Inst] | Loop]:
             yield from (s for s in statements if not isinstance(s, Inst))
 
 
+def all_blocks(body: Iterable[Statement]) -> Iterator[list[Inst]]:
+    """The basic blocks in program order, those in the bodies of loops included."""
+    for block in basic_blocks(body):
+        if isinstance(block, list):
+            yield block
+        else:
+            yield from all_blocks(block.body)
+
+
 def _is_instruction(statement: Statement) -> bool:
     return isinstance(statement, Inst)
 

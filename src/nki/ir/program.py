@@ -69,6 +69,9 @@ class CoreProgram:
     _has_edges: bool | None = field(default=None, init=False, repr=False)
     live_ranges: tuple[Target, Any] | None = field(default=None, init=False, repr=False)
     """The target and the result of the last :func:`nki.analysis.liveness.live_ranges`."""
+    dependences: Any = field(default=None, init=False, repr=False)
+    """The dependence graph of each basic block (:mod:`nki.analysis.dependence`), once a stage has found them; stages
+    that keep the instructions and their order pass them on."""
 
     @property
     def numbered(self) -> tuple[Inst, ...]:

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar
 
+from nki.analysis.access_classes import AccessClasses
 from nki.analysis.dependence import ReachingAccesses
-from nki.analysis.memory_effects import annotate_effects, effects_of
 from nki.base import knobs
 from nki.base.errors import ScheduleCycleError
 from nki.ir.instruction import Inst
@@ -92,16 +92,16 @@ def dependences(core: CoreProgram, body: Sequence[Statement]) -> list[set[int]]:
 
     A loop is one statement: it accesses all that its body accesses, its counter, its bounds and its condition.
     """
-    reaching = ReachingAccesses(annotate_effects(core, core.placement))
+    reaching = ReachingAccesses(AccessClasses(core))
     registers = _Registers()
     result: list[set[int]] = []
     for number, statement in enumerate(body):
         if isinstance(statement, Inst):
-            result.append(reaching.visit_all(number, number, effects_of(statement)) | registers.step(number, statement))
+            result.append(registers.step(number, statement).union(*reaching.visit(number, number, statement)))
             continue
         producers: set[int] = set()
         for inst in instructions(statement.body):
-            producers |= reaching.visit_all(number, number, effects_of(inst))
+            producers.update(*reaching.visit(number, number, inst))
         result.append((producers | registers.step(number, statement)) - {number})
     return result
 

@@ -12,11 +12,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.memory_effects import AliasClasses, LargeAccesses, MemoryEffects, annotate_effects, effects_of
+from nki.analysis.access_classes import AccessClasses
 from nki.ir.instruction import Inst
 from nki.ir.loop import Loop, Statement, While, loops
 from nki.ir.program import CoreProgram
@@ -27,13 +28,19 @@ def check_same_instructions(before: CoreProgram, after: CoreProgram) -> None:
     """Raise AssertionError unless each instruction of ``before`` occurs exactly once in ``after``, and no other one."""
     if after is before:
         return
-    expected, actual = ([inst.identity() for inst in core.numbered] for core in (before, after))
+    expected, actual = (_identities(core) for core in (before, after))
     if expected == actual or sorted(expected) == sorted(actual):
         return
     lost, extra = Counter(expected) - Counter(actual), Counter(actual) - Counter(expected)
     dropped = [inst for inst, key in zip(before.numbered, expected, strict=True) if key in lost]
     added = [inst for inst, key in zip(after.numbered, actual, strict=True) if key in extra]
     raise AssertionError(f"core {before.rank}: instructions dropped {dropped[:3]}, added or repeated {added[:3]}")
+
+
+def _identities(core: CoreProgram) -> list[int]:
+    """The identity of each instruction."""
+    known: list[int | None] = list(map(attrgetter("_identity"), core.numbered))
+    return [inst.identity() if each is None else each for inst, each in zip(core.numbered, known, strict=True)]
 
 
 def check_edges(core: CoreProgram) -> None:
@@ -52,13 +59,12 @@ def check_dependences(before: CoreProgram, after: CoreProgram) -> None:
     """Raise AssertionError unless ``after``, a permutation of ``before``, keeps loops and last writers."""
     if after is before:
         return
-    classes = annotate_effects(before, before.placement)
+    classes = AccessClasses(before)
     numbers = _Numbers(before)
-    effects = [effects_of(inst) for inst in before.instructions()]
-    expected = _Visitor(classes, numbers, effects)
+    expected = _Visitor(classes, numbers)
     expected.visit(before.body)
     numbers.restart()
-    actual = _Visitor(classes, numbers, effects)
+    actual = _Visitor(classes, numbers)
     actual.visit(after.body)
     assert len(expected.events) == len(actual.events), f"core {before.rank}: other loops than before"
     for key, event in expected.events.items():
@@ -112,13 +118,17 @@ def _identity(statement: Statement) -> int:
 
 
 class _Visitor:
-    """Visits the statements of a core in program order, and records the last writers that each one finds."""
+    """Visits the statements of a core in program order, and records the last writers that each one finds.
 
-    def __init__(self, classes: AliasClasses, numbers: _Numbers, effects: list[MemoryEffects]) -> None:
-        self.numbers, self.effects = numbers, effects
+    Who comes to a class of a tile also finds the number of accesses to the classes of earlier tiles in the same bytes.
+    """
+
+    def __init__(self, classes: AccessClasses, numbers: _Numbers) -> None:
+        self.numbers, self.classes = numbers, classes
         self.events: dict[tuple[int, str], _Event] = {}
         self.writer = [-1] * classes.count
-        self.large_writer = [np.full(size, -1) for size in classes.large]
+        self.accesses = [0] * classes.count
+        self.large_writer = [np.full(size, -1) for size in classes.large_sizes]
         self.register_writer: dict[Tensor, int] = {}
         """Registers apart: the memory effects of instructions do not show that a loop reads and writes them."""
 
@@ -131,17 +141,26 @@ class _Visitor:
                 self._loop(number, statement, loop)
 
     def _instruction(self, number: int, inst: Inst, loop: int) -> None:
-        effects, writer = self.effects[number], self.writer
-        accessed: tuple[LargeAccesses, ...] = (effects.large_reads, effects.large_writes)
-        large = [self.large_writer[memory][classes].copy() for accesses in accessed for memory, classes in accesses]
-        writers = [writer[alias_class] for alias_class in (*effects.reads, *effects.writes)]
+        small, large_classes, before, writer = self.classes.small, self.classes.large, self.classes.before, self.writer
+        changes = inst.changes()
+        accesses = [*self.classes.reads(inst), *changes]
+        found = [large_classes[access] for access in accesses if access in large_classes]
+        large = [self.large_writer[memory][classes].copy() for memory, classes in found]
+        outside = [0] if inst.effects.external else []
+        accessed = [*outside, *(alias_class for access in accesses for alias_class in small[access])]
+        writers = [writer[alias_class] for alias_class in accessed]
+        writers += [self.accesses[earlier] for each in accessed for earlier in before.get(each, ())]
         written = _registers(inst.writes())
         writers += self._register_writers([*_registers(inst.reads()), *written])
         self.events[number, "run"] = _Event(inst, loop, writers, large)
-        for alias_class in effects.writes:
+        for alias_class in accessed:
+            self.accesses[alias_class] += 1
+        for alias_class in (*outside, *(each for access in changes for each in small[access])):
             writer[alias_class] = number
-        for memory, classes in effects.large_writes:
-            self.large_writer[memory][classes] = number
+        for access in changes:
+            if access in large_classes:
+                memory, classes = large_classes[access]
+                self.large_writer[memory][classes] = number
         self.register_writer.update(dict.fromkeys(written, number))
 
     def _loop(self, number: int, loop: Loop, around: int) -> None:

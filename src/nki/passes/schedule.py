@@ -10,16 +10,18 @@ Run-time loops are barriers; the basic blocks between them are scheduled one by 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from nki.analysis.dependence import GraphBuilder
-from nki.analysis.memory_effects import annotate_effects
+from nki.analysis.access_classes import AccessClasses
+from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.base import knobs
 from nki.base.errors import QueueError
+from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
-from nki.ir.loop import Statement, basic_blocks
+from nki.ir.loop import Statement, all_blocks, basic_blocks
 from nki.ir.ordering import display_name
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
@@ -48,7 +50,10 @@ class Schedule(CoreStage):
         without = [inst for inst in core.instructions() if not inst.queue]
         if not any(inst.queue for inst in core.instructions()):
             reorder = knobs.reorder() if self.reorder is None else self.reorder
-            return core.with_body(_Scheduler(core, assignment, reorder).body(core.body))
+            scheduler = _Scheduler(core, assignment, reorder)
+            scheduled = core.with_body(scheduler.body(core.body))
+            scheduled.dependences = scheduler.graphs if reorder else None
+            return scheduled
         if without:
             error = QueueError(
                 f"{display_name(without[0])} has no queue, and other instructions have one",
@@ -77,45 +82,72 @@ class Schedule(CoreStage):
             assert not illegal, f"core {new.rank}: schedule left instructions on queues that cannot run them: {queues}"
 
 
+@dataclass(slots=True, eq=False, repr=False)
+class _Block:
+    """A basic block: its instructions on their queues, the numbers of these, and the estimates there."""
+
+    instructions: list[Inst]
+    queues: list[int]
+    estimates: list[Estimate]
+    graph: DependenceGraph | None
+
+
 class _Scheduler:
     """Schedules a program block by block."""
 
-    def __init__(self, kernel: CoreProgram, assignment: Assignment, reorder: bool) -> None:
-        self.assignment = assignment
-        self.graphs = GraphBuilder(annotate_effects(kernel, kernel.placement), 2 * WINDOW) if reorder else None
-        self.queue_numbers: dict[str, int] = {}
+    def __init__(self, core: CoreProgram, assignment: Assignment, reorder: bool) -> None:
+        self.target = assignment.target
+        self.graphs: list[DependenceGraph] = []
+        """Of each basic block, in its new order."""
+        self.blocks = _blocks(core, assignment, reorder)
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
         result: list[Statement] = []
         for block in basic_blocks(body):
             if isinstance(block, list):
-                result.extend(self.block(block))
+                result.extend(self.block(self.blocks.popleft()))
             else:
                 result.append(replace(block, body=tuple(self.body(block.body))))
         return result
 
-    def block(self, instructions: list[Inst]) -> list[Inst]:
-        names, candidates = self.assignment.assign(instructions)
-        assigned = _with_queues(instructions, names)
-        if self.graphs is None:
-            return assigned
-        numbers = self.queue_numbers
+    def block(self, block: _Block) -> list[Inst]:
+        instructions, graph = block.instructions, block.graph
+        if graph is None:
+            return instructions
+        # A consumer cannot overtake further than the window is long.
+        order = list_schedule(block.queues, block.estimates, graph.within(2 * WINDOW), self.target)
+        self.graphs.append(graph if order is None else graph.permuted(order))
+        return instructions if order is None else [instructions[number] for number in order]
+
+
+def _blocks(core: CoreProgram, assignment: Assignment, reorder: bool) -> deque[_Block]:
+    """All basic blocks of ``core``, with their graphs if they are to be reordered.
+
+    They are found before the first one is scheduled, which needs much memory, as the alias classes do.
+    """
+    builder = GraphBuilder(AccessClasses(core)) if reorder else None
+    numbers: dict[str, int] = {}
+    blocks = deque[_Block]()
+    for block in all_blocks(core.body):
+        names, candidates = assignment.assign(block)
+        assigned = _with_queues(block, names)
         queues = [numbers.setdefault(name, len(numbers)) for name in names]
         estimates = [candidate.estimate for candidate in candidates]
-        order = list_schedule(queues, estimates, self.graphs.graph(assigned, queues), self.assignment.target)
-        return assigned if order is None else [assigned[number] for number in order]
+        blocks.append(_Block(assigned, queues, estimates, builder.graph(assigned, queues) if builder else None))
+    return blocks
 
 
 def _with_queues(instructions: Sequence[Inst], queues: Sequence[str]) -> list[Inst]:
     """Each instruction on its queue: :meth:`Inst.with_schedule`, at two thirds of the price of the calls."""
     changes: dict[str, dict[str, str]] = {}
     result: list[Inst] = []
+    new = object.__new__
     for inst, queue in zip(instructions, queues, strict=True):
         inst.identity()  # which the copy shares
         change = changes.get(queue)
         if change is None:
             change = changes[queue] = {"queue": queue}
-        fresh = inst.__class__.__new__(inst.__class__)
+        fresh = new(inst.__class__)
         fresh.__dict__ = inst.__dict__ | change
         result.append(fresh)
     return result

@@ -17,10 +17,8 @@ from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import ClassVar
 
-import numpy as np
-
-from nki.analysis.dependence import Ids, ReachingAccesses
-from nki.analysis.memory_effects import MemoryEffects, annotate_effects, effects_of
+from nki.analysis.access_classes import AccessClasses
+from nki.analysis.dependence import ReachingAccesses, dependence_graphs
 from nki.base import knobs
 from nki.base.errors import MissingWaitError, QueueDeadlockError
 from nki.ir.instruction import Inst
@@ -49,7 +47,9 @@ class Sync(CoreStage):
         if any(map(attrgetter("waits"), core.numbered)):
             _WaitChecker(core).body(core.body)
             return core
-        return core.with_body(_WaitInserter(core).body(core.body))
+        synchronised = core.with_body(_WaitInserter(core).body(core.body))
+        synchronised.dependences = core.dependences
+        return synchronised
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every instruction is on a queue, waits keep every dependence, and all queues can run to their end.
@@ -81,27 +81,23 @@ class _History:
     """Number of instructions of the queue, in the basic block, that are complete with the instruction."""
 
 
-_BITS = 32
-"""Bits of a count in a packed clock; the highest one is 0."""
-_COUNT = (1 << _BITS - 1) - 1
-
-
 class _PackedClocks:
-    """Vector clocks of so many queues, each as one integer: a join takes Python eight steps, whatever the number."""
+    """Vector clocks of so many queues, each as one integer: a join takes Python eight steps, whatever the number.
 
-    def __init__(self, queues: int) -> None:
-        self._high = sum(1 << _BITS * queue + _BITS - 1 for queue in range(queues))
+    ``most`` is the largest count.
+    """
+
+    def __init__(self, queues: int, most: int) -> None:
+        self.bits = bits = most.bit_length() + 1
+        """Bits of a count; the highest one is 0."""
+        self._high = sum(1 << bits * queue + bits - 1 for queue in range(queues))
         """The highest bit of each count."""
 
     def join(self, one: int, two: int) -> int:
         """The join of two clocks: the later time of each component."""
         not_less = ((one | self._high) - two) & self._high  # the bit is borrowed where the count of ``one`` is less
-        from_one = not_less - (not_less >> _BITS - 1)
+        from_one = not_less - (not_less >> self.bits - 1)
         return two ^ ((one ^ two) & from_one)
-
-    def unpacked(self, clock: int, queues: int) -> Clock:
-        """The count of each queue."""
-        return [clock >> _BITS * queue & _COUNT for queue in range(queues)]
 
 
 def _join(one: Clock, two: Clock) -> Clock:
@@ -113,14 +109,8 @@ class _BlockVisitor:
     """Visits a program block by block, in program order, and replaces the instructions of each block."""
 
     def __init__(self, core: CoreProgram) -> None:
-        self.reaching = ReachingAccesses(annotate_effects(core, core.placement))
         self.names = list(dict.fromkeys(map(attrgetter("queue"), core.numbered)))
         self.queues = {name: number for number, name in enumerate(self.names)}
-        count = len(core.numbered)
-        self.history = _History()
-        self.arrays = np.zeros((2, count), np.int64) if self.reaching.has_large_memories else None
-        """Queues and positions of the history, for accesses of very many alias classes."""
-        self.labels: dict[str, int] = {}
 
     def body(self, body: Iterable[Statement]) -> list[Statement]:
         result: list[Statement] = []
@@ -141,33 +131,26 @@ class _WaitInserter(_BlockVisitor):
 
     def __init__(self, core: CoreProgram) -> None:
         super().__init__(core)
-        self.clock: list[int] = []
-        """By number of an instruction: the clock of its queue when it begins."""
-        self.packed = _PackedClocks(len(self.names))
+        self.graphs = iter(dependence_graphs(core))
+        self.packed = _PackedClocks(len(self.names), len(core.numbered))
 
     def block(self, instructions: list[Inst]) -> list[Inst]:
-        reaching, queues, names = self.reaching, self.queues, self.names
-        visit, join = reaching.visit, self.packed.join
-        queue_of, position_of, clock_of = self.history.queue, self.history.position, self.clock
-        floor = reaching.floor = number = len(queue_of)
+        queues, names, join = self.queues, self.names, self.packed.join
+        queue_of: list[int] = []
+        position_of: list[int] = []
+        clock_of: list[int] = []
+        """The clock of each instruction's queue when it begins."""
         counts = [0] * len(queues)
         clocks = [0] * len(queues)
-        shifts = [_BITS * queue for queue in range(len(queues))]
+        shifts = [self.packed.bits * queue for queue in range(len(queues))]
+        mask, new = (1 << self.packed.bits - 1) - 1, object.__new__
         result: list[Inst] = []
-        for inst in instructions:
+        for inst, producers in zip(instructions, next(self.graphs).predecessors, strict=True):
             queue = queues[inst.queue]
-            effects: MemoryEffects = inst.memory_effects
-            producers = visit(number, queue, effects)
-            if effects.large_reads or effects.large_writes:
-                producers |= self.incomplete(reaching.visit_large(number, queue, effects), clocks[queue], floor)
-            if inst.ordered_after:
-                producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= floor)
-            if inst.label:
-                self.labels[inst.label] = number
             clock = clocks[queue]
             needed = [
                 p for p in producers
-                if (other := queue_of[p]) != queue and position_of[p] > clock >> shifts[other] & _COUNT
+                if (other := queue_of[p]) != queue and position_of[p] > clock >> shifts[other] & mask
             ]  # fmt: skip
             if needed:
                 if len(needed) > 1:
@@ -175,35 +158,20 @@ class _WaitInserter(_BlockVisitor):
                 waits: list[tuple[str, int]] = []
                 for p in needed:
                     other, position = queue_of[p], position_of[p]
-                    known = clock >> shifts[other] & _COUNT
+                    known = clock >> shifts[other] & mask
                     if position > known:
                         waits.append((names[other], position))
                         clock = join(clock + (position - known << shifts[other]), clock_of[p])
                 clocks[queue] = clock
-                scheduled = inst.__class__.__new__(inst.__class__)  # Inst.with_schedule, without the call
                 inst.identity()
+                scheduled = new(inst.__class__)  # Inst.with_schedule, without the call
                 scheduled.__dict__ = inst.__dict__ | {"waits": tuple(waits)}
                 inst = scheduled
             counts[queue] += 1
             queue_of.append(queue)
             position_of.append(counts[queue])
             clock_of.append(clock)
-            if self.arrays is not None:
-                self.arrays[:, number] = queue, counts[queue]
             result.append(inst)
-            number += 1
-        return result
-
-    def incomplete(self, producers: list[Ids], clock: int, floor: int) -> set[int]:
-        """The producers from ``floor`` on that ``clock`` does not know to be complete."""
-        assert self.arrays is not None
-        queues, positions = self.arrays
-        complete = np.array(self.packed.unpacked(clock, len(self.names)))
-        result: set[int] = set()
-        for ids in producers:
-            ids = ids[ids >= floor]
-            if len(ids):
-                result.update(ids[positions[ids] > complete[queues[ids]]].tolist())
         return result
 
 
@@ -212,6 +180,9 @@ class _WaitChecker(_BlockVisitor):
 
     def __init__(self, core: CoreProgram) -> None:
         super().__init__(core)
+        self.reaching = ReachingAccesses(AccessClasses(core))
+        self.history = _History()
+        self.labels: dict[str, int] = {}
         self.clock: list[Clock] = []
         """By number of an instruction: the clock of its queue when it begins."""
 
@@ -227,7 +198,7 @@ class _WaitChecker(_BlockVisitor):
         self.clock.extend(self.clocks(instructions, first))
         for number, inst in enumerate(instructions, first):
             queue, clock = history.queue[number], self.clock[number]
-            producers = self.reaching.visit_all(number, queue, effects_of(inst))
+            producers = set[int]().union(*self.reaching.visit(number, queue, inst))
             producers.update(p for label in inst.ordered_after if (p := self.labels.get(label, -1)) >= first)
             if inst.label:
                 self.labels[inst.label] = number

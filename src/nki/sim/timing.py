@@ -14,8 +14,7 @@ from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
 
-from nki.analysis.dependence import DependenceGraph, GraphBuilder
-from nki.analysis.memory_effects import annotate_effects
+from nki.analysis.dependence import DependenceGraph, dependence_graphs
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
 from nki.cost.dma import needs_descriptors
@@ -35,8 +34,6 @@ _STEADY = 1e-4
 """Relative difference of two iterations that count as equal."""
 _SAMPLES = 64
 """Most iterations of a loop that are replayed one by one; the average of the last half stands for the others."""
-_HORIZON = 1 << 30
-"""Dependences are kept over any distance."""
 
 
 @dataclass(slots=True)
@@ -123,7 +120,7 @@ class TimedCore:
             self.kinds.append(kind)
         self.distinct = distinct
         self.held = self._held()
-        self._graphs = GraphBuilder(annotate_effects(core, core.placement), _HORIZON)
+        self._graphs = iter(dependence_graphs(core))
         self._count = 0
         self.parts = self._parts(core.body)
 
@@ -142,7 +139,7 @@ class TimedCore:
         self._count += len(instructions)
         queues = self.queue_of[first : self._count]
         meetings = [n for n, i in enumerate(instructions) if self.meets and i.effects.external and meeting(i)]
-        return Block(first, queues, self._graphs.graph(instructions, queues), frozenset(meetings))
+        return Block(first, queues, next(self._graphs), frozenset(meetings))
 
     def estimates(self, target: Target) -> list[Estimate]:
         """The estimate of every instruction on its queue."""

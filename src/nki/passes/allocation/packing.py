@@ -303,6 +303,8 @@ class _LeastRecentlyFreed:
             if self.turns[end] >= since or tried == _MOST_BLOCKS:
                 break
             offset = start + -start % align
+            if end - offset >= size:
+                return start, offset  # pieces are in the order of their turns
             top, last = end, self.turns[end]
             while top - offset < size and top in self.end_of:
                 top = self.end_of[top]

@@ -12,7 +12,7 @@ PSUM and clears all of SBUF as long as another engine has more work, though Scal
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -91,6 +91,15 @@ class Assignment:
             cached = by_form[form] = candidates(inst, self.target)
         return cached
 
+    def _offers(self, instructions: Iterable[Inst]) -> list[tuple[Candidate, ...]]:
+        """The candidates for each instruction."""
+        by_form = self._by_form
+        offers: list[tuple[Candidate, ...]] = []
+        for inst in instructions:
+            offer = None if inst.on_rings else by_form.get(inst.form())
+            offers.append(self.candidates(inst) if offer is None else offer)
+        return offers
+
     def candidate(self, inst: Inst) -> Candidate:
         """The candidate of the queue that ``inst`` has."""
         queue = inst.queue.partition(".")[0]
@@ -105,7 +114,7 @@ class Assignment:
         and is no gain where the preferred engine stands still meanwhile. A ring is assigned by the time that it needs
         for its own transfers.
         """
-        offers = [self.candidates(inst) for inst in instructions]
+        offers = self._offers(instructions)
         movable = [len(offer) > 1 and inst.by_workload for inst, offer in zip(instructions, offers, strict=True)]
         load, balanced = _loads(offers, movable)
         rings = [0.0] * len(self.rings)
@@ -177,17 +186,20 @@ def _loads(offers: Sequence[Sequence[Candidate]], movable: Sequence[bool]) -> tu
     load: dict[str, float] = {}
     extra: dict[str, float] = {}
     transfers: dict[str, float] = {}
+    generated: dict[str, float] = {}
     for offer, moves in zip(offers, movable, strict=True):
         candidate = offer[0]
         estimate = candidate.estimate
         if candidate.queue == DMA:
-            for resource, busy in ((DMA, estimate.occupancy), (f"{DMA} {estimate.generator}", estimate.issue)):
-                transfers[resource] = transfers.get(resource, 0.0) + busy
+            resource = estimate.generator
+            transfers[DMA] = transfers.get(DMA, 0.0) + estimate.occupancy
+            generated[resource] = generated.get(resource, 0.0) + estimate.issue
         elif moves:
             extra[candidate.queue] = extra.get(candidate.queue, 0.0) + candidate.occupancy
         else:
             _add(load, candidate)
     balanced: set[str] = set()
+    transfers |= {f"{DMA} {name}": busy for name, busy in generated.items()}
     for queue, busy in extra.items():
         others = [work for name, work in (load | transfers).items() if name != queue]
         if load.get(queue, 0.0) + busy <= max(others, default=0.0):

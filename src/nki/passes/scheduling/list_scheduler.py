@@ -21,6 +21,8 @@ WINDOW = 256
 _CLOSE = 1.005
 """Program order stays if it ends within this factor of a lower bound of all orders; estimates are no better."""
 _NEVER = float("inf")
+_Successors = list[tuple[int, float]]
+"""The instructions that depend on one, with the delay from its start to theirs."""
 _NO_EVENT: tuple[float, int, int] = (_NEVER, 0, 0)
 
 
@@ -38,14 +40,14 @@ def list_schedule(
     bound = max(resource_bounds(queues, estimates).values())
     if in_order <= bound * _CLOSE:
         return None
-    by_chain = _ListScheduler(queues, estimates, graph)
-    bound = max(bound, *by_chain.path) * _CLOSE
+    successors, path = _chains(queues, estimates, graph)
+    bound = max(bound, *path) * _CLOSE
     if in_order <= bound:
         return None
     best, least = None, in_order
     for keeps_order in (True, False):
-        scheduler = _ListScheduler(queues, estimates, graph, in_order=True) if keeps_order else by_chain
-        order = scheduler.run()
+        length = _chains_in_order(queues, estimates, successors) if keeps_order else path
+        order = _ListScheduler(queues, estimates, graph, successors, length).run()
         end = in_order_ns(queues, estimates, graph.predecessors, graph.chained, target, order)
         if end < least:
             best, least = order, end
@@ -56,7 +58,7 @@ def list_schedule(
 
 def longest_path(queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph) -> float:
     """Time before which no order of the block ends: that of the longest chain of dependences."""
-    return max(_ListScheduler(queues, estimates, graph).path)
+    return max(_chains(queues, estimates, graph)[1])
 
 
 def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dict[int | str, float]:
@@ -81,29 +83,79 @@ def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dic
     return {resource: busy + tails[resource] for resource, busy in loads.items()}
 
 
+def _chains(
+    queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph
+) -> tuple[list[_Successors], list[float]]:
+    """The successors of each instruction, and the longest path from its start to the end of the block."""
+    successors: list[_Successors] = [[] for _ in queues]
+    path = [estimate.latency for estimate in estimates]
+    predecessors, chained = graph.predecessors, graph.chained
+    for number in range(len(queues) - 1, -1, -1):
+        queue, length = queues[number], path[number]
+        for producer in predecessors[number]:
+            estimate = estimates[producer]
+            if queues[producer] != queue:
+                delay = estimate.latency
+            elif estimate.transfer:
+                delay = estimate.latency if producer in chained[number] else estimate.issue
+            else:
+                delay = estimate.occupancy + (estimate.dependent if producer in chained[number] else 0.0)
+            successors[producer].append((number, delay))
+            if length + delay > path[producer]:
+                path[producer] = length + delay
+    return successors, path
+
+
+def _chains_in_order(
+    queues: Sequence[int], estimates: Sequence[Estimate], successors: Sequence[_Successors]
+) -> list[float]:
+    """The longest path from the start of each instruction to the end of the block, where engines and generators run the
+    rest of the block in program order.
+    """
+    path = [0.0] * len(queues)
+    tails: dict[int | str, float] = {}
+    for number in range(len(queues) - 1, -1, -1):
+        estimate = estimates[number]
+        length = estimate.latency
+        for successor, delay in successors[number]:
+            behind = path[successor] + delay
+            if behind > length:
+                length = behind
+        if estimate.transfer:
+            resource, busy = estimate.generator or queues[number], estimate.issue
+        else:
+            resource, busy = queues[number], estimate.occupancy
+        behind = busy + tails.get(resource, 0.0)
+        if behind > length:
+            length = behind
+        tails[resource] = path[number] = length
+    return path
+
+
 class _ListScheduler:
+    """List scheduling with the longest ``path`` to the end of the block as priority."""
+
     def __init__(
-        self, queues: Sequence[int], estimates: Sequence[Estimate], graph: DependenceGraph, *, in_order: bool = False
+        self,
+        queues: Sequence[int],
+        estimates: Sequence[Estimate],
+        graph: DependenceGraph,
+        successors: Sequence[_Successors],
+        path: Sequence[float],
     ) -> None:
         self.queues = queues
         self.estimates = estimates
+        self.successors = successors
         count, queue_count = len(queues), max(queues) + 1
-        self.successors: list[list[tuple[int, float]]] = [[] for _ in queues]
-        """Of each instruction: those that depend on it, with the delay from its start to theirs."""
-        self.path = [estimate.latency for estimate in estimates]
-        """Longest path from the start of each instruction to the end of the block; ``in_order``: where engines and
-        generators run the rest of the block in program order."""
-        self._connect(graph, in_order)
-        self.by_rank = sorted(range(count), key=self.path.__getitem__, reverse=True)
+        self.by_rank = sorted(range(count), key=path.__getitem__, reverse=True)
         self.ranks = [0] * count
         for rank, number in enumerate(self.by_rank):
             self.ranks[number] = rank
-        self.unissued = [len(producers) for producers in graph.predecessors]
+        self.unissued = list(map(len, graph.predecessors))
         """Number of predecessors that have not been issued."""
         self.ready = [0.0] * count
         """Earliest start, by the predecessors that have been issued."""
-        self.visible = [-1.0] * count
-        """Time at which the result is visible to other queues; -1 before the issue."""
+        self.issued = [False] * count
         self.free = [0.0] * queue_count
         self.bandwidth_free = 0.0
         self.generator_free: dict[str, float] = {}
@@ -115,47 +167,23 @@ class _ListScheduler:
         self.events: list[tuple[float, int, int]] = []
         """By time, rank of the instruction that is the reason, and queue."""
 
-    def _connect(self, graph: DependenceGraph, in_order: bool) -> None:
-        queues, estimates, path, successors = self.queues, self.estimates, self.path, self.successors
-        tails: dict[int | str, float] = {}
-        for number in range(len(queues) - 1, -1, -1):
-            queue, length = queues[number], path[number]
-            chained = graph.chained[number]
-            if in_order:
-                estimate = estimates[number]
-                resource = estimate.generator or queue if estimate.transfer else queue
-                behind = (estimate.issue if estimate.transfer else estimate.occupancy) + tails.get(resource, 0.0)
-                if behind > length:
-                    length = path[number] = behind
-                tails[resource] = length
-            for producer in graph.predecessors[number]:
-                estimate = estimates[producer]
-                if queues[producer] != queue:
-                    delay = estimate.latency
-                elif estimate.transfer:
-                    delay = estimate.latency if producer in chained else estimate.issue
-                else:
-                    delay = estimate.occupancy + (estimate.dependent if producer in chained else 0.0)
-                successors[producer].append((number, delay))
-                if length + delay > path[producer]:
-                    path[producer] = length + delay
-
     def run(self) -> list[int]:
         """The instructions in the order of their start."""
         count = len(self.queues)
-        ranks, by_rank = self.ranks, self.by_rank
+        ranks, by_rank, unissued, issued = self.ranks, self.by_rank, self.unissued, self.issued
+        events, next_event, free = self.events, self.next_event, self.free
         order: list[int] = []
         entered = oldest = 0
         while len(order) < count:
             while entered < count and entered < oldest + WINDOW:
-                if not self.unissued[entered]:
+                if not unissued[entered]:
                     self._await(entered)
                 entered += 1
-            event = heappop(self.events)
+            event = heappop(events)
             time, _, queue = event
-            if self.next_event[queue] != event:
+            if next_event[queue] != event:
                 continue  # replaced by an earlier event
-            self.next_event[queue] = _NO_EVENT
+            next_event[queue] = _NO_EVENT
             pending, ready_list = self.pending[queue], self.ready_list[queue]
             while pending and pending[0][0] <= time:
                 heappush(ready_list, ranks[heappop(pending)[1]])
@@ -163,11 +191,11 @@ class _ListScheduler:
             order.append(number)
             self._issue(number, time, queue, entered)
             if ready_list:
-                self._schedule_event(self.free[queue], ready_list[0], queue)
+                self._schedule_event(free[queue], ready_list[0], queue)
             elif pending:
                 ready, number = pending[0]
-                self._schedule_event(max(self.free[queue], ready), ranks[number], queue)
-            while oldest < count and self.visible[oldest] >= 0.0:
+                self._schedule_event(max(free[queue], ready), ranks[number], queue)
+            while oldest < count and issued[oldest]:
                 oldest += 1
         return order
 
@@ -175,15 +203,10 @@ class _ListScheduler:
         """Start an instruction; those with numbers below ``entered`` are in the window."""
         estimate = self.estimates[number]
         if estimate.transfer:
-            time = max(time, self.generator_free.get(estimate.generator, 0.0) if estimate.generator else 0.0)
-            self.free[queue] = self.generator_free[estimate.generator] = time + estimate.issue
-            if estimate.occupancy:
-                data = time + estimate.issue + estimate.start
-                self.bandwidth_free = max(self.bandwidth_free, data) + estimate.occupancy
-                time = max(time, self.bandwidth_free - (data - time) - estimate.transfer)
+            time = self._transfer(estimate, time, queue)
         else:
             self.free[queue] = time + estimate.occupancy
-        self.visible[number] = time + estimate.latency
+        self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
             if time + delay > ready[successor]:
@@ -192,11 +215,29 @@ class _ListScheduler:
             if not left and successor < entered:
                 self._await(successor)
 
+    def _transfer(self, estimate: Estimate, time: float, queue: int) -> float:
+        """Start a transfer as soon as its generator is free; the start of one that meets no other transfers."""
+        generator = estimate.generator
+        idle = self.generator_free.get(generator, 0.0) if generator else 0.0
+        if idle > time:
+            time = idle
+        issued = self.free[queue] = self.generator_free[generator] = time + estimate.issue
+        if not estimate.occupancy:
+            return time
+        data = issued + estimate.start
+        self.bandwidth_free = end = (data if data > self.bandwidth_free else self.bandwidth_free) + estimate.occupancy
+        delayed = end - (data - time) - estimate.transfer
+        return delayed if delayed > time else time
+
     def _await(self, number: int) -> None:
         """Let a queue choose an instruction from the time on at which it becomes ready."""
-        queue, ready = self.queues[number], self.ready[number]
-        heappush(self.pending[queue], (ready, number))
-        self._schedule_event(max(ready, self.free[queue]), self.ranks[number], queue)
+        queue, time = self.queues[number], self.ready[number]
+        heappush(self.pending[queue], (time, number))
+        free = self.free[queue]
+        event = (free if free > time else time, self.ranks[number], queue)
+        if event < self.next_event[queue]:  # _schedule_event, without the call
+            self.next_event[queue] = event
+            heappush(self.events, event)
 
     def _schedule_event(self, time: float, rank: int, queue: int) -> None:
         """Let ``queue`` choose at ``time``, unless it does so before; of queues at one time, the best rank is first."""

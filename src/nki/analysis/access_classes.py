@@ -1,0 +1,282 @@
+"""Alias classes of every access of a core: two accesses share a byte if, and only if, they have a common class.
+
+A tensor without an address is a memory of its own, whose classes :mod:`nki.analysis.alias_classes` finds. So is a
+placed tile, although it shares its bytes with the tiles before and after it: :mod:`nki.analysis.tile_succession` finds
+the classes of earlier tiles that an access to a tile meets in its bytes. Hence the number of classes depends on the
+accesses of each tile, and not on where the allocator cuts the memory. Where two tiles with common bytes are accessed in
+turns, all tiles of the memory that overlap get common classes instead.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, conservative_pattern, pattern_of
+from nki.analysis.alias_classes import alias_classes, boxes_of
+from nki.analysis.tile_succession import PlacedTile, TileLayout, tile_layout, tiles_before
+from nki.ir.instruction import Inst
+from nki.ir.program import CoreProgram
+from nki.ir.types import Access, Tensor, TileAddress
+
+LARGE_CLASS_COUNT = 12
+"""Alias classes of an access, on the average of a memory's accesses, from which arrays are faster than Python ints."""
+LARGE_TILE_CLASS_COUNT = 24
+"""The same for a placed tile, where arrays have a price: all tiles of the memory then have common classes."""
+ClassIndex = NDArray[np.int64] | slice
+Use = tuple[Access, int, int]
+"""An access, and the dense numbers of the first and the last instruction that has it."""
+_Tile = tuple[Tensor, TileAddress, list[Use]]
+_NO_CLASSES: tuple[int, ...] = ()
+
+
+class AccessClasses:
+    """The alias classes of the accesses of ``core``, with its tiles at their addresses.
+
+    Accesses that a run-time index moves count as their whole tensor. Class 0 is the world outside: printing, and other
+    cores.
+    """
+
+    def __init__(self, core: CoreProgram) -> None:
+        self.count = 1
+        """Number of classes, without those of large memories."""
+        self.small: dict[Access, tuple[int, ...]] = {}
+        """The classes of each access, without those in large memories."""
+        self.large: dict[Access, tuple[int, ClassIndex]] = {}
+        """The large memory of an access, and its classes there, which are numbered from 0."""
+        self.large_sizes: list[int] = []
+        """Number of classes of each large memory: one in which an access has many classes."""
+        self.before: dict[int, tuple[int, ...]] = {}
+        """The classes of earlier tiles that have bytes of a class. Their last accesses are before its first one; who
+        comes to the class before somebody has written it depends on them."""
+        self.has_runtime_index = False
+        _Numbering(core, self)
+
+    def reads(self, inst: Inst) -> list[Access]:
+        """The accesses that ``inst`` reads, those that hold its run-time indices included."""
+        reads = inst.read_operands()
+        return [*reads, *inst.indexed_by()] if self.has_runtime_index else reads
+
+
+class _Numbering:
+    """Finds the classes of all accesses of a core."""
+
+    def __init__(self, core: CoreProgram, classes: AccessClasses) -> None:
+        self.core = core
+        self.classes = classes
+        self.addresses: Mapping[Tensor, TileAddress] = core.placement
+        self.last: dict[Access, int] = {}
+        """The last instruction that has each access, in the order of first ones."""
+        self.first: list[int] = []
+        self.written: set[Access] = set()
+        self.written_tensors: set[Tensor] = set()
+        self.layouts: dict[object, TileLayout] = {}
+        self.classes_of: dict[object, tuple[int, list[NDArray[np.int64]]]] = {}
+        self._collect()
+        if any(access.dynamic is not None for access in self.last):
+            classes.has_runtime_index = True
+            self._collect()
+        self._number()
+
+    def _collect(self) -> None:
+        """Find all accesses, those that are written, and the first and last instruction of each."""
+        self.last, self.first, self.written = {}, [], set()
+        last, first, update = self.last, self.first, self.written.update
+        with_indices = self.classes.has_runtime_index
+        for number, inst in enumerate(self.core.numbered):
+            for access in inst.read_operands():
+                if access not in last:
+                    first.append(number)
+                last[access] = number
+            changed = inst.changes()
+            update(changed)
+            for access in changed:
+                if access not in last:
+                    first.append(number)
+                last[access] = number
+            if with_indices:
+                for access in inst.indexed_by():
+                    if access not in last:
+                        first.append(number)
+                    last[access] = number
+        self.written_tensors = {access.tensor for access in self.written}
+
+    def _number(self) -> None:
+        small, written, addresses = self.classes.small, self.written_tensors, self.addresses
+        uses: dict[Tensor, list[Use]] = {}
+        for use in zip(self.last, self.first, self.last.values(), strict=True):
+            tensor = use[0].tensor
+            known = uses.get(tensor)
+            if known is None:
+                uses[tensor] = [use]
+            else:
+                known.append(use)
+        placed: dict[str, list[_Tile]] = {}
+        for tensor, of_tensor in uses.items():
+            buffer = tensor.buffer
+            address = (addresses.get(tensor) or tensor.address) if buffer.on_chip else None
+            if address is not None:
+                tiles = placed.get(buffer.word)
+                if tiles is None:
+                    tiles = placed[buffer.word] = []
+                tiles.append((tensor, address, of_tensor))
+            elif tensor in written:
+                accesses = [use[0] for use in of_tensor]
+                self._memory(accesses, *self._alone(tensor, accesses))
+            else:  # who reads it depends on nobody for that
+                for use in of_tensor:
+                    small[use[0]] = _NO_CLASSES
+        for tiles in placed.values():
+            if not self._in_succession(tiles):
+                self._overlapping(tiles)
+
+    def _in_succession(self, placed: Sequence[_Tile]) -> bool:
+        """Give each tile of a memory classes of its own; False, and no classes, where that does not tell overlaps."""
+        classes, written, layouts = self.classes, self.written, self.layouts
+        tiles: list[PlacedTile] = []
+        small: dict[Access, tuple[int, ...]] = {}
+        count = classes.count
+        for tensor, (partition, byte), uses in placed:
+            access, first, last = uses[0]
+            if len(uses) == 1 and access.dynamic is None and access in written:
+                key = (tensor.bytes_per_partition, access.offset, access.shape, access.strides, access.dtype)
+                layout = layouts.get(key)
+                if layout is None:
+                    layout = layouts[key] = tile_layout(tensor, [pattern_of(access)], {0})
+                if not layout.classes:
+                    return False
+                small[access] = (count,)
+            else:
+                layout = self._layout(tensor, uses, small, count)
+                if layout is None:
+                    return False
+                last = max([use[2] for use in uses])
+            (top, bottom), (left, right) = layout.rows, layout.columns
+            tiles.append((layout, partition + top, partition + bottom, byte + left, byte + right, count, first, last))
+            count += len(layout.numbers)
+        before = tiles_before(tiles)
+        if before is None:
+            return False
+        classes.count = count
+        classes.small.update(small)
+        classes.before.update(before)
+        return True
+
+    def _layout(
+        self, tensor: Tensor, uses: Sequence[Use], small: dict[Access, tuple[int, ...]], first: int
+    ) -> TileLayout | None:
+        """The layout of a tile, whose classes, from ``first`` on, are entered; None if they are none or too many."""
+        accesses = [use[0] for use in uses]
+        patterns: dict[AccessPattern, int] = {}
+        numbers = [patterns.setdefault(conservative_pattern(access), len(patterns)) for access in accesses]
+        changed = {number for number, access in zip(numbers, accesses, strict=True) if access in self.written}
+        key = (tensor.bytes_per_partition, tuple(patterns), frozenset(changed))
+        layout = self.layouts.get(key)
+        if layout is None:
+            layout = self.layouts[key] = tile_layout(tensor, tuple(patterns), changed)
+        if not layout.classes:
+            return None
+        if layout.most > LARGE_TILE_CLASS_COUNT:
+            counts = [len(layout.classes[number]) for number in numbers]
+            if self._prefers_arrays(accesses, counts, LARGE_TILE_CLASS_COUNT):
+                return None
+        shifted = [tuple([first + each for each in classes]) for classes in layout.classes]
+        for access, number in zip(accesses, numbers, strict=True):
+            small[access] = shifted[number]
+        return layout
+
+    def _alone(self, tensor: Tensor, accesses: Sequence[Access]) -> tuple[int, list[NDArray[np.int64]]]:
+        """Class count and classes of each access to a tensor that shares no memory; one result for equal tensors."""
+        patterns: dict[AccessPattern, int] = {}
+        numbers = [patterns.setdefault(conservative_pattern(access), len(patterns)) for access in accesses]
+        if len(patterns) == 1:
+            return 1, [np.zeros(1, np.int64)] * len(accesses)
+        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, *patterns)
+        known = self.classes_of.get(key)
+        if known is None:
+            known = self.classes_of[key] = alias_classes(boxes_of(tensor, list(patterns)))
+        count, members = known
+        return count, [members[number] for number in numbers]
+
+    def _overlapping(self, placed: Iterable[_Tile]) -> None:
+        """Give the tiles of a memory that overlap, directly or through others, common classes."""
+        groups: list[list[_Tile]] = []
+        end = -1
+        for tile in sorted(placed, key=_first_byte):
+            tensor, (_, byte), _ = tile
+            if byte >= end:
+                groups.append([])
+            groups[-1].append(tile)
+            end = max(end, byte + tensor.bytes_per_partition)
+        for group in groups:
+            accesses = [use[0] for _, _, uses in group for use in uses]
+            if not any(tensor in self.written_tensors for tensor, _, _ in group):
+                self.classes.small.update(dict.fromkeys(accesses, _NO_CLASSES))
+                continue
+            at: dict[tuple[int, TileAddress], tuple[Tensor, dict[AccessPattern, int]]] = {}
+            numbers: list[int] = []
+            count = 0
+            for tensor, address, uses in group:
+                _, patterns = at.setdefault((tensor.bytes_per_partition, address), (tensor, {}))
+                for use in uses:
+                    number = patterns.setdefault(conservative_pattern(use[0]), count)
+                    count += number == count
+                    numbers.append(number)
+            boxes: dict[int, Box] = {}
+            for (_, address), (tensor, patterns) in at.items():
+                moved = _moved_boxes(boxes_of(tensor, list(patterns)), address)
+                boxes.update(zip(patterns.values(), moved, strict=True))
+            count, members = alias_classes([boxes[number] for number in range(count)])
+            self._memory(accesses, count, [members[number] for number in numbers])
+
+    def _memory(self, accesses: Sequence[Access], count: int, members: Sequence[NDArray[np.int64]]) -> None:
+        """Give each access its classes, ``members``, out of the ``count`` new classes of one memory."""
+        classes = self.classes
+        if count >= LARGE_CLASS_COUNT and self._prefers_arrays(accesses, list(map(len, members)), LARGE_CLASS_COUNT):
+            memory = len(classes.large_sizes)
+            classes.large_sizes.append(count)
+            compact = {id(own): _compact(own) for own in members}
+            for access, own in zip(accesses, members, strict=True):
+                classes.large[access] = (memory, compact[id(own)])
+                classes.small[access] = _NO_CLASSES
+            return
+        first = classes.count
+        for access, own in zip(accesses, members, strict=True):
+            classes.small[access] = (first + int(own[0]),) if len(own) == 1 else tuple((own + first).tolist())
+        classes.count += count
+
+    def _prefers_arrays(self, accesses: Iterable[Access], counts: Sequence[int], least: int) -> bool:
+        """True if accesses of that many classes have more than ``least`` on the average of their uses."""
+        if max(counts) <= least:
+            return False
+        uses = self.uses
+        return sum(uses[access] * (count - least) for access, count in zip(accesses, counts, strict=True)) > 0
+
+    @cached_property
+    def uses(self) -> Counter[Access]:
+        """The number of instructions that read, and that write, each access; counted when somebody asks."""
+        reads = self.classes.reads
+        return Counter(chain.from_iterable(chain(reads(inst), inst.changes()) for inst in self.core.numbered))
+
+
+def _compact(classes: NDArray[np.int64]) -> ClassIndex:
+    """The classes as a slice, which is faster, where the classes are neighbours."""
+    first, last = int(classes[0]), int(classes[-1])
+    if last - first + 1 == len(classes) and bool((np.diff(classes) == 1).all()):
+        return slice(first, last + 1)
+    return classes
+
+
+def _moved_boxes(boxes: Iterable[Box], address: TileAddress) -> list[Box]:
+    """The boxes of a tile, moved to its address."""
+    down, right = address
+    return [(AxisPattern(r[0] + down, r[1], r[2]), AxisPattern(c[0] + right, c[1], c[2])) for r, c in boxes]
+
+
+def _first_byte(tile: _Tile) -> int:
+    return tile[1][1]

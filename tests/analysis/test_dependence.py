@@ -1,0 +1,152 @@
+"""Dependences against a model that keeps the last writer and the readers of every single byte."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nki.analysis import access_classes
+from nki.analysis.access_classes import AccessClasses
+from nki.analysis.dependence import DependenceGraph, ReachingAccesses
+from nki.base.dtype import uint8
+from nki.ir.instruction import Inst
+from nki.ir.program import CoreProgram
+from nki.ir.types import Access, Buffer, Tensor, TileAddress
+from nki.isa.instructions.tensor_copy import TensorCopy
+from tests.analysis.byte_model import accesses, bytes_of
+from tests.passes import programs
+from tests.support.interleaved_run import compiled
+
+QUEUES = 3
+Byte = tuple[str, int, int]
+
+
+class Bytes:
+    """The last writer of each byte, and its last reader on each queue since."""
+
+    def __init__(self, place: Callable[[Access], Iterable[Byte]]) -> None:
+        self.place = place
+        self.writer: dict[Byte, int] = {}
+        self.readers: dict[Byte, dict[int, int]] = {}
+
+    def visit(self, number: int, queue: int, reads: list[Access], writes: list[Access]) -> tuple[set[int], set[int]]:
+        read = {byte for access in reads for byte in self.place(access)}
+        written = {byte for access in writes for byte in self.place(access)}
+        results = {self.writer[byte] for byte in read & self.writer.keys()}
+        others = {self.readers[byte][queue] for byte in read if queue in self.readers.get(byte, {})}
+        for byte in read:
+            self.readers.setdefault(byte, {})[queue] = number
+        others |= {self.writer[byte] for byte in written & self.writer.keys()}
+        others |= {reader for byte in written for reader in self.readers.pop(byte, {}).values()}
+        self.writer.update(dict.fromkeys(written, number))
+        return results, others - {number}
+
+
+@st.composite
+def successions(draw: st.DrawFn) -> tuple[CoreProgram, list[int]]:
+    """Copies within tiles of a small memory, most of which take the place of others, and the queues of the copies.
+
+    What a copy reads of a tile has been written, unless another tile has come between.
+    """
+    hbm = Tensor("hbm", (4, 8), uint8, Buffer.private_hbm)
+    tiles: list[Tensor] = []
+    placement: dict[Tensor, TileAddress] = {}
+    for number in range(draw(st.integers(2, 6))):
+        shape = (draw(st.sampled_from((1, 2, 4))), draw(st.sampled_from((4, 8, 8, 12))))
+        tiles.append(Tensor(f"tile{number}", shape, uint8, Buffer.sbuf))
+        placement[tiles[-1]] = (draw(st.sampled_from((0, 0, 0, 2))), draw(st.sampled_from((0, 4, 8))))
+    turns = draw(st.lists(st.integers(0, len(tiles) - 1), min_size=2, max_size=24))
+    if draw(st.booleans()) or draw(st.booleans()):
+        turns.sort()
+    body: list[Inst] = []
+    written: dict[Tensor, list[Access]] = {}
+    for turn in turns:
+        tile = tiles[turn]
+        earlier = written.setdefault(tile, [])
+        source = draw(st.sampled_from(earlier)) if earlier and draw(st.booleans()) else draw(accesses(hbm))
+        if any(access.size == tile.elements for access in earlier) and draw(st.booleans()):
+            source = draw(accesses(tile))
+        target = Access.whole(tile) if draw(st.booleans()) else draw(accesses(draw(st.sampled_from((tile, tile, hbm)))))
+        if target.tensor is tile:
+            earlier.append(target)
+        body.append(TensorCopy(target, source))
+    queues = draw(st.lists(st.integers(0, QUEUES - 1), min_size=len(body), max_size=len(body)))
+    return CoreProgram(0, tuple(body), (hbm, *tiles), placement), queues
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+@settings(max_examples=60)
+@given(data=st.data())
+def test_tiles_that_follow_one_another_depend_where_bytes_do(arrays, data):
+    core, queues = data.draw(successions())
+    with pytest.MonkeyPatch.context() as patch:
+        if arrays:
+            patch.setattr(access_classes, "LARGE_CLASS_COUNT", 1)
+            patch.setattr(access_classes, "LARGE_TILE_CLASS_COUNT", 1)
+        compare(core, queues)
+
+
+@settings(max_examples=15)
+@given(programs.programs, st.sampled_from(("order", "allocate")), st.integers(1, QUEUES))
+def test_instructions_depend_where_bytes_do(steps, stop, queues):
+    core = compiled(programs.program, *programs.INPUTS, steps, stop=stop).core
+    compare(core, [number % queues for number in range(len(core.numbered))])
+
+
+def compare(core: CoreProgram, queues: list[int]) -> None:
+    """Every instruction has the same producers as in the model of bytes.
+
+    Instructions that read bytes which nobody ever writes may depend on each other, or not.
+    """
+
+    def place(access: Access) -> set[Byte]:
+        tensor = access.tensor
+        address = core.placement.get(tensor)
+        found = bytes_of(access)
+        if address is None or tensor.address is not None:
+            return found
+        return {(tensor.buffer.word, row + address[0], byte + address[1]) for _, row, byte in found}
+
+    written = {byte for inst in core.numbered for access in inst.writes() for byte in place(access)}
+    reaching = ReachingAccesses(AccessClasses(core))
+    least, most = Bytes(lambda access: place(access) & written), Bytes(place)
+    for number, (inst, queue) in enumerate(zip(core.numbered, queues, strict=True)):
+        reads, writes = [*inst.read_operands(), *inst.indexed_by()], inst.writes()
+        needed, possible = least.visit(number, queue, reads, writes), most.visit(number, queue, reads, writes)
+        results, others = reaching.visit(number, queue, inst)
+        assert results == needed[0] == possible[0]
+        assert needed[0] | needed[1] <= results | others <= possible[0] | possible[1]
+
+
+def test_classes_of_a_tile_do_not_depend_on_what_was_there_before():
+    """Tiles in one place, half of them accessed by strided columns: each has the eight classes of its own columns."""
+    body: list[Inst] = []
+    placement: dict[Tensor, TileAddress] = {}
+    for number in range(64):
+        tile = Tensor(f"tile{number}", (4, 64), uint8, Buffer.sbuf)
+        placement[tile] = (0, 0)
+        step, count = (8, 1) if number % 2 else (1, 8)
+        columns = [Access(tile, i * count, (4, 8), (64, step), uint8) for i in range(8)]
+        body += [TensorCopy(Access.whole(tile), Access.whole(tile)), *(TensorCopy(c, c) for c in columns)]
+    classes = AccessClasses(CoreProgram(0, tuple(body), tuple(placement), placement))
+    assert classes.count == 1 + 64 * 8
+    assert not classes.large_sizes
+
+
+def test_near_and_permuted_graphs():
+    graph = DependenceGraph()
+    graph.predecessors = [(), (0,), (0, 1), (0, 2)]
+    graph.chained = [(), (), (0,), (0,)]
+    near = graph.within(2)
+    assert near.predecessors == [(), (0,), (0, 1), (2,)]
+    assert near.chained == [(), (), (0,), ()]
+    moved = graph.permuted([0, 1, 2, 3])
+    assert (moved.predecessors, moved.chained) == (graph.predecessors, graph.chained)
+    independent = DependenceGraph()
+    independent.predecessors, independent.chained = [(), (), (1,)], [(), (), (1,)]
+    assert independent.permuted([1, 2, 0]).predecessors == [(), (0,), ()]
+    assert np.array_equal(independent.permuted([1, 2, 0]).chained[1], (0,))
