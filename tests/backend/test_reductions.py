@@ -64,6 +64,7 @@ def contents(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
 
 
 SHAPES = [(128, 1, 512), (128, 4, 24), (127, 1, 61), (40, 3, 8), (16, 2, 100), (33, 5, 7), (3, 1, 130), (1, 2, 33)]
+SHAPES += [(109, 3, 21)]
 
 
 @pytest.mark.parametrize("dtype", [np.float32, ml_dtypes.bfloat16, np.float16])

@@ -22,7 +22,11 @@ _ONE_ABOVE = 20.0  # sigmoid(20) rounds to 1
 _INFINITE_ABOVE = 89.0  # e^89 rounds to infinity
 
 
-def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value, Value]:
+_Exponent = tuple[Value, Value]
+"""A power of two, as a floating-point number and as an integer; of a NaN they are unlike, and mean nothing."""
+
+
+def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value, _Exponent]:
     """(p, n) with e^(x + low) = (1 + p) 2^n, |p| < 0.42; ``low`` is what rounding took from x."""
     n, whole = lanes.round(x, _LOG2_E)
     high = lanes.fma(n, -_LN2_HIGH, x)
@@ -33,7 +37,7 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
         small = lanes.fma(n, -_LN2_LOW, low)
         r = lanes.add(high, small)
         rest = lanes.sub(small, lanes.sub(r, high))
-    return lanes.add(r, lanes.fma(lanes.mul(r, r), lanes.polynomial(r, table.EXP_REST_SINGLE), rest)), whole
+    return lanes.add(r, lanes.fma(lanes.mul(r, r), lanes.polynomial(r, table.EXP_REST_SINGLE), rest)), (n, whole)
 
 
 def exp(lanes: Lanes, x: Value) -> Value:
@@ -45,13 +49,13 @@ def _bounded_exp(lanes: Lanes, x: Value) -> Value:
     """e^x for x below :data:`_INFINITE_ABOVE`, or NaN."""
     vanishes = lanes.compare("<", x, _ZERO_BELOW)
     p, n = _exp_parts(lanes, lanes.select(vanishes, 0.0, x))
-    return lanes.select(vanishes, 0.0, lanes.scale(lanes.add(p, 1.0), n))
+    return lanes.select(vanishes, 0.0, lanes.scale(lanes.add(p, 1.0), *n))
 
 
 def tanh(lanes: Lanes, x: Value) -> Value:
     """-q / (2 + q) with q = e^(-2 |x|) - 1, which keeps its relative accuracy for small x."""
     magnitude = lanes.at_most(lanes.abs(x), 10.0)
-    p, n = _exp_parts(lanes, lanes.mul(magnitude, -2.0))
+    p, (_, n) = _exp_parts(lanes, lanes.mul(magnitude, -2.0))
     scale = lanes.power_of_two(F32, n)
     q = lanes.fma(scale, p, lanes.sub(scale, 1.0))
     below = lanes.add(q, 2.0)
@@ -84,13 +88,13 @@ def sigmoid(lanes: Lanes, x: Value) -> Value:
     return _over_one_plus(lanes, lanes.select(lanes.compare("<", x, 0.0), t, 1.0), t)
 
 
-def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, parts: tuple[Value, Value], vanishes: Value) -> Value:
+def _times_sigmoid(lanes: Lanes, x: Value, negative: Value, parts: tuple[Value, _Exponent], vanishes: Value) -> Value:
     """x sigmoid(y) with ``parts`` (p, n), (1 + p) 2^n = e^-|y|, and the truth of y < 0, and of both being 0."""
     p, n = lanes.select(vanishes, -1.0, parts[0]), parts[1]
-    t = lanes.scale(lanes.add(p, 1.0), n)
+    t = lanes.scale(lanes.add(p, 1.0), *n)
     above = lanes.select(negative, lanes.fma(x, p, x), x)
-    exponent = lanes.select(negative, n, lanes.integer(n, 0))
-    result = lanes.scale(_over_one_plus(lanes, above, t), exponent)
+    exponent = lanes.select(negative, n[0], 0.0), lanes.select(negative, n[1], lanes.integer(n[1], 0))
+    result = lanes.scale(_over_one_plus(lanes, above, t), *exponent)
     return lanes.select(lanes.compare("<", x, _ONE_ABOVE), lanes.copysign(result, x), x)  # also NaN and infinity
 
 
@@ -132,7 +136,7 @@ def gelu(lanes: Lanes, x: Value) -> Value:
     mills_low = lanes.fma(t, slope, lanes.sub(table.MILLS_SINGLE[0], mills))
     tail = lanes.mul(share, mills)
     rest = lanes.fma(share, mills_low, lanes.fma(share, mills, lanes.neg(tail)))
-    tail = lanes.scale(lanes.add(tail, lanes.fma(tail, p, rest)), n)
+    tail = lanes.scale(lanes.add(tail, lanes.fma(tail, p, rest)), *n)
     positive = lanes.select(lanes.compare("<", x, 0.0), 0.0, x)
     return lanes.copysign(lanes.sub(positive, tail), x)
 
@@ -141,7 +145,7 @@ def erf(lanes: Lanes, x: Value) -> Value:
     """x plus x times a polynomial of x^2 up to 1; above, 1 - e^-q with a polynomial q of |x|."""
     z = lanes.at_most(lanes.abs(x), 4.0)
     small = lanes.fma(z, lanes.polynomial(lanes.mul(z, z), table.ERF_SMALL_SINGLE), z)
-    p, n = _exp_parts(lanes, lanes.neg(lanes.polynomial(z, table.ERF_LARGE_SINGLE)))
+    p, (_, n) = _exp_parts(lanes, lanes.neg(lanes.polynomial(z, table.ERF_LARGE_SINGLE)))
     scale = lanes.power_of_two(F32, n)
     large = lanes.sub(1.0, lanes.fma(scale, p, scale))
     return lanes.copysign(lanes.select(lanes.compare("<", z, 1.0), small, large), x)

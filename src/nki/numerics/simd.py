@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from llvmlite import ir
 
@@ -36,6 +36,10 @@ _INTEGER: dict[ir.Type, ir.Type] = {F32: I32, F64: I64}
 def rounded(element: ir.Type, number: float) -> float:
     """``number`` as a constant of type ``element`` holds it: to nearest even if that is float."""
     return struct.unpack("f", struct.pack("f", number))[0] if element == F32 else number
+
+
+_CURRENT_ROUNDING: Final = 4
+"""_MM_FROUND_CUR_DIRECTION."""
 
 
 class Lanes:
@@ -149,16 +153,17 @@ class Lanes:
         biased = self.builder.add(exponent, self.integer(exponent, _EXPONENT_BIAS[element]))
         return self.from_bits(element, self.builder.shl(biased, self.integer(exponent, _MANTISSA_BITS[element])))
 
-    def scale(self, x: Value, exponent: Value) -> Value:
+    def scale(self, x: Value, exponent: Value, whole: Value) -> Value:
         """x 2^exponent of floats, rounded once, for exponents from -252 to 254: results may be subnormal or infinite.
 
+        ``whole`` is the exponent as an integer. If that is not so, the exponent is NaN and x too; so is the result.
         AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
         are the same. (LLVM would call the C library for ``llvm.ldexp`` where the instruction is missing.)
         """
         if self.count == 16:
-            return self._ldexp(x, exponent)
-        half = self.builder.ashr(exponent, self.integer(exponent, 1))
-        other = self.builder.sub(exponent, half)
+            return self._scalef(x, exponent)
+        half = self.builder.ashr(whole, self.integer(whole, 1))
+        other = self.builder.sub(whole, half)
         return self.mul(self.mul(x, self.power_of_two(F32, half)), self.power_of_two(F32, other))
 
     def round(self, x: Value, factor: float) -> tuple[Value, Value]:
@@ -184,13 +189,14 @@ class Lanes:
         element = next(self._element(value) for value in operands if isinstance(value, ir.Value))
         return [value if isinstance(value, ir.Value) else self.constant(element, value) for value in operands]
 
-    def _ldexp(self, x: Value, exponent: Value) -> Value:
-        full = f"llvm.ldexp.v{self.count}f32.v{self.count}i32"
+    def _scalef(self, x: Value, exponent: Value) -> Value:
+        full = "llvm.x86.avx512.mask.scalef.ps.512"
         module = self.builder.module
+        mask, rounding = ir.Constant(ir.IntType(16), -1), ir.Constant(I32, _CURRENT_ROUNDING)
         function = module.globals.get(full)
         if function is None:
-            function = ir.Function(module, ir.FunctionType(x.type, [x.type, exponent.type]), full)
-        return self.builder.call(function, [x, exponent])
+            function = ir.Function(module, ir.FunctionType(x.type, [x.type] * 3 + [mask.type, I32]), full)
+        return self.builder.call(function, [x, exponent, x, mask, rounding])
 
     def _intrinsic(self, name: str, *operands: Value) -> Value:
         lanes = "" if self.count is None else f"v{self.count}"

@@ -53,16 +53,19 @@ class BnStats(Inst):
 
     def semantics(self, m: Algebra[Any]) -> None:
         value = m.cast(m.load(self.data), float32)
+        counts = [(self.data.free_elements + 1 - start) // 2 for start in (0, 1)]
+        parts = [m.strided(value, start, 2) for start, count in enumerate(counts) if count]
+        # Sums of both halves follow each other: native code reads a row once for both.
+        sums = [m.reduce("add", part) for part in parts]
+        means = [m.alu("divide", total, m.const(float(n), float32)) for total, n in zip(sums, counts, strict=False)]
+        spreads = [
+            m.reduce("add", m.alu("square", m.alu("subtract", part, mean)))
+            for part, mean in zip(parts, means, strict=True)
+        ]
         columns: list[Any] = []
-        for start in (0, 1):
-            count = (self.data.free_elements + 1 - start) // 2
-            if count == 0:
-                columns += [m.const(0.0, float32)] * 3
-                continue
-            part = m.strided(value, start, 2)
-            mean = m.alu("divide", m.reduce("add", part), m.const(float(count), float32))
-            spread = m.reduce("add", m.alu("square", m.alu("subtract", part, mean)))
+        for count, mean, spread in zip(counts, means, spreads, strict=False):
             columns += [m.const(float(count), float32), mean, spread]
+        columns += [m.const(0.0, float32)] * (6 - len(columns))
         for index, column in enumerate(columns):
             m.store(m.column(self.dst, index), m.cast(column, self.dst.dtype))
 

@@ -260,13 +260,17 @@ class FunctionBuilder:
 
     def emit_loops(self, loops: Sequence[CountedLoop], streams: list[Stream], body: Callable[[Cursors], None]) -> None:
         """Emit ``loops`` around ``body``, which gets the cursor of every stream."""
+        self._emit_loop(list(loops), streams, 0, self.start(streams), body)
+
+    def start(self, streams: list[Stream]) -> Cursors:
+        """The cursor of every stream before all loops."""
         cursors: Cursors = {}
         for i, stream in enumerate(streams):
             if stream.memref is not None:
                 cursors[i] = self.address(stream.memref)
             elif stream.expr is not None:
                 cursors[i] = self.integer(stream.expr.value[1])
-        self._emit_loop(list(loops), streams, 0, cursors, body)
+        return cursors
 
     def _emit_loop(
         self,
@@ -381,6 +385,10 @@ class FunctionBuilder:
     def advanced(self, streams: list[Stream], cursors: Cursors, loop: CountedLoop, index: Value) -> Cursors:
         """The cursors after ``index`` steps of ``loop``."""
         return {i: self.advance(streams[i], cursor, loop.steps[i], index) for i, cursor in cursors.items()}
+
+    def following(self, index: Value, count: int) -> list[Value]:
+        """``index`` and the numbers behind it, ``count`` in all."""
+        return [self.b.add(index, ir.Constant(I64, number)) if number else index for number in range(count)]
 
     def call(self, address: int, arguments: list[Value]) -> None:
         """Call a native routine that was compiled before."""

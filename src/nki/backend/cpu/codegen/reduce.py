@@ -28,7 +28,7 @@ PARTIAL_VECTORS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class _Nest:
+class Nest:
     """The loops of a reduction: ``outer`` ones over results, ``inner`` ones over the elements of one result.
 
     Stream 0 is the target; the last one is the initial value, if there is one.
@@ -44,14 +44,26 @@ def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
     if s.cross_partition:
         _across_partitions(r, s)
         return
+    nest = nest_of(r, s)
+    if nest is None:
+        materialize_strided(r, s.value)
+        emit_reduce(r, s)
+        return
+    last = nest.inner[-1]
+    if s.op in ANY_ORDER and last.count >= r.lanes and all(step in (0, 1) for step in last.steps[1:]):
+        _in_any_order(r, s, nest)
+    else:
+        _in_order(r, s, nest)
+
+
+def nest_of(r: FunctionBuilder, s: Reduce) -> Nest | None:
+    """The loops of ``s``; None if the patterns of its operands do not nest."""
     length = s.value.columns // s.groups
     streams = [*streams_of(s.value), *([] if s.init is None else [Stream(s.init, s.init.memref)])]
     patterns = [pattern_of(stream, s.value.columns) for stream in streams]
     cuts = boundaries(patterns, length)
     if cuts is None:
-        materialize_strided(r, s.value)
-        emit_reduce(r, s)
-        return
+        return None
     steps = (s.target.row_step, *(partition_step(stream, s.value.rows) for stream in streams))
     rows = CountedLoop(s.value.rows, steps, r.per_partition(s.value.rows))
     at = cuts.index(length)
@@ -61,42 +73,55 @@ def emit_reduce(r: FunctionBuilder, s: Reduce) -> None:
     groups = [CountedLoop(g.count, (*g.steps, *loop.steps)) for g, loop in zip(groups, over_groups, strict=True)]
     every = [Stream(None, s.target), *streams]
     inner = coalesced([CountedLoop(loop.count, (0, *loop.steps)) for loop in in_group])
-    nest = _Nest(every, coalesced([rows, *groups]), inner or [CountedLoop(1, tuple(0 for _ in every))])
-    last = nest.inner[-1]
-    if s.op in ANY_ORDER and last.count >= r.lanes and all(step in (0, 1) for step in last.steps[1:]):
-        _in_any_order(r, s, nest)
-    else:
-        _in_order(r, s, nest)
+    return Nest(every, coalesced([rows, *groups]), inner or [CountedLoop(1, tuple(0 for _ in every))])
 
 
-def _in_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
+def _in_order(r: FunctionBuilder, s: Reduce, nest: Nest) -> None:
     """Strictly sequential reductions, several of them side by side."""
     outer = sorted(nest.outer, key=lambda loop: loop.count)
     side = outer[-1] if outer else CountedLoop(1, tuple(0 for _ in nest.streams))
-    has_start = s.init is not None or s.op in IDENTITIES
-    main = row_vectors.main_stream(s.value, nest.streams, nest.inner) if has_start and s.op not in BITS else 0
+    main = vector_stream(s, nest)
 
     def block(cursors: Cursors) -> None:
         done = 0
-        for chains in CHAINS:
+        for chains in chains_of(side.count, main > 0):
             whole = (side.count - done) // chains * chains
-            if whole:
 
-                def group(index: Value, chains: int = chains) -> None:
-                    indices = (r.b.add(index, ir.Constant(I64, chain)) if chain else index for chain in range(chains))
-                    starts = [r.advanced(nest.streams, cursors, side, at) for at in indices]
-                    if main and chains == CHAINS[0]:
-                        _emit_vectors(r, s, nest, starts, main)
-                    else:
-                        _emit_chains(r, s, nest, starts)
+            def group(index: Value, chains: int = chains) -> None:
+                starts = [r.advanced(nest.streams, cursors, side, at) for at in r.following(index, chains)]
+                if main and chains > 1:
+                    _emit_vectors(r, s, nest, starts, main)
+                else:
+                    emit_chains(r, s, nest, starts)
 
-                r.counted_loop(done + whole, chains, group, done, side.per_partition)
-                done += whole
+            r.counted_loop(done + whole, chains, group, done, side.per_partition)
+            done += whole
 
     r.emit_loops(outer[:-1], nest.streams, block)
 
 
-def _emit_chains(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors]) -> None:
+def chains_of(count: int, in_vectors: bool) -> list[int]:
+    """The sizes of the groups in which ``count`` reductions run: as many of the first as fit, then of the next.
+
+    ``in_vectors``: the lanes of a vector take what is left over at once, however many that is.
+    """
+    sizes: list[int] = []
+    for size in CHAINS:
+        if in_vectors and size < CHAINS[0]:
+            return [*sizes, count] if count else sizes
+        if count >= size:
+            sizes.append(size)
+            count %= size
+    return sizes
+
+
+def vector_stream(s: Reduce, nest: Nest) -> int:
+    """The number of the stream whose rows a vector can follow, one in each lane; 0 if there is none."""
+    has_start = s.init is not None or s.op in IDENTITIES
+    return row_vectors.main_stream(s.value, nest.streams, nest.inner) if has_start and s.op not in BITS else 0
+
+
+def emit_chains(r: FunctionBuilder, s: Reduce, nest: Nest, starts: list[Cursors]) -> None:
     """Sequential reductions that begin at ``starts``, one step of each in turn."""
     b, streams = r.b, nest.streams
     kind = storage_type(s.target.dtype, 1)
@@ -120,28 +145,52 @@ def _emit_chains(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursor
         b.store(_result(b, s, b.load(total, typ=kind)), cursors[0], align=s.target.dtype.itemsize)
 
 
-def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: _Nest, starts: list[Cursors], main: int) -> None:
+def _emit_vectors(r: FunctionBuilder, s: Reduce, nest: Nest, starts: list[Cursors], main: int) -> None:
     """Sequential reductions that begin at ``starts``, a vector's lanes at a time."""
-    b, streams = r.b, nest.streams
+    streams = nest.streams
     groups = [starts[first : first + r.lanes] for first in range(0, len(starts), r.lanes)]
     for group in groups:
-        rows = row_vectors.RowVectors(r, streams, s.value, group, main, nest.inner[-1].steps[main] or 1)
-        initial = rows.gathered([_initial(r, s, streams, cursors) for cursors in group])
-        total = r.local(initial.type, initial)
-
-        def step(vector: Value, total: Value = total) -> None:
-            b.store(_combine(b, s.op, b.load(total, typ=vector.type), vector), total)
+        lanes = in_all_lanes(r, group)
+        rows = row_vectors.RowVectors(r, streams, s.value, lanes, main, nest.inner[-1].steps[main] or 1)
+        total = VectorTotals(r, s, nest, rows, len(group))
 
         def line(
-            chains: list[Cursors], rows: row_vectors.RowVectors = rows, step: Callable[[Value], None] = step
+            chains: list[Cursors],
+            rows: row_vectors.RowVectors = rows,
+            step: Callable[[Value], None] = total.add,
         ) -> None:
             row_vectors.follow(r, rows, nest.inner[-1], chains, step)
 
-        _emit_inner(r, nest.inner[:-1], streams, group, line)
-        result = _result(b, s, b.load(total, typ=initial.type))
-        for lane, cursors in enumerate(group):
+        _emit_inner(r, nest.inner[:-1], streams, lanes, line)
+        total.store()
+
+
+def in_all_lanes(r: FunctionBuilder, starts: list[Cursors]) -> list[Cursors]:
+    """``starts``, with the last one again in each lane that is left over."""
+    return starts + [starts[-1]] * (r.lanes - len(starts))
+
+
+class VectorTotals:
+    """The totals of reductions of the rows of ``rows``, one in each lane, of which the first ``count`` are stored."""
+
+    def __init__(self, r: FunctionBuilder, s: Reduce, nest: Nest, rows: row_vectors.RowVectors, count: int) -> None:
+        self.r, self.s, self.rows, self.count = r, s, rows, count
+        initial = rows.gathered([_initial(r, s, nest.streams, cursors) for cursors in rows.starts])
+        self.kind = initial.type
+        self.total = r.local(self.kind, initial)
+
+    def add(self, vector: Value) -> None:
+        """Take the next element of each row."""
+        b = self.r.b
+        b.store(_combine(b, self.s.op, b.load(self.total, typ=self.kind), vector), self.total)
+
+    def store(self) -> None:
+        """Store the results."""
+        b = self.r.b
+        result = _result(b, self.s, b.load(self.total, typ=self.kind))
+        for lane, cursors in enumerate(self.rows.starts[: self.count]):
             element = b.extract_element(result, ir.Constant(I32, lane))
-            b.store(element, cursors[0], align=s.target.dtype.itemsize)
+            b.store(element, cursors[0], align=self.s.target.dtype.itemsize)
 
 
 def _emit_inner(
@@ -163,7 +212,7 @@ def _emit_inner(
     r.counted_loop(loops[0].count, 1, inside)
 
 
-def _in_any_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
+def _in_any_order(r: FunctionBuilder, s: Reduce, nest: Nest) -> None:
     """Reductions whose order is free: each lane of a vector by itself, then the lanes with each other."""
 
     def one(start: Cursors) -> None:
@@ -177,7 +226,7 @@ def _in_any_order(r: FunctionBuilder, s: Reduce, nest: _Nest) -> None:
     r.emit_loops(nest.outer, nest.streams, one)
 
 
-def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors) -> Value:
+def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: Nest, start: Cursors) -> Value:
     """A maximum or minimum of numbers of which none is NaN; true if there was one, or if zeros may differ."""
     b, last = r.b, nest.inner[-1]
     extreme = QuickExtreme.start(r, s.op, r.lanes, last.count // r.lanes)
@@ -194,7 +243,7 @@ def _quick_extreme(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors) -
     return extreme.is_uncertain(result)
 
 
-def _lanes_by_themselves(r: FunctionBuilder, s: Reduce, nest: _Nest, start: Cursors, most: int) -> None:
+def _lanes_by_themselves(r: FunctionBuilder, s: Reduce, nest: Nest, start: Cursors, most: int) -> None:
     """One reduction, with up to ``most`` vectors of partial results."""
     b, last = r.b, nest.inner[-1]
     kind, wide = storage_type(s.target.dtype, 1), storage_type(s.target.dtype, r.lanes)

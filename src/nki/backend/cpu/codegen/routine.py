@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Final
 
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
+from nki.backend.cpu.codegen.halves import emit_halves
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.product import emit_gemm
@@ -77,8 +79,12 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir.statements, partitions)):
-        for statement in loop_ir.statements:
-            _emit(routine, statement)
+        statements = zip_longest(loop_ir.statements, loop_ir.statements[1:])
+        for statement, following in statements:
+            if following is not None and emit_halves(routine, statement, following):
+                next(statements)
+            else:
+                _emit(routine, statement)
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)

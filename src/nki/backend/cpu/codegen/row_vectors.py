@@ -27,6 +27,11 @@ _FEWEST: Final = 8
 """Elements of a row from which on the way through vectors is worth its start."""
 
 
+def pieces_of(lanes: int) -> tuple[int, ...]:
+    """The pieces of a row that are loaded together, most first: of float32 a cache line, if registers suffice."""
+    return (4, 1) if lanes == 16 else (1,)
+
+
 def main_stream(value: Expr, streams: list[Stream], inner: list[CountedLoop]) -> int:
     """The number of the stream that :class:`RowVectors` can follow through the ``inner`` loops; 0 if it cannot.
 
@@ -60,18 +65,29 @@ class RowVectors:
         """The load of the main stream, with its casts."""
         self.known = {id(part): self._splat(part) for part in _invariants(value, self.leaf)}
 
-    def columns(self, cursors: list[Cursors], index: Value) -> list[Value]:
-        """Four vectors: the elements of all rows, which ``cursors`` follow, in the columns from ``index`` on."""
-        height = self.lanes // PIECE
-        vectors = [
-            self._decoded([self._piece(cursors[first + PIECE * number], index) for number in range(height)])
-            for first in range(PIECE)
-        ]
-        return [self._applied(vector) for vector in transposed(self.b, vectors, PIECE)]
+    def columns(self, cursors: list[Cursors], index: Value, pieces: int) -> list[Value]:
+        """The elements of all rows, which ``cursors`` follow, in the columns from ``index`` on: four for each piece."""
+        return [self.applied(vector) for vector in self._columns(cursors, index, self.step, pieces)]
+
+    def neighbours(self, cursors: list[Cursors], index: Value, pieces: int) -> list[Value]:
+        """Vectors of elements side by side in memory, whatever the step, without the expression around them."""
+        return self._columns(cursors, index, 1, pieces)
+
+    def _columns(self, cursors: list[Cursors], index: Value, step: int, pieces: int) -> list[Value]:
+        """All pieces of one row are loaded before those of the next: rows a power of two apart, of which a cache keeps
+        few at a time, leave it once.
+        """
+        places = [self.b.add(index, ir.Constant(I64, PIECE * n)) if n else index for n in range(pieces)]
+        loaded = [[self._piece(row, at, step) for at in places] for row in cursors]
+        columns: list[Value] = []
+        for n in range(pieces):
+            vectors = [self._decoded([row[n] for row in loaded[first::PIECE]]) for first in range(PIECE)]
+            columns += transposed(self.b, vectors, PIECE)
+        return columns
 
     def column(self, cursors: list[Cursors], index: Value) -> Value:
         """One vector: the elements of all rows in column ``index``."""
-        return self._applied(self._each(self.leaf, cursors, index))
+        return self.applied(self._each(self.leaf, cursors, index))
 
     def _each(self, part: Expr, cursors: list[Cursors], index: Value) -> Value:
         """A vector of ``part`` in each row."""
@@ -82,7 +98,7 @@ class RowVectors:
         """A vector of ``part``, which is the same for all elements of a row."""
         return self._each(part, self.starts, ir.Constant(I64, 0))
 
-    def _applied(self, vector: Value) -> Value:
+    def applied(self, vector: Value) -> Value:
         """The whole expression, given its leaf."""
         flat = CountedLoop(1, tuple(0 for _ in self.streams))
         loop = InnerLoop(self.r, self.streams, flat, self.starts[0])
@@ -95,14 +111,14 @@ class RowVectors:
             vector = self.b.insert_element(vector, value, ir.Constant(I32, lane))
         return vector
 
-    def _piece(self, cursors: Cursors, index: Value) -> Value:
+    def _piece(self, cursors: Cursors, index: Value, step: int) -> Value:
         """The stored elements of one row from ``index`` on."""
         memref = self.streams[self.main].memref
         assert memref is not None
         size = memref.dtype.itemsize
-        at = self.r.move(cursors[self.main], self.b.mul(index, ir.Constant(I64, size * self.step)))
-        if self.step > 1:
-            return load_every(self.b, at, memref.dtype, self.step, PIECE)
+        at = self.r.move(cursors[self.main], self.b.mul(index, ir.Constant(I64, size * step)))
+        if step > 1:
+            return load_every(self.b, at, memref.dtype, step, PIECE)
         return self.b.load(at, typ=storage_type(memref.dtype, PIECE), align=size)
 
     def _decoded(self, pieces: list[Value]) -> Value:
@@ -144,12 +160,15 @@ def follow(
     step: Callable[[Value], None],
 ) -> None:
     """Call ``step`` with the vector of each column in turn, along the innermost loop."""
-    whole = last.count // PIECE * PIECE
+    done = whole = 0
+    for pieces in pieces_of(r.lanes):
+        whole = done + (last.count - done) // (PIECE * pieces) * PIECE * pieces
 
-    def four(index: Value) -> None:
-        for vector in rows.columns(cursors, index):
-            step(vector)
+        def block(index: Value, pieces: int = pieces) -> None:
+            for vector in rows.columns(cursors, index, pieces):
+                step(vector)
 
-    r.counted_loop(whole, PIECE, four)
+        r.counted_loop(whole, PIECE * pieces, block, done)
+        done = whole
     for index in range(whole, last.count):
         step(rows.column(cursors, ir.Constant(I64, index)))
