@@ -158,7 +158,7 @@ class Lanes:
 
         ``whole`` is the exponent as an integer. If that is not so, the exponent is NaN and x too; so is the result.
         AVX-512 has an instruction for it; elsewhere two multiplications, of which at most the second rounds. The bits
-        are the same. (LLVM would call the C library for ``llvm.ldexp`` where the instruction is missing.)
+        are the same. (``llvm.ldexp`` converts an integer first, and calls the C library where there is no instruction.)
         """
         if self.count == 16:
             return self._scalef(x, exponent)
