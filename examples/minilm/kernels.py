@@ -10,10 +10,10 @@ Data lives in two layouts, chosen so that almost nothing has to be transposed:
 Queries, keys and the hidden layer of the feed-forward network are made in *features*, values and both outputs in
 *rows*. So a block transposes only its input, the attention probabilities and the context, all on the Tensor engine.
 
-Tokens come in groups of `span` (128, 256 or 512) that hold whole sentences. A token attends within its own group; which
-keys it may see is two small matrices, `segments` (sentence by token) and `key_bias` (sentence by key), whose product is
-the additive mask. One matrix product therefore masks a whole PSUM bank of scores, 512 per query, before the scores
-themselves are accumulated onto it.
+Tokens come in groups of `span` (128, 256 or 512) that hold whole sentences; of groups of 128, which are one tile each,
+the last may be shorter. A token attends within its own group; which keys it may see is two small matrices, `segments`
+(sentence by token) and `key_bias` (sentence by key), whose product is the additive mask. One matrix product therefore
+masks a whole PSUM bank of scores, 512 per query, before the scores themselves are accumulated onto it.
 
 All arithmetic is float32. Weights are stored [in, out]. Needs trn2 or later (32-row tiles of the Tensor engine).
 """
@@ -81,28 +81,34 @@ def load_replicated(vector, ones):
 
 
 def layer_norm(out, rows, scale, shift):
-    """Write (rows - mean) / sqrt(variance + EPSILON) * scale + shift to out, by token; [128, n] each, n <= 512."""
-    stats = nl.ndarray((PARTITIONS, 6), dtype=nl.float32, buffer=nl.sbuf)
+    """Write (rows - mean) / sqrt(variance + EPSILON) * scale + shift to out, by token.
+
+    out, rows: [tokens, n]; scale, shift: [128, n], the same in every partition; n <= 512.
+    """
+    tokens = rows.shape[0]
+    stats = nl.ndarray((tokens, 6), dtype=nl.float32, buffer=nl.sbuf)
     nisa.bn_stats(dst=stats, data=rows)
-    moments = nl.ndarray((PARTITIONS, 2), dtype=nl.float32, buffer=nl.sbuf)
+    moments = nl.ndarray((tokens, 2), dtype=nl.float32, buffer=nl.sbuf)
     nisa.bn_aggr(dst=moments, data=stats)
-    inverse = nl.ndarray((PARTITIONS, 1), dtype=nl.float32, buffer=nl.sbuf)
+    inverse = nl.ndarray((tokens, 1), dtype=nl.float32, buffer=nl.sbuf)
     nisa.activation(dst=inverse, op=nl.rsqrt, data=moments[:, 1:2], bias=EPSILON)
 
     centred = nl.ndarray(rows.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.scalar_tensor_tensor(
-        dst=centred, data=rows, op0=nl.subtract, operand0=moments[:, 0:1], op1=nl.multiply, operand1=scale
+        dst=centred, data=rows, op0=nl.subtract, operand0=moments[:, 0:1], op1=nl.multiply, operand1=scale[0:tokens]
     )
-    nisa.scalar_tensor_tensor(dst=out, data=centred, op0=nl.multiply, operand0=inverse, op1=nl.add, operand1=shift)
+    nisa.scalar_tensor_tensor(
+        dst=out, data=centred, op0=nl.multiply, operand0=inverse, op1=nl.add, operand1=shift[0:tokens]
+    )
 
 
 def turn(features, rows, position):
-    """features[:, :, position : position + 128] = rows transposed, block by block through one PSUM bank."""
-    blocks = features.shape[1]
-    turned = nl.ndarray((PARTITIONS, blocks, PARTITIONS), dtype=nl.float32, buffer=nl.psum)
+    """features[:, :, position : position + tokens] = rows transposed, block by block through one PSUM bank."""
+    blocks, tokens = features.shape[1], rows.shape[0]
+    turned = nl.ndarray((PARTITIONS, blocks, tokens), dtype=nl.float32, buffer=nl.psum)
     for k in range(blocks):
         nisa.nc_transpose(dst=turned[:, k, :], data=rows[:, k * PARTITIONS : (k + 1) * PARTITIONS])
-    nisa.tensor_copy(dst=features[:, :, position : position + PARTITIONS], src=turned)
+    nisa.tensor_copy(dst=features[:, :, position : position + tokens], src=turned)
 
 
 def load_tokens(x, first, count):
@@ -111,8 +117,9 @@ def load_tokens(x, first, count):
     features = nl.ndarray((PARTITIONS, hidden // PARTITIONS, count), dtype=nl.float32, buffer=nl.sbuf)
     tiles = []
     for position in range(0, count, PARTITIONS):
-        rows = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=rows, src=x[first + position : first + position + PARTITIONS, :])
+        size = min(PARTITIONS, count - position)
+        rows = nl.ndarray((size, hidden), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=rows, src=x[first + position : first + position + size, :])
         turn(features, rows, position)
         tiles.append(rows)
     return tiles, features
@@ -132,14 +139,17 @@ def project_to_features(features, weight, column):
 
 
 def project_to_rows(features, position, weight, column, bias, ones):
-    """[128, n] in PSUM: 128 tokens from `position` on, times n columns of weight from `column` on, plus bias [1, n]."""
-    width = bias.shape[1]
-    result = nl.ndarray((PARTITIONS, width), dtype=nl.float32, buffer=nl.psum)
-    nisa.nc_matmul(dst=result, stationary=ones, moving=bias, accumulate=False)
+    """[size, n] in PSUM: the tile of tokens from `position` on, times n columns of weight from `column` on, plus bias.
+
+    A tile has 128 tokens, or those that are left; bias: [1, n].
+    """
+    width, size = bias.shape[1], min(PARTITIONS, features.shape[2] - position)
+    result = nl.ndarray((size, width), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(dst=result, stationary=ones[:, 0:size], moving=bias, accumulate=False)
     for k in range(features.shape[1]):
         nisa.nc_matmul(
             dst=result,
-            stationary=features[:, k, position : position + PARTITIONS],
+            stationary=features[:, k, position : position + size],
             moving=weight[:, k, column : column + width],
             accumulate=True,
         )
@@ -147,12 +157,12 @@ def project_to_rows(features, position, weight, column, bias, ones):
 
 
 def finish_block(y, first, product, residual, scale, shift):
-    """y[first : first + 128] = layer_norm(product + residual)."""
+    """y[first : first + tokens] = layer_norm(product + residual)."""
     total = nl.ndarray(residual.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_tensor(dst=total, data1=product, data2=residual, op=nl.add)
     rows = nl.ndarray(residual.shape, dtype=nl.float32, buffer=nl.sbuf)
     layer_norm(rows, total, scale, shift)
-    nisa.dma_copy(dst=y[first : first + PARTITIONS, :], src=rows)
+    nisa.dma_copy(dst=y[first : first + residual.shape[0], :], src=rows)
 
 
 # ---- embeddings ----------------------------------------------------------------------------------------------------
@@ -167,7 +177,8 @@ def embed_layer_norm(words, positions, token_type, scale, shift):
     """
     tokens, hidden = words.shape
     span = positions.shape[0]
-    assert tokens % span == 0 and span % PARTITIONS == 0, f"{tokens} tokens are not whole groups of {span}"
+    assert span % PARTITIONS == 0, f"groups of {span} tokens; a tile has {PARTITIONS}"
+    assert tokens % span == 0 or span == PARTITIONS, f"{tokens} tokens are not whole groups of {span}"
     x = nl.ndarray((tokens, hidden), dtype=nl.float32, buffer=nl.shared_hbm)
 
     ones = ones_row()
@@ -182,13 +193,14 @@ def embed_layer_norm(words, positions, token_type, scale, shift):
         offsets.append(offset)
 
     for first in range(0, tokens, PARTITIONS):
-        rows = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=rows, src=words[first : first + PARTITIONS, :])
-        total = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_tensor(dst=total, data1=rows, data2=offsets[first % span // PARTITIONS], op=nl.add)
-        result = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.sbuf)
+        size = min(PARTITIONS, tokens - first)
+        rows = nl.ndarray((size, hidden), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=rows, src=words[first : first + size, :])
+        total = nl.ndarray((size, hidden), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_tensor(dst=total, data1=rows, data2=offsets[first % span // PARTITIONS][0:size], op=nl.add)
+        result = nl.ndarray((size, hidden), dtype=nl.float32, buffer=nl.sbuf)
         layer_norm(result, total, scale_tile, shift_tile)
-        nisa.dma_copy(dst=x[first : first + PARTITIONS, :], src=result)
+        nisa.dma_copy(dst=x[first : first + size, :], src=result)
     return x
 
 
@@ -202,7 +214,7 @@ def load_projections(w_qkv, b_qkv):
 
 
 def project(features, projections, ones):
-    """Queries and keys in *features*, [128, blocks, count] each, and values in *rows*, a list of [128, hidden]."""
+    """Queries and keys in *features*, [128, blocks, count] each, and values in *rows*, a list of [tokens, hidden]."""
     weight, column_bias, row_bias = projections
     blocks, count = features.shape[1], features.shape[2]
     hidden = blocks * PARTITIONS
@@ -226,27 +238,28 @@ def project(features, projections, ones):
         )
     values = []
     for position in range(0, count, PARTITIONS):
-        value = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.tensor_copy(dst=value, src=project_to_rows(features, position, weight, 2 * hidden, row_bias, ones))
+        product = project_to_rows(features, position, weight, 2 * hidden, row_bias, ones)
+        value = nl.ndarray(product.shape, dtype=nl.float32, buffer=nl.sbuf)
+        nisa.tensor_copy(dst=value, src=product)
         values.append(value)
     return query, key, values
 
 
-def load_mask(segments, key_bias, group, copies):
-    """The two factors of a group's mask: [sentences, span], and [sentences, copies, span] to fill a PSUM bank."""
-    sentences, span = segments.shape[1], segments.shape[2]
-    members = nl.ndarray((sentences, span), dtype=nl.float32, buffer=nl.sbuf)
-    nisa.dma_copy(dst=members, src=segments[group, :, :])
-    bias = nl.ndarray((sentences, copies, span), dtype=nl.float32, buffer=nl.sbuf)
+def load_mask(segments, key_bias, group, size, copies):
+    """Factors of a group's mask, for its first `size` tokens: [sentences, size] and [sentences, copies, size]."""
+    sentences = segments.shape[1]
+    members = nl.ndarray((sentences, size), dtype=nl.float32, buffer=nl.sbuf)
+    nisa.dma_copy(dst=members, src=segments[group, :, 0:size])
+    bias = nl.ndarray((sentences, copies, size), dtype=nl.float32, buffer=nl.sbuf)
     for copy in range(copies):
-        nisa.dma_copy(dst=bias[:, copy, :], src=key_bias[group, :, :])
+        nisa.dma_copy(dst=bias[:, copy, :], src=key_bias[group, :, 0:size])
     return members, bias
 
 
 def softmax_weights(probabilities, totals, scores):
-    """exp(scores - largest) for each query and head, [128, heads, span], and the sums over the keys, [128, heads]."""
-    heads = scores.shape[1]
-    peak = nl.ndarray((PARTITIONS, heads), dtype=nl.float32, buffer=nl.sbuf)
+    """exp(scores - largest), [queries, heads, keys], and the sums over the keys, [queries, heads]."""
+    queries, heads = scores.shape[0], scores.shape[1]
+    peak = nl.ndarray((queries, heads), dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_reduce(dst=peak, op=nl.maximum, data=scores, axis=2, negate=True)
     for j in range(heads):
         nisa.activation_reduce(
@@ -262,15 +275,14 @@ def softmax_weights(probabilities, totals, scores):
 def weigh_values(context, first, probabilities, values):
     """Context of the heads from `first` on, not yet divided by the sums: probabilities @ values into PSUM.
 
-    probabilities: [128 queries, heads, span]. The product wants the keys on the partitions, so they are turned first.
+    probabilities: [queries, heads, keys]. The product wants the keys on the partitions, so they are turned first.
     """
-    heads, tiles = probabilities.shape[1], len(values)
-    turned = nl.ndarray((PARTITIONS, heads * tiles, PARTITIONS), dtype=nl.float32, buffer=nl.psum)
+    queries, heads, tiles = probabilities.shape[0], probabilities.shape[1], len(values)
+    keys = values[0].shape[0]  # of a tile; only a group of one tile is shorter than 128
+    turned = nl.ndarray((keys, heads * tiles, queries), dtype=nl.float32, buffer=nl.psum)
     for j in range(heads):
         for t in range(tiles):
-            nisa.nc_transpose(
-                dst=turned[:, j * tiles + t, :], data=probabilities[:, j, t * PARTITIONS : (t + 1) * PARTITIONS]
-            )
+            nisa.nc_transpose(dst=turned[:, j * tiles + t, :], data=probabilities[:, j, t * keys : (t + 1) * keys])
     by_key = nl.ndarray(turned.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.tensor_copy(dst=by_key, src=turned)
     for j in range(heads):
@@ -285,40 +297,39 @@ def weigh_values(context, first, probabilities, values):
 
 
 def attend(query, key, values, members, bias, start, position):
-    """Context [128, hidden] in SBUF of 128 queries over the keys of their group.
+    """Context [queries, hidden] in SBUF of a tile of queries over the keys of their group.
 
     query, key: [128, hidden / 128, count], head h in rows 32 (h mod 4) of block h // 4; values: rows of the group;
+    members, bias: the mask of load_mask, bias with a copy for each head whose scores share a PSUM bank;
     start: the group's first token, position: the first query's place in the group.
     """
     hidden = values[0].shape[1]
-    heads, span = hidden // HEAD, members.shape[1]
-    together = BANK // span  # heads whose scores share a PSUM bank
-    context = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.psum)
-    totals = nl.ndarray((PARTITIONS, heads), dtype=nl.float32, buffer=nl.sbuf)
+    heads, span, together = hidden // HEAD, members.shape[1], bias.shape[1]
+    queries = min(PARTITIONS, span - position)
+    context = nl.ndarray((queries, hidden), dtype=nl.float32, buffer=nl.psum)
+    totals = nl.ndarray((queries, heads), dtype=nl.float32, buffer=nl.sbuf)
 
     for first in range(0, heads, together):
-        scores = nl.ndarray((PARTITIONS, together, span), dtype=nl.float32, buffer=nl.psum)
-        nisa.nc_matmul(
-            dst=scores, stationary=members[:, position : position + PARTITIONS], moving=bias, accumulate=False
-        )
+        scores = nl.ndarray((queries, together, span), dtype=nl.float32, buffer=nl.psum)
+        nisa.nc_matmul(dst=scores, stationary=members[:, position : position + queries], moving=bias, accumulate=False)
         for j in range(together):
             row, block = (first + j) * HEAD % PARTITIONS, (first + j) * HEAD // PARTITIONS
             nisa.nc_matmul(
                 dst=scores[:, j, :],
-                stationary=query[row : row + HEAD, block, start + position : start + position + PARTITIONS],
+                stationary=query[row : row + HEAD, block, start + position : start + position + queries],
                 moving=key[row : row + HEAD, block, start : start + span],
                 accumulate=True,
                 tile_position=(row, 0),
                 tile_size=(HEAD, PARTITIONS),
             )
-        probabilities = nl.ndarray((PARTITIONS, together, span), dtype=nl.float32, buffer=nl.sbuf)
+        probabilities = nl.ndarray(scores.shape, dtype=nl.float32, buffer=nl.sbuf)
         softmax_weights(probabilities, totals[:, first : first + together], scores)
         weigh_values(context, first, probabilities, values)
 
     # Dividing by the sums here, where the context leaves PSUM anyway, touches 32 values per head instead of `span`.
-    inverse = nl.ndarray((PARTITIONS, heads), dtype=nl.float32, buffer=nl.sbuf)
+    inverse = nl.ndarray(totals.shape, dtype=nl.float32, buffer=nl.sbuf)
     nisa.reciprocal(dst=inverse, data=totals)
-    result = nl.ndarray((PARTITIONS, hidden), dtype=nl.float32, buffer=nl.sbuf)
+    result = nl.ndarray(context.shape, dtype=nl.float32, buffer=nl.sbuf)
     for h in range(heads):
         nisa.tensor_scalar(
             dst=result[:, h * HEAD : (h + 1) * HEAD],
@@ -338,9 +349,10 @@ def attention_block(x, segments, key_bias, w_qkv, b_qkv, w_out, b_out, scale, sh
     b_out, scale, shift: [hidden]. Returns [tokens, hidden].
     """
     tokens, hidden = x.shape
-    span = segments.shape[2]
+    groups, span = segments.shape[0], segments.shape[2]
     assert span in (128, 256, 512), f"groups of {span} tokens; 128, 256 or 512 fill a PSUM bank"
-    assert tokens == segments.shape[0] * span, f"{tokens} tokens are not {segments.shape[0]} groups of {span}"
+    shortest = 1 if span == PARTITIONS else span  # tokens of the last group
+    assert shortest <= tokens - (groups - 1) * span <= span, f"{tokens} tokens are not {groups} groups of {span}"
     y = nl.ndarray((tokens, hidden), dtype=nl.float32, buffer=nl.shared_hbm)
 
     ones = ones_row()
@@ -356,11 +368,12 @@ def attention_block(x, segments, key_bias, w_qkv, b_qkv, w_out, b_out, scale, sh
         rows, features = load_tokens(x, first, count)
         query, key, values = project(features, projections, ones)
         for start in range(0, count, span):
-            members, bias = load_mask(segments, key_bias, (first + start) // span, BANK // span)
+            size = min(span, count - start)
+            members, bias = load_mask(segments, key_bias, (first + start) // span, size, BANK // span)
             group = values[start // PARTITIONS : (start + span) // PARTITIONS]
-            for position in range(0, span, PARTITIONS):
+            for position in range(0, size, PARTITIONS):
                 context = attend(query, key, group, members, bias, start, position)
-                turned = nl.ndarray((PARTITIONS, blocks, PARTITIONS), dtype=nl.float32, buffer=nl.sbuf)
+                turned = nl.ndarray((PARTITIONS, blocks, context.shape[0]), dtype=nl.float32, buffer=nl.sbuf)
                 turn(turned, context, 0)
                 product = project_to_rows(turned, 0, out, 0, out_bias, ones)
                 place = start + position
@@ -380,7 +393,6 @@ def feed_forward_block(x, w_in, b_in, w_out, b_out, scale, shift):
     """
     tokens, hidden = x.shape
     inner = w_in.shape[1]
-    assert tokens % PARTITIONS == 0, f"{tokens} tokens are not whole tiles of {PARTITIONS}"
     y = nl.ndarray((tokens, hidden), dtype=nl.float32, buffer=nl.shared_hbm)
 
     ones = ones_row()
@@ -424,11 +436,12 @@ def pool_normalise(x, members):
     # A last feature that is 1 for every token makes the same product deliver the sums and the number of tokens.
     sums = nl.ndarray((sentences, hidden + 1), dtype=nl.float32, buffer=nl.psum)
     for first in range(0, tokens, PARTITIONS):
-        rows = nl.ndarray((PARTITIONS, hidden + 1), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=rows[:, 0:hidden], src=x[first : first + PARTITIONS, :])
+        size = min(PARTITIONS, tokens - first)
+        rows = nl.ndarray((size, hidden + 1), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=rows[:, 0:hidden], src=x[first : first + size, :])
         nisa.memset(dst=rows[:, hidden : hidden + 1], value=1.0)
-        selected = nl.ndarray((PARTITIONS, sentences), dtype=nl.float32, buffer=nl.sbuf)
-        nisa.dma_copy(dst=selected, src=members[first : first + PARTITIONS, :])
+        selected = nl.ndarray((size, sentences), dtype=nl.float32, buffer=nl.sbuf)
+        nisa.dma_copy(dst=selected, src=members[first : first + size, :])
         nisa.nc_matmul(dst=sums, stationary=selected, moving=rows, accumulate=first > 0)
 
     share = nl.ndarray((sentences, 1), dtype=nl.float32, buffer=nl.sbuf)

