@@ -66,6 +66,9 @@ def test_panels(depth: int, cuts: tuple[int, ...]) -> None:
         assert panel[:-NOTES].view(np.uint32).tobytes() == words(columns).tobytes()
         notes = [note(columns[row : row + CHAIN]) for row in range(0, depth, CHAIN)]
         assert panel[-NOTES:].view(np.uint16)[: len(notes)].tolist() == notes
+        rows = np.zeros((depth, PANEL), np.uint32)
+        call(routines().unpack_panel, rows, panel, depth)
+        assert np.array_equal(rows, columns.astype(np.uint32) << 16)
         least = np.zeros(1, np.uint16)
         call(routines().least, least, panel, depth)
         assert least[0] == note(columns)
@@ -92,3 +95,10 @@ def test_stationary_operands_with_dense_columns() -> None:
     columns = np.ascontiguousarray(bits[:, :depth].T)
     assert target[:, : depth // 2].tobytes() == words(columns).T.tobytes()
     assert least[0] == note(columns)
+
+
+def test_rows_of_float32() -> None:
+    bits, target = operand(7, 64), np.zeros((7, 48), np.uint32)
+    call(routines().widen, target, 48, bits, 64, 7, 32)
+    assert np.array_equal(target[:, :32], bits[:, :32].astype(np.uint32) << 16)
+    assert not target[:, 32:].any()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import cast
 
 from nki.analysis.access_pattern import ByteRanges
 from nki.analysis.byte_sets import ByteSet
@@ -38,26 +37,25 @@ class _Analysis:
             self.visit_loop(statement)
 
     def visit_instruction(self, inst: Inst) -> None:
-        values, ignored, read_names = inst.__dict__, self.ignored, inst.read_names
-        for name in inst.operand_names:
-            value = values[name]
-            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                if not isinstance(access, Access):  # an operand that the call leaves out
-                    continue
-                if access.tensor not in ignored and name in read_names:
+        ignored, uses = self.ignored, inst.uses()
+        is_decided = True
+        for access, reads, _ in uses:
+            if access.tensor not in ignored:
+                is_decided = False
+                if reads:
                     self.visit_read(access)
-                if access.dynamic is not None:
-                    self.visit_read(access.dynamic.source)
+            if access.dynamic is not None:
+                self.visit_read(access.dynamic.source)
+        if is_decided:  # as most instructions are
+            return
         if inst.accumulates:  # it reads what it adds to (Inst.reads)
             for access in inst.writes():
                 self.visit_read(access)
         if inst.may_leave_unwritten():
             return
-        for name in inst.write_names:
-            value = values[name]
-            for access in cast("tuple[Access, ...]", value) if isinstance(value, tuple) else (value,):
-                if isinstance(access, Access) and access.tensor not in ignored:
-                    self.visit_write(access)
+        for access, _, writes in uses:
+            if writes and access.tensor not in ignored:
+                self.visit_write(access)
 
     def visit_loop(self, loop: Loop) -> None:
         """Visit the body. Its writes count after the loop only if the loop is known to run at least once."""

@@ -174,6 +174,7 @@ def definition_span(function: Callable[..., Any]) -> Span | None:
     return Span(code.co_filename, line or code.co_firstlineno, function=function.__qualname__)
 
 
+_new = object.__new__
 _boundaries: set[int] = set()
 """Ids of the code objects of the functions that call rewritten kernels; module-level functions, so these stay alive."""
 
@@ -209,7 +210,9 @@ def here(skipped: int = 1) -> Where:
         if len(_chains) >= _MOST_CHAINS:
             _chains.clear()
         frames = _chains[key] = _chain(innermost, path)
-    return Where(frames)
+    where = _new(Where)  # a call of the class takes longer, and this runs for each instruction and each tensor
+    where.frames = frames
+    return where
 
 
 def _chain(frame: FrameType | None, path: Sequence[int]) -> tuple[tuple[CodeType, int], ...]:

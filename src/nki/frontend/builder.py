@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from operator import attrgetter
 from typing import Any, cast
 
 from nki.base import progress
@@ -187,11 +188,12 @@ class Builder:
             warn_at(where.span, message)
 
     def _unique(self, name: str) -> str:
-        unique = name
-        while unique in self._names:
-            self._names[name] += 1
-            unique = f"{name}.{self._names[name]}"
-        self._names[unique] = 0
+        names = self._names
+        unique, count = name, names.get(name)
+        while unique in names:
+            count = names[name] = names[name] + 1
+            unique = f"{name}.{count}"
+        names[unique] = 0
         return unique
 
     def register(
@@ -311,7 +313,7 @@ class Builder:
             raise _unended(self._open_loops[-1].loop)
         for tensor in outputs:
             self._check_scope([Access.whole(tensor)])
-        if any(inst.requested for inst in instructions(self.body)):
+        if any(map(_requested, instructions(self.body))):
             connect_requested(self.body)
         return Program(
             self.name,
@@ -327,6 +329,9 @@ class Builder:
             carries=self.dialect.carries,
             spills=self.dialect.spills,
         )
+
+
+_requested = attrgetter("requested")
 
 
 def _entangled(ending: Loop, inner: Loop) -> NkiError:

@@ -132,6 +132,8 @@ class Inliner:
         Functions and methods of the user run rewritten, also inside jit objects, ``partial`` and objects with a
         ``__call__``. Classes and everything of the host are called as they are.
         """
+        if fn.__class__ is types.MethodType and self._is_known_host(fn.__func__):
+            return fn(*args, **kwargs)
         if isinstance(fn, types.FunctionType):
             if "registry" in fn.__dict__ and args:  # of functools.singledispatch
                 return self.invoke(fn.__dict__["dispatch"](type(args[0])), *args, **kwargs)
@@ -157,6 +159,13 @@ class Inliner:
         if isinstance(call, types.FunctionType):
             return self.prepare(call)(fn, *args, **kwargs)
         return fn(*args, **kwargs)
+
+    def _is_known_host(self, fn: Any) -> bool:
+        """True for functions that were met before and run as they are, as methods of tensors do."""
+        if fn.__class__ is not types.FunctionType or fn.__closure__ or "registry" in fn.__dict__:
+            return False
+        entry = self._prepared.get(id(fn.__code__))
+        return entry is not None and entry.rewritten is None and entry.module == id(fn.__globals__)
 
     def _invoke_with_floats(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
         """:meth:`invoke` in functions that hold run-time floats: parameters of user functions keep those they get."""

@@ -69,8 +69,13 @@ def repeats(access: Access) -> bool:
     """
     if is_element_indexed(access):
         return False
-    first = is_row_indexed(access)
-    steps = sorted(((abs(s), n) for s, n in list(access.pattern())[first:] if n > 1), reverse=True)
+    first = int(is_row_indexed(access))
+    return _pattern_repeats(access.shape[first:], access.strides[first:])
+
+
+@lru_cache(maxsize=1 << 12)
+def _pattern_repeats(shape: tuple[int, ...], strides: tuple[int, ...]) -> bool:
+    steps = sorted(((abs(s), n) for s, n in zip(strides, shape, strict=True) if n > 1), reverse=True)
     if any(step == 0 for step, _ in steps):
         return True
     # Two elements differ by d[k] steps, 0 < d[k] < n, in the first dimension k in which they differ, and by -n < d < n

@@ -14,7 +14,15 @@ from nki.ir import deprecation
 from nki.ir import effects as _effects
 from nki.ir.algebra import Algebra
 from nki.ir.declaration.fields import Field, fields_of
-from nki.ir.declaration.methods import accesses_of, lister_of, methods_of, share_attributes, uses_lister
+from nki.ir.declaration.methods import (
+    accesses_of,
+    form_lister,
+    form_uses_lister,
+    lister_of,
+    methods_of,
+    share_attributes,
+    uses_lister,
+)
 from nki.ir.deprecation import DeprecatedForms
 from nki.ir.effects import Barrier, Copy, Effects, Exchange, Predicate, Update
 from nki.ir.estimate import Estimate
@@ -25,6 +33,7 @@ from nki.target.model import Target
 
 NOWHERE = Where(())
 _identities = itertools.count()
+_new = object.__new__
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -70,7 +79,8 @@ def _words_of(value: Any) -> str:
 
 _SCHEDULE = ("label", "ordered_after", "queue", "waits")
 """The attributes that say when and where an instruction runs; they are no arguments."""
-_DERIVED = ("_identity", "_form", "verified_for", "memory_effects", "origin", "expansion", "requested")
+_DERIVED = {"_identity": None, "_form": None, "verified_for": None, "memory_effects": None}
+_SELDOM_DERIVED = ("origin", "expansion", "requested")
 """The attributes that follow from an instruction's arguments or name others: a copy with other arguments has none."""
 
 
@@ -143,6 +153,12 @@ class Inst(NkiInstruction):
 
     def operands(self) -> list[tuple[Field, Access]]:
         """The tensor operands that are present, in field order."""
+        form = self._form
+        if form is None or form.fields is None:
+            return self._note_operands(form)
+        return list(zip(form.fields, self.accesses(), strict=True))
+
+    def _note_operands(self, form: Form | None) -> list[tuple[Field, Access]]:
         values = self.__dict__
         present: list[tuple[Field, Access]] = []
         for f in self.operand_fields:
@@ -151,11 +167,18 @@ class Inst(NkiInstruction):
                 present.append((f, value))
             elif f.several:
                 present.extend((f, tile) for tile in value)
+        if form is not None:
+            form.fields = tuple([f for f, _ in present])
         return present
 
     def accesses(self) -> list[Access]:
         """The tensor operands that are present, in field order, without their fields."""
-        return accesses_of(self, self.operand_names)
+        form = self._form
+        if form is None:
+            return accesses_of(self, self.operand_names)
+        if form.accesses is None:
+            form.accesses = form_lister(self, self.operand_names, Access)
+        return form.accesses(self)
 
     def reads(self) -> list[Access]:
         """The accesses that the instruction reads, run-time indices of operands included."""
@@ -164,8 +187,10 @@ class Inst(NkiInstruction):
 
     def uses(self) -> Sequence[tuple[Access, bool, bool]]:
         """The accesses in field order, each with whether the instruction reads it and writes it."""
-        names = [(name, name in self.read_names, name in self.write_names) for name in self.operand_names]
-        return [(a, reads, writes) for name, reads, writes in names for a in accesses_of(self, (name,))]
+        form = self._form or self.form()
+        if form.uses is None:
+            form.uses = form_uses_lister(self, self.operand_names, self.read_names, self.write_names)
+        return form.uses(self)
 
     def read_operands(self) -> list[Access]:
         """The operands that the instruction reads, without run-time indices."""
@@ -255,8 +280,10 @@ class Inst(NkiInstruction):
 
     def immediates(self) -> list[float | int]:
         """The run-time numbers, in field order."""
-        values = self.__dict__
-        return [value for name in self.immediate_names if isinstance(value := values[name], int | float)]
+        form = self._form or self.form()
+        if form.immediates is None:
+            form.immediates = form_lister(self, self.immediate_names, (int, float))
+        return form.immediates(self)
 
     def key(self) -> tuple[Any, ...]:
         """The signature, computed once: operands never change after an instruction was recorded."""
@@ -282,9 +309,10 @@ class Inst(NkiInstruction):
 
     def replace(self, **changes: Any) -> Inst:
         """A copy at the same source position, with the same schedule, and with some fields changed."""
-        fresh = self.__class__.__new__(self.__class__)
+        fresh = _new(self.__class__)
         values = fresh.__dict__ = self.__dict__ | changes
-        for name in _DERIVED:
+        values |= _DERIVED
+        for name in _SELDOM_DERIVED:
             if name in values:
                 del values[name]
         return fresh
@@ -292,18 +320,29 @@ class Inst(NkiInstruction):
     def with_schedule(self, **changes: Any) -> Inst:
         """A copy with the same arguments and :meth:`identity`, and another label, edges, queue or waits."""
         self.identity()
-        fresh = self.__class__.__new__(self.__class__)
+        fresh = _new(self.__class__)
         fresh.__dict__ = self.__dict__ | changes
         return fresh
 
-    def with_operands(self, changes: Mapping[int, Access]) -> Inst:
-        """A copy with the operands of these numbers in :meth:`accesses` replaced."""
-        fresh: dict[str, Any] = {}
-        values, number = self.__dict__, 0
+    def with_operands(self, changes: Mapping[int, Access], form: Form | None = None) -> Inst:
+        """A copy with the operands of these numbers in :meth:`accesses` replaced; ``form``: its form, where known."""
         if self.has_simple_operands:
             names = self.operand_names
-            fresh = {names[each]: access for each, access in changes.items()}
-        for name in () if fresh else self.operand_names:
+            fresh = {names[number]: access for number, access in changes.items()}
+        else:
+            fresh = self._fields_with(changes)
+        if form is not None:
+            changed = self.replace(**fresh)
+            changed._form = form
+            return changed
+        signatures = [access.signature for access in changes.values()]
+        return self._variant(fresh, (*changes, *map(id, signatures)), signatures)
+
+    def _fields_with(self, changes: Mapping[int, Access]) -> dict[str, Any]:
+        """The fields with the operands of these numbers, replaced."""
+        fresh: dict[str, Any] = {}
+        values, number = self.__dict__, 0
+        for name in self.operand_names:
             value = values[name]
             if isinstance(value, Access):
                 if number in changes:
@@ -313,8 +352,7 @@ class Inst(NkiInstruction):
                 tiles = cast("tuple[Access, ...]", value)
                 fresh[name] = tuple(changes.get(number + i, tile) for i, tile in enumerate(tiles))
                 number += len(tiles)
-        signatures = [access.signature for access in changes.values()]
-        return self._variant(fresh, (*changes, *map(id, signatures)), signatures)
+        return fresh
 
     def _variant(self, changes: dict[str, Any], key: object, alive: object) -> Inst:
         """A copy with some fields changed; copies of one form with one ``key`` have one form, which is found once.

@@ -9,7 +9,7 @@ dimension into one tensor.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import lru_cache
@@ -52,7 +52,7 @@ TileAddress = tuple[int, int]
 """First partition of a tile on chip, and its byte offset in the partition."""
 
 
-@dataclass(eq=False, slots=True, repr=False)
+@dataclass(init=False, eq=False, slots=True, repr=False)
 class Tensor:
     """One allocation. Tensors compare by identity; names are unique within a kernel.
 
@@ -76,12 +76,23 @@ class Tensor:
     nbytes: int = field(init=False)
     bytes_per_partition: int = field(init=False)
 
-    def __post_init__(self) -> None:
-        shape = self.shape
-        self.free_size = shape[1] if len(shape) == 2 else math.prod(shape[1:])
-        self.elements = shape[0] * self.free_size if shape else 1
-        self.nbytes = self.elements * self.dtype.itemsize
-        self.bytes_per_partition = self.free_size * self.dtype.itemsize
+    def __init__(  # written out, since that and a __post_init__ take longer, and kernels make tensors in loops
+        self,
+        name: str,
+        shape: tuple[int, ...],
+        dtype: DType,
+        buffer: Buffer,
+        address: TileAddress | None = None,
+        role: str = "",
+        span: Span | None = None,
+        data: Constant | None = None,
+    ) -> None:
+        self.name, self.shape, self.dtype, self.buffer = name, shape, dtype, buffer
+        self.address, self.role, self.span, self.data = address, role, span, data
+        free, size = shape[1] if len(shape) == 2 else math.prod(shape[1:]), dtype.itemsize
+        elements = shape[0] * free if shape else 1
+        self.free_size, self.elements = free, elements
+        self.nbytes, self.bytes_per_partition = elements * size, free * size
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +177,9 @@ def _keep(signature: tuple[Any, ...]) -> None:
         _signatures[signature] = signature
 
 
+_new = object.__new__
+
+
 class Access:
     """A strided window of a tensor, counted in elements of ``dtype`` from the tensor's start.
 
@@ -196,6 +210,15 @@ class Access:
     def whole(cls, tensor: Tensor) -> Access:
         """All of ``tensor``."""
         return cls(tensor, 0, tensor.shape, row_major(tensor.shape), tensor.dtype)
+
+    def with_window(
+        self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...], dynamic: Dynamic | None
+    ) -> Access:
+        """Another window of the same tensor, in elements of the same dtype."""
+        view = _new(self.__class__)  # without a call of the constructor: kernels make one for each operand
+        view.tensor, view.offset, view.shape, view.strides = self.tensor, offset, shape, strides
+        view.dtype, view.dynamic, view._signature = self.dtype, dynamic, None
+        return view
 
     @property
     def buffer(self) -> Buffer:
@@ -321,7 +344,7 @@ def is_contiguous(access: Access) -> bool:
 class Form:
     """Facts about all instructions of one signature; compared by identity, a key without the cost of a hash."""
 
-    __slots__ = ("has_runtime_index", "signature", "variants")
+    __slots__ = ("accesses", "fields", "has_runtime_index", "immediates", "signature", "uses", "variants")
 
     def __init__(self, signature: tuple[Any, ...], has_runtime_index: bool) -> None:
         self.signature = signature
@@ -329,6 +352,12 @@ class Form:
         """An operand has a run-time index."""
         self.variants: dict[object, tuple[Form, object]] = {}
         """The forms of changed copies by the change, with the objects whose ids tell it, which so stay alive."""
+        self.fields: tuple[Any, ...] | None = None
+        """The field of each operand that instructions of the form have; like the next ones, made when asked for."""
+        # Functions that list these operands, and the numbers.
+        self.accesses: Callable[[Any], list[Access]] | None = None
+        self.uses: Callable[[Any], Sequence[tuple[Access, bool, bool]]] | None = None
+        self.immediates: Callable[[Any], list[float | int]] | None = None
 
 
 FORMS: dict[tuple[Any, ...], Form] = {}

@@ -28,11 +28,12 @@ _PIECE: Final = 2048
 def sizes_of(shape: Any, what: str) -> tuple[int, ...]:
     """``shape`` as a tuple of integers. Raises :class:`ArgumentError` in the name of ``what``."""
     if type(shape) is tuple:
-        for size in cast("tuple[Any, ...]", shape):
+        whole: Any = shape  # pyright: ignore[reportUnknownVariableType]  # cast() would take as long as the rest
+        for size in whole:
             if type(size) is not int:
                 break
         else:
-            return cast("tuple[int, ...]", shape)
+            return whole
     try:
         sizes = cast("tuple[Any, ...]", shape) if isinstance(shape, tuple | list) else (shape,)
         return tuple(map(operator.index, sizes))

@@ -45,7 +45,7 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     dimension. A register, or a (1, 1) integer tile in SBUF, chooses an element when the kernel runs; on chip it cannot
     choose the partition. Raises :class:`IndexRangeError` or :class:`DynamicIndexError`.
     """
-    keys = cast("tuple[Index, ...]", key) if isinstance(key, tuple) else (key,)
+    keys: Any = key if isinstance(key, tuple) else (key,)  # pyright: ignore[reportUnknownVariableType]  # cast() would take as long as the rest
     indexed, shape, strides = len(keys), t.shape, t.strides
     for item in keys:
         if item is Ellipsis:
@@ -102,7 +102,7 @@ def index(t: Access, key: Index | tuple[Index, ...]) -> Access:
     if len(sizes) < 1 + on_chip:
         sizes.append(1)
         steps.append(1)
-    view = t.__class__(t.tensor, offset, tuple(sizes), tuple(steps), t.dtype, dynamic)
+    view = t.with_window(offset, tuple(sizes), tuple(steps), dynamic)
     return view if empty is None else defer_error(view, _no_elements(t, empty, keys[empty]))
 
 

@@ -6,6 +6,7 @@ Limits: NKI access-pattern guide. A pattern is ``[[step, count], …]``, outermo
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, cast
 
 from nki.base import dtype as dt
@@ -26,7 +27,7 @@ def ap(
     """The elements of the storage of ``t`` at ``offset + index_0 * step_0 + index_1 * step_1 + …``."""
     kind = t.dtype if dtype is None else dt.of(dtype)
     pairs = _pairs(t, pattern)
-    shown = _shown(pairs)
+    given = tuple(pairs)
     if t.dynamic is not None:
         raise DynamicIndexError(
             f"ap on a view of '{t.name}' that is indexed at run time by '{t.dynamic.source.name}': ap addresses "
@@ -44,7 +45,7 @@ def ap(
         column = column_index(t, dimension(t, indirect_dim, "ap"), vector_offset, "ap", columns=True)
         if column.size < pairs[0][1]:
             raise ViewError(
-                f"ap on '{t.name}' {t.shape}: pattern {shown} has {pairs[0][1]} rows, and vector_offset "
+                f"ap on '{t.name}' {t.shape}: pattern {_shown(given)} has {pairs[0][1]} rows, and vector_offset "
                 f"'{column.name}' {column.shape} has {column.size} indices",
                 fix=f"make the first count {column.size}, or pass {pairs[0][1]} indices",
             )
@@ -60,9 +61,9 @@ def ap(
                 fix="add an offset that is known when the kernel is compiled to offset=",
             )
         dynamic = Dynamic(one_index(t, dim, source), _index_step(t, dim, kind))
-    problem = _partition_problem(t, pairs, shown, start, kind) if t.buffer.on_chip else None
-    problem = problem or _extent_problem(t, pairs, shown, start, kind)
-    shape, strides = tuple(n for _, n in pairs), tuple(s for s, _ in pairs)
+    problem = _partition_problem(t, pairs, given, start, kind) if t.buffer.on_chip else None
+    problem = problem or _extent_problem(t, pairs, given, start, kind)
+    shape, strides = tuple([n for _, n in pairs]), tuple([s for s, _ in pairs])
     view = t.__class__(t.tensor, start, shape, strides, kind, dynamic)
     return view if problem is None else defer_error(view, problem)
 
@@ -198,13 +199,20 @@ def _check_storage(t: Access, kind: DType) -> None:
         )
 
 
-def _partition_problem(t: Access, pairs: list[tuple[int, int]], shown: str, start: int, kind: DType) -> NkiError | None:
-    """On chip a pattern is the same in neighbouring partitions, and stays in each; the error where it does not stay."""
+_Pairs = Sequence[tuple[int, int]]
+
+
+def _partition_problem(
+    t: Access, pairs: list[tuple[int, int]], given: _Pairs, start: int, kind: DType
+) -> NkiError | None:
+    """On chip a pattern is the same in neighbouring partitions, and stays in each; the error where it does not stay.
+
+    Errors show the pattern as it was ``given``.
+    """
     _check_storage(t, kind)
-    storage = f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} in {t.buffer.value}"
     if not 2 <= len(pairs) <= ACCESS_PATTERN_DIMS:
         raise ViewError(
-            f"ap on {storage}: pattern {shown} has {len(pairs)} dimensions; on chip it has 2 to "
+            f"ap on {_storage(t)}: pattern {_shown(given)} has {len(pairs)} dimensions; on chip it has 2 to "
             f"{ACCESS_PATTERN_DIMS}, and the first is the partitions",
             fix="append [1, 1]"
             if len(pairs) < 2
@@ -216,34 +224,38 @@ def _partition_problem(t: Access, pairs: list[tuple[int, int]], shown: str, star
         pairs[0] = (free, 1)
     elif step != free:
         raise ViewError(
-            f"ap on {storage}: pattern {shown} steps {step} elements from partition to partition; a partition of "
-            f"the storage has {free} {kind} elements, and engines read neighbouring partitions",
+            f"ap on {_storage(t)}: pattern {_shown(given)} steps {step} elements from partition to partition; a "
+            f"partition of the storage has {free} {kind} elements, and engines read neighbouring partitions",
             fix=f"make the first pair [{free}, {count}]",
         )
-    within = start % free + sum((n - 1) * s for s, n in pairs[1:])
+    within = start % free + sum([(n - 1) * s for s, n in pairs[1:]])
     if start >= 0 and within >= free:
         return ViewError(
-            f"ap on {storage}: pattern {shown} at {start} reaches element {within} of a partition, which has "
-            f"{free} {kind} elements",
+            f"ap on {_storage(t)}: pattern {_shown(given)} at {start} reaches element {within} of a partition, which "
+            f"has {free} {kind} elements",
             fix=f"keep the furthest element of the free dimensions below {free}",
         )
     return None
 
 
-def _extent_problem(t: Access, pairs: list[tuple[int, int]], shown: str, start: int, kind: DType) -> NkiError | None:
+def _extent_problem(t: Access, pairs: _Pairs, given: _Pairs, start: int, kind: DType) -> NkiError | None:
     """The error unless the pattern stays in the storage; where an index is added at run time, with index 0."""
     total = t.tensor.nbytes // kind.itemsize
-    furthest = start + sum((n - 1) * s for s, n in pairs)
+    furthest = start + sum([(n - 1) * s for s, n in pairs])
     if start < 0 or furthest >= total:
         return IndexRangeError(
-            f"ap on '{t.name}' {t.tensor.shape} {t.tensor.dtype}: pattern {shown} at {start} reaches from element "
-            f"{start} to {furthest}; the storage has {total} {kind} elements",
+            f"ap on '{t.name}' {t.tensor.shape} {t.tensor.dtype}: pattern {_shown(given)} at {start} reaches from "
+            f"element {start} to {furthest}; the storage has {total} {kind} elements",
             fix=f"keep the offset at least 0, and offset plus all (count - 1) * step below {total}",
         )
     return None
 
 
-def _shown(pairs: list[tuple[int, int]]) -> str:
+def _storage(t: Access) -> str:
+    return f"'{t.name}' {t.tensor.shape} {t.tensor.dtype} in {t.buffer.value}"
+
+
+def _shown(pairs: _Pairs) -> str:
     return str([list(pair) for pair in pairs])
 
 

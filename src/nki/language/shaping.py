@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+from functools import lru_cache
 from typing import Any, cast
 
 from nki.base.errors import DynamicIndexError, ViewError, keep_report
@@ -163,11 +164,11 @@ def _sizes(t: Access, what: str, requested: Any, least: int = 1) -> tuple[int, .
     """``requested`` as sizes of dimensions."""
     items = cast("tuple[Any, ...]", requested) if isinstance(requested, tuple | list) else (requested,)
     try:
-        wanted = tuple(operator.index(n) for n in items)
+        wanted = tuple(map(operator.index, items))
     except TypeError as misfit:
         keep_report(misfit)
         raise ViewError(f"{what} of '{t.name}' to {requested!r}", fix="pass integers: the new sizes") from None
-    if any(n < least for n in wanted):
+    if wanted and min(wanted) < least:
         raise ViewError(
             f"{what} of '{t.name}' {t.shape} to {wanted}: a size is below 1",
             fix="write out every size, each at least 1",
@@ -179,6 +180,7 @@ def _put(items: tuple[int, ...], at: int, item: int, instead: int = 1) -> tuple[
     return (*items[:at], item, *items[at + instead :])
 
 
+@lru_cache(maxsize=1 << 12)
 def _restride(shape: tuple[int, ...], strides: tuple[int, ...], wanted: tuple[int, ...]) -> tuple[int, ...] | None:
     """Strides of a view of ``shape``/``strides`` seen as ``wanted``; None when there are none."""
     runs: list[list[int]] = []  # [elements, step] of each dense run, outermost first

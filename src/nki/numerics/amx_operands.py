@@ -40,6 +40,7 @@ NOTES: Final = 64
 MOST_ROWS: Final = NOTES // 2 * CHAIN
 """Rows of an operand, of which there is room for notes."""
 _ROW: Final = ir.VectorType(I16, PANEL)
+_WORDS: Final = ir.VectorType(I32, CHAIN)
 _MAGNITUDE: Final = 0x7FFF
 _LOWER: Final = [number for column in range(CHAIN) for number in (PANEL + column, column)]
 _UPPER: Final = [number + CHAIN for number in _LOWER]
@@ -211,6 +212,44 @@ def _add_notes(b: Builder, notes: Value, depth: Value, least: Variable) -> None:
     with steps(b, b.udiv(depth, i64(CHAIN)), 1) as row:
         note = b.load(b.gep(notes, [row], source_etype=I16), typ=I16, align=2)
         least.set(b.select(b.icmp_unsigned("<", note, least.get()), note, least.get()))
+
+
+def add_widen(module: ir.Module) -> ir.Function:
+    """Add to ``module`` and return this function, for products that tile registers would compute wrongly.
+
+    ::
+
+        void nki_widen(float *target, i64 ldt, const bfloat16 *rows, i64 step, i64 count, i64 columns)
+
+    ``count`` dense rows, ``step`` elements apart, become rows of float32; ``columns`` is a multiple of 16.
+    """
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 2 + [I64] * 2), "nki_widen")
+    target, ldt, source, step, count, columns = function.args
+    b: Builder = ir.IRBuilder(function.append_basic_block())
+    out, rows = Matrix(target, ldt), Matrix(source, step, I16)
+    with steps(b, count, 1) as row, steps(b, columns, CHAIN) as column:
+        numbers = b.load(rows.at(b, row, column), typ=ir.VectorType(I16, CHAIN), align=2)
+        b.store(b.shl(b.zext(numbers, _WORDS), constant(_WORDS, 16)), out.at(b, row, column), align=4)
+    b.ret_void()
+    return function
+
+
+def add_unpack_panel(module: ir.Module) -> ir.Function:
+    """Add to ``module`` and return ``void nki_unpack_panel(float *rows, const void *panel, i64 depth)``.
+
+    The words of a panel become ``depth`` dense rows of float32.
+    """
+    function = ir.Function(module, ir.FunctionType(VOID, [POINTER, POINTER, I64]), "nki_unpack_panel")
+    target, panel, depth = function.args
+    b: Builder = ir.IRBuilder(function.append_basic_block())
+    out, source = Matrix(target, i64(PANEL)), Matrix(panel, i64(PANEL))
+    with steps(b, b.udiv(depth, i64(2)), 1) as word, steps(b, i64(PANEL), CHAIN) as column:
+        words = b.load(source.at(b, word, column), typ=_WORDS, align=4)
+        row = b.add(word, b.and_(word, i64(-CHAIN)))
+        b.store(b.and_(words, constant(_WORDS, -1 << 16)), out.at(b, row, column), align=4)
+        b.store(b.shl(words, constant(_WORDS, 16)), out.at(b, b.add(row, i64(CHAIN)), column), align=4)
+    b.ret_void()
+    return function
 
 
 class _Least:

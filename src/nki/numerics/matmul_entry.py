@@ -14,7 +14,14 @@ from llvmlite import ir
 from numpy.typing import NDArray
 
 from nki.numerics.amx_matmul import add_amx_matmul, add_begin_and_end
-from nki.numerics.amx_operands import add_least, add_pack_columns, add_pack_panels, add_pack_rows
+from nki.numerics.amx_operands import (
+    add_least,
+    add_pack_columns,
+    add_pack_panels,
+    add_pack_rows,
+    add_unpack_panel,
+    add_widen,
+)
 from nki.numerics.jit import engine
 from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
 from nki.numerics.transpose import add_transpose
@@ -82,6 +89,8 @@ class TileRoutines:
     pack_rows: int
     pack_columns: int
     least: int
+    widen: int
+    unpack_panel: int
 
 
 @cache
@@ -94,11 +103,21 @@ def tile_routines() -> TileRoutines | None:
     if not engine().has_tiles:
         return None
     module = ir.Module("nki_gemm_amx")
-    for add in (add_amx_matmul, add_begin_and_end, add_pack_columns, add_least):
+    for add in (add_amx_matmul, add_begin_and_end, add_pack_columns, add_least, add_widen, add_unpack_panel):
         add(module)
     add_pack_rows(module, add_pack_panels(module), add_transpose(module, engine().vector_width))
     addresses = engine().compile(module)
-    names = ("matmul_amx", "amx_begin", "amx_end", "pack_panels", "pack_rows", "pack_columns", "least")
+    names = (
+        "matmul_amx",
+        "amx_begin",
+        "amx_end",
+        "pack_panels",
+        "pack_rows",
+        "pack_columns",
+        "least",
+        "widen",
+        "unpack_panel",
+    )
     routines = TileRoutines(*(addresses[f"nki_{name}"] for name in names))
     return routines if _keeps_contract(routines.product, routines) else None
 

@@ -36,9 +36,18 @@ from nki.target.model import Target
 
 _Uses = tuple[list[int], list[int]]
 """The positions of the instructions that write one tensor, and of those that read it."""
-_Place = tuple[int, tuple[int, ...]] | None
 FEW_ROWS: Final = 16
 """Rows of results up to which a product reads its moving operand where it lies."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """The operands of an instruction that change, by number: the offset from the first element of the target, and the
+    strides there. ``form``: that of the changed instruction.
+    """
+
+    places: tuple[tuple[int, int, tuple[int, ...]], ...]
+    form: Form
 
 
 @dataclass(frozen=True)
@@ -120,10 +129,12 @@ class _Elimination:
         """The uses of tiles and outputs, in the order of first uses."""
         self.pinned: set[Tensor] = set()
         """Tensors that loops or run-time indices touch."""
-        self._read_once: dict[tuple[Form, int], bool] = {}
-        """By form and number of an operand: whether such a product reads it once."""
-        self._places: dict[tuple[int, int, int], tuple[_Place, object, object]] = {}
-        """The result of :func:`_place` by offset and the ids of both signatures, which stay alive here."""
+        self._plans: dict[tuple[object, ...], _Plan | None] = {}
+        """The result of :meth:`_plan_of` by form of the instruction, and by what else it depends on; the ids in these
+        keys are those of signatures in :attr:`_targets`.
+        """
+        self._targets: dict[int, object] = {}
+        """The signatures of the targets, by id."""
         self.meetings: list[int] = []
         """Positions at which cores wait for others."""
 
@@ -172,7 +183,7 @@ class _Elimination:
         end = writes[1] if len(writes) > 1 else len(body)
         reader = body[reads[0]]
         if reads[0] < end and isinstance(reader, Inst) and self._redirected(reader, tile, copy.src, None) is None:
-            return False  # as for most loads of products, so this is asked first
+            return False  # as for most loads of products, so this comes first
         if not moves_all(tile, copy.dst, copy.src):
             return False
         if reads[0] < load or (end < len(body) and not _fills(body[end], tile)):
@@ -227,11 +238,8 @@ class _Elimination:
             inst = self.body[position]
             if not isinstance(inst, Inst):
                 return False
-            operands = self._redirected(inst, tile, target, border[1] if position == border[0] else None)
-            if operands is None:
-                return False
-            changed = inst.with_operands(operands)
-            if not changed.has_supported_layout():
+            changed = self._redirected(inst, tile, target, border[1] if position == border[0] else None)
+            if changed is None:
                 return False
             redirected[position] = changed
         for position, inst in redirected.items():
@@ -240,53 +248,65 @@ class _Elimination:
                 self.copies[position] = copy
         return True
 
-    def _redirected(self, inst: Inst, tile: Tensor, target: Access, only: Role | None) -> dict[int, Access] | None:
-        """The operands of ``inst`` that are in ``tile``, by number, as accesses to ``target``; None if one cannot be.
+    def _redirected(self, inst: Inst, tile: Tensor, target: Access, only: Role | None) -> Inst | None:
+        """``inst`` with ``target`` in place of ``tile``; None if an operand cannot be there.
 
-        ``only``: those of this role, the others stay.
+        ``only``: operands of this role, the others stay.
         """
-        operands: dict[int, Access] = {}
-        is_product = inst.effects.accumulation is not None
-        for number, access in enumerate(inst.accesses()):
-            if access.tensor is not tile:
-                continue
-            if only is not None and (role := inst.operands()[number][0].role) is not only:
-                if role is Role.INOUT:
+        accesses, signature = inst.accesses(), target.signature
+        numbers: list[int] = []
+        for number, access in enumerate(accesses):
+            if access.tensor is tile:
+                if access.dtype is not tile.dtype and only is None:
                     return None
-                continue
-            same_strides = is_product and not self._is_read_once(inst, number)
-            followed = self._followed(target, access, same_strides) if access.dtype is tile.dtype else None
-            if followed is None or (is_product and not _is_plain(followed) and followed.strides != access.strides):
-                return None
-            operands[number] = followed
-        return operands
-
-    def _followed(self, target: Access, access: Access, same_strides: bool) -> Access | None:
-        """The elements of ``target`` that are those of ``access`` in a dense tile, element number by element number.
-
-        ``same_strides``: None also where their strides are others. The matrix product is tuned for tiles: rows that lie
-        far apart in the caller's array cost more than the copy.
-        """
-        theirs, own = target.signature, access.signature
-        known = self._places.get((id(theirs), access.offset, id(own)))
-        if known is None:
-            known = _place(target.shape, target.strides, access.offset, access.shape, access.strides), theirs, own
-            self._places[id(theirs), access.offset, id(own)] = known
-        place = known[0]
-        if place is None or (same_strides and place[1] != access.strides):
+                numbers += number, access.offset
+        key = (inst.form(), id(signature), only, id(tile.dtype), *numbers)
+        try:
+            plan = self._plans[key]
+        except KeyError:
+            self._targets[id(signature)] = signature
+            plan = self._plans[key] = _plan_of(inst, tile, target, only)
+        if plan is None:
             return None
-        return Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
-
-    def _is_read_once(self, inst: Inst, number: int) -> bool:
-        key = inst.form(), number
-        known = self._read_once.get(key)
-        if known is None:
-            known = self._read_once[key] = _is_read_once(inst, number)
-        return known
+        operands: dict[int, Access] = {}
+        for number, offset, strides in plan.places:
+            access = accesses[number]
+            operands[number] = Access(target.tensor, target.offset + offset, access.shape, strides, access.dtype)
+        return inst.with_operands(operands, plan.form)
 
     def _remove(self, position: int) -> None:
         self.body[position] = None
         del self.copies[position]
+
+
+def _plan_of(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> _Plan | None:
+    """The way to let ``inst`` use ``target`` in place of ``tile``, with operands of the role ``only`` if that is given.
+
+    It depends on form, offsets in the tile and the signature of the target alone. None: there is none.
+    """
+    operands: dict[int, Access] = {}
+    is_product = inst.effects.accumulation is not None
+    for number, (f, access) in enumerate(inst.operands()):
+        if access.tensor is not tile:
+            continue
+        if only is not None and f.role is not only:
+            if f.role is Role.INOUT:
+                return None
+            continue
+        # The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy.
+        same_strides = is_product and not _is_read_once(inst, number)
+        place = _place(target, access) if access.dtype is tile.dtype else None
+        if place is None or (same_strides and place[1] != access.strides):
+            return None
+        followed = Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
+        if is_product and not _is_plain(followed) and followed.strides != access.strides:
+            return None
+        operands[number] = followed
+    changed = inst.with_operands(operands)
+    if not changed.has_supported_layout():
+        return None
+    places = tuple([(number, access.offset - target.offset, access.strides) for number, access in operands.items()])
+    return _Plan(places, changed.form())
 
 
 def _is_between(first: int, end: int, positions: Sequence[int]) -> bool:
@@ -323,15 +343,13 @@ def _is_plain(access: Access) -> bool:
     return len(access.shape) == 2 and access.strides[1] == 1 and not access.dtype.is_packed
 
 
-def _place(
-    target_shape: tuple[int, ...],
-    target_strides: tuple[int, ...],
-    offset: int,
-    shape: tuple[int, ...],
-    strides: tuple[int, ...],
-) -> _Place:
-    """Offset from the first element of the target, and strides there, of an access to a dense tile of its elements."""
-    dims = coalesced(zip(target_strides, target_shape, strict=True))
+def _place(target: Access, access: Access) -> tuple[int, tuple[int, ...]] | None:
+    """Offset from the first element of ``target``, and strides there, of an access to a dense tile of its elements.
+
+    Both have the same elements, element number by element number. None if strides cannot say where they are.
+    """
+    offset, shape, strides = access.offset, access.shape, access.strides
+    dims = coalesced(zip(target.strides, target.shape, strict=True))
     blocks: list[tuple[int, int, int]] = []  # size of the block, step in the target, count; innermost first
     size = 1
     for step, count in reversed(dims):

@@ -27,7 +27,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Tensor, coalesced, row_major
+from nki.ir.types import Access, Buffer, Form, Tensor, coalesced, row_major
 from nki.target.model import Target
 from nki.transforms.copy_elimination import moves_all, plain_copies
 from nki.transforms.partial_loads import read_parts_in_place
@@ -93,7 +93,7 @@ def share_operands(
     windows = _by_window(loads)
     repeated = {of_window[0]: of_window[1:] for of_window in windows if len(of_window) > 1}
     for load, again in repeated.items():
-        load.last = max(each.readers[-1] for each in (load, *again))
+        load.last = max([each.readers[-1] for each in (load, *again)])
     nearest = sorted(repeated, key=lambda load: load.last - load.position)
     body: list[Statement | None] = list(core.body)
     shared_tile: dict[Tensor, Tensor] = {}
@@ -152,22 +152,28 @@ def _loads(core: CoreProgram, copies: Mapping[int, Copy], sources: set[Tensor]) 
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
-        accumulation = inst.effects.accumulation
-        is_product = accumulation is not None and not accumulation.moves(inst)
+        if inst.form().has_runtime_index:
+            indexed = [access for access in inst.accesses() if access.dynamic is not None]
+            unfit.update(access.tensor for access in (*indexed, *inst.indexed_by()))
         for access, reads, writes in inst.uses():
-            if access.dynamic is not None:
-                unfit.update((access.tensor, access.dynamic.source.tensor))
             load = loads.get(access.tensor)
             if load is None:
                 continue
             if writes and load.position != position:
                 unfit.add(load.tile)
             if reads and position > load.position:
-                if not is_product or access.dtype is not load.tile.dtype:
+                readers = load.readers
+                if access.dtype is not load.tile.dtype or not _multiplies(inst):
                     unfit.add(load.tile)
-                elif not load.readers or load.readers[-1] != position:
-                    load.readers.append(position)
+                elif not readers or readers[-1] != position:
+                    readers.append(position)
     return [load for tile, load in loads.items() if tile not in unfit and load.readers]
+
+
+def _multiplies(inst: Inst) -> bool:
+    """True of a product, as which an instruction may also move data."""
+    accumulation = inst.effects.accumulation
+    return accumulation is not None and not accumulation.moves(inst)
 
 
 def most_that_fit(tiles: Sequence[tuple[int, int, int]], statements: int, most: int) -> int:
@@ -199,22 +205,34 @@ class _Readers:
         """The tile that replaces another one with the same contents."""
         self.replaced: dict[Tensor, dict[_Place, Access]] = {}
         """The replacements of accesses to a tile that is shared or laid out in panels, by :func:`_place`."""
+        self._moving: dict[tuple[Form, int], bool] = {}
 
-    def of(self, load: _Load) -> Iterator[tuple[Inst, str, Access]]:
-        """Every reading operand of the tile that ``load`` fills: instruction, name of the operand, access."""
+    def of(self, load: _Load) -> Iterator[tuple[Inst, int, Access]]:
+        """Every reading operand of the tile that ``load`` fills: instruction, number of the operand, access."""
         for position in load.readers:
             inst = self.body[position]
             assert isinstance(inst, Inst)
-            for f, access in inst.operands():
+            for number, access in enumerate(inst.accesses()):
                 if self.shared.get(access.tensor, access.tensor) is load.tile:
-                    yield inst, f.name, access
+                    yield inst, number, access
+
+    def is_moving(self, inst: Inst, number: int) -> bool:
+        """True if the operand of that number is the moving one of ``inst``."""
+        key = inst.form(), number
+        known = self._moving.get(key)
+        if known is None:
+            known = self._moving[key] = inst.operands()[number][0].name == inst.effects.moving
+        return known
 
     def redirect(self) -> None:
         """Let every reader use what replaces its operands."""
         tiles = self.shared.keys() | self.replaced.keys()
         for position, inst in enumerate(self.body) if tiles else ():
             if isinstance(inst, Inst) and inst.effects.accumulation is not None:
-                operands = {n: self._new(a) for n, a in enumerate(inst.accesses()) if a.tensor in tiles}
+                operands: dict[int, Access] = {}
+                for number, access in enumerate(inst.accesses()):
+                    if access.tensor in tiles:
+                        operands[number] = self._new(access)
                 if operands:
                     self.body[position] = inst.with_operands(operands)
 
@@ -273,8 +291,8 @@ def _lay_out(readers: _Readers, load: _Load) -> None:
     depth, columns = tile.shape
     panels = Tensor(tile.name, (1, tile.elements), tile.dtype, tile.buffer, span=tile.span)
     replaced: dict[_Place, Access] = {}
-    for inst, name, access in readers.of(load):
-        if name != inst.effects.moving:
+    for inst, number, access in readers.of(load):
+        if not readers.is_moving(inst, number):
             return
         place = _place(access)
         if place not in replaced:

@@ -15,6 +15,7 @@ writes what it reads before the last product.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
@@ -73,10 +74,11 @@ def turn_operands(
     body: Sequence[Statement], fixed: Collection[Tensor] = (), has_tiles: Callable[[], bool] = lambda: False
 ) -> list[Statement] | None:
     """The statements without the copies; None if there is no transposition. ``fixed``: tensors that nobody writes."""
-    turns = [n for n, inst in enumerate(body) if isinstance(inst, Inst) and inst.effects.transpose is not None]
+    kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.transpose is not None}
+    turns = [n for n, inst in enumerate(body) if inst.__class__ in kinds] if kinds else []
     if not turns:
         return None
-    uses = _all_uses(body)
+    uses = _uses_of(_results_and_copies(body, turns) | _sources(body, turns), body)
     changed: list[Statement | None] = list(body)
     for position in turns:
         written = _write_directly(changed, position, uses)
@@ -87,20 +89,45 @@ def turn_operands(
     return [statement for statement in changed if statement is not None]
 
 
-def _all_uses(body: Sequence[Statement]) -> dict[Tensor, _Uses]:
-    """The uses of every tensor but those that loops or run-time indices touch."""
-    uses: dict[Tensor, _Uses] = {}
+def _results_and_copies(body: Sequence[Statement], turns: Sequence[int]) -> set[Tensor]:
+    """The tensors that the transpositions at ``turns`` write, and those to which instructions copy these."""
+    results: set[Tensor] = set()
+    for position in turns:
+        inst = body[position]
+        turn = inst.as_transposition() if isinstance(inst, Inst) else None
+        if turn is not None:
+            results.add(turn.dst.tensor)
+    kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.copy is not None}
+    tiles: set[Tensor] = set()
+    for inst in body:
+        if inst.__class__ in kinds and isinstance(inst, Inst):
+            copy = inst.as_copy()
+            if copy is not None and copy.src.tensor in results:
+                tiles.add(copy.dst.tensor)
+    return results | tiles
+
+
+def _sources(body: Sequence[Statement], turns: Sequence[int]) -> set[Tensor]:
+    """The tensors of bfloat16 that the transpositions at ``turns`` read."""
+    found = (inst.as_transposition() for n in turns if isinstance(inst := body[n], Inst))
+    return {turn.src.tensor for turn in found if turn is not None and turn.src.dtype is dt.bfloat16}
+
+
+def _uses_of(tensors: AbstractSet[Tensor], body: Sequence[Statement]) -> dict[Tensor, _Uses]:
+    """The uses of those ``tensors`` that neither loops nor run-time indices touch."""
+    uses = {tensor: _Uses() for tensor in tensors}
     pinned: set[Tensor] = set()
     for position, inst in enumerate(body):
-        if not isinstance(inst, Inst):
+        if not isinstance(inst, Inst) or inst.form().has_runtime_index:
             pinned.update(access.tensor for access in touched(inst))
             continue
-        for access in inst.writes():
-            uses.setdefault(access.tensor, _Uses()).writes.append(position)
-        for access in inst.reads():
-            uses.setdefault(access.tensor, _Uses()).reads.append(position)
-        if indices := inst.indexed_by():
-            pinned.update(access.tensor for access in (*indices, *inst.accesses()))
+        for access, reads, writes in inst.uses():
+            if access.tensor in tensors:
+                use = uses[access.tensor]
+                if writes:
+                    use.writes.append(position)
+                if reads:
+                    use.reads.append(position)
     return {tensor: each for tensor, each in uses.items() if tensor not in pinned}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, cast
 
@@ -25,8 +25,8 @@ def accesses_of(inst: Any, names: tuple[str, ...]) -> list[Access]:
 
 
 @cache
-def _lister(names: tuple[str, ...]) -> Callable[[Any], list[Access]]:
-    return eval(f"lambda self: [{', '.join(f'self.{name}' for name in names)}]")  # our own text: field names only
+def _lister(parts: tuple[str, ...]) -> Callable[[Any], list[Any]]:
+    return eval(f"lambda self: [{', '.join(parts)}]")  # our own text: field names only
 
 
 def lister_of(fields: Iterable[Field], names: tuple[str, ...]) -> Callable[[Any], list[Access]] | None:
@@ -34,15 +34,49 @@ def lister_of(fields: Iterable[Field], names: tuple[str, ...]) -> Callable[[Any]
     operands may be left out, or be something else than one tile.
     """
     simple = {f.name for f in fields if f.role is not None and not (f.immediate or f.optional or f.several)}
-    return _lister(names) if simple.issuperset(names) else None
+    return _lister(tuple([f"self.{name}" for name in names])) if simple.issuperset(names) else None
+
+
+def form_lister(
+    inst: Any, names: tuple[str, ...], kinds: type[Any] | tuple[type[Any], ...]
+) -> Callable[[Any], list[Any]]:
+    """A function that lists, of each instruction of the form of ``inst``, the operands ``names`` that are of ``kinds``.
+
+    Items of tuples are listed one by one.
+    """
+    values = inst.__dict__
+    parts: list[str] = []
+    for name in names:
+        value = values[name]
+        if isinstance(value, tuple):
+            parts.append(f"*self.{name}")
+        elif isinstance(value, kinds):
+            parts.append(f"self.{name}")
+    return _lister(tuple(parts))
+
+
+def form_uses_lister(
+    inst: Any, names: tuple[str, ...], read: tuple[str, ...], written: tuple[str, ...]
+) -> Callable[[Any], Sequence[tuple[Access, bool, bool]]]:
+    """:func:`uses_lister` of the operands that instructions of the form of ``inst`` have."""
+    values = inst.__dict__
+    present = tuple(name for name in names if isinstance(values[name], Access | tuple))
+    several = tuple(name for name in present if isinstance(values[name], tuple))
+    return uses_lister(present, read, written, several)
 
 
 @cache
 def uses_lister(
-    names: tuple[str, ...], read: tuple[str, ...], written: tuple[str, ...]
+    names: tuple[str, ...], read: tuple[str, ...], written: tuple[str, ...], several: tuple[str, ...] = ()
 ) -> Callable[[Any], tuple[tuple[Access, bool, bool], ...]]:
-    """A method that gives the operands ``names``, each with whether it is in ``read`` and in ``written``."""
-    uses = "".join(f"(self.{name}, {name in read}, {name in written}), " for name in names)
+    """A method that gives the operands ``names``, each with whether it is in ``read`` and in ``written``.
+
+    The operands ``several`` are tuples of tiles.
+    """
+    uses = ""
+    for name in names:
+        roles = f"{name in read}, {name in written}"
+        uses += f"*[(a, {roles}) for a in self.{name}], " if name in several else f"(self.{name}, {roles}), "
     return eval(f"lambda self: ({uses})")  # our own text: field names only
 
 

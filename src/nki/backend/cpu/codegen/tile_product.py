@@ -7,23 +7,17 @@ converted by :class:`~nki.backend.cpu.codegen.narrow_product.NarrowProduct`. A m
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
-
 from llvmlite import ir
 
-from nki.backend.cpu.codegen.function import I32, I64, FunctionBuilder, Value
+from nki.backend.cpu.codegen.function import I64, FunctionBuilder, Value
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.narrow_product import I16, NarrowProduct, Panel, moved
 from nki.backend.cpu.loop_ir.nodes import Assign, Gemm, MemRef
 from nki.base import dtype as dt
 from nki.numerics import transpose
 from nki.numerics.amx_operands import GROUP, MOST_ROWS, NOTES
-from nki.numerics.llvm import constant
 from nki.numerics.matmul import CHAIN, PANEL
 from nki.numerics.matmul_entry import TileRoutines, tile_routines
-
-_WORDS: ir.VectorType = ir.VectorType(I32, CHAIN)
 
 
 class TileProduct(NarrowProduct):
@@ -84,30 +78,27 @@ class TileProduct(NarrowProduct):
 
     def stationary_floats(self, stationary: Panel) -> None:
         memref, r = stationary.memref, self.r
+        pointer, step = stationary.pointer, _i64(memref.row_step)
         if memref.is_turned:
-            step, count = memref.dims[0]
-            dense = r.loop_ir.new_scratch(memref.rows, count, memref.dtype)
-            arguments = [r.address(dense), _i64(count), stationary.pointer, _i64(step), _i64(count), _i64(memref.rows)]
-            r.call(transpose.address(memref.dtype.itemsize), arguments)
-            stationary = replace(stationary, memref=dense, pointer=r.address(dense))
-        super().stationary_floats(stationary)
+            size = memref.rows * memref.columns * memref.dtype.itemsize
+            pointer, step = self.scratch(-(-size // 4)), _i64(memref.columns)
+            source = stationary.pointer, _i64(memref.dims[0][0]), _i64(memref.columns), _i64(memref.rows)
+            r.call(transpose.address(memref.dtype.itemsize), [pointer, step, *source])
+        elif not (_is_packable(memref) and self.rows % PANEL == 0):
+            super().stationary_floats(stationary)
+            return
+        sizes = _i64(self.depth), _i64(self.rows)
+        r.call(self.tiles.widen, [stationary.target, _i64(stationary.width), pointer, step, *sizes])
 
     def moving_floats(self, moving: Panel) -> None:
-        if moving.memref.dtype is not dt.bfloat16_words:
+        memref, depth = moving.memref, _i64(self.depth)
+        if memref.dtype is dt.bfloat16_words:
+            self.r.call(self.tiles.unpack_panel, [self.right, moving.pointer, depth])
+        elif _is_packable(memref) and moving.columns == PANEL:
+            rows = moving.pointer, _i64(memref.row_step), depth, _i64(PANEL)
+            self.r.call(self.tiles.widen, [self.right, _i64(PANEL), *rows])
+        else:
             super().moving_floats(moving)
-            return
-        r, b = self.r, self.r.b
-
-        def chunk(row: Value, column: int) -> None:
-            at = b.add(b.mul(row, _i64(PANEL)), _i64(column))
-            words = b.load(moved(r, moving.pointer, at, 4), typ=_WORDS, align=4)
-            halves = b.and_(words, constant(_WORDS, -1 << 16)), b.shl(words, constant(_WORDS, 16))
-            for number, half in zip(self.rows_of_word(row), halves, strict=True):
-                place = b.add(b.mul(number, _i64(PANEL)), _i64(column))
-                b.store(half, moved(r, self.right, place, 4), align=4)
-
-        for column in range(0, PANEL, CHAIN):
-            r.counted_loop(self.depth // 2, 1, partial(chunk, column=column))
 
     def rows_of_word(self, k: Value) -> tuple[Value, Value]:
         upper = self.r.b.add(k, self.r.b.and_(k, _i64(-CHAIN)))

@@ -6,7 +6,6 @@ those stand behind the rows of the statements around it. Every operand is an add
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +17,7 @@ from nki.backend.cpu.runtime import barrier, parallel_region, region_builder, ro
 from nki.backend.cpu.runtime.dispatch import copy_address, fill_address, for_address, while_address
 from nki.backend.cpu.runtime.frame import ARGS, aligned
 from nki.backend.cpu.runtime.gather_scatter import Row, StepRows
-from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of, work_of
+from nki.backend.cpu.runtime.region_builder import RegionBuilder, rounds_of
 from nki.backend.cpu.runtime.routines import Key, Progress, Routine, compile_routines, routine_key
 from nki.backend.cpu.runtime.storage import Storage
 from nki.base.version import version
@@ -95,7 +94,7 @@ def link(program: Program, progress: Progress | None = None, layout: Layout = DE
         storage = Storage(core, program.signature, shared, layout, fills[rank])
         peers = _Peers(rank, len(program.cores), storage.free_slot)
         used = (compiled[parts[0]] if len(parts) == 1 else None for parts in numbers[rank])
-        is_long = work_of(core.body, used) >= region_builder.LEAST_WORK
+        is_long = region_builder.has_work(core.body, used)
         regions = RegionBuilder(core, program.signature, storage) if is_long else None
         table = _Table(storage, compiled, numbers[rank], fills[rank] - common, peers, floats, regions)
         table.add_prologue(sorted(whole, key=lambda t: t.name) if rank == 0 else [])
@@ -116,8 +115,8 @@ class _Needed:
         self.layout = layout
         self.unique: dict[Key, tuple[int, Inst]] = {}
         """Number and first instruction of each routine."""
-        self._by_form: dict[tuple[object, tuple[int, ...]], list[int]] = {}
-        """Numbers by the form of an instruction in the dense layout, and by :func:`_sharing`."""
+        self._by_form: dict[object, list[int]] = {}
+        """Numbers by the form of an instruction in the dense layout, and by :func:`_sharing` if operands share."""
 
     def numbers(self, inst: Inst) -> list[int]:
         """The number of the routine of each part of ``inst``; the list is not to be changed."""
@@ -125,10 +124,11 @@ class _Needed:
             return [self._number(part) for part in inst.expansion.parts]
         if self.layout is not DENSE:
             return [self._number(inst)]
-        form = inst.form(), _sharing(inst)
-        numbers = self._by_form.get(form)
+        form, sharing = inst.form(), _sharing(inst)
+        key = (form, sharing) if sharing else form
+        numbers = self._by_form.get(key)
         if numbers is None:
-            numbers = self._by_form[form] = [self._number(inst)]
+            numbers = self._by_form[key] = [self._number(inst)]
         return numbers
 
     def _number(self, part: Inst) -> int:
@@ -203,8 +203,8 @@ class _Table:
         self.peers = peers
         self.rows: list[int] = []
         self.args: list[int] = []
-        self.static: set[object] = set()
-        """Forms of instructions without run-time indices."""
+        self.immediates: list[tuple[int, float]] = []
+        """The numbers among the arguments, which are bits of a float each, and where they stand."""
         self.sites: list[Inst] = []
         self.loops: list[Loop] = []
         self.origins: list[tuple[int, Statement]] = []
@@ -228,6 +228,9 @@ class _Table:
             self.rows += region_rows
         table = np.array(self.rows, np.int64).reshape(-1, 2)
         args = np.array(self.args, np.int64)
+        if self.immediates:
+            positions, numbers = zip(*self.immediates, strict=True)
+            args[list(positions)] = np.array(numbers, np.float64).view(np.int64)
         arena, body = self.storage.arena_bytes, list(core.body)
         rows, prologue = self.main_rows, self.prologue
         sites, loops, origins, shared = self.sites, self.loops, self.origins, self.shared_nanoseconds
@@ -313,37 +316,44 @@ class _Table:
         """Add the row of an instruction; ``in_region`` is False if it uses scratch memory that other rows use, too."""
         operands = inst.accesses()
         places = self.storage.arguments(operands)
-        self.add_region_row(inst, routine, tuple(places) if in_region else None)
+        if in_region and self.regions is not None and routine.partitions:
+            self.add_region_row(self.regions, inst, routine, operands, places)
+        else:
+            self.end_region()  # which has arguments, too
+            self.rows += (routine.address, len(self.args))
         args = self.args
         args += places
-        if inst.form() not in self.static:
+        if inst.form().has_runtime_index:
             self.add_indices(inst, operands)
         if inst.immediate_names:
             for number in inst.immediates():
-                args.append(self.slot_of(number) if type(number) is RuntimeFloat else _bits(float(number)))
+                if type(number) is RuntimeFloat:
+                    args.append(self.slot_of(number))
+                else:
+                    self.immediates.append((len(args), number))
+                    args.append(0)
 
     def add_indices(self, inst: Inst, operands: Sequence[Access]) -> None:
         """Add the arguments of the run-time indices of an instruction."""
         args = self.args
-        indexed = [access for access in operands if access.dynamic is not None]
-        if not indexed:
-            self.static.add(inst.form())
-        else:
-            for access in indexed:
-                assert access.dynamic is not None
+        for access in operands:
+            if access.dynamic is not None:
                 args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
-            self.sites.append(inst)
-            args.append(len(self.sites))
+        self.sites.append(inst)
+        args.append(len(self.sites))
 
-    def add_region_row(self, inst: Inst, routine: Routine, places: tuple[int, ...] | None) -> None:
-        """Add a row whose arguments come next and whose operands lie at ``places``: to no region if that is None."""
-        regions = self.regions
-        if regions is None or places is None or not routine.partitions:
-            self.end_region()  # which has arguments, too
-            self.rows += [routine.address, len(self.args)]
-        elif not regions.add(inst, routine, places, (routine.address, len(self.args))):
+    def add_region_row(
+        self,
+        regions: RegionBuilder,
+        inst: Inst,
+        routine: Routine,
+        operands: Sequence[Access],
+        places: Sequence[int],
+    ) -> None:
+        """Add a row whose arguments come next and whose operands lie at ``places`` to the open region or a new one."""
+        if not regions.add(inst, routine, operands, places, (routine.address, len(self.args))):
             self.end_region()
-            regions.add(inst, routine, places, (routine.address, len(self.args)))
+            regions.add(inst, routine, operands, places, (routine.address, len(self.args)))
 
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate."""
@@ -395,10 +405,6 @@ class _Table:
         self.pending.append((number, loop, len(self.args) + len(args), self.rounds))
         self.loops.append(loop)
         self.add_row(routine, [*args, 0, 0, len(self.loops)])
-
-
-def _bits(number: float) -> int:
-    return struct.unpack("<q", struct.pack("<d", number))[0]
 
 
 def loop_listing(program: Program) -> str:

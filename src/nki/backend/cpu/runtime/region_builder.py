@@ -7,18 +7,17 @@ use of one partition lies within a step. Otherwise partitions cross, and the row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 from nki.backend.cpu.loop_ir.nodes import GRANULE
-from nki.backend.cpu.loop_ir.partitions import Use
 from nki.backend.cpu.runtime.routines import Routine
 from nki.backend.cpu.runtime.storage import Storage
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.program import CoreProgram, Signature
-from nki.ir.types import Tensor
+from nki.ir.types import Access, Tensor
 
 MOST_ROWS: Final = 256
 """Rows of a region. Between two regions, and between chunks, a launch looks for signals."""
@@ -45,37 +44,35 @@ def rounds_of(loop: Loop) -> int:
     return _UNKNOWN_ROUNDS
 
 
-def work_of(body: Iterable[Statement], routines: Iterator[Routine | None]) -> float:
-    """The estimated nanoseconds of ``body``; ``routines`` gives that of each instruction in turn, if it has one."""
+def has_work(body: Iterable[Statement], routines: Iterator[Routine | None]) -> bool:
+    """True if ``body`` is estimated to take :data:`LEAST_WORK`.
+
+    ``routines`` gives the routine of each instruction in turn, None where it has none.
+    """
     total = 0.0
     for statement in body:
-        if isinstance(statement, Inst):
-            routine = next(routines)
-            total += 0.0 if routine is None else routine.nanoseconds
-        else:
-            total += rounds_of(statement) * work_of(statement.body, routines)
-    return total
+        total += _work_of(statement, routines)
+        if total >= LEAST_WORK:
+            return True  # most are, within a few instructions
+    return total >= LEAST_WORK
+
+
+def _work_of(statement: Statement, routines: Iterator[Routine | None]) -> float:
+    """The estimated nanoseconds of ``statement``."""
+    if isinstance(statement, Inst):
+        routine = next(routines)
+        return 0.0 if routine is None else routine.nanoseconds
+    return rounds_of(statement) * sum([_work_of(inner, routines) for inner in statement.body])
 
 
 _Bytes = tuple[int, int, int, int, int, int, bool]
-"""Bytes that a row uses of one memory, as fields of :class:`_Entry`."""
-
-
-class _Entry:
-    """Bytes that rows of the open region use, of one memory; see :class:`Use`. ``first`` and ``end`` span all."""
-
-    __slots__ = ("end", "first", "high", "low", "pitch", "step", "writes")
-
-    def __init__(self, used: _Bytes) -> None:
-        self.step, self.pitch, self.low, self.high, self.first, self.end, self.writes = used
-
-    def equals(self, used: _Bytes) -> bool:
-        """True if these are the same bytes, used alike."""
-        return used == (self.step, self.pitch, self.low, self.high, self.first, self.end, self.writes)
-
-
-_Span = tuple[Use, int, int]
-"""A use, the first byte of all its partitions, and the one behind the last."""
+"""Bytes that a row uses of one memory, or all rows of the open region: ``step``, ``pitch``, ``low``, ``high`` and
+``writes`` as in :class:`Use`, and before ``writes`` the first byte of all partitions and the one behind the last.
+"""
+_Uses = tuple[tuple[int, int, int, int, int, int, int, bool], ...]
+"""The uses of a routine: of each the number of the operand, then :data:`_Bytes` counted from its first element."""
+_NEW: Final = -1
+"""Stands for the number of an entry that there is not yet."""
 
 
 @dataclass(slots=True)
@@ -112,12 +109,14 @@ class RegionBuilder:
     def __init__(self, core: CoreProgram, signature: Signature, storage: Storage) -> None:
         self._storage = storage
         self._never_written = {*signature.inputs, *core.constants()}.difference(signature.outputs)
-        self._spans: dict[Routine, list[_Span]] = {}
+        self._uses: dict[Routine, tuple[_Uses, int]] = {}
+        """The uses of a routine, and the bytes of a partition that it uses."""
         self.region = Region()
-        self._entries: dict[tuple[int, int], list[_Entry]] = {}
+        self._entries: dict[tuple[int, int], list[_Bytes]] = {}
+        """The bytes that rows of the open region use, by slot and first byte of a memory."""
         self._joined: dict[tuple[Routine, tuple[int, ...]], int] = {}
-        """Rows of the open region without run-time indices, by their routine and the places of their operands, each
-        with the changes of the entries that there were when it joined: if there were none since, it may join again.
+        """Rows of the open region that changed no entry as they joined, by their routine and the places of their
+        operands, each with the changes of the entries until then: if there were none since, it may join again.
         """
         self._changes = 0
         self._routines: set[Routine] = set()
@@ -130,29 +129,31 @@ class RegionBuilder:
         self._entries = {}
         self._joined = {}
 
-    def add(self, inst: Inst, routine: Routine, places: tuple[int, ...], row: tuple[int, int]) -> bool:
+    def add(
+        self, inst: Inst, routine: Routine, operands: Sequence[Access], places: Sequence[int], row: tuple[int, int]
+    ) -> bool:
         """Add the ``row`` of an instruction to the region; False, and no change, if it must not join.
 
-        ``places`` are slot and byte offset of each operand.
+        ``places`` are slot and byte offset of each of its operands.
         """
-        region = self.region
-        if len(region.rows) >= 2 * MOST_ROWS or (region.rows and not self._suits(routine)):
+        region, rows, joined = self.region, self.region.rows, self._joined
+        if rows and (len(rows) >= 2 * MOST_ROWS or not self._suits(routine)):
             return False
-        if self._joined.get((routine, places)) != self._changes:
-            located = self._located(inst, routine, places)
-            into = [self._taking(key, used) for key, used in located]
-            if None in into:
+        if not joined or joined.get((routine, tuple(places))) != self._changes:
+            taking = self._all_taking(routine, operands, places)
+            if taking is None:
                 return False  # an empty region takes every row
-            for (key, used), old in zip(located, into, strict=True):
-                self._note(key, used, old)
-            if not inst.indexed_by():
-                self._joined[routine, places] = self._changes
-        region.rows += row
+            before = self._changes
+            for key, used, into in taking:
+                self._note(key, used, into)
+            if self._changes == before and not inst.form().has_runtime_index:
+                joined[routine, tuple(places)] = before
+        rows += row
         region.nanoseconds += routine.nanoseconds
         if routine not in self._routines:
             self._routines.add(routine)
             region.partitions = max(region.partitions, routine.partitions)
-            region.bytes_of_row = max(region.bytes_of_row, sum(use.high - use.low for use in routine.uses if use.step))
+            region.bytes_of_row = max(region.bytes_of_row, self._uses[routine][1])
             region.has_product = region.has_product or inst.effects.accumulation is not None
         return True
 
@@ -163,64 +164,87 @@ class RegionBuilder:
         few, many = sorted((routine.partitions, self.region.partitions))
         return 4 * few > 3 * many or min(routine.nanoseconds, self.region.nanoseconds) < WORTHWHILE
 
-    def _located(self, inst: Inst, routine: Routine, places: tuple[int, ...]) -> list[tuple[tuple[int, int], _Bytes]]:
-        """The memory that a row uses, and its bytes there; nothing for memory that is never written."""
-        located: list[tuple[tuple[int, int], _Bytes]] = []
-        spans = self._spans.get(routine)
-        if spans is None:
-            spans = self._spans[routine] = [(use, *use.span()) for use in routine.uses]
-        operands, base, never_written = inst.accesses(), self._storage.base, self._never_written
-        for use, first, end in spans:
-            memory = use.memory
+    def _all_taking(
+        self, routine: Routine, operands: Sequence[Access], places: Sequence[int]
+    ) -> list[tuple[tuple[int, int], _Bytes, int]] | None:
+        """The memory that a row uses, its bytes there, and what :meth:`_taking` gives; None if partitions cross.
+
+        Memory that is never written is left out.
+        """
+        uses = self._uses.get(routine)
+        if uses is None:
+            uses = self._uses[routine] = _uses_of(routine)
+        taking: list[tuple[tuple[int, int], _Bytes, int]] = []
+        base, never_written, all_entries = self._storage.bases, self._never_written, self._entries
+        for memory, step, pitch, low, high, first, end, writes in uses[0]:
             access = operands[memory]
             tensor = access.tensor
             if access.dynamic is not None:
-                located += self._whole(access.dynamic.source.tensor, False)
-                located += self._whole(tensor, use.writes)
+                for whole in (*self._whole(access.dynamic.source.tensor, False), *self._whole(tensor, writes)):
+                    into = _taking(all_entries.get(whole[0], ()), whole[1])
+                    if into is None:
+                        return None
+                    taking.append((*whole, into))
             elif tensor not in never_written:
-                at = places[2 * memory + 1]
-                used = (use.step, use.pitch, at + use.low, at + use.high, at + first, at + end, use.writes)
-                located.append((base(tensor), used))
-        return located
+                at, key = places[2 * memory + 1], base[tensor]
+                used = (step, pitch, at + low, at + high, at + first, at + end, writes)
+                entries = all_entries.get(key)
+                into = _taking(entries, used) if entries else _NEW
+                if into is None:
+                    return None
+                taking.append((key, used, into))
+        return taking
 
     def _whole(self, tensor: Tensor, writes: bool) -> list[tuple[tuple[int, int], _Bytes]]:
         if tensor in self._never_written:
             return []
-        slot, start = self._storage.base(tensor)
+        slot, start = self._storage.bases[tensor]
         end = start + self._storage.layout.nbytes(tensor)
         return [((slot, start), (0, 0, start, end, start, end, writes))]
 
-    def _taking(self, key: tuple[int, int], used: _Bytes) -> _Entry | int | None:
-        """The entry that can take in these bytes, 0 if none can, None if partitions cross."""
-        into: _Entry | int = 0
-        entries = self._entries.get(key, ())
-        if len(entries) >= _MOST_ENTRIES:
-            return None
-        step, pitch, low, high, first, end, writes = used
-        for entry in entries:
-            if (
-                entry.step == step
-                and step
-                and entry.pitch == pitch
-                and (entry.high if entry.high > high else high) - (entry.low if entry.low < low else low) <= abs(step)
-            ):
-                into = entry
-            elif (entry.writes or writes) and first < entry.end and entry.first < end:
-                return None
-            elif entry.low == low and entry.high == high and entry.step == step and entry.equals(used):
-                into = entry
-        return into
-
-    def _note(self, key: tuple[int, int], used: _Bytes, into: _Entry | int | None) -> None:
-        """Enter these bytes, or let ``into`` take them in."""
-        if not isinstance(into, _Entry):
-            self._entries.setdefault(key, []).append(_Entry(used))
+    def _note(self, key: tuple[int, int], used: _Bytes, into: int) -> None:
+        """Enter these bytes, or let entry ``into`` take them in."""
+        entries = self._entries.get(key)
+        if into == _NEW or entries is None:
+            if entries is None:
+                self._entries[key] = [used]
+            else:
+                entries.append(used)
             self._changes += 1
             return
-        _, _, low, high, first, end, writes = used
-        if low >= into.low and high <= into.high and first >= into.first and end <= into.end and writes <= into.writes:
+        step, pitch, low, high, first, end, writes = entries[into]
+        _, _, own_low, own_high, own_first, own_end, own_writes = used
+        inside = own_low >= low and own_high <= high and own_first >= first and own_end <= end
+        if inside and own_writes <= writes:
             return
-        into.low, into.high = min(into.low, low), max(into.high, high)
-        into.first, into.end = min(into.first, first), max(into.end, end)
-        into.writes = into.writes or writes
+        low, high, first, end = min(low, own_low), max(high, own_high), min(first, own_first), max(end, own_end)
+        entries[into] = (step, pitch, low, high, first, end, writes or own_writes)
         self._changes += 1
+
+
+def _uses_of(routine: Routine) -> tuple[_Uses, int]:
+    """The uses of ``routine``, and the bytes of a partition that it uses."""
+    uses = [(u.memory, u.step, u.pitch, u.low, u.high, *u.span(), u.writes) for u in routine.uses]
+    return tuple(uses), sum(use.high - use.low for use in routine.uses if use.step)
+
+
+def _taking(entries: Sequence[_Bytes], used: _Bytes) -> int | None:
+    """The number of the entry that can take in these bytes, :data:`_NEW` if none can, None if partitions cross."""
+    into = _NEW
+    if len(entries) >= _MOST_ENTRIES:
+        return None
+    step, pitch, low, high, first, end, writes = used
+    for number, entry in enumerate(entries):
+        its_step, its_pitch, its_low, its_high, its_first, its_end, its_writes = entry
+        if (
+            its_step == step
+            and step
+            and its_pitch == pitch
+            and (its_high if its_high > high else high) - (its_low if its_low < low else low) <= abs(step)
+        ):
+            into = number
+        elif (its_writes or writes) and first < its_end and its_first < end:
+            return None
+        elif entry == used:
+            into = number
+    return into

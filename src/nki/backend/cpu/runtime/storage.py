@@ -68,10 +68,11 @@ class Storage:
         fills: Collection[Tensor] = (),
     ) -> None:
         self.layout = layout
-        self._bases: dict[Tensor, tuple[int, int]] = {}
+        self.bases: dict[Tensor, tuple[int, int]] = {}
+        """Slot and byte offset of the first byte of each tensor."""
         external = (*signature.inputs, *signature.outputs, *core.constants(), *shared)
         for slot, tensor in enumerate(external, FIRST_IO):
-            self._bases.setdefault(tensor, (slot, 0))
+            self.bases.setdefault(tensor, (slot, 0))
         self.free_slot = FIRST_IO + len(external)
         """The first slot of the frame that no tensor has."""
         self.arena_bytes = self._allocate(core, fills)
@@ -83,22 +84,22 @@ class Storage:
         """Last point, number, and block of each tensor that may be live."""
         for number, live_range in enumerate(sorted(tensor_ranges(core, fills).values(), key=attrgetter("first"))):
             tensor = live_range.tensor
-            if tensor in self._bases:
+            if tensor in self.bases:
                 continue
             while live and live[0][0] < live_range.first:
                 arena.free(heappop(live)[2])
             block = arena.allocate(self.layout.nbytes(tensor))
-            self._bases[tensor] = (ARENA, block[0])
+            self.bases[tensor] = (ARENA, block[0])
             heappush(live, (live_range.last, number, block))
         return arena.size
 
     def place(self, tensor: Tensor, slot: int, offset: int) -> None:
         """Let ``tensor`` lie at ``offset`` from the pointer in ``slot``."""
-        self._bases[tensor] = (slot, offset)
+        self.bases[tensor] = (slot, offset)
 
     def base(self, tensor: Tensor) -> tuple[int, int]:
         """Slot and byte offset of the first byte of ``tensor``."""
-        return self._bases[tensor]
+        return self.bases[tensor]
 
     def address(self, access: Access) -> Address[int]:
         """Slot, byte offset and byte strides of ``access``."""
@@ -108,13 +109,13 @@ class Storage:
 
     def locate(self, access: Access) -> tuple[int, int]:
         """Slot and byte offset of the first element of ``access``: two arguments of a routine."""
-        slot, start = self._bases[access.tensor]
+        slot, start = self.bases[access.tensor]
         return slot, start + self.layout.displacement(access, access.offset)
 
     def arguments(self, accesses: Iterable[Access]) -> list[int]:
         """Slot and byte offset of the first element of each access, one after the other."""
         args: list[int] = []
-        bases, displacement = self._bases, None if self.layout is DENSE else self.layout.displacement
+        bases, displacement = self.bases, None if self.layout is DENSE else self.layout.displacement
         for access in accesses:
             slot, start = bases[access.tensor]
             args.append(slot)
