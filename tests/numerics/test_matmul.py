@@ -17,7 +17,7 @@ from nki.base import dtype as dt
 from nki.numerics import matmul_entry
 from nki.numerics.jit import engine
 from nki.numerics.matmul import PANEL, add_matmul, adds_by_groups
-from nki.numerics.matmul_entry import amx_address, pair_address
+from nki.numerics.matmul_entry import configured, pair_address, tile_routines
 
 LANES = (4, 8, 16)
 SENTINEL = np.float32(-12345.5)
@@ -284,7 +284,7 @@ def test_pairs_of_bfloat16(size: str) -> None:
     assert same_bits(out, want)
 
 
-@pytest.mark.skipif(not amx_address(), reason="the processor has no tile registers that keep the contract")
+@pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")
 @pytest.mark.parametrize("size", ["128x32x4", "1x32x1", "16x5x2", "17x16x3", "48x31x1", "100x32x4"])
 def test_tiles_of_bfloat16(size: str) -> None:
     """Rows of the stationary operand and columns of the moving one beyond those of the result change nothing."""
@@ -298,22 +298,25 @@ def test_tiles_of_bfloat16(size: str) -> None:
     for target, operand in zip((left, right), operands, strict=True):
         halves = operand.view(np.uint32).reshape(groups, 2, 16, -1)
         target[:, : operand.shape[1]] = (halves[:, 0] | halves[:, 1] >> 16).reshape(16 * groups, -1)
-    words_product(amx_address(), [np.ascontiguousarray(left.T), right], out, groups)
+    tiles = tile_routines()
+    assert tiles is not None
+    with configured(tiles):
+        words_product(tiles.product, [np.ascontiguousarray(left.T), right], out, groups)
     assert same_bits(out, want)
 
 
-@pytest.mark.skipif(not amx_address(), reason="the processor has no tile registers that keep the contract")
+@pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers that keep the contract")
 def test_tiles_of_another_order_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     """The probe compares with the contract: against sums of one chain it fails."""
     by_groups = matmul_entry.matmul
     monkeypatch.setattr(matmul_entry, "matmul", lambda *args, **_: by_groups(*args))
-    amx_address.cache_clear()
+    tile_routines.cache_clear()
     try:
-        assert amx_address() == 0
+        assert tile_routines() is None
     finally:
         monkeypatch.undo()
-        amx_address.cache_clear()
-        assert amx_address()
+        tile_routines.cache_clear()
+        assert tile_routines() is not None
 
 
 def test_refuses_an_unknown_vector_width() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
+import numpy as np
 import pytest
 
 import nki
@@ -13,6 +15,7 @@ from nki.backend.cpu.runtime import parallel_region
 from nki.compiler.executable import lower
 from nki.ir.instruction import Inst
 from nki.ir.program import Program
+from nki.numerics.matmul_entry import tile_routines
 from nki.transforms import turned_operands
 from tests.support.both_executors import both, numbers
 from tests.support.shared_launches import launched, shared
@@ -148,6 +151,58 @@ def test_threads_meet_nowhere_between_softmax_and_product(shared: pytest.MonkeyP
     expected = both(product, left, right)
     for outputs in launched(executable.kernel, [left, right], shared):
         assert outputs == [expected.tobytes()]
+
+
+def overwritten(left, right):
+    """What is transposed gets other contents before the product."""
+    weights = nl.ndarray(left.shape, dtype=left.dtype, buffer=nl.sbuf)
+    nisa.activation(weights, nl.exp, nl.load(left))
+    tile = _turned(weights)
+    nisa.memset(weights, 1.0)
+    total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, tile, nl.load(right))
+    return _stored(total), _product_of(weights, right)
+
+
+def _product_of(weights, right):
+    total = nl.ndarray((weights.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
+    nisa.nc_matmul(total, _turned(weights), nl.load(right))
+    return _stored(total)
+
+
+def transpositions(program: Program) -> int:
+    return sum(inst.as_transposition() is not None for inst in program.core.instructions())
+
+
+def bfloat16(*shape: int) -> Any:
+    return numbers(*shape).astype(ml_dtypes.bfloat16)
+
+
+@pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+@pytest.mark.parametrize("shape", [(128, 128, 512), (64, 96, 33), (32, 128, 40), (128, 32, 7)])
+def test_tile_registers_read_what_was_not_transposed(shape: tuple[int, int, int], shared: pytest.MonkeyPatch) -> None:
+    rows, depth, columns = shape
+    left, right = bfloat16(rows, depth), bfloat16(depth, columns)
+    left[3] = (numbers(depth) * np.float32(2.0**-80)).astype(ml_dtypes.bfloat16)
+    right[5] = (numbers(columns) * np.float32(2.0**-70)).astype(ml_dtypes.bfloat16)
+    assert transpositions(lowered(product, left, right)) == 0
+    expected = both(product, left, right)
+    for outputs in launched(nki.jit(product).compile(left, right).kernel, [left, right], shared):
+        assert outputs == [expected.tobytes()]
+
+
+@pytest.mark.parametrize("shape", [(128, 100, 512), (48, 96, 64), (128, 128, 1)])
+def test_what_does_not_fit_tile_registers_is_transposed(shape: tuple[int, int, int]) -> None:
+    rows, depth, columns = shape
+    left, right = bfloat16(rows, depth), bfloat16(depth, columns)
+    assert transpositions(lowered(product, left, right)) == 1
+    both(product, left, right)
+
+
+def test_what_is_overwritten_is_transposed() -> None:
+    left, right = bfloat16(64, 96), bfloat16(96, 128)
+    assert transpositions(lowered(overwritten, left, right)) == (2 if tile_routines() is None else 1)
+    both(overwritten, left, right)
 
 
 def test_nothing_to_do_costs_nothing() -> None:

@@ -21,19 +21,27 @@ from nki.ir.layout import DENSE, Layout
 from nki.ir.program import Program
 from nki.ir.stage import Stage
 from nki.ir.text import artifact
+from nki.numerics import matmul_entry
 from nki.numerics.floating_point import default_environment
 from nki.transforms.copy_elimination import EliminateCopies
 from nki.transforms.gather_scatter import ExpandIndirect
 from nki.transforms.lower_sendrecv import LowerSendrecv
+from nki.transforms.packed_operands import PackOperands
 from nki.transforms.promote_float32 import PromoteFloat32
 from nki.transforms.shared_operands import ShareOperands
 from nki.transforms.turned_operands import TurnOperands
 
+
+def _has_tiles() -> bool:
+    return matmul_entry.tile_routines() is not None
+
+
 NATIVE_STAGES: tuple[Stage, ...] = (
     LowerSendrecv(),
     EliminateCopies(),
-    TurnOperands(),
-    ShareOperands(),
+    TurnOperands(_has_tiles),
+    ShareOperands(_has_tiles),
+    PackOperands(_has_tiles),
     ExpandIndirect(),
 )
 """The stages after ``NATIVE_STOP`` that prepare a program for linking."""

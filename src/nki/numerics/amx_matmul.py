@@ -52,14 +52,14 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
     ``accumulate`` is not 0. A word holds two bfloat16 numbers: word w of group g has rows 32 g + w and 32 g + 16 + w of
     an operand, in either half, but in the same one for both operands. ``stationary`` has the 16 words of all groups of
     a column in a row, and rows up to a multiple of 16; ``moving`` has :data:`PANEL` columns of words. What is in rows
-    and columns beyond those of ``out`` does not matter. ``lds`` and ``ldm`` count words from row to row.
+    and columns beyond those of ``out`` does not matter. ``lds`` and ``ldm`` count words from row to row. The tile
+    registers must be configured: see :func:`add_begin_and_end`.
     """
     function = ir.Function(module, ir.FunctionType(VOID, [POINTER, I64] * 3 + [I64] * 4), "nki_matmul_amx")
     out_pointer, ldo, left, lds, right, ldm, rows, columns, groups, accumulate = function.args
     b = ir.IRBuilder(function.append_basic_block())
     out, stationary, moving = Matrix(out_pointer, ldo), Matrix(left, lds), Matrix(right, ldm)
     sums = Matrix(scratch(b, 2 * _SIDE * PANEL), i64(PANEL))
-    _call(b, "ldtilecfg", [_configuration(module)])
     row = Variable(b)
     row.set(i64(0))
     adds = b.icmp_signed("!=", accumulate, i64(0))
@@ -73,9 +73,17 @@ def add_amx_matmul(module: ir.Module) -> ir.Function:
                     _block(b, high, Matrix(stationary.at(b, here, i64(0)), lds), moving, groups, sums)
         _finish(b, Matrix(out.at(b, here, i64(0)), ldo), sums, count, columns, adds)
         row.set(b.add(here, count))
-    _call(b, "tilerelease", [])
     b.ret_void()
     return function
+
+
+def add_begin_and_end(module: ir.Module) -> None:
+    """Add to ``module`` ``void nki_amx_begin()``, to be called before products, and ``void nki_amx_end()``."""
+    for name, instruction in (("begin", "ldtilecfg"), ("end", "tilerelease")):
+        function = ir.Function(module, ir.FunctionType(VOID, []), f"nki_amx_{name}")
+        b = ir.IRBuilder(function.append_basic_block())
+        _call(b, instruction, [_configuration(module)] if name == "begin" else [])
+        b.ret_void()
 
 
 def _block(b: Builder, high: int, stationary: Matrix, moving: Matrix, groups: Value, sums: Matrix) -> None:

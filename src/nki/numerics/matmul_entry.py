@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 
@@ -11,9 +13,18 @@ import numpy as np
 from llvmlite import ir
 from numpy.typing import NDArray
 
-from nki.numerics.amx_matmul import add_amx_matmul
+from nki.numerics.amx_matmul import add_amx_matmul, add_begin_and_end
+from nki.numerics.amx_operands import (
+    add_least,
+    add_pack_columns,
+    add_pack_panels,
+    add_pack_rows,
+    add_unpack_panel,
+    add_widen,
+)
 from nki.numerics.jit import engine
 from nki.numerics.matmul import CHAIN, PANEL, add_matmul, add_pair_matmul
+from nki.numerics.transpose import add_transpose
 
 Float32Array = NDArray[np.float32]
 
@@ -65,36 +76,67 @@ def address(by_groups: bool = False) -> int:
     return ctypes.cast(cast(Any, routine(by_groups)), ctypes.c_void_p).value or 0
 
 
+@dataclass(frozen=True)
+class TileRoutines:
+    """Addresses of compiled routines: the product in tile registers, what comes before and after products, and the
+    packing of operands; see :mod:`nki.numerics.amx_matmul` and :mod:`nki.numerics.amx_operands`.
+    """
+
+    product: int
+    begin: int
+    end: int
+    pack_panels: int
+    pack_rows: int
+    pack_columns: int
+    least: int
+    widen: int
+    unpack_panel: int
+
+
 @cache
-def amx_address() -> int:
-    """Address of the compiled product of AMX; 0 if the processor has no tile registers that keep the contract.
+def tile_routines() -> TileRoutines | None:
+    """The routines of AMX; None if the processor has no tile registers that keep the contract.
 
     The results of AMX and of pairs are compared with the contract once, on numbers that tell orders and roundings
     apart: processors document their order, not all of them the same way.
     """
     if not engine().has_tiles:
-        return 0
+        return None
     module = ir.Module("nki_gemm_amx")
-    add_amx_matmul(module)
-    address = engine().compile(module)["nki_matmul_amx"]
-    return address if _keeps_contract(address, True) else 0
+    for add in (add_amx_matmul, add_begin_and_end, add_pack_columns, add_least, add_widen, add_unpack_panel):
+        add(module)
+    add_pack_rows(module, add_pack_panels(module), add_transpose(module, engine().vector_width))
+    addresses = engine().compile(module)
+    names = (
+        "matmul_amx",
+        "amx_begin",
+        "amx_end",
+        "pack_panels",
+        "pack_rows",
+        "pack_columns",
+        "least",
+        "widen",
+        "unpack_panel",
+    )
+    routines = TileRoutines(*(addresses[f"nki_{name}"] for name in names))
+    return routines if _keeps_contract(routines.product, routines) else None
 
 
 @cache
 def pair_address() -> int:
     """Address of the compiled product of bfloat16 pairs; 0 if the processor has no instruction that keeps the contract.
 
-    See :func:`amx_address`.
+    See :func:`tile_routines`.
     """
     if not engine().has_bfloat16_products:
         return 0
     module = ir.Module("nki_gemm_pairs")
     add_pair_matmul(module, engine().vector_width)
     address = engine().compile(module)["nki_matmul_pairs"]
-    return address if _keeps_contract(address, False) else 0
+    return address if _keeps_contract(address) else 0
 
 
-def _keeps_contract(address: int, tiles: bool) -> bool:
+def _keeps_contract(address: int, tiles: TileRoutines | None = None) -> bool:
     """True if the product of words at ``address``, in ``tiles`` or in pairs, has the bits of :func:`matmul`."""
     pointer, size = ctypes.c_void_p, ctypes.c_int64
     function = ctypes.CFUNCTYPE(None, pointer, size, pointer, size, pointer, *[size] * 5)(address)
@@ -111,12 +153,24 @@ def _keeps_contract(address: int, tiles: bool) -> bool:
     expected, result = (np.empty((rows, columns), np.float32) for _ in range(2))
     stationary, moving = ((operand << 16).view(np.float32) for operand in words)
     matmul(stationary, moving, expected, False, by_groups=True)
-    left, right = (_words(operand, tiles) for operand in words)
-    if tiles:
+    left, right = (_words(operand, tiles is not None) for operand in words)
+    if tiles is not None:
         left = np.ascontiguousarray(left.T)
-    steps = left.shape[1], columns, rows, columns, depth // (2 * CHAIN if tiles else 2), 0
-    function(result.ctypes.data, columns, left.ctypes.data, steps[0], right.ctypes.data, *steps[1:])
+    steps = left.shape[1], columns, rows, columns, depth // (2 if tiles is None else 2 * CHAIN), 0
+    with configured(tiles):
+        function(result.ctypes.data, columns, left.ctypes.data, steps[0], right.ctypes.data, *steps[1:])
     return expected.tobytes() == result.tobytes()
+
+
+@contextmanager
+def configured(tiles: TileRoutines | None) -> Generator[None]:
+    """The tile registers of this thread are configured meanwhile, if there are ``tiles``."""
+    nothing = ctypes.CFUNCTYPE(None)
+    if tiles is not None:
+        nothing(tiles.begin)()
+    yield
+    if tiles is not None:
+        nothing(tiles.end)()
 
 
 def _words(operand: NDArray[np.uint32], tiles: bool) -> NDArray[np.uint32]:

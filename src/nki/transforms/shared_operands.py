@@ -14,12 +14,13 @@ What loops or run-time indices touch is not changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
 import numpy as np
 
+from nki.base import dtype as dt
 from nki.base import knobs
 from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
@@ -56,10 +57,14 @@ class ShareOperands(CoreStage):
     """Load operands of products once, in the layout in which the product reads them."""
 
     name: ClassVar[str] = "share_operands"
+    has_tiles: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in tile registers, for which such tiles are laid out later
+    (:mod:`nki.transforms.packed_operands`).
+    """
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` with shared operands."""
-        return core.with_body(share_operands(core, program.signature))
+        return core.with_body(share_operands(core, program.signature, self.has_tiles))
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Whatever a core reads, something writes or the caller passes; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -73,7 +78,9 @@ class ShareOperands(CoreStage):
             assert not lost, f"share_operands left nobody to write {lost}"
 
 
-def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
+def share_operands(
+    core: CoreProgram, signature: Signature, has_tiles: Callable[[], bool] = lambda: False
+) -> list[Statement]:
     """The statements of ``core`` with shared operands."""
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
@@ -91,7 +98,8 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     body: list[Statement | None] = list(core.body)
     shared_tile: dict[Tensor, Tensor] = {}
     """The tile that replaces the tile of each load that is left out."""
-    for load in nearest[: _most_that_fit(nearest, len(core.body))]:
+    spans = [(load.position, load.last, load.tile.nbytes) for load in nearest]
+    for load in nearest[: most_that_fit(spans, len(core.body), _MOST_BYTES)]:
         for other in repeated[load]:
             body[other.position] = None
             shared_tile[other.tile] = load.tile
@@ -99,7 +107,9 @@ def share_operands(core: CoreProgram, signature: Signature) -> list[Statement]:
     repeats = {*repeated, *(load for again in repeated.values() for load in again)}
     readers = _Readers(body, shared_tile)
     for load in loads:
-        if load.tile not in shared_tile and (load in repeats or not _read_in_place(body, load)):
+        if load.tile in shared_tile or (load not in repeats and _read_in_place(body, load)):
+            continue
+        if load.tile.dtype is not dt.bfloat16 or load.tile.shape[0] % _PANEL or not has_tiles():
             _lay_out(readers, load)
     readers.redirect()
     return [statement for statement in body if statement is not None]
@@ -174,18 +184,20 @@ def _multiplies(inst: Inst) -> bool:
     return accumulation is not None and not accumulation.moves(inst)
 
 
-def _most_that_fit(loads: Sequence[_Load], statements: int) -> int:
-    """The largest number of ``loads``, from the first on, whose tiles fit at every statement if they are shared."""
-    begins = np.array([load.position for load in loads], np.int64)
-    ends = np.array([load.last + 1 for load in loads], np.int64)
-    sizes = np.array([load.tile.nbytes for load in loads], np.int64)
-    low, high = 0, len(loads)
+def most_that_fit(tiles: Sequence[tuple[int, int, int]], statements: int, most: int) -> int:
+    """The largest number of ``tiles``, from the first on, that never take more than ``most`` bytes together.
+
+    Each is the position of its first statement, that of its last one, and its bytes.
+    """
+    begins, lasts, sizes = np.array(tiles, np.int64).reshape(-1, 3).T
+    ends = lasts + 1
+    low, high = 0, len(tiles)
     while low < high:
         middle = (low + high + 1) // 2
         changes = np.zeros(statements + 1, np.int64)
         np.add.at(changes, begins[:middle], sizes[:middle])
         np.subtract.at(changes, ends[:middle], sizes[:middle])
-        if changes.cumsum().max() <= _MOST_BYTES:
+        if changes.cumsum().max() <= most:
             low = middle
         else:
             high = middle - 1

@@ -7,22 +7,34 @@ the product and beyond.
 
 A copy goes if it is the only reader of the transposition's result, and if products alone read the tile that it fills,
 as their stationary operand. What loops or run-time indices touch is not changed.
+
+A processor with tile registers reads bfloat16 the way it was before the transposition: then that goes, too, if nothing
+writes what it reads before the last product.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
+from nki.base import dtype as dt
 from nki.base import knobs
+from nki.ir.effects import Copy
 from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Tensor, row_major
 from nki.target.model import Target
+
+_GROUP: Final = 32
+"""Rows and columns of a stationary operand in tile registers come in multiples of this."""
+_MOST_ROWS: Final = 512
+"""Rows of a stationary operand that is not transposed."""
+_MOVING: Final = frozenset({"bfloat16", "float8_e4m3", "float8_e4m3fn", "float8_e5m2"})
+"""Dtypes that products in tile registers take."""
 
 
 @dataclass(slots=True)
@@ -38,10 +50,13 @@ class TurnOperands(CoreStage):
     """Remove copies between transpositions and products."""
 
     name: ClassVar[str] = "turn_operands"
+    has_tiles: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in tile registers."""
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without copies of transposed stationary operands."""
-        body = turn_operands(core.body)
+        fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
+        body = turn_operands(core.body, fixed, self.has_tiles)
         return core if body is None else core.with_body(body)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
@@ -55,16 +70,22 @@ class TurnOperands(CoreStage):
             assert not unread, f"turn_operands left nobody to write {unread}"
 
 
-def turn_operands(body: Sequence[Statement]) -> list[Statement] | None:
-    """The statements without the copies; None if there is no transposition."""
+def turn_operands(
+    body: Sequence[Statement], fixed: Collection[Tensor] = (), has_tiles: Callable[[], bool] = lambda: False
+) -> list[Statement] | None:
+    """The statements without the copies; None if there is no transposition. ``fixed``: tensors that nobody writes."""
     kinds = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.transpose is not None}
     turns = [n for n, inst in enumerate(body) if inst.__class__ in kinds] if kinds else []
     if not turns:
         return None
-    uses = _uses_of(_results_and_copies(body, turns), body)
+    uses = _uses_of(_results_and_copies(body, turns) | _sources(body, turns), body)
     changed: list[Statement | None] = list(body)
     for position in turns:
-        _write_directly(changed, position, uses)
+        written = _write_directly(changed, position, uses)
+        if written is None or not _fits_tiles(written) or not has_tiles():
+            continue
+        if written.src.buffer.on_chip or written.src.tensor in fixed:  # else another core may write it
+            _read_unturned(changed, position, written, uses)
     return [statement for statement in changed if statement is not None]
 
 
@@ -86,6 +107,12 @@ def _results_and_copies(body: Sequence[Statement], turns: Sequence[int]) -> set[
     return results | tiles
 
 
+def _sources(body: Sequence[Statement], turns: Sequence[int]) -> set[Tensor]:
+    """The tensors of bfloat16 that the transpositions at ``turns`` read."""
+    found = (inst.as_transposition() for n in turns if isinstance(inst := body[n], Inst))
+    return {turn.src.tensor for turn in found if turn is not None and turn.src.dtype is dt.bfloat16}
+
+
 def _uses_of(tensors: AbstractSet[Tensor], body: Sequence[Statement]) -> dict[Tensor, _Uses]:
     """The uses of those ``tensors`` that neither loops nor run-time indices touch."""
     uses = {tensor: _Uses() for tensor in tensors}
@@ -104,27 +131,80 @@ def _uses_of(tensors: AbstractSet[Tensor], body: Sequence[Statement]) -> dict[Te
     return {tensor: each for tensor, each in uses.items() if tensor not in pinned}
 
 
-def _write_directly(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> None:
-    """Let the transposition at ``position`` write the tile to which its result is copied, if products read that."""
+def _write_directly(body: list[Statement | None], position: int, uses: dict[Tensor, _Uses]) -> Copy | None:
+    """Let the transposition at ``position`` write the tile to which its result is copied, if products read that.
+
+    Gives the new transposition; None, and no change, where that does not hold.
+    """
     inst = body[position]
     assert isinstance(inst, Inst)
     turn = inst.as_transposition()
     result = None if turn is None else uses.get(turn.dst.tensor)
     if turn is None or result is None or not _is_whole(turn.dst) or len(result.writes) + len(result.reads) != 2:
-        return
+        return None
     reader = body[result.reads[0]] if result.reads else None
     if not isinstance(reader, Inst) or (copy := reader.as_copy()) is None or not (_is_free(inst) and _is_free(reader)):
-        return
+        return None
     tile = uses.get(copy.dst.tensor)
     if tile is None or len(tile.writes) != 1 or not _is_whole(copy.dst) or copy.dst.dtype is not copy.src.dtype:
-        return
+        return None
     if copy.dst.shape != turn.dst.shape or not _is_whole(copy.src):
-        return
+        return None
     if not tile.reads or not all(_is_stationary(body[read], copy.dst.tensor) for read in tile.reads):
-        return
+        return None
     number = next(n for n, access in enumerate(inst.accesses()) if access.tensor is turn.dst.tensor)
-    body[position] = inst.with_operands({number: Access.whole(copy.dst.tensor)})
+    changed = body[position] = inst.with_operands({number: Access.whole(copy.dst.tensor)})
     body[result.reads[0]] = None
+    return changed.as_transposition()
+
+
+def _fits_tiles(turn: Copy) -> bool:
+    """True if products in tile registers can read the source of a transposition as their stationary operand."""
+    source = turn.src
+    if source.dtype is not dt.bfloat16 or len(source.shape) != 2 or source.strides[1] != 1:
+        return False
+    return source.shape[0] % _GROUP == 0 and source.shape[1] % _GROUP == 0 and source.shape[1] <= _MOST_ROWS
+
+
+def _read_unturned(body: list[Statement | None], position: int, turn: Copy, uses: dict[Tensor, _Uses]) -> None:
+    """Let products read what the transposition at ``position`` reads, without it, if that is still there."""
+    tile, source = turn.dst.tensor, uses.get(turn.src.tensor)
+    readers = uses[tile].reads
+    if source is None or any(position < write <= readers[-1] for write in source.writes):
+        return
+    changed: dict[int, Inst] = {}
+    for reader in readers:
+        inst = body[reader]
+        assert isinstance(inst, Inst)
+        moving = inst.effects.moving
+        operands: dict[int, Access] = {}
+        for number, (parameter, access) in enumerate(inst.operands()):
+            if access.tensor is tile and (unturned := _unturned(access, turn)) is not None:
+                operands[number] = unturned
+            elif access.tensor is tile or (parameter.name == moving and not _is_moving(access)):
+                return
+        changed[reader] = inst.with_operands(operands)
+    if all(inst.has_supported_layout() for inst in changed.values()):
+        for reader, inst in changed.items():
+            body[reader] = inst
+        body[position] = None
+
+
+def _unturned(access: Access, turn: Copy) -> Access | None:
+    """The elements of ``access``, to the tile that a transposition fills, in its source; None if they fit no tiles."""
+    width = turn.dst.shape[1]
+    row, column = divmod(access.offset, width)
+    if access.dtype is not turn.src.dtype or len(access.shape) != 2 or access.strides != (width, 1):
+        return None
+    if any(n % _GROUP for n in access.shape):
+        return None
+    step = turn.src.strides[0]
+    return Access(turn.src.tensor, turn.src.offset + column * step + row, access.shape, (1, step), turn.src.dtype)
+
+
+def _is_moving(access: Access) -> bool:
+    """True of a moving operand for tile registers."""
+    return access.dtype.name in _MOVING and access.free_elements > 1
 
 
 def _is_free(inst: Inst) -> bool:

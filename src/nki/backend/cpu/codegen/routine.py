@@ -17,6 +17,7 @@ from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
+from nki.backend.cpu.codegen.tile_product import emit_packing
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import (
     GRANULE,
@@ -42,6 +43,7 @@ from nki.backend.cpu.loop_ir.partitions import (
 )
 from nki.backend.cpu.loop_ir.work import nanoseconds
 from nki.backend.cpu.runtime import print_callback
+from nki.base import dtype as dt
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
 from nki.ir.types import Buffer, is_row_indexed
@@ -123,7 +125,10 @@ def _same_in_ranges(inst: Inst) -> bool:
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
     match statement:
         case Assign():
-            (emit_columns if r.by_columns else emit_assign)(r, statement)
+            if statement.target.dtype is dt.bfloat16_words:
+                emit_packing(r, statement)
+            else:
+                (emit_columns if r.by_columns else emit_assign)(r, statement)
         case Reduce():
             emit_reduce(r, statement)
         case Scan():

@@ -37,7 +37,9 @@ from nki.base.dtype import DType
 from nki.ir.algebra import Step, column_of, last_of, reinterpreted
 from nki.ir.types import Access, coalesced
 from nki.isa.tables.alu import BITS
-from nki.numerics.matmul import adds_by_groups
+from nki.numerics.amx_operands import GROUP, MOST_ROWS
+from nki.numerics.matmul import PANEL, adds_by_groups
+from nki.numerics.matmul_entry import tile_routines
 
 
 @dataclass
@@ -79,6 +81,9 @@ class LoopIRBuilder:
             left, right = self._factors(product)
             by_groups = product.op == "groups"
             self.statements.append(Gemm(memref, left, right, product is not value, by_groups))
+            return
+        if memref.dtype is dt.bfloat16_words:
+            self.statements.append(Assign(memref, value.args[0]))  # the bits move, which no cast sees
             return
         if not flat and not (value.rows in (1, rows) and value.columns in (1, columns)):
             shape = f"{value.rows} x {value.columns}"  # a raise also under `python -O`: the code would leave the tile
@@ -269,7 +274,8 @@ class LoopIRBuilder:
     def _factors(self, product: Expr) -> tuple[MemRef, MemRef]:
         """The memory of both operands of a matrix product, materialized as float32 if the product cannot read it."""
         left, right = product.args
-        return self._factor(left, False), self._factor(right, True)
+        turned = _turned(left) if product.op == "groups" and product.columns > 1 else None
+        return turned or self._factor(left, False), self._factor(right, True)
 
     def _factor(self, expr: Expr, may_be_panels: bool) -> MemRef:
         inner = expr.args[0] if expr.kind == "cast" and expr.args[0].dtype in NARROW else expr
@@ -317,6 +323,15 @@ class LoopIRBuilder:
         memref = self.new_scratch(rows, columns, value.dtype)
         self.statements.append(Reduce(memref, self._compute_products(value), op, groups, cross_partition, init))
         return _load_of(memref)
+
+
+def _turned(factor: Expr) -> MemRef | None:
+    """The memory of a stationary operand that was not transposed, if products in tile registers can read it."""
+    inner = factor.args[0] if factor.kind == "cast" else factor
+    memref = inner.memref if inner.kind == "load" else None
+    if memref is None or memref.dtype is not dt.bfloat16 or not memref.is_turned or memref.rows > MOST_ROWS:
+        return None
+    return memref if memref.rows % GROUP == memref.columns % PANEL == 0 and tile_routines() is not None else None
 
 
 def _load_of(memref: MemRef) -> Expr:

@@ -23,7 +23,9 @@ GRANULE: Final = 16
 """Ranges begin and end at multiples of so many partitions, so that no vector and no block of chains is split."""
 FEW_ROWS: Final = 16
 """Rows up to which a product reads its moving operand where it lies, and may be split by columns."""
-NARROW: Final = frozenset({dt.bfloat16, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
+NARROW: Final = frozenset(
+    {dt.bfloat16, dt.bfloat16_words, dt.float16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2}
+)
 """Dtypes of operands that matrix products convert to float32 by themselves."""
 Aliases = tuple[tuple[int, int, bool], ...]
 """(written operand, read operand, True if both are the same window) for operands that share memory."""
@@ -54,6 +56,11 @@ class MemRef:
     def dense_rows(self) -> bool:
         """True if each partition's elements are neighbours."""
         return len(self.dims) == 1 and (self.dims[0][0] == 1 or self.dims[0][1] == 1)
+
+    @property
+    def is_turned(self) -> bool:
+        """True if the elements of a column are neighbours, and no two columns share any."""
+        return self.row_step == 1 and len(self.dims) == 1 and self.dims[0][1] > 1 and self.dims[0][0] >= self.rows > 1
 
     @property
     def in_panels(self) -> bool:

@@ -171,7 +171,10 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
         high = memref.offset + sum(end for end in ends if end > 0) + size
         step = memref.row_step * size
         is_write = number < len(writes) + len(work)
-        if _has_columns(statement, memref, partitions):
+        if _has_columns(statement, memref, partitions) and memref.is_turned:
+            column = memref.dims[0][0] * size
+            yield Use(memref.base, False, memref.offset, memref.offset + memref.rows * size, column, partitions)
+        elif _has_columns(statement, memref, partitions):
             use = _column_use(memref, False)
             yield replace(use, memory=owners.get(memref.base, memref.base))
         elif memref.rows == partitions and memref not in work and not (whole and not is_write):
@@ -193,7 +196,7 @@ def _has_columns(statement: LoopStatement, memref: MemRef, partitions: int) -> b
         and memref is statement.left
         and memref.base != SCRATCH
         and memref.columns == partitions
-        and _columns_apart(memref)
+        and (memref.is_turned or _columns_apart(memref))
     )
 
 

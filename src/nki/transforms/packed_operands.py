@@ -1,0 +1,246 @@
+"""Pack moving operands once, in the order in which tile registers read them, and not in each product.
+
+A tile of bfloat16 that products alone read, as their moving operand, and that copies alone write, becomes a tile of
+``bfloat16_words``: panels of 32 columns, in which two rows share a word. The copies pack what they copy; products read
+the panels as they are, each of them and each thread. Copies must write all rows of whole panels, products must read
+all rows of whole panels. Of other windows that several products read, in tiles or in inputs, a packed copy is made.
+What loops or run-time indices touch is not changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+from nki.base import dtype as dt
+from nki.base import knobs
+from nki.ir.instruction import Inst
+from nki.ir.loop import Statement, touched
+from nki.ir.program import CoreProgram, Program
+from nki.ir.stage import CoreStage
+from nki.ir.types import Access, Buffer, Tensor
+from nki.isa.build import copy_tile
+from nki.target.model import Target
+from nki.transforms.shared_operands import most_that_fit
+
+_PANEL: Final = 32
+"""Columns of a panel, and rows of a group, as the matrix product of the CPU has them."""
+_NOTES: Final = 32
+"""Elements behind each panel, in which native code notes the size of its numbers."""
+_MOST_ROWS: Final = 512
+"""Rows of a panel, of which there is room for notes."""
+_FEW_ROWS: Final = 16
+"""Rows of a product up to which it reads its moving operand in place, once."""
+_NARROW: Final = frozenset({dt.bfloat16, dt.float8_e4m3, dt.float8_e4m3fn, dt.float8_e5m2})
+"""Dtypes of stationary operands in tile registers."""
+_MOST_BYTES: Final = 8 << 20
+"""Bytes of packed copies that live at one time, beside the tiles of the program."""
+
+
+@dataclass(frozen=True)
+class PackOperands(CoreStage):
+    """Pack moving operands for a processor with tile registers."""
+
+    name: ClassVar[str] = "pack_operands"
+    has_tiles: Callable[[], bool] = lambda: False
+    """True if the processor multiplies bfloat16 in tile registers."""
+
+    def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
+        """``core`` with packed moving operands."""
+        fixed = {*program.signature.inputs, *core.constants()}.difference(program.signature.outputs)
+        body = pack_operands(core.body, fixed, self.has_tiles)
+        return core if body is None else core.with_body(body)
+
+    def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
+        """Packed tiles have writers and readers; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
+        if not knobs.check_stages():
+            return
+        for core in after.cores:
+            written = {a.tensor for inst in core.instructions() for a in inst.writes() if a.dtype is dt.bfloat16_words}
+            read = {a.tensor for inst in core.instructions() for a in inst.reads() if a.dtype is dt.bfloat16_words}
+            assert written == read, "pack_operands left a packed tile without writers or without readers"
+
+
+@dataclass(slots=True)
+class _Uses:
+    """Positions of the copies that write a tile, and of the products that read it, with the numbers of operands."""
+
+    writes: list[tuple[int, Access, Access]] = field(default_factory=list[tuple[int, Access, Access]])
+    """Position, what is written, and what is copied."""
+    reads: list[tuple[int, int, Access]] = field(default_factory=list[tuple[int, int, Access]])
+
+
+def pack_operands(
+    body: Sequence[Statement], fixed: Collection[Tensor], has_tiles: Callable[[], bool]
+) -> list[Statement] | None:
+    """The statements with packed moving operands; None if there are none. ``fixed``: tensors that nobody writes."""
+    products = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
+    if not any(type(inst) in products and _is_narrow(inst) for inst in body) or not has_tiles():
+        return None
+    changed = list(body)
+    for tile, each in _candidates(body).items():
+        if each.writes and each.reads:
+            _pack(changed, tile, each)
+    return _with_copies(changed, fixed)
+
+
+def _moving(inst: Inst) -> str | None:
+    """The name of the moving operand, if ``inst`` is a product that runs in tile registers; None otherwise."""
+    accumulation, name = inst.effects.accumulation, inst.effects.stationary
+    if accumulation is None or accumulation.moves(inst):
+        return None
+    stationary = [access for parameter, access in inst.operands() if parameter.name == name]
+    fits = all(access.dtype in _NARROW and access.free_elements > _FEW_ROWS for access in stationary)
+    return inst.effects.moving if fits else None
+
+
+def _is_narrow(inst: Statement) -> bool:
+    """True if an operand is bfloat16."""
+    return isinstance(inst, Inst) and any(access.dtype is dt.bfloat16 for access in inst.accesses())
+
+
+def _candidates(body: Sequence[Statement]) -> dict[Tensor, _Uses]:
+    """The uses of tiles that may be packed."""
+    uses: dict[Tensor, _Uses] = {}
+    unfit: set[Tensor] = set()
+    for position, inst in enumerate(body):
+        if not isinstance(inst, Inst):
+            unfit.update(access.tensor for access in touched(inst))
+            continue
+        if indices := inst.indexed_by():
+            unfit.update(access.tensor for access in (*indices, *inst.accesses()))
+            continue
+        moving = _moving(inst)
+        copy = inst.as_copy() if not inst.label and not inst.ordered_after else None
+        for number, (parameter, access) in enumerate(inst.operands()):
+            tile = access.tensor
+            if tile.dtype is not dt.bfloat16 or tile in unfit:
+                continue
+            if not _has_panels(tile, access):
+                unfit.add(tile)
+            elif parameter.name == moving:
+                uses.setdefault(tile, _Uses()).reads.append((position, number, access))
+            elif copy is not None and access is copy.dst and _packs(access, copy.src):
+                uses.setdefault(tile, _Uses()).writes.append((position, access, copy.src))
+            else:
+                unfit.add(tile)
+    return {tile: each for tile, each in uses.items() if tile not in unfit}
+
+
+def _has_panels(tile: Tensor, access: Access) -> bool:
+    """True if ``access`` has all rows of whole panels of a tile that can be packed."""
+    if tile.buffer is not Buffer.sbuf or access.dtype is not dt.bfloat16 or len(tile.shape) != 2:
+        return False
+    rows, columns = tile.shape
+    if rows % _PANEL or columns % _PANEL or rows > _MOST_ROWS or access.offset % _PANEL or len(access.shape) != 2:
+        return False
+    return access.shape[0] == rows and access.shape[1] % _PANEL == 0 and access.strides == (columns, 1)
+
+
+def _packs(access: Access, source: Access) -> bool:
+    """True if a copy to ``access`` reads dense rows of the same shape."""
+    return source.dtype is dt.bfloat16 and source.shape == access.shape and source.strides[1] == 1
+
+
+@dataclass(frozen=True, slots=True)
+class _Packed:
+    """A packed tile of so many rows and columns."""
+
+    tensor: Tensor
+    rows: int
+
+    @staticmethod
+    def like(tile: Tensor, rows: int, columns: int) -> _Packed:
+        """A new one in place of ``tile``, or of a part of it."""
+        elements = columns // _PANEL * (rows * _PANEL + _NOTES)
+        return _Packed(Tensor(tile.name, (1, elements), dt.bfloat16_words, Buffer.sbuf, span=tile.span), rows)
+
+    def panels(self, first: int, columns: int) -> Access:
+        """``columns`` columns from ``first`` on."""
+        step = self.rows * _PANEL + _NOTES
+        shape = self.rows, columns // _PANEL, _PANEL
+        return Access(self.tensor, first // _PANEL * step, shape, (_PANEL, step, 1), dt.bfloat16_words)
+
+
+def _pack(body: list[Statement], tile: Tensor, uses: _Uses) -> None:
+    """Let products and copies use a packed tile in place of ``tile``."""
+    packed = _Packed.like(tile, *tile.shape)
+    for position, access, source in uses.writes:
+        inst = body[position]
+        assert isinstance(inst, Inst)
+        body[position] = _copy(packed.panels(access.offset, access.shape[1]), source, inst)
+    for position, number, access in uses.reads:
+        inst = body[position]
+        assert isinstance(inst, Inst)
+        body[position] = inst.with_operands({number: packed.panels(access.offset, access.shape[1])})
+
+
+def _copy(target: Access, source: Access, place: Inst) -> Inst:
+    """Pack dense rows; the copy is at the line of ``place``."""
+    rows, columns = source.shape
+    strides = source.strides[0], _PANEL, 1
+    panels = Access(source.tensor, source.offset, (rows, columns // _PANEL, _PANEL), strides, source.dtype)
+    return copy_tile(target, panels).replace(where=place.where)
+
+
+@dataclass(slots=True)
+class _Window:
+    """A window that products read as their moving operand, while nothing writes its tensor: who reads it."""
+
+    access: Access
+    reads: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])
+    """Position of each product, and the number of the operand."""
+
+
+def _with_copies(body: list[Statement], fixed: Collection[Tensor]) -> list[Statement]:
+    """The statements with a packed copy of each window that several products read, as far as memory allows."""
+    windows = [window for window in _windows(body, fixed) if len(window.reads) > 1]
+    windows.sort(key=lambda window: window.reads[-1][0] - window.reads[0][0])
+    spans = [(window.reads[0][0], window.reads[-1][0], window.access.nbytes) for window in windows]
+    copies: dict[int, list[Inst]] = {}
+    for window in windows[: most_that_fit(spans, len(body), _MOST_BYTES)] if windows else ():
+        access = window.access
+        packed = _Packed.like(access.tensor, *access.shape).panels(0, access.shape[1])
+        for position, number in window.reads:
+            inst = body[position]
+            assert isinstance(inst, Inst)
+            body[position] = inst.with_operands({number: packed})
+        first = body[window.reads[0][0]]
+        assert isinstance(first, Inst)
+        copies.setdefault(window.reads[0][0], []).append(_copy(packed, access, first))
+    return [each for position, inst in enumerate(body) for each in (*copies.get(position, ()), inst)]
+
+
+def _windows(body: Sequence[Statement], fixed: Collection[Tensor]) -> list[_Window]:
+    """The windows of moving operands that may be packed, each as long as its contents stay: others than those on chip
+    must be ``fixed``, since another core may write them.
+    """
+    windows: list[_Window] = []
+    current: dict[Tensor, dict[tuple[int, tuple[int, ...], tuple[int, ...]], _Window]] = {}
+    for position, inst in enumerate(body):
+        if not isinstance(inst, Inst):
+            current.clear()
+            continue
+        moving = _moving(inst)
+        for number, (parameter, access) in enumerate(inst.operands() if moving else ()):
+            if parameter.name == moving and _is_packable(access) and (access.buffer.on_chip or access.tensor in fixed):
+                of_tensor = current.setdefault(access.tensor, {})
+                key = access.offset, access.shape, access.strides
+                if key not in of_tensor:
+                    of_tensor[key] = _Window(access)
+                    windows.append(of_tensor[key])
+                of_tensor[key].reads.append((position, number))
+        if current:
+            for access in inst.writes():
+                current.pop(access.tensor, None)
+    return windows
+
+
+def _is_packable(access: Access) -> bool:
+    """True of dense rows of bfloat16, in whole groups and panels."""
+    if access.dtype is not dt.bfloat16 or access.dynamic is not None or len(access.shape) != 2:
+        return False
+    rows, columns = access.shape
+    fits = rows % _PANEL == 0 and columns % _PANEL == 0 and rows <= _MOST_ROWS
+    return fits and access.strides[1] == 1 and access.strides[0] > 0

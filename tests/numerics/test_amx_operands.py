@@ -1,0 +1,104 @@
+"""The packing of operands for tile registers, against the definition of words and notes in NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nki.numerics.amx_operands import NOTES, panel_bytes
+from nki.numerics.matmul import CHAIN, PANEL
+from nki.numerics.matmul_entry import TileRoutines, tile_routines
+
+pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor has no tile registers")
+Bits = np.ndarray[Any, np.dtype[np.uint16]]
+
+
+def routines() -> TileRoutines:
+    found = tile_routines()
+    assert found is not None
+    return found
+
+
+def call(address: int, *arguments: Any) -> None:
+    """Call a routine with arrays, by their addresses, and numbers."""
+    pointer, size = ctypes.c_void_p, ctypes.c_int64
+    kinds = [pointer if isinstance(a, np.ndarray) else size for a in arguments]
+    values = [a.ctypes.data if isinstance(a, np.ndarray) else a for a in arguments]
+    ctypes.CFUNCTYPE(None, *kinds)(address)(*values)
+
+
+def operand(rows: int, columns: int) -> Bits:
+    """Bits of bfloat16 of any size and sign, with zeros."""
+    rng = np.random.default_rng(rows + columns)
+    bits = rng.integers(0, 1 << 16, (rows, columns), np.uint16)
+    bits[rng.random(bits.shape) < 0.3] = 0x8000
+    return bits
+
+
+def words(bits: Bits) -> np.ndarray[Any, np.dtype[np.uint32]]:
+    """Row w and row 16 + w of each group as the upper and the lower half of a word."""
+    halves = bits.astype(np.uint32).reshape(-1, 2, CHAIN, bits.shape[1])
+    return (halves[:, 0] << 16 | halves[:, 1]).reshape(-1, bits.shape[1])
+
+
+def note(bits: Bits) -> int:
+    """The least magnitude that is not 0, minus one."""
+    magnitudes = bits.astype(np.int64) & 0x7FFF
+    return int(magnitudes[magnitudes > 0].min(initial=1 << 16)) - 1
+
+
+@pytest.mark.parametrize("depth", [32, 128, 512])
+@pytest.mark.parametrize("cuts", [(), (16,), (32,), (16, 32), (16, 96)], ids=str)
+def test_panels(depth: int, cuts: tuple[int, ...]) -> None:
+    """Ranges of rows, which may end in the middle of words, make the panels of all rows."""
+    bits = operand(depth, 4 * PANEL)
+    bits[:CHAIN, :PANEL] = 0
+    panels = np.full((3, panel_bytes(depth)), 0xA5, np.uint8)
+    ends = [0, *(cut for cut in cuts if cut < depth), depth]
+    for first, last in pairwise(ends):
+        call(routines().pack_panels, panels, bits, 4 * PANEL, PANEL, first, last, depth, 3)
+    for number, panel in enumerate(panels):
+        columns = bits[:, PANEL * number : PANEL * (number + 1)]
+        assert panel[:-NOTES].view(np.uint32).tobytes() == words(columns).tobytes()
+        notes = [note(columns[row : row + CHAIN]) for row in range(0, depth, CHAIN)]
+        assert panel[-NOTES:].view(np.uint16)[: len(notes)].tolist() == notes
+        rows = np.zeros((depth, PANEL), np.uint32)
+        call(routines().unpack_panel, rows, panel, depth)
+        assert np.array_equal(rows, columns.astype(np.uint32) << 16)
+        least = np.zeros(1, np.uint16)
+        call(routines().least, least, panel, depth)
+        assert least[0] == note(columns)
+
+
+@pytest.mark.parametrize(("first", "count"), [(0, 128), (0, 16), (16, 48), (80, 48), (32, 32)])
+def test_stationary_operands_with_dense_rows(first: int, count: int) -> None:
+    depth, rows = 96, 128
+    bits, least = operand(depth, rows), np.zeros(1, np.uint16)
+    target = np.zeros((rows, depth // 2 + CHAIN), np.uint32)
+    call(routines().pack_rows, target, target.shape[1], bits, rows, first, count, depth, least)
+    here = slice(first, first + count)
+    assert target[here, : depth // 2].tobytes() == words(bits)[:, here].T.tobytes()
+    begin, end = first // PANEL * PANEL, -(-(first + count) // PANEL) * PANEL
+    assert least[0] == note(bits[:, begin:end])
+    assert not target[:begin].any() and not target[end:].any()
+
+
+def test_stationary_operands_with_dense_columns() -> None:
+    depth, rows = 96, 48
+    bits, least = operand(rows, 128), np.zeros(1, np.uint16)
+    target = np.zeros((rows, depth // 2 + CHAIN), np.uint32)
+    call(routines().pack_columns, target, target.shape[1], bits, 128, rows, depth // 32, least)
+    columns = np.ascontiguousarray(bits[:, :depth].T)
+    assert target[:, : depth // 2].tobytes() == words(columns).T.tobytes()
+    assert least[0] == note(columns)
+
+
+def test_rows_of_float32() -> None:
+    bits, target = operand(7, 64), np.zeros((7, 48), np.uint32)
+    call(routines().widen, target, 48, bits, 64, 7, 32)
+    assert np.array_equal(target[:, :32], bits[:, :32].astype(np.uint32) << 16)
+    assert not target[:, 32:].any()
