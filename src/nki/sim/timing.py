@@ -279,7 +279,7 @@ class _CoreRun:
             last = yield first + number, time
 
     def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
-        """The predecessors of a transfer whose memory is free: transfers, meetings, and those that write what it reads."""
+        """Predecessors of a transfer whose memory is free: transfers, meetings, and those that write what it reads."""
         numbered, first = self.timeline.core.numbered, block.first
         inst = numbered[first + number]
         read = {access.tensor for access in (*inst.reads(), *inst.indexed_by())}
