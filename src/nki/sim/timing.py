@@ -276,7 +276,7 @@ class _CoreRun:
             last = yield first + number, time
 
     def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
-        """What a transfer waits for if its memory is free: other transfers, meetings, and what writes that it reads."""
+        """Predecessors of a transfer whose memory is free: transfers, meetings, and those that write what it reads."""
         numbered, first = self.timeline.core.numbered, block.first
         inst = numbered[first + number]
         read = {access.tensor for access in (*inst.reads(), *inst.indexed_by())}
