@@ -30,7 +30,7 @@ def _by_tensor(i: Any) -> bool:
     return i.data.buffer is Buffer.sbuf and i.dst.buffer is Buffer.psum
 
 
-def widens(i: Any, t: Target) -> bool:
+def _widens(i: Any, t: Target) -> bool:
     """True of a product with an identity that leaves its sums in PSUM as they are, in float32."""
     narrow = i.data.dtype in (bfloat16, float16)
     return not t.matmul_transpose_mode and narrow and i.dst.dtype is float32 and i.engine is not _E.vector
@@ -75,7 +75,7 @@ class NcTranspose(Inst):
         rule(
             "NT02",
             "dst '{i.dst.name}' is {i.dst.dtype}, data '{i.data.name}' is {i.data.dtype}; a transpose keeps the dtype",
-            lambda i, t: i.dst.dtype is i.data.dtype or (_by_tensor(i) and widens(i, t)),
+            lambda i, t: i.dst.dtype is i.data.dtype or (_by_tensor(i) and _widens(i, t)),
             f"{_SOURCE}; nki-samples, allocated_fused_linear: the array writes float32 on trn1",
             error=DTypeError,
             fix="allocate dst as {i.data.dtype} and convert with nisa.tensor_copy",

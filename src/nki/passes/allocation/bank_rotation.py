@@ -29,7 +29,7 @@ between two engines.
 """
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _Site:
     """The tiles of one place in the source: their number, the number of times that they follow a tile of another place,
     the span of their live ranges, most of them at once, and its banks.
