@@ -29,9 +29,7 @@ quick: $(STAMP) ## tests that localise: layers, prose, IR, analyses, stages, loo
 	$(BIN)/python -m pytest -n $(JOBS) $(QUICK)
 
 threads: $(STAMP) ## all tests, each native launch again on 1, 2 and 3 threads and in the simulator: the same bits
-	$(BIN)/python -m pytest -n $(JOBS) -p tests.support.repeated_launches $(or $(TESTS),tests) \
-	  --ignore=tests/fuzz --ignore=tests/test_benchmarks.py \
-	  --deselect tests/backend/test_team.py::test_small_kernels_ask_for_nobody
+	$(BIN)/python -m pytest -n $(JOBS) -p tests.support.repeated_launches $(or $(TESTS),tests)
 
 nightly: $(STAMP) xla ## many random samples and changed kernels, with a seed that failures name (NKI_TEST_SEED=… repeats)
 	NKI_TEST_SEED=$${NKI_TEST_SEED:-random} NKI_TEST_EXAMPLES=$${NKI_TEST_EXAMPLES:-500} \

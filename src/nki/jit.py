@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import os
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -149,7 +148,7 @@ class Kernel(PickledByName):
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Arguments by parameter name, defaults filled in."""
         if not kwargs and len(args) == self._by_position:
-            return dict(zip(self._names, args, strict=True))
+            return dict(zip(self._names, args))  # noqa: B905  # as many as names
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -169,13 +168,7 @@ class Kernel(PickledByName):
         The values of floats named in ``passed`` go to ``values`` instead.
         """
         tensors: list[Any] = []
-        key: list[Any] = [
-            self.target or os.environ.get(targets.ENVIRONMENT),
-            knobs.precise_fp(),
-            knobs.logical_cores(),
-            knobs.version(),
-            knobs.frontend(),
-        ]
+        key: list[Any] = [self.target, knobs.of_compilation()]
         name = ""
         try:
             for name, value in arguments.items():  # read where the argument is refused

@@ -6,7 +6,18 @@ from itertools import pairwise
 
 import numpy as np
 
-from nki.backend.cpu.runtime.frame import ALIGN, ARENA, ARGS, FIRST_IO, SCRATCH, STATUS, TABLE, WORKER, FrameLayout
+from nki.backend.cpu.runtime.frame import (
+    ALIGN,
+    ARENA,
+    ARGS,
+    FIRST_IO,
+    SCRATCH,
+    STATUS,
+    TABLE,
+    WORKER,
+    Frame,
+    FrameLayout,
+)
 from nki.backend.cpu.runtime.resources import Runtime
 
 LAYOUT = FrameLayout(table=11, args=12, pointers=3, arena=100, scratch=40)
@@ -39,3 +50,21 @@ def test_a_released_frame_that_is_too_small_is_replaced() -> None:
     runtime = Runtime()
     runtime.release(runtime.acquire(64))
     assert runtime.frame(LAYOUT, (0, 0, 0)).nbytes >= LAYOUT.nbytes
+
+
+def test_a_frame_that_keeps_its_fixed_slots_is_as_if_written_anew() -> None:
+    other = FrameLayout(table=31, args=32, pointers=3, arena=200, scratch=0)
+    used, head = Runtime(), 8 * (FIRST_IO + 3)
+
+    def slots(frame: Frame) -> tuple[list[int], bytes]:
+        words = np.frombuffer(frame.memory, np.int64, FIRST_IO + 3) - 0
+        words[words >= frame.address] -= frame.address
+        return words.tolist(), bytes(frame.memory[head : head + 32])
+
+    for layout, team in [(LAYOUT, 0), (LAYOUT, 0), (other, 0), (other, 0), (LAYOUT, 0), (LAYOUT, 8), (LAYOUT, 0)]:
+        if team:
+            used.release(used.frame_with_team(layout, (7, 8, 9), 2, team))
+        frame = used.frame_alone(layout, (21, 22, 23))
+        assert slots(frame) == slots(Runtime().frame(layout, (21, 22, 23)))
+        frame.memory[layout.status] = 1
+        used.release(frame)

@@ -12,6 +12,8 @@ import neuronxcc.nki.isa as nisa
 import neuronxcc.nki.language as nl
 from neuronxcc import nki
 from nki.base.errors import NkiError
+from nki.profiling.profile import profile as predict
+from nki.profiling.shapes import ShapeDtype
 
 ROWS, COLUMNS = 32, 48
 
@@ -250,3 +252,36 @@ def test_rows_at_which_no_engine_starts(both: Any, data: Any) -> None:
     want[4], want[5] = np.sort(x[0])[::-1], np.arange(8)
     want += x[3]
     np.testing.assert_allclose(both(kernel, x, y), want, rtol=1e-5, atol=1e-6)
+
+
+@nki.jit
+def turned_in_quarters(x, way="nc_transpose"):
+    """Four blocks of 128 columns, transposed into one bank of float32, which one copy takes out."""
+    result = nl.ndarray((128, 512), dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    turned = nl.ndarray((nl.par_dim(128), 512), dtype=nl.float32, buffer=nl.psum)
+    identity = nl.shared_constant(np.identity(128, np.int8), dtype=nl.bfloat16)
+    unit = nl.load(identity)
+    for i in nl.affine_range(4):
+        block, to = tile[:, nl.ds(128 * i, 128)], nl.ds(128 * i, 128)
+        if way == "nc_transpose":
+            turned[:, to] = nisa.nc_transpose(block)
+        else:
+            turned[:, to] = nisa.nc_matmul(block, unit, is_transpose=True)
+    nl.store(result, nl.copy(turned, dtype=x.dtype))
+    return result
+
+
+@pytest.mark.parametrize("way", ["nc_transpose", "nc_matmul"])
+def test_transpositions_of_trn1_write_float32_to_psum_without_a_copy(monkeypatch: Any, both: Any, way: str) -> None:
+    """Its array multiplies by an identity, and float32 is what it writes; that of trn2 moves bfloat16 as it is."""
+    copies: dict[str, int] = {}
+    for target in ("trn1", "trn2"):
+        program = predict(turned_in_quarters, target=target)(ShapeDtype((128, 512), "bfloat16"), way=way).program
+        copies[target] = sum(inst.mnemonic == "tensor_copy" for inst in program.core.numbered)
+    assert copies == {"trn1": 1, "trn2": 5}
+    x = np.random.default_rng(2).standard_normal((128, 512)).astype(nl.bfloat16)
+    for target in ("trn1", "trn2"):
+        monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
+        turned = both(turned_in_quarters, x, way=way)
+        assert all((turned[:, c : c + 128] == x[:, c : c + 128].T).all() for c in range(0, 512, 128))

@@ -137,6 +137,22 @@ def test_a_part_of_the_array_counts_as_a_part_of_the_window() -> None:
     assert clock.windows == [0.5, 0.5]
 
 
+def test_the_interval_holds_both_readings_of_idle_rows() -> None:
+    """64 rows in one go: throttled for ever if idle rows count, and for one window if they do not."""
+    ends: list[float] = []
+    for bound in (0, 1):
+        clock = TensorClock(GEN3.bound(bound))
+        ends.append(clock.run(0.0, 8 * WINDOW, 0.5))
+    assert ends == [pytest.approx(8.5 * WINDOW), pytest.approx(16 * WINDOW)]
+
+
+def test_a_swap_of_tables_costs_between_nothing_and_a_load() -> None:
+    for target in (GEN2, GEN3):
+        least, most = (target.bound(end).activation_table_swap_ns for end in (0, 1))
+        assert (least, most) == (0, target.activation_table_load_ns)
+        assert target.activation_table_swap_ns == pytest.approx((least + most) / 2, abs=1)
+
+
 def test_long_work_takes_the_rates_of_its_windows() -> None:
     """8 windows of work at full rate: the first window does half of one, the others one each."""
     clock = TensorClock(GEN3)

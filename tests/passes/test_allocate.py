@@ -25,7 +25,6 @@ from nki.ir.text import artifact, parser, printer
 from nki.ir.types import Access, Buffer, Tensor
 from nki.isa.instructions.tensor_copy import Memset, TensorCopy
 from nki.passes.allocate import Allocate
-from nki.passes.allocation.bank_rotation import rotated
 from nki.passes.allocation.packing import pack
 from nki.passes.allocation.skyline import skyline
 from nki.target.model import Fact, Target
@@ -142,42 +141,6 @@ def test_random_lives_in_a_tight_memory(drawn: list[tuple[int, int, int]]) -> No
             apart = made[i][1] >= made[j][1] + two.size or made[j][1] >= made[i][1] + one.size
             assert apart or one.first > two.last or two.first > one.last
     assert pack(found, need - 1) is None
-
-
-BANK = 2048
-
-
-@given(LIVES)
-def test_tiles_in_turn_do_not_share_a_bank_while_both_are_live(drawn: list[tuple[int, int, int]]) -> None:
-    found = [life(i, first, first + more, BANK) for i, (first, more, _) in enumerate(drawn)]
-    found.sort(key=lambda one: one.first)
-    banks = peak_pressure(found)[0] // BANK
-    made = rotated(found, BANK, banks)
-    assert made is not None
-    for i, one in enumerate(found):
-        assert made[i] % BANK == 0 and made[i] < banks * BANK
-        assert all(made[j] != made[i] or two.last < one.first for j, two in enumerate(found[:i]))
-    assert rotated(found, BANK, banks - 1) is None
-    assert rotated(found, BANK - 1, banks) is None
-
-
-def named(name: str, first: int, last: int) -> LiveRange:
-    return LiveRange(Tensor(name, (128, 512), float32, Buffer.psum), first, last, BANK, BANK)
-
-
-def test_sites_take_turns_in_banks_of_their_own() -> None:
-    """Iterations make a score and then many transposes: the next score does not wait for the last transposes."""
-    found: list[LiveRange] = []
-    for i in range(12):
-        found.append(named(f"score.{i}", 20 * i, 20 * i + 1))
-        found += [named(f"turned.{8 * i + j}", 20 * i + 2 + 2 * j, 20 * i + 3 + 2 * j) for j in range(8)]
-    made = rotated(found, BANK, 8)
-    assert made is not None
-    banks: dict[str, set[int]] = {"score": set(), "turned": set()}
-    for live, offset in list(zip(found, made, strict=True))[len(found) // 2 :]:
-        banks[live.tensor.name.partition(".")[0]].add(offset // BANK)
-    assert not banks["score"] & banks["turned"]
-    assert min(map(len, banks.values())) >= 3
 
 
 def test_scraps_between_tiles_do_not_lead_to_memory_that_was_just_freed() -> None:

@@ -16,8 +16,8 @@ from nki.profiling.parquet import tables
 from nki.profiling.profile import of_program
 from nki.profiling.trace import trace
 from nki.target import GENERATIONS
-from tests.profiling.test_trace import Decoded
 from tests.support import instruction_bench
+from tests.support.decoded_trace import DecodedTrace
 
 
 @pytest.mark.parametrize("target", GENERATIONS, ids=str)
@@ -39,7 +39,7 @@ def test_every_instruction(target):
     assert sum(columns["DmaPacketAggregated"]["transfer_bytes"]) == summary["dma_transfer_total_bytes"]
     for name in ("hbm_read_bytes", "hbm_write_bytes", "sbuf_read_bytes", "psum_write_bytes"):
         assert sum(columns["Instruction"][name]) == summary[name]
-    slices = Decoded(trace(profile)).slices
+    slices = DecodedTrace(trace(profile)).slices
     assert {each.name for each in slices} == set(counted)
     assert {each.arguments["id"] for each in slices} == set(range(profile.instructions))
     assert str(profile) and profile._repr_html_()
@@ -78,4 +78,4 @@ def test_cores_without_work(kernel, rows, tmp_path):
     assert str(profile) and str(profile.compare(profile)) and profile._repr_html_()
     assert len(tables(profile)["Instruction"]["id"]) == rows == profile.summary()["event_count"]
     assert len(list(profile.to_parquet(tmp_path))) == 18
-    assert len(Decoded(trace(profile)).slices) == 2 * rows
+    assert len(DecodedTrace(trace(profile)).slices) == 2 * rows

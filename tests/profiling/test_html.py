@@ -102,7 +102,7 @@ class Bytes:
         return result
 
 
-@pytest.mark.parametrize("make", [kernels.of_layer, kernels.of_looped, kernels.of_halves, kernels.of_one_works])
+@pytest.mark.parametrize("make", [kernels.of_layer, kernels.of_looped, kernels.of_in_turn, kernels.of_one_works])
 def test_the_columns_hold_the_events(make: Any) -> None:
     profile = make()
     description, data = data_of(html.render(profile))
@@ -132,7 +132,11 @@ def test_the_columns_hold_the_events(make: Any) -> None:
             begins = reader.sums(times)
             assert begins == sorted(begins)
             assert min(reader.naturals(times), default=1) > 0
+    for core, written in zip(profile.cores, description["cores"], strict=True):
+        waits = [(row, m.last.core, m.last.record) for row, m in core.meetings.items() if m.last.time > m.time]
+        assert [tuple(each) for each in written["meetings"]] == waits
     steps = description["path"]["steps"]
+    assert reader.naturals(steps) == [step.core for step in profile.critical_path]
     assert reader.sums(steps) == [step.row for step in profile.critical_path]
     begins, lengths = reader.sums(steps), reader.naturals(steps)
     assert sum(lengths) == pytest.approx(sum(s.end - s.begin for s in profile.critical_path) * 10, abs=steps)

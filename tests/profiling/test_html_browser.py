@@ -209,6 +209,21 @@ def test_it_follows_a_wait_to_the_instruction_that_caused_it(page: Page, layer: 
     assert page.selected() == (0, int(core.blocker[blocker]))
 
 
+def test_it_follows_a_wait_to_another_core(browser: Page, tmp_path: Path) -> None:
+    profile = kernels.of_in_turn()
+    browser.open(profile.to_html(tmp_path / "report.html"))
+    first, late = (row_of(core, "core_barrier") for core in profile.cores)
+    browser.press("/")
+    browser.press("core_barrier", Keys.ENTER, Keys.ENTER)
+    assert browser.selected() == (1, late)
+    assert "another core" in browser.text("#details .wait") and "core 0 · gpsimd" in browser.text("#blocker")
+    assert "Critical path" in browser.text("#details")
+    browser.find("#timeline").send_keys("b")
+    assert browser.selected() == (0, first)
+    assert "core 1 · gpsimd" in browser.text("#details .followers")
+    assert browser.console() == []
+
+
 def test_a_click_selects_and_the_tip_explains(page: Page, layer: Profile) -> None:
     core = layer.cores[0]
     row = row_of(core, "activation", 3)
@@ -323,12 +338,12 @@ def test_the_page_does_not_overflow(page: Page) -> None:
     page.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
 
 
-@pytest.mark.parametrize("name", ["looped", "halves", "one_works", "hostile"])
+@pytest.mark.parametrize("name", ["looped", "halves", "one_works", "in_turn", "hostile"])
 def test_other_kernels(browser: Page, tmp_path: Path, name: str) -> None:
     file = getattr(kernels, f"of_{name}")().to_html(tmp_path / "report.html")
     browser.open(file)
     browser.press("/")
-    browser.press("tensor_scalar", Keys.ENTER)
+    browser.press("dma_copy", Keys.ENTER)
     assert browser.selected() is not None
     browser.press(Keys.ESCAPE)
     browser.press("c", "w", "0")

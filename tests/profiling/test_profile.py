@@ -111,6 +111,31 @@ def test_what_if(changes: dict[str, float], better: bool) -> None:
     assert TILED.target is GEN3 and GEN3.dma_trigger_ns == 565.0
 
 
+@pytest.mark.parametrize("mode", ["unknown", "none", "swdge", "hwdge"])
+def test_the_latency_of_dma_is_that_of_all_generators(mode: str) -> None:
+    """Without it, a load and a store take the issue of their descriptors, their data, and semaphores."""
+
+    @nki.jit
+    def copied(x):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.sbuf)
+        way = getattr(nisa.dge_mode, mode)
+        nisa.dma_copy(dst=tile, src=x, dge_mode=way)
+        nisa.dma_copy(dst=out, src=tile, dge_mode=way)
+        return out
+
+    profile = profiled(copied, shape(128, 512))
+    bare = profile.what_if(dma_latency=0.0)
+    starts = {
+        "unknown": GEN3.dma_start_ns,
+        "none": GEN3.dma_static_start_ns,
+        "swdge": GEN3.dma_software_start_ns,
+        "hwdge": GEN3.dma_hardware_start_ns,
+    }
+    saved = 2 * (starts[mode] + GEN3.dma_completion_ns)
+    assert profile.timeline.ns - bare.timeline.ns == pytest.approx(saved)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [

@@ -13,7 +13,9 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access, Buffer
 from nki.profiling.profile import Profile
+from nki.profiling.trace import trace
 from nki.profiling.what_if import DELAYS, RESOURCES
+from tests.support.decoded_trace import DecodedTrace
 
 SLACK = 1e-9
 """Relative error of sums of floats."""
@@ -28,7 +30,7 @@ def violations(profile: Profile, *, deep: bool = True) -> list[str]:
     """One sentence for each property that ``profile`` does not have; ``deep``: also those that replay it again."""
     found = [*_times(profile), *_engines(profile), *_parts(profile), *_counts(profile), *_output(profile)]
     if deep:
-        found += [*_advice(profile), *_what_ifs(profile)]
+        found += [*_advice(profile), *_trace(profile), *_what_ifs(profile)]
     return found
 
 
@@ -178,6 +180,20 @@ def _advice(profile: Profile) -> Iterator[str]:
     for advice in profile.advice:
         if not 0 < advice.seconds <= profile.device_time * (1 + SLACK):
             yield f"advice '{advice.title}' is worth {advice.seconds} of {profile.device_time}"
+
+
+def _trace(profile: Profile) -> Iterator[str]:
+    decoded = DecodedTrace(trace(profile))
+    yield from decoded.errors
+    data = [each for each in decoded.slices if decoded.track_of(each).startswith("DMA queue")]
+    moved = sum(each.arguments["bytes"] * each.arguments.get("executions", 1) for each in data)
+    if moved != sum(row.bytes for row in profile.transfers):
+        yield f"the trace moves {moved} bytes"
+    rows = {each.arguments["id"] for each in decoded.slices}
+    if rows != set(range(sum(map(len, profile.cores)))):
+        yield "the trace does not have every instruction"
+    if any(each.end > round(profile.timeline.ns) for each in decoded.slices):
+        yield "the trace goes on behind the end"
 
 
 def _what_ifs(profile: Profile) -> Iterator[str]:

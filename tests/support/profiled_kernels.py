@@ -83,6 +83,26 @@ def one_works(x):
     return y
 
 
+@nki.jit
+def in_turn(x, early=24, late=0):
+    """Core 0 has ``early`` instructions before a barrier and ``late`` behind it, core 1 the other way round."""
+    rank = nl.program_id(0)
+    middle = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="middle")
+    y = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm, name="y")
+    own, other = rank * 128, 128 - rank * 128
+    tile = nl.ndarray((128, x.shape[1]), dtype=x.dtype, buffer=nl.sbuf)
+    nisa.dma_copy(dst=tile, src=x[own : own + 128])
+    for _ in range(late if rank else early):
+        nisa.activation(dst=tile, data=tile, op=nl.exp)
+    nisa.dma_copy(dst=middle[own : own + 128], src=tile)
+    nisa.core_barrier(data=middle, cores=(0, 1))
+    nisa.dma_copy(dst=tile, src=middle[other : other + 128])
+    for _ in range(early if rank else late):
+        nisa.activation(dst=tile, data=tile, op=nl.exp)
+    nisa.dma_copy(dst=y[own : own + 128], src=tile)
+    return y
+
+
 def of_layer(blocks: int = 6) -> Profile:
     shapes = ShapeDtype((128, 512 * blocks), "bfloat16"), ShapeDtype((128, 128), "bfloat16")
     return profile(layer, target="trn2")(*shapes)
@@ -105,6 +125,11 @@ def of_halves() -> Profile:
 def of_one_works() -> Profile:
     """The profile of two cores of which the first has nothing to do."""
     return profile(one_works[2], target="trn2")(ShapeDtype((128, 512), "float32"))
+
+
+def of_in_turn() -> Profile:
+    """The profile of two cores of which core 1 waits for core 0, and is the slower one from there on."""
+    return profile(in_turn[2], target="trn2")(ShapeDtype((256, 512), "float32"), 12)
 
 
 def repeated(base: Profile, times: int) -> Profile:

@@ -1,228 +1,113 @@
 """A pytest plugin that repeats the native launches of a session on 1, 2 and 3 threads and in the simulator.
 
 ``python -m pytest -p tests.support.repeated_launches …``, or ``make threads``. With the root of this project in
-``PYTHONPATH`` it serves tests of other projects. After a launch has succeeded, its kernel runs again on copies of what
-its inputs were: linked so that every region is worth a team, on 1, 2 and 3 threads; and in the NumPy executor where
-that is affordable. A test fails if any bit differs, or if a repetition raises. The summary has the counts.
+``PYTHONPATH`` it serves tests of other projects. A test fails if any bit of a repetition differs
+(:mod:`tests.support.repetition`), in its own process or in one that it starts or forks. The summary counts the launches
+that were compared, and those that were not, each with its reason; nothing else is left out.
 
-Environment:
-    NKI_REPEAT_LAUNCHES      how many launches of one executable are repeated; default 2
-    NKI_REPEAT_STEPS         the most instructions that the simulator runs, with the rounds of loops; default 4000
-    NKI_REPEAT_SECONDS       the longest native run that the simulator repeats; default 0.05
-    NKI_REPEAT_MEGABYTES     the largest inputs and outputs together that are copied; default 256
+A process that a test starts takes part if it is Python and reads ``PYTHONPATH``.
 """
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
+import json
 import os
-import threading
-import time
+import shutil
+import subprocess
+import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping
+from pathlib import Path
 from typing import Any
 from unittest import mock
 
-import numpy as np
 import pytest
 
-from nki.backend.cpu.runtime import launch as native
-from nki.backend.cpu.runtime import print_callback, region_builder
-from nki.backend.numpy import executor
-from nki.compiler.float_arguments import for_formulas
-from nki.ir.instruction import Inst
-from nki.ir.layout import DENSE
-from nki.ir.loop import Statement
-from nki.ir.program import Program
-from nki.numerics.floating_point import default_environment
+from tests.support import repetition
 
-THREADS = (1, 2, 3)
-LAUNCHES = int(os.environ.get("NKI_REPEAT_LAUNCHES", "2"))
-STEPS = int(os.environ.get("NKI_REPEAT_STEPS", "4000"))
-SECONDS = float(os.environ.get("NKI_REPEAT_SECONDS", "0.05"))
-MEGABYTES = float(os.environ.get("NKI_REPEAT_MEGABYTES", "256"))
-_FILLS = {1: 0x00, 2: 0xFF, 3: 0xA5}
-"""What outputs hold before a launch, by its threads: bytes that no launch writes differ."""
-
-Array = np.ndarray[Any, Any]
+HOOK = str(Path(__file__).parent / "hook_of_children")
+WHO_WORKS = ("test_small_kernels_ask_for_nobody", "test_processes_that_fork_or_have_fewer_threads_or_end[limit]")
+"""Tests that measure which threads work. Repetitions would be measured, too, so there are none."""
+_REASONS = ("not compared: ", "not simulated: ", "Python processes not watched: ")
 
 
-class Session:
-    """What this process has repeated."""
+class Children:
+    """Processes that tests start: their environment, and what they have left."""
 
     def __init__(self) -> None:
-        self.lock = threading.RLock()
-        self.counts: Counter[str] = Counter()
-        self.differences: list[str] = []
-        self.is_repeating = False
+        self.folder = Path(tempfile.mkdtemp(prefix="repeated-launches-"))
+        self.pythons: dict[int, list[str]] = {}
+        """Commands of Python processes that nobody has heard of, by process."""
+
+    def environment(self, before: Mapping[str, str]) -> dict[str, str]:
+        """``before`` with what the hook needs."""
+        paths = [HOOK, *filter(None, [before.get("PYTHONPATH", "").removeprefix(HOOK).removeprefix(os.pathsep)])]
+        return {**before, repetition.FOLDER: str(self.folder), "PYTHONPATH": os.pathsep.join(paths)}
+
+    def started(self, process: subprocess.Popen[Any]) -> None:
+        command = process.args if isinstance(process.args, list | tuple) else []
+        words = [os.fsdecode(word) for word in command]
+        if words and Path(words[0]).name.startswith("python"):
+            self.pythons[process.pid] = words
+
+    def collect(self, session: repetition.Session) -> None:
+        """Add what children have left since the last time to the counts of ``session``."""
+        for file in sorted(self.folder.glob("*.counts")):
+            counts, differences = json.loads(file.read_text(encoding="utf-8"))
+            session.counts.update(counts)
+            session.differences += differences
+            file.unlink()
+        for file in self.folder.glob("*.started"):
+            self.pythons.pop(int(file.stem), None)
+            session.add("Python processes watched")
+            file.unlink()
+        for words in self.pythons.values():
+            isolated = any(word[:1] == "-" and word[1:2].isalpha() and set("IES") & set(word) for word in words[1:])
+            session.add(_REASONS[-1] + ("without PYTHONPATH" if isolated else "nothing was heard of them"))
+        self.pythons.clear()
 
 
-session = Session()
+_session = repetition.session  # tests of the watch have their own
+_children: Children | None = None
+_first_popen = subprocess.Popen.__init__
 
 
-def _renew_lock() -> None:
-    session.lock = threading.RLock()
+def _popen(self: Any, *args: Any, **kwargs: Any) -> None:
+    if _children is not None and kwargs.get("env") is not None:
+        kwargs["env"] = _children.environment(kwargs["env"])
+    _first_popen(self, *args, **kwargs)
+    if _children is not None:
+        _children.started(self)
 
 
-os.register_at_fork(after_in_child=_renew_lock)
+def pytest_configure(config: pytest.Config) -> None:
+    global _children
+    repetition.watch()
+    is_controller = bool(getattr(config.option, "numprocesses", 0)) and not hasattr(config, "workerinput")
+    if not is_controller:
+        _children = Children()
+        os.environ.update(_children.environment(os.environ))
+        subprocess.Popen.__init__ = _popen  # pyright: ignore[reportAttributeAccessIssue]
 
 
-def _array(pointer: int, size: int) -> Array:
-    return np.ctypeslib.as_array((ctypes.c_uint8 * size).from_address(pointer))
-
-
-def _steps(body: Iterable[Statement]) -> int:
-    return sum(1 if isinstance(s, Inst) else region_builder.rounds_of(s) * _steps(s.body) for s in body)
-
-
-@contextlib.contextmanager
-def repeating() -> Generator[None]:
-    """Thresholds under which all regions are shared; what kernels print is dropped."""
-    nothing = mock.Mock()
-    with (
-        mock.patch.object(region_builder, "WORTHWHILE", 0.0),
-        mock.patch.object(region_builder, "LEAST_WORK", 0.0),
-        mock.patch.object(native, "WORTH_A_TEAM", 0.0),
-        mock.patch.object(print_callback.device_print, "device_print", nothing),
-        mock.patch.object(executor, "device_print", nothing),
-    ):
-        session.is_repeating = True
-        try:
-            yield
-        finally:
-            session.is_repeating = False
-
-
-@dataclass(frozen=True, slots=True)
-class Launch:
-    """A launch that has succeeded: the bytes of its inputs and outputs, its floats, and the seconds that it took."""
-
-    inputs: list[Array]
-    outputs: list[Array]
-    floats: Sequence[float] = ()
-    seconds: float = 0.0
-
-
-class Repetition:
-    """The kernel of one executable, and how often it was repeated."""
-
-    def __init__(self, executable: native.Executable, layout: Any) -> None:
-        self.layout = layout
-        self.sizes = [spec.nbytes for spec in (*executable.kernel.inputs, *executable.kernel.outputs)]
-        self.inputs = len(executable.inputs)
-        self.times = 0
-        self.shared: native.Executable | None = None
-
-    def copies(self, pointers: Sequence[int]) -> list[Array]:
-        pairs = zip(pointers[: self.inputs], self.sizes, strict=False)
-        return [_array(pointer, size).copy() for pointer, size in pairs]
-
-    def outputs(self, pointers: Sequence[int]) -> list[Array]:
-        pairs = zip(pointers[self.inputs :], self.sizes[self.inputs :], strict=True)
-        return [_array(pointer, size).copy() for pointer, size in pairs]
-
-    def run(self, executable: native.Executable, launch: Launch) -> None:
-        """Repeat ``launch``, and note what differs."""
-        lowered: Program = executable.__dict__["_program"]
-        if self.shared is None:
-            with default_environment():
-                self.shared = native.Executable(lowered, layout=self.layout)
-        shared, count = self.shared, self.inputs
-        for threads in THREADS:
-            memory = [array.copy() for array in launch.inputs]
-            memory += [np.full(size, _FILLS[threads], np.uint8) for size in self.sizes[count:]]
-            with mock.patch.object(native, "number_of_threads", lambda n=threads: n):
-                shared.launch([array.ctypes.data for array in memory], launch.floats)
-            self.compare(executable, memory[count:], launch.outputs, f"{threads} threads")
-        self.simulate(executable, launch)
-
-    def simulate(self, executable: native.Executable, launch: Launch) -> None:
-        """Repeat ``launch`` in the NumPy executor, if that is affordable."""
-        if not getattr(executable, "precise", True):
-            session.counts["not simulated: float32 promotion"] += 1
-        elif launch.seconds > SECONDS or sum(_steps(core.body) for core in executable.kernel.cores) > STEPS:
-            session.counts["not simulated: too long"] += 1
-        else:
-            program = for_formulas(executable.kernel, executable.linked.floats, launch.floats)
-            with default_environment():
-                outputs = executor.run(program, launch.inputs, layout=self.layout)
-            plain = [np.ascontiguousarray(output).reshape(-1).view(np.uint8) for output in outputs]
-            self.compare(executable, plain, launch.outputs, "the simulator")
-            session.counts["launches simulated"] += 1
-
-    def compare(
-        self, executable: native.Executable, results: Sequence[Array], expected: Sequence[Array], where: str
-    ) -> None:
-        """Note the outputs whose bits differ."""
-        for tensor, one, other in zip(executable.kernel.outputs, results, expected, strict=True):
-            if one.tobytes() != other.tobytes():
-                size = tensor.dtype.itemsize
-                wrong = np.flatnonzero((one != other).reshape(-1, size).any(axis=1))
-                text = f"{len(wrong)} of {tensor.nbytes // size} elements, first {wrong[0]}"
-                session.differences.append(f"{executable.name}, output '{tensor.name}', {where}: {text} differ")
-                session.counts["launches that differ"] += 1
-
-
-_first_init, _first_launch = native.Executable.__init__, native.Executable.launch
-
-
-def _init(self: native.Executable, *args: Any, **kwargs: Any) -> None:
-    _first_init(self, *args, **kwargs)
-    layout = kwargs.get("layout", args[2] if len(args) > 2 else DENSE)
-    self.__dict__["repetition"] = None if session.is_repeating else Repetition(self, layout)
-
-
-def _launch(
-    self: native.Executable, pointers: Sequence[int], floats: Sequence[float] = (), from_torch: bool = False
-) -> None:
-    repetition: Repetition | None = self.__dict__.get("repetition")
-    if repetition is None or session.is_repeating:
-        _first_launch(self, pointers, floats, from_torch)
-        return
-    session.counts["launches"] += 1
-    repetition.times += 1
-    if repetition.times > LAUNCHES:
-        session.counts["not repeated: as often as wanted"] += 1
-    elif sum(repetition.sizes) > MEGABYTES * 2**20:
-        session.counts["not repeated: too large"] += 1
-    else:
-        inputs = repetition.copies(pointers)
-        started = time.perf_counter()
-        _first_launch(self, pointers, floats, from_torch)
-        seconds = time.perf_counter() - started
-        _repeat(self, repetition, Launch(inputs, repetition.outputs(pointers), floats, seconds))
-        return
-    _first_launch(self, pointers, floats, from_torch)
-
-
-def _repeat(self: native.Executable, repetition: Repetition, launch: Launch) -> None:
-    with session.lock, repeating():
-        try:
-            repetition.run(self, launch)
-        except Exception as error:
-            session.differences.append(f"{self.name}: a repetition raised {type(error).__name__}: {error}"[:600])
-            session.counts["repetitions that raised"] += 1
-    session.counts["kernels repeated"] += repetition.times == 1
-    session.counts["launches repeated"] += 1
-
-
-def pytest_configure() -> None:
-    native.Executable.__init__ = _init
-    native.Executable.launch = _launch
+def pytest_unconfigure() -> None:
+    if _children is not None:
+        shutil.rmtree(_children.folder, ignore_errors=True)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None]:
     """Fail the test whose launches differ; give its report the counts."""
-    session.counts.clear()
-    session.differences.clear()
-    outcome: Any = yield
-    item.user_properties.append(("repeated launches", dict(session.counts)))
-    if session.differences:
-        text = "\n".join(dict.fromkeys(session.differences))
-        outcome.force_exception(AssertionError(f"repeated launches: {text}"))
+    _session.take()
+    _session.exception = "the test measures which threads work" if item.name in WHO_WORKS else ""
+    with mock.patch.dict(os.environ, {repetition.EXCEPTION: _session.exception}):
+        outcome: Any = yield
+    if _children is not None:
+        _children.collect(_session)
+    counts, differences = _session.take()
+    item.user_properties.append(("repeated launches", counts))
+    if differences:
+        outcome.force_exception(AssertionError("repeated launches: " + "\n".join(differences)))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
@@ -233,5 +118,16 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
                 if name == "repeated launches" and report.when == "call":
                     total.update(counts)
     terminalreporter.section("launches repeated on 1, 2 and 3 threads and in the simulator")
-    for name, count in sorted(total.items()):
-        terminalreporter.write_line(f"{count:8d} {name}")
+    for line in summary(total):
+        terminalreporter.write_line(line)
+
+
+def summary(total: Mapping[str, int]) -> list[str]:
+    """The lines of the counts: first those of comparisons, then the exceptions with their reasons."""
+    exceptions = {name: count for name, count in total.items() if name.startswith(_REASONS)}
+    lines = [f"{count:8d} {name}" for name, count in sorted(total.items()) if name not in exceptions]
+    lines += [f"{count:8d} {name}" for name, count in sorted(exceptions.items())]
+    reasons = sum(count for name, count in exceptions.items() if name.startswith(_REASONS[0]))
+    silent = total.get("launches", 0) - total.get("launches compared", 0) - reasons
+    lines += [f"{silent:8d} launches without an outcome: interrupted when it was noted"] if silent else []
+    return lines

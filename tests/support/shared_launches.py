@@ -35,10 +35,12 @@ def at_once(work: Callable[[int], None], threads: int = 5) -> None:
         worker.join()
 
 
-def launched(program: Program, arrays: Sequence[Any], shared: pytest.MonkeyPatch) -> Iterator[list[bytes]]:
-    """The bytes of the outputs of ``program`` on 1, 2 and 3 threads."""
+def launched(
+    program: Program, arrays: Sequence[Any], shared: pytest.MonkeyPatch, numbers: Sequence[int] = THREADS
+) -> Iterator[list[bytes]]:
+    """The bytes of the outputs of ``program`` on each of these numbers of threads."""
     executable = Executable(program)
-    for threads in THREADS:
+    for threads in numbers:
         shared.setenv("NKI_NUM_THREADS", str(threads))
         inputs = [np.ascontiguousarray(array).copy() for array in arrays]
         outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]

@@ -11,6 +11,7 @@ import numpy as np
 from nki import isa
 from nki.base import dtype as dt
 from nki.base.beta1_errors import Beta1OperandError
+from nki.base.dtype import DType
 from nki.beta1 import dtypes
 from nki.beta1.elementwise import copy
 from nki.beta1.lowering import (
@@ -289,7 +290,7 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
         box = ((row, row + shape[0]), (column, column + shape[1]))
         into = dst.bare(Region(dst.shape, box))
         dst.place.before_write(into, certain=over.is_whole)
-        if into.buffer is Buffer.psum and into.dtype is access.dtype:
+        if into.buffer is Buffer.psum and (into.dtype is access.dtype or _leaves_float32(into.dtype, access.dtype)):
             isa.nc_transpose(into, access)
             return
         middle = scratch("turned", shape, access.dtype, Buffer.psum)
@@ -298,6 +299,12 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
         at_start(into, lambda place: isa.tensor_copy(place, middle.bare()))
 
     return Tensor.wait(Pending((free, tile.shape[0]), kind, emit, name="transposed", buffer=buffer))
+
+
+def _leaves_float32(into: DType, source: DType) -> bool:
+    """True where the Tensor engine multiplies by an identity to transpose, and its sums are wanted as they are."""
+    narrow = source in (dt.bfloat16, dt.float16)
+    return narrow and into is dt.float32 and not current("nl.transpose").target.matmul_transpose_mode
 
 
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype: Any = None) -> Tensor:
@@ -401,12 +408,10 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
     def whole(dst: Tensor) -> None:
         run(dst, False)
 
-    return Tensor.wait(
-        Pending(
-            shape, kind, whole, name="product", buffer=Buffer.psum,
-            direct=lambda t: t.buffer is Buffer.psum and t.kind is kind, product=run,
-        )
-    )  # fmt: skip
+    def direct(t: Tensor) -> bool:
+        return t.buffer is Buffer.psum and (t.kind is kind or _leaves_float32(t.kind, kind))
+
+    return Tensor.wait(Pending(shape, kind, whole, name="product", buffer=Buffer.psum, direct=direct, product=run))
 
 
 def _check_product(stationary: Tensor, moving: Tensor, inside: Region, what: str) -> None:

@@ -51,6 +51,19 @@ def transfer(
     return _estimate(shared, alone, len(srcs) * _bytes(dst), target, generator, kind, source)
 
 
+def between_cores(dst: Access, target: Target) -> Estimate:
+    """A tile from another core by GpSimd's own DMA, which leaves the DMA engines free.
+
+    Each of its processors moves the partitions that it serves, so few partitions are slower.
+    """
+    issue = target.gpsimd_issue_cycles / target.gpsimd_clock_ghz
+    part = math.ceil(dst.partitions / target.gpsimd_core_partitions) * target.gpsimd_core_partitions
+    moved = _bytes(dst) / target.gpsimd_dma_gbps * target.partitions / part
+    latency = issue + target.gpsimd_dma_latency_ns + moved
+    kind, source = target.origin("gpsimd_dma_gbps")
+    return Estimate("dma", 0.0, latency, latency, _bytes(dst), kind, source, issue, 0.0, moved, SOFTWARE)
+
+
 def transposed(dst: Access, target: Target, efficiency: float, generator: str) -> Estimate:
     """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy."""
     shared = _bytes(dst) / (efficiency * bandwidth(target))
@@ -130,7 +143,8 @@ def _estimate(
 
 def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     """Time of all packets of one copy, one after the other on one DMA engine: packets of 4 KiB run at the rate that an
-    engine sustains (of bytes in HBM), short ones are slower by the time beside their bytes.
+    engine sustains (of bytes in HBM), short ones are slower by the time beside their bytes. Packets that convert are
+    shorter on trn2, and take no less time than an empty packet that does not.
     """
     elements = min(
         contiguous_bytes(dst) // dst.dtype.itemsize,
@@ -138,11 +152,14 @@ def _packets_ns(dst: Access, src: Access, target: Target) -> float:
     )
     itemsize = max(dst.dtype.itemsize, src.dtype.itemsize)
     runs = math.ceil(dst.size / elements)
-    packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
     moved = dst.size * itemsize
-    same = dst.dtype is src.dtype
-    overhead = target.dma_packet_overhead_ns if same else target.dma_cast_overhead_ns
-    burst = packets * overhead + moved / target.dma_engine_peak_gbps
+    if dst.dtype is src.dtype:
+        packets = runs * math.ceil(elements * itemsize / target.dma_packet_bytes)
+        burst = packets * target.dma_packet_overhead_ns + moved / target.dma_engine_peak_gbps
+    else:
+        packets = runs * math.ceil(elements * itemsize / target.dma_cast_packet_bytes)
+        burst = packets * target.dma_cast_overhead_ns + moved / target.dma_engine_peak_gbps
+        burst = max(burst, packets * target.dma_packet_overhead_ns)
     return max(burst, _hbm_bytes(dst, src) / target.dma_engine_sustained_gbps)
 
 

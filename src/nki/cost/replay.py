@@ -12,15 +12,15 @@ comes to them: one that waits holds up those behind it.
 
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
-rows counts as busy by that part (a guess from one published case: 512 products each with 32 columns, 64 elements, 32
-rows, and all, at 30.8 TFLOPS on trn2). An activation function whose table is not
-loaded loads it first, while its operands are still awaited.
+rows counts as busy by that part (``tensor_throttle_idle_rows``, a guess from one published case). An activation
+function whose table is not loaded loads it first, while its operands are still awaited.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Collection, Generator, Sequence
+from dataclasses import dataclass
 from enum import IntEnum
 
 from nki.ir.estimate import Estimate
@@ -28,8 +28,31 @@ from nki.target.model import Target
 
 Dependences = Sequence[Sequence[int]]
 """Of each instruction of a block: the numbers of the instructions that it depends on, all below its own."""
-Arrivals = Generator[tuple[int, float], float, None]
-"""Yields instructions that meet another core, with the time of arrival; is sent the time at which all have arrived."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """A core comes to a meeting at ``time`` (ns); ``record`` is that of its instruction."""
+
+    time: float
+    core: int
+    record: int
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """A meeting as one core sees it: the time at which it came, with the cause and the blocker of that time, and who
+    came last.
+    """
+
+    time: float
+    cause: int
+    blocker: int
+    last: Arrival
+
+
+Arrivals = Generator[tuple[int, float], Arrival, None]
+"""Yields instructions that meet another core, with the time of arrival; is sent the last arrival of all."""
 
 
 class Cause(IntEnum):
@@ -93,6 +116,7 @@ class TensorClock:
         self.length = target.tensor_throttle_window_cycles / target.tensor_clock_ghz
         self.fraction = target.tensor_throttle_fraction
         self.rise, self.fall = target.tensor_throttle_raise, target.tensor_throttle_lower
+        self.idle_rows = target.tensor_throttle_idle_rows
         self.rate = self.fraction
         self.windows = [self.rate]
         self.window_end = self.length
@@ -101,8 +125,9 @@ class TensorClock:
     def run(self, time: float, work: float, activity: float) -> float:
         """The end of ``work`` ns at full rate that begins at ``time``; calls are in the order of their times.
 
-        ``activity`` is the part of the array that works: windows count as busy by it.
+        ``activity`` is the part of the array's rows that work: windows count as busy by it.
         """
+        activity = 1.0 - self.idle_rows * (1.0 - activity)
         while time >= self.window_end:
             self._next_window()
         end = time + work / self.rate
@@ -153,6 +178,8 @@ class Replay:
         self.table = ""
         self.table_loads: list[tuple[float, float]] = []
         """Begin and end of each load of an activation table."""
+        self.meetings: dict[int, Meeting] = {}
+        """The meetings with other cores, by record."""
         self.starts: list[float] = []
         self.releases: list[float] = []
         self.results: list[float] = []
@@ -193,10 +220,11 @@ class Replay:
                 if visible > start:
                     start, cause, blocker = visible, 3, producer
             if number in meetings:
-                arrival = start
-                start = yield number, arrival
-                if start > arrival:
-                    cause, blocker = 7, -1
+                last_arrival = yield number, start
+                known = blocker if blocker < 0 else first + blocker
+                self.meetings[len(starts)] = Meeting(start, cause, known, last_arrival)
+                if last_arrival.time > start:
+                    start, cause, blocker = last_arrival.time, 7, -1
             data = _NO_DATA
             if estimate.transfer:
                 idle, other = self.generators.get(estimate.generator, _IDLE)
@@ -256,6 +284,9 @@ class Replay:
             begun = data_free[queue]
         share = estimate.occupancy
         end = begun + max(share, estimate.transfer)
+        if not share:  # GpSimd's own DMA moves the data
+            data_free[queue] = end
+            return begun, end
         through = self.bandwidth.reserve(begun, share)
         if through > end:
             in_turn = end + sum([min(free - begun, share) for free in data_free if free > begun])

@@ -43,16 +43,20 @@ def _kernel_of(config: bytes, attribute: Callable[[bytes], bytes]) -> Executable
 
 def _execute(
     config: bytes, attribute: Callable[[bytes], bytes], arguments: Sequence[Operand], results: Sequence[Operand]
-) -> None:
-    """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores."""
+) -> Executable | None:
+    """Run a kernel on XLA's buffers. Operands after the kernel's inputs are constants of the graph that it ignores.
+
+    The kernel, if all calls that look like this one may launch it on the addresses of their buffers.
+    """
     executable = _kernels.get(config) or _kernel_of(config, attribute)
     if results and len(results[0][1]) > len(executable.outputs[0].shape) and (axes := attribute(xla_ffi.BATCH)):
         _execute_batch(executable, axes.decode("latin-1"), arguments, results)
-        return
+        return None
     check_operands(executable.name, executable.inputs, arguments)
     check_operands(executable.name, executable.outputs, results)
     buffers = (*arguments[: len(executable.inputs)], *results)
     executable.launch([address for address, _, _ in buffers])
+    return executable if len(arguments) == len(executable.inputs) else None
 
 
 def _execute_batch(executable: Executable, text: str, arguments: Sequence[Operand], results: Sequence[Operand]) -> None:

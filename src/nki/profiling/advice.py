@@ -15,6 +15,7 @@ from nki.base.source import Span
 from nki.cost.replay import TensorClock
 from nki.ir.instruction import Inst
 from nki.profiling.changes import NoDoubleBuffers, changes
+from nki.profiling.measures import waits_for_others
 from nki.target.model import Target
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def advise(profile: Profile) -> list[Advice]:
         seconds = (profile.timeline.ns - profile.timed.run(profile.target, change).ns) * 1e-9
         advice.append(Advice(change.title, change.evidence(), change.remedy, seconds, _lines(change.found)))
     waiting = sum(each.seconds for each in advice if each.title == NoDoubleBuffers.title)
-    advice += [*_about_the_clock(profile), *_about_overlap(profile, waiting)]
+    advice += [*_about_the_clock(profile), *_about_balance(profile), *_about_overlap(profile, waiting)]
     worthy = [each for each in advice if each.seconds >= LEAST_WORTH * profile.latency]
     return sorted(worthy, key=lambda each: -each.seconds)
 
@@ -73,6 +74,33 @@ def _about_the_clock(profile: Profile) -> Iterator[Advice]:
         (gain - cold) * 1e-9,
         (),
     )
+
+
+def _about_balance(profile: Profile) -> Iterator[Advice]:
+    """Advice about cores of which one has less to do: before a meeting, or until the end.
+
+    With even parts both would come at the mean of their times, so half of the time in which one stands still is gained.
+    """
+    if len(profile.cores) < 2:
+        return
+    waits = {core.rank: waits_for_others(core) for core in profile.cores}
+    ends = {core.rank: core.timeline.end for core in profile.cores}
+    rests = {rank: max(ends.values()) - end for rank, end in ends.items()}
+    rank = max(waits, key=lambda rank: waits[rank] + rests[rank])
+    waiting = f"stands still for {_microseconds(waits[rank])} until the other one meets it" if waits[rank] else ""
+    rest = f"is complete {_microseconds(rests[rank])} before the last one" if rests[rank] else ""
+    yield Advice(
+        "One core waits for the other",
+        f"core {rank} {' and '.join(filter(None, (waiting, rest)))}",
+        "divide the work evenly: let nl.program_id(0) choose half of the rows, columns or heads, and give each core a "
+        "part of what one does for both",
+        (sum(waits.values()) + sum(rests.values())) / len(ends) * 1e-9,
+        (),
+    )
+
+
+def _microseconds(ns: float) -> str:
+    return f"{ns / 1e3:.1f} us"
 
 
 def _about_overlap(profile: Profile, waiting: float) -> Iterator[Advice]:

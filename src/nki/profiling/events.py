@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from nki.base.source import Span
-from nki.cost.replay import Cause
+from nki.cost.replay import Cause, Meeting
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
@@ -130,6 +130,17 @@ class CoreEvents:
         """Time of each row that the Tensor engine's clock added."""
         full = [estimate.occupancy if estimate.flops else np.inf for estimate in self.estimates]
         return np.maximum(self.release - self.start - np.array(full)[self.number], 0.0)
+
+    @property
+    def meetings(self) -> dict[int, Meeting]:
+        """The meetings with other cores, by row."""
+        return self.timeline.replay.meetings
+
+    def waiting_meetings(self) -> Iterator[tuple[int, Meeting]]:
+        """The rows that waited for another core, each with its meeting."""
+        for row, meeting in self.meetings.items():
+            if meeting.last.time > meeting.time:
+                yield row, meeting
 
     def cause_of(self, row: int) -> Cause:
         """The cause of a row."""

@@ -121,7 +121,9 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
             once = covered(events.data_start[rows], events.data_end[rows])
             repeated = ((events.weight[rows] - 1) * events.busy[rows]).sum()
             busy = min(total, once + float(repeated))
-            uses.append(EngineUse(events.rank, engine, busy, max(total - busy, 0.0), 0.0, count))
+            waits = _waits_of_rings(events, rows, once)
+            stalls = {STALLS[Cause.meeting]: waits} if waits > 0 else {}
+            uses.append(EngineUse(events.rank, engine, busy, max(total - busy - waits, 0.0), 0.0, count, stalls))
             continue
         busy = float((events.weight[rows] * events.busy[rows]).sum())
         throttled = float((events.weight[rows] * events.throttled[rows]).sum())
@@ -132,20 +134,49 @@ def engine_uses(events: CoreEvents, total: float) -> list[EngineUse]:
 
 
 def _stalls(events: CoreEvents, rows: Any) -> dict[str, float]:
-    """Times between the instructions of one queue, by cause."""
+    """Times between the instructions of one queue, by cause; and for other cores, also before the first one."""
     before = np.concatenate(([0.0], events.release[rows][:-1]))
-    gaps = np.maximum(events.start[rows] - before, 0.0) * events.weight[rows]
+    gaps = np.maximum(events.start[rows] - before, 0.0)
     gaps[0] = 0.0  # before the first instruction the engine is idle
     stalls: dict[str, float] = {}
-    for row, gap in zip(rows[gaps > 0].tolist(), gaps[gaps > 0].tolist(), strict=True):
-        cause = events.cause_of(row)
-        blocker = int(events.blocker[row])
+    meetings = events.meetings
+    for row, gap, weight in zip(rows.tolist(), gaps.tolist(), events.weight[rows].tolist(), strict=True):
+        cause, blocker = events.cause_of(row), int(events.blocker[row])
+        if (meeting := meetings.get(row)) is not None and meeting.last.time > meeting.time:
+            wait = meeting.last.time - meeting.time
+            stalls[STALLS[Cause.meeting]] = stalls.get(STALLS[Cause.meeting], 0.0) + wait * weight
+            gap = max(gap - wait, 0.0)
+            if cause is Cause.meeting:
+                cause, blocker = Cause(meeting.cause), meeting.blocker
+        if gap <= 0.0:
+            continue
         if cause is Cause.dependence and blocker >= 0:
             name = f"waits for {engine_of(events.queues[int(events.queue[blocker])])}"
         else:
             name = STALLS.get(cause, "order")
-        stalls[name] = stalls.get(name, 0.0) + gap
+        stalls[name] = stalls.get(name, 0.0) + gap * weight
     return stalls
+
+
+def _waits_of_rings(events: CoreEvents, rows: Any, moving: float) -> float:
+    """Time in which a DMA ring waits for another core and no data moves; ``moving``: the time in which data does."""
+    waits = [(m.time, m.last.time) for row in rows.tolist() if (m := events.meetings.get(row)) is not None]
+    if not waits:
+        return 0.0
+    begins, ends = np.array(waits).T
+    both = np.concatenate((events.data_start[rows], begins)), np.concatenate((events.data_end[rows], ends))
+    return covered(*both) - moving
+
+
+def waits_for_others(events: CoreEvents) -> float:
+    """Time in which a core waits for another one at a meeting and does nothing else."""
+    if not events.meetings:
+        return 0.0
+    waits = np.array([(meeting.time, meeting.last.time) for meeting in events.meetings.values()])
+    begins = np.concatenate((events.start, events.data_start))
+    ends = np.concatenate((events.release, events.data_end))
+    work = covered(begins, ends)
+    return covered(np.concatenate((begins, waits[:, 0])), np.concatenate((ends, waits[:, 1]))) - work
 
 
 def memory_bytes(cores: Sequence[CoreEvents]) -> dict[str, int]:
@@ -199,21 +230,30 @@ def transfer_sizes(cores: Sequence[CoreEvents]) -> list[TransferSize]:
     return [TransferSize(up_to, int(r[0]), int(r[1]), r[2]) for up_to, r in sorted(rows.items())]
 
 
-def critical_path(events: CoreEvents) -> list[Step]:
-    """The chain of instructions that ends last, from the first to the last; stretches without a reason are left out."""
+def critical_path(cores: Sequence[CoreEvents]) -> list[Step]:
+    """The chain of instructions that ends last, from the first to the last; stretches without a reason are left out.
+
+    From an instruction that waited for another core the chain goes on with that core, which came last.
+    """
     steps: list[Step] = []
+    ends = {core.rank: np.maximum(core.end, core.data_end) for core in cores}
+    latest = {rank: _latest_before(of_core) for rank, of_core in ends.items()}
+    by_rank = {core.rank: core for core in cores}
+    events = max(cores, key=lambda core: core.timeline.end)
     if not len(events):
         return steps
-    ends = np.maximum(events.end, events.data_end)
-    row, until = int(np.argmax(ends)), float(ends.max())
-    latest = _latest_before(ends)
+    row, until = int(np.argmax(ends[events.rank])), float(ends[events.rank].max())
     while True:
-        start = float(events.start[row])
-        steps.append(Step(events.rank, row, min(start, until), until))
+        start = min(float(events.start[row]), until)
+        steps.append(Step(events.rank, row, start, until))
         until = start
         cause, blocker = events.cause_of(row), int(events.blocker[row])
-        if cause is Cause.block or (blocker < 0 and cause is not Cause.meeting):
-            blocker = int(latest[row])
+        if cause is Cause.meeting:
+            last = events.meetings[row].last
+            events, row = by_rank[last.core], last.record
+            cause, blocker = Cause(events.meetings[row].cause), events.meetings[row].blocker
+        if cause is Cause.block or blocker < 0:
+            blocker = int(latest[events.rank][row])
         if blocker < 0 or until <= 0:
             break
         row = blocker

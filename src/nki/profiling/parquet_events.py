@@ -290,15 +290,21 @@ def _flows(rows: Rows, index: int) -> Columns:
     blockers = core.blocker[waiting]
     is_data = moved[blockers] >= 0
     started = core.data_start[triggers] - core.release[triggers]
-    gaps = np.concatenate((started, core.start[waiting] - core.end[blockers]))
+    meetings = list(core.waiting_meetings())
+    firsts = {each.events.rank: identifier for each, identifier in zip(rows.cores, rows.first, strict=True)}
+    met = np.array([firsts[meeting.last.core] + meeting.last.record for _, meeting in meetings], np.int64)
+    waited = np.array([row + first for row, _ in meetings], np.int64)
+    gaps = np.concatenate((started, core.start[waiting] - core.end[blockers], np.zeros(len(met))))
     return {
-        "in_id": np.concatenate((triggers + first, np.where(is_data, moved[blockers], blockers + first))),
+        "in_id": np.concatenate((triggers + first, np.where(is_data, moved[blockers], blockers + first), met)),
         "in_table": ["Instruction"] * len(triggers)
-        + ["DmaPacketAggregated" if data else "Instruction" for data in is_data.tolist()],
-        "out_id": np.concatenate((moved[triggers], waiting + first)),
-        "out_table": ["DmaPacketAggregated"] * len(triggers) + ["Instruction"] * len(waiting),
+        + ["DmaPacketAggregated" if data else "Instruction" for data in is_data.tolist()]
+        + ["Instruction"] * len(met),
+        "out_id": np.concatenate((moved[triggers], waiting + first, waited)),
+        "out_table": ["DmaPacketAggregated"] * len(triggers) + ["Instruction"] * (len(waiting) + len(met)),
         "dependency_type": ["DGE_TRIGGER"] * len(triggers)
-        + [Cause(cause).name.upper() for cause in core.cause[waiting].tolist()],
+        + [Cause(cause).name.upper() for cause in core.cause[waiting].tolist()]
+        + [Cause.meeting.name.upper()] * len(met),
         "gap_time": whole(np.maximum(gaps, 0.0)),
     }
 
@@ -336,7 +342,7 @@ def _count(core: CoreProgram, body: Iterable[Statement], values: list[int]) -> N
 
 
 def barriers(rows: Rows) -> Columns:
-    """Table ``CoreBarriers``: the time that each core waits at each barrier."""
+    """Table ``CoreBarriers``: the time of each core at each barrier, from its arrival on."""
     return joined(_barriers(rows, index) for index in range(len(rows.cores)))
 
 
@@ -348,8 +354,11 @@ def _barriers(rows: Rows, index: int) -> Columns:
     chosen = np.flatnonzero(is_barrier[core.number]) if len(core) else np.zeros(0, np.int64)
     numbers: list[int] = core.number[chosen].tolist()
     engines = engine_rows.engines
+    starts: list[float] = core.start[chosen].tolist()
+    known = [core.meetings.get(row) for row in chosen.tolist()]
+    arrivals = [meeting.time if meeting else start for meeting, start in zip(known, starts, strict=True)]
     return {
-        **spread(core.start[chosen] - engine_rows.semaphore_waits[chosen], core.release[chosen]),
+        **spread(arrivals, core.release[chosen]),
         "id": chosen + rows.first[index],
         "engine_name": [TITLES[engines[number]] for number in numbers],
         "compiler_pc": core.number[chosen],

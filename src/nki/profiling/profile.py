@@ -167,8 +167,8 @@ class Profile:
 
     @cached_property
     def critical_path(self) -> list[Step]:
-        """The chain of instructions that makes the slowest core as slow as it is."""
-        return measures.critical_path(max(self.cores, key=lambda core: core.timeline.end))
+        """The chain of instructions that makes the slowest core as slow as it is, over all cores that it waits for."""
+        return measures.critical_path(self.cores)
 
     @cached_property
     def lines(self) -> dict[Span | None, Cost]:

@@ -2,8 +2,8 @@
 
 A process is a core. Its tracks are the engines, the generators of DMA descriptors, the DMA queues with the data that
 moves, and counters: bytes per partition in SBUF and PSUM, GB/s to and from HBM, the clock of the Tensor engine. A flow
-leads from an instruction to one that waited for its semaphore, and from the trigger of a DMA to its data. Times are
-whole ns from the beginning of the kernel.
+leads from an instruction to one that waited for its semaphore, from the trigger of a DMA to its data, and from the
+core that comes last to a meeting to one that waited there. Times are whole ns from the beginning of the kernel.
 """
 
 from __future__ import annotations
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _SEQUENCE: Final = 1
 _DATA_FLOW: Final = 1 << 32
 """Flows from triggers to data have identifiers from here on; those of semaphores are below."""
+_MEETING_FLOW: Final = 1 << 33
+"""Flows from core to core have identifiers from here on."""
 
 
 def write(profile: Profile, path: Path) -> Path:
@@ -188,7 +190,18 @@ class _Core:
             if transfer >= 0 and not self._is_static(row):
                 flows.setdefault((row, False), []).append(_DATA_FLOW + transfer)
                 flows.setdefault((row, True), []).append(_DATA_FLOW + transfer)
+        for row, number in self._ends_of_meetings():
+            flows.setdefault((row, self._is_static(row)), []).append(number)
         return flows
+
+    def _ends_of_meetings(self) -> Iterator[tuple[int, int]]:
+        """The rows of this core that waited for another one or let it go on, each with the flow."""
+        for each, first in zip(self.rows.cores, self.rows.first, strict=True):
+            for row, meeting in each.events.waiting_meetings():
+                if each.events.rank == self.events.rank:
+                    yield row, _MEETING_FLOW + first + row
+                if meeting.last.core == self.events.rank:
+                    yield meeting.last.record, _MEETING_FLOW + first + row
 
     def _is_static(self, row: int) -> bool:
         """True for a DMA without a trigger that takes time on an engine."""

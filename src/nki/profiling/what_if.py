@@ -11,7 +11,7 @@ from nki.base.profile_errors import WhatIfError
 from nki.target.model import Fact, Target
 
 RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
-    "dma_bandwidth": ("dma_engine_peak_gbps", "dma_engine_sustained_gbps", "hbm_chip_gbps"),
+    "dma_bandwidth": ("dma_engine_peak_gbps", "dma_engine_sustained_gbps", "hbm_chip_gbps", "gpsimd_dma_gbps"),
     "hbm_bandwidth": ("hbm_chip_gbps",),
     "tensor_clock": ("tensor_clock_ghz",),
     "vector_clock": ("vector_clock_ghz",),
@@ -20,7 +20,14 @@ RESOURCES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Facts that grow with a resource: a factor multiplies them."""
 DELAYS: Final[Mapping[str, tuple[str, ...]]] = {
-    "dma_latency": ("dma_start_ns", "dma_software_start_ns", "dma_static_start_ns", "dma_completion_ns"),
+    "dma_latency": (
+        "dma_start_ns",
+        "dma_hardware_start_ns",
+        "dma_software_start_ns",
+        "dma_static_start_ns",
+        "dma_completion_ns",
+        "gpsimd_dma_latency_ns",
+    ),
     "dma_issue": ("dma_trigger_ns", "dma_software_trigger_ns"),
     "semaphore": ("semaphore_ns",),
     "table_load": ("activation_table_load_ns", "activation_table_swap_ns"),

@@ -19,7 +19,7 @@ from nki.analysis.memory_effects import annotate_effects
 from nki.base import gc_pause
 from nki.base.profile_errors import TripCountError
 from nki.cost.dma import needs_descriptors
-from nki.cost.replay import Arrivals, Dependences, Replay, run
+from nki.cost.replay import Arrival, Arrivals, Dependences, Replay, run
 from nki.ir.effects import Barrier
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
@@ -98,7 +98,7 @@ class Repeated:
 
 
 Part = Block | Repeated
-_Walk = Generator[tuple[int, float], float, None]
+_Walk = Generator[tuple[int, float], Arrival, None]
 
 
 class TimedCore:
@@ -268,13 +268,13 @@ class _CoreRun:
         if not block.meetings:
             run(arrivals)
             return
-        release: float | None = None
+        last: Arrival | None = None
         while True:
             try:
-                number, arrival = next(arrivals) if release is None else arrivals.send(release)
+                number, time = next(arrivals) if last is None else arrivals.send(last)
             except StopIteration:
                 return
-            release = yield first + number, arrival
+            last = yield first + number, time
 
     def _loop(self, repeated: Repeated) -> _Walk:
         replay, weights = self.replay, self.timeline.weights
@@ -368,25 +368,26 @@ def meeting(inst: Inst) -> bool:
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    """A core at a meeting: what it sent or how often it has come, and the time of its arrival."""
+    """A core at a meeting: its instruction, its arrival, and how often it has come before."""
 
     inst: Inst
-    arrival: float
+    arrival: Arrival
     order: int
 
 
 def _meet(walks: list[_Walk], cores: list[CoreTimeline]) -> None:
     """Run all cores to their end, and let those at a meeting go on when everyone has arrived."""
-    arrivals: dict[tuple[object, ...], list[float]] = {}
+    arrivals: dict[tuple[object, ...], list[Arrival]] = {}
     waiting: dict[int, _Waiting] = {}
 
-    def advance(rank: int, release: float | None) -> None:
+    def advance(rank: int, last: Arrival | None) -> None:
         try:
-            number, arrival = next(walks[rank]) if release is None else walks[rank].send(release)
+            number, time = next(walks[rank]) if last is None else walks[rank].send(last)
         except StopIteration:
             waiting.pop(rank, None)
             return
         inst = cores[rank].core.numbered[number]
+        arrival = Arrival(time, cores[rank].core.rank, len(cores[rank].replay.starts))
         sent = arrivals.setdefault(_sender_key(inst, rank), [])
         waiting[rank] = _Waiting(inst, arrival, len(sent))
         sent.append(arrival)
@@ -394,10 +395,10 @@ def _meet(walks: list[_Walk], cores: list[CoreTimeline]) -> None:
     for rank in range(len(walks)):
         advance(rank, None)
     while waiting:
-        ready = [(rank, time) for rank, one in waiting.items() if (time := _release(one, rank, arrivals)) is not None]
+        ready = [(rank, last) for rank, one in waiting.items() if (last := _last(one, rank, arrivals)) is not None]
         # Cores whose queues meet in other orders wait for each other here, and on the device do not.
-        for rank, time in ready or [(rank, one.arrival) for rank, one in waiting.items()]:
-            advance(rank, time)
+        for rank, last in ready or [(rank, one.arrival) for rank, one in waiting.items()]:
+            advance(rank, last)
 
 
 def _sender_key(inst: Inst, rank: int) -> tuple[object, ...]:
@@ -409,8 +410,8 @@ def _sender_key(inst: Inst, rank: int) -> tuple[object, ...]:
     return ("barrier", rank, barrier.data.name)
 
 
-def _release(one: _Waiting, rank: int, arrivals: Mapping[tuple[object, ...], list[float]]) -> float | None:
-    """The time at which everyone has come to the meeting of ``one``; None as long as somebody has not."""
+def _last(one: _Waiting, rank: int, arrivals: Mapping[tuple[object, ...], list[Arrival]]) -> Arrival | None:
+    """The last arrival at the meeting of ``one``, its own if several come at once; None if somebody is missing."""
     exchange = one.inst.as_exchange()
     if exchange is not None:
         keys: list[tuple[object, ...]] = [("exchange", exchange.source, rank, exchange.pipe)]
@@ -418,7 +419,7 @@ def _release(one: _Waiting, rank: int, arrivals: Mapping[tuple[object, ...], lis
         barrier = one.inst.as_barrier()
         assert isinstance(barrier, Barrier)
         keys = [("barrier", other, barrier.data.name) for other in barrier.cores]
-    times = [arrivals.get(key, []) for key in keys]
-    if any(len(each) <= one.order for each in times):
+    came = [arrivals.get(key, []) for key in keys]
+    if any(len(each) <= one.order for each in came):
         return None
-    return max([one.arrival, *(each[one.order] for each in times)])
+    return max([one.arrival, *(each[one.order] for each in came)], key=lambda arrival: arrival.time)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
+from nki.base import knobs
 from nki.base.errors import UnknownTargetError
 from nki.target.gen2 import GEN2
 from nki.target.gen3 import GEN3
@@ -32,13 +33,17 @@ def default() -> Target:
 
     Read anew at each call, so that a program may change it between kernels. Raises :class:`UnknownTargetError`.
     """
-    name = os.environ.get(ENVIRONMENT, "").strip()
+    name = _chosen()
     return _find(name, f"{ENVIRONMENT}={name!r} names no target") if name else GEN4
 
 
 def is_chosen() -> bool:
     """True if the environment names a target."""
-    return bool(os.environ.get(ENVIRONMENT, "").strip())
+    return bool(_chosen())
+
+
+def _chosen() -> str:
+    return os.fsdecode(knobs.target() or b"").strip()
 
 
 def _find(name: str, complaint: str) -> Target:

@@ -95,6 +95,7 @@ GEN2: Final = Target(
     tensor_throttle_window_cycles=Fact(8192, "cycles", _AS_TRN2, "guess"),
     tensor_throttle_raise=Fact(0.75, "", _AS_TRN2, "guess"),
     tensor_throttle_lower=Fact(0.32, "", _AS_TRN2, "guess"),
+    tensor_throttle_idle_rows=Fact(1.0, "", _AS_TRN2, "guess", (0.0, 1.0)),
     vector_clock_ghz=Fact(1.12, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.4, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -136,12 +137,25 @@ GEN2: Final = Target(
     scalar_read_accumulator_cycles=Fact(64, "cycles", f"{_GUIDE}: Scalar Engine, ActReadAccumulator"),
     activation_table_load_ns=Fact(368.0, "ns", f"{_TRACES}: all 117 traces", "measured"),
     activation_table_swap_ns=Fact(
-        368.0, "ns", "a load of another table; no document says which functions share one", "guess", (0.0, 368.0)
+        184.0,
+        "ns",
+        "functions are in sets (Neuron Runtime, Work with NEFF files) and no document says which share one: the middle "
+        "of nothing and a load",
+        "guess",
+        (0.0, 368.0),
     ),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    gpsimd_dma_gbps=Fact(153.0, "GB/s", "the value of trn2; trn1 has none", "guess"),
+    gpsimd_dma_latency_ns=Fact(
+        300.0,
+        "ns",
+        "the reference calls it low; between two semaphores and a transfer of the DMA engines",
+        "guess",
+        (70.0, 1300.0),
     ),
     register_load_ns=Fact(530.0, "ns", f"{_TRACES}: TENSOR_LOAD 389-671 ns, middle", "measured"),
     register_store_ns=Fact(95.0, "ns", f"{_TRACES}: TENSOR_STORE", "measured"),
@@ -175,6 +189,12 @@ GEN2: Final = Target(
         f"{_TRACES}: 81 ns for 2 KiB, 121 for 3, 158 for 4, 205 for 5.25",
         "measured",
         (5.0, 26.0),
+    ),
+    dma_cast_packet_bytes=Fact(
+        4 * KIB,
+        "bytes",
+        f"{_TRACES}: a packet per row of up to 2 KiB in a store that converts; assumed to be as long as others",
+        "measured",
     ),
     dma_cast_overhead_ns=Fact(
         2.3,

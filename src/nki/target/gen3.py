@@ -100,6 +100,14 @@ GEN3: Final = Target(
     ),
     tensor_throttle_raise=Fact(0.75, "", f"{_TRACES}: busy part of a slow window, 0.74 was too little", "measured"),
     tensor_throttle_lower=Fact(0.32, "", f"{_TRACES}: busy part of a fast window, 0.41 was enough to stay", "measured"),
+    tensor_throttle_idle_rows=Fact(
+        1.0,
+        "",
+        "published rate of 512 products of four shapes, 30.8 TFLOPS: one shape took twice its time, and either the 32 "
+        "rows or the 32 columns of another explain it; rows are assumed",
+        "guess",
+        (0.0, 1.0),
+    ),
     vector_clock_ghz=Fact(0.96, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -138,12 +146,25 @@ GEN3: Final = Target(
     ),
     activation_table_load_ns=Fact(1283.0, "ns", f"{_TRACES}; 1325 in older profiles", "measured"),
     activation_table_swap_ns=Fact(
-        1283.0, "ns", "a load of another table; no document says which functions share one", "guess", (0.0, 1283.0)
+        642.0,
+        "ns",
+        "functions are in sets (Neuron Runtime, Work with NEFF files) and no document says which share one: the middle "
+        "of nothing and a load",
+        "guess",
+        (0.0, 1283.0),
     ),
     gpsimd_issue_cycles=Fact(150, "cycles", f"{_BETA1}: affine_select, iota"),
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    gpsimd_dma_gbps=Fact(153.0, "GB/s", f"{_GUIDE}: GpSimd Engine, integrated DMA, one direction"),
+    gpsimd_dma_latency_ns=Fact(
+        300.0,
+        "ns",
+        "the reference calls it low; between two semaphores and a transfer of the DMA engines",
+        "guess",
+        (70.0, 1300.0),
     ),
     register_load_ns=Fact(530.0, "ns", _AS_TRN1, "guess", (389.0, 671.0)),
     register_store_ns=Fact(95.0, "ns", _AS_TRN1, "guess", (48.0, 190.0)),
@@ -171,6 +192,12 @@ GEN3: Final = Target(
         f"27.2 GB/s explains 19 and 75; alone ({_TRACES}) 24-27 and 81-83, and rows of 1 KiB at 259 GB/s 63",
         "measured",
         (5.0, 26.0),
+    ),
+    dma_cast_packet_bytes=Fact(
+        512,
+        "bytes",
+        f"{_TRACES}: stores of 128 rows and 131-262 KB that convert float32 have packets of 256 bytes of bfloat16",
+        "measured",
     ),
     dma_cast_overhead_ns=Fact(
         21.0,

@@ -90,6 +90,7 @@ GEN4: Final = Target(
     tensor_throttle_window_cycles=Fact(8192, "cycles", _AS_TRN2, "guess", (4096, 16384)),
     tensor_throttle_raise=Fact(0.75, "", _AS_TRN2, "guess"),
     tensor_throttle_lower=Fact(0.32, "", _AS_TRN2, "guess"),
+    tensor_throttle_idle_rows=Fact(1.0, "", _AS_TRN2, "guess", (0.0, 1.0)),
     vector_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     scalar_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
     gpsimd_clock_ghz=Fact(1.2, "GHz", f"{_GUIDE}: table of compute engines"),
@@ -113,12 +114,25 @@ GEN4: Final = Target(
     scalar_read_accumulator_cycles=Fact(64, "cycles", _AS_TRN2, "guess", (32, 96)),
     activation_table_load_ns=Fact(1283.0, "ns", _AS_TRN2, "guess", (368.0, 1925.0)),
     activation_table_swap_ns=Fact(
-        1283.0, "ns", "a load of another table; no document says which functions share one", "guess", (0.0, 1283.0)
+        642.0,
+        "ns",
+        "functions are in sets (Neuron Runtime, Work with NEFF files) and no document says which share one: the middle "
+        "of nothing and a load",
+        "guess",
+        (0.0, 1283.0),
     ),
     gpsimd_issue_cycles=Fact(150, "cycles", _AS_TRN2, "guess", (75, 225)),
     gpsimd_elements_per_start=Fact(512, "elements", "as GpSimd's iota", "guess", (1024, 256)),
     gpsimd_partition_reduce_cycles=Fact(
         8, "cycles", "two of the 16 partitions of a processor at a time", "guess", (4, 16)
+    ),
+    gpsimd_dma_gbps=Fact(153.0, "GB/s", _AS_TRN2, "guess", (307.0, 76.0)),
+    gpsimd_dma_latency_ns=Fact(
+        300.0,
+        "ns",
+        "the reference calls it low; between two semaphores and a transfer of the DMA engines",
+        "guess",
+        (70.0, 1300.0),
     ),
     register_load_ns=Fact(530.0, "ns", _AS_TRN2, "guess", (265.0, 795.0)),
     register_store_ns=Fact(95.0, "ns", _AS_TRN2, "guess", (47.5, 142.5)),
@@ -134,6 +148,7 @@ GEN4: Final = Target(
     dma_engine_sustained_gbps=Fact(33.0, "GB/s", f"{_DMA}: Performance Considerations"),
     dma_packet_bytes=Fact(4 * KIB, "bytes", "Neuron Runtime documentation, Compute-Communication Overlap: default"),
     dma_packet_overhead_ns=Fact(16.0, "ns", _AS_TRN2, "guess", (5.0, 26.0)),
+    dma_cast_packet_bytes=Fact(512, "bytes", _AS_TRN2, "guess", (4096, 512)),
     dma_cast_overhead_ns=Fact(21.0, "ns", _AS_TRN2, "guess", (5.0, 26.0)),
     dma_trigger_ns=Fact(565.0, "ns", _AS_TRN2, "guess", (283.0, 848.0)),
     dma_start_ns=Fact(441.0, "ns", _AS_TRN2, "guess", (59.0, 1155.0)),

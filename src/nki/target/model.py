@@ -137,7 +137,8 @@ class Target(_Row):
     vector_scalar_share_psum: FactField[bool] = FactField()
 
     # Tensor engine. Its clock is throttled by windows: after one that is busier than ``raise`` it is at full rate,
-    # after one that is less busy than ``lower`` at ``fraction`` of it.
+    # after one that is less busy than ``lower`` at ``fraction`` of it. ``idle_rows`` is the part in which idle rows of
+    # the array, beside rows that work, count as idle.
     tensor_clock_ghz: FactField[float] = FactField()
     matmul_min_interval_cycles: FactField[int] = FactField()
     matmul_issue_cycles: FactField[int] = FactField()
@@ -149,8 +150,10 @@ class Target(_Row):
     tensor_throttle_window_cycles: FactField[int] = FactField()
     tensor_throttle_raise: FactField[float] = FactField()
     tensor_throttle_lower: FactField[float] = FactField()
+    tensor_throttle_idle_rows: FactField[float] = FactField()
 
-    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions.
+    # Vector, Scalar and GpSimd engines. Widths are elements per cycle over all partitions. GpSimd's own DMA moves data
+    # in one direction at ``gpsimd_dma_gbps``, beside the DMA engines; its latency is that of a transfer without bytes.
     vector_clock_ghz: FactField[float] = FactField()
     scalar_clock_ghz: FactField[float] = FactField()
     gpsimd_clock_ghz: FactField[float] = FactField()
@@ -177,6 +180,8 @@ class Target(_Row):
     gpsimd_issue_cycles: FactField[int] = FactField()
     gpsimd_elements_per_start: FactField[int] = FactField()
     gpsimd_partition_reduce_cycles: FactField[int] = FactField()
+    gpsimd_dma_gbps: FactField[float] = FactField()
+    gpsimd_dma_latency_ns: FactField[float] = FactField()
     register_load_ns: FactField[float] = FactField()
     register_store_ns: FactField[float] = FactField()
     sequencer_ns: FactField[float] = FactField()
@@ -197,6 +202,7 @@ class Target(_Row):
     dma_engine_sustained_gbps: FactField[float] = FactField()
     dma_packet_bytes: FactField[int] = FactField()
     dma_packet_overhead_ns: FactField[float] = FactField()
+    dma_cast_packet_bytes: FactField[int] = FactField()
     dma_cast_overhead_ns: FactField[float] = FactField()
     dma_trigger_ns: FactField[float] = FactField()
     dma_start_ns: FactField[float] = FactField()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from nki.base.dtype import bfloat16, float16, float32
 from nki.base.errors import DTypeError, MemoryRegionError, ShapeError
 from nki.cost import engines as cost
 from nki.ir.algebra import Algebra
@@ -29,6 +30,12 @@ def _by_tensor(i: Any) -> bool:
     return i.data.buffer is Buffer.sbuf and i.dst.buffer is Buffer.psum
 
 
+def widens(i: Any, t: Target) -> bool:
+    """True of a product with an identity that leaves its sums in PSUM as they are, in float32."""
+    narrow = i.data.dtype in (bfloat16, float16)
+    return not t.matmul_transpose_mode and narrow and i.dst.dtype is float32 and i.engine is not _E.vector
+
+
 @instruction(
     engines=(_E.tensor, _E.vector),
     effects=Effects(transpose=lambda i: Copy(i.dst, i.data)),
@@ -39,7 +46,7 @@ class NcTranspose(Inst):
     The Tensor engine takes up to 128 x 128 from SBUF and writes PSUM; the Vector engine up to 32 x 32 between SBUF and
     PSUM. Without ``engine``, the Tensor engine is used when the memories fit it. Bits are moved unchanged; ``dst`` has
     the dtype of ``data``. (On gen2 the Tensor engine multiplies by an identity, so that NaN and infinity spoil other
-    elements of the tile on hardware.)
+    elements of the tile on hardware; there ``dst`` of bfloat16 or float16 data may also be float32.)
     """
 
     dst: Out[Tile]
@@ -68,8 +75,8 @@ class NcTranspose(Inst):
         rule(
             "NT02",
             "dst '{i.dst.name}' is {i.dst.dtype}, data '{i.data.name}' is {i.data.dtype}; a transpose keeps the dtype",
-            lambda i, t: i.dst.dtype is i.data.dtype,
-            _SOURCE,
+            lambda i, t: i.dst.dtype is i.data.dtype or (_by_tensor(i) and widens(i, t)),
+            f"{_SOURCE}; nki-samples, allocated_fused_linear: the array writes float32 on trn1",
             error=DTypeError,
             fix="allocate dst as {i.data.dtype} and convert with nisa.tensor_copy",
         ),
@@ -102,7 +109,8 @@ class NcTranspose(Inst):
     )
 
     def semantics(self, m: Algebra[Any]) -> None:
-        m.store(self.dst, m.transpose(m.load(self.data)))
+        value = m.transpose(m.load(self.data))
+        m.store(self.dst, value if self.dst.dtype is self.data.dtype else m.cast(value, self.dst.dtype))
 
     def cost(self, target: Target) -> Estimate:
         """Vector: ``max(64, N) + issue`` cycles for N elements per partition. Tensor: a product with an identity, with
@@ -126,4 +134,5 @@ class NcTranspose(Inst):
             to, source = (draw.choice((Buffer.sbuf, Buffer.psum)) for _ in range(2))
             return cls(draw.tile(columns, rows, dtype, to), draw.tile(rows, columns, dtype, source))
         rows, columns = draw.partitions(), draw.choice((1, 7, 32, 96, 128))
-        return cls(draw.tile(columns, rows, dtype, Buffer.psum), draw.tile(rows, columns, dtype))
+        wide = not draw.target.matmul_transpose_mode and dtype in (bfloat16, float16) and draw.flag()
+        return cls(draw.tile(columns, rows, float32 if wide else dtype, Buffer.psum), draw.tile(rows, columns, dtype))

@@ -122,7 +122,9 @@ class Sendrecv(Inst):
         m.store(self.dst, m.exchange(m.load(self.src), self.send_to_rank, self.recv_from_rank, self.pipe_id))
 
     def cost(self, target: Target) -> Estimate:
-        """``max(packets, bytes / bandwidth)``, as ``nisa.dma_copy``."""
+        """As ``nisa.dma_copy`` with static descriptors; or GpSimd's own DMA, at its rate and latency."""
+        if self.dma_engine is enums.dma_engine.gpsimd_dma:
+            return dma.between_cores(self.dst, target)
         return dma.transfer(self.dst, (self.src,), target, generator="")
 
     @classmethod

@@ -177,9 +177,10 @@ class _ListScheduler:
         if estimate.transfer:
             time = max(time, self.generator_free.get(estimate.generator, 0.0) if estimate.generator else 0.0)
             self.free[queue] = self.generator_free[estimate.generator] = time + estimate.issue
-            data = time + estimate.issue + estimate.start
-            self.bandwidth_free = max(self.bandwidth_free, data) + estimate.occupancy
-            time = max(time, self.bandwidth_free - (data - time) - estimate.transfer)
+            if estimate.occupancy:
+                data = time + estimate.issue + estimate.start
+                self.bandwidth_free = max(self.bandwidth_free, data) + estimate.occupancy
+                time = max(time, self.bandwidth_free - (data - time) - estimate.transfer)
         else:
             self.free[queue] = time + estimate.occupancy
         self.visible[number] = time + estimate.latency

@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -70,14 +70,15 @@ def encoded(profile: Profile, listing: Listing) -> tuple[str, str]:
     stream: list[bytes] = []
     cores = [_core(profile, core, listing, mnemonics, operands, sources, stream) for core in profile.cores]
     path = profile.critical_path
-    _write_path(path, stream)
+    indices = {core.rank: index for index, core in enumerate(profile.cores)}
+    _write_path(path, indices, stream)
     description: dict[str, Any] = {
         "name": profile.name,
         "target": str(profile.target),
         "tick": TICK,
         "end": _tick(profile.timeline.ns),
         "cores": cores,
-        "path": {"core": path[0].core if path else 0, "steps": len(path)},
+        "path": {"steps": len(path)},
         "mnemonics": list(mnemonics),
         "operands": list(operands),
         "sources": list(sources),
@@ -115,9 +116,16 @@ def _core(
         "estimates": estimates,
         "tables": len(tables),
         "slow": len(slow),
+        "meetings": _meetings(core, profile),
         "skips": [[_tick(begin), _tick(end), times] for begin, end, times in skipped],
         "memory": [_curve(use, profile) for use in profile.memory if use.core == core.rank],
     }
+
+
+def _meetings(core: CoreEvents, profile: Profile) -> list[tuple[int, int, int]]:
+    """The rows that waited for another core, each with the index and the row of the core that came last."""
+    indices = {other.rank: index for index, other in enumerate(profile.cores)}
+    return [(row, indices[meeting.last.core], meeting.last.record) for row, meeting in core.waiting_meetings()]
 
 
 def _write_rows(core: CoreEvents, stream: list[bytes]) -> None:
@@ -233,11 +241,13 @@ def _write_stretches(stretches: Sequence[tuple[float, float]], stream: list[byte
     stream += [varints(zigzag(differences(times[:, 0]))), varints(times[:, 1] - times[:, 0])]
 
 
-def _write_path(path: Sequence[Step], stream: list[bytes]) -> None:
+def _write_path(path: Sequence[Step], indices: Mapping[int, int], stream: list[bytes]) -> None:
+    cores = np.array([indices[step.core] for step in path], np.int64)
     begins = _rounded(np.array([step.begin for step in path]))
     ends = _rounded(np.array([step.end for step in path]))
     rows = np.array([step.row for step in path], np.int64)
-    stream += [varints(zigzag(differences(rows))), varints(zigzag(differences(begins))), varints(ends - begins)]
+    stream += [varints(cores), varints(zigzag(differences(rows)))]
+    stream += [varints(zigzag(differences(begins))), varints(ends - begins)]
 
 
 def _curve(use: MemoryUse, profile: Profile) -> dict[str, Any]:

@@ -152,7 +152,7 @@ class Executable:
         linked = core.linked
         slots = (*pointers, *core.constants, *floats)
         if self._shared < WORTH_OPENMP:
-            frame, run = self._runtime.frame(core.frame, slots), self._run
+            frame, run = self._runtime.frame_alone(core.frame, slots), self._run
         else:
             frame, run = self._with_threads(slots, from_torch)
         try:
@@ -173,7 +173,7 @@ class Executable:
             return runtime.frame_with_team(layout, slots, threads, address), openmp.run
         if threads > 1 and self._shared >= WORTH_A_TEAM:
             return runtime.frame_with_team(layout, slots, threads, runtime.team(threads)), enter.run_with_team()
-        return runtime.frame(layout, slots), self._run
+        return runtime.frame_alone(layout, slots), self._run
 
     def _copy_changed_inputs(self, pointers: Sequence[int]) -> list[int]:
         """Copy the inputs that change to their outputs; ``pointers`` with these as the inputs."""

@@ -78,6 +78,17 @@ class Runtime:
         layout.write(frame, worker, pointers, control)
         return frame
 
+    def frame_alone(self, layout: FrameLayout, pointers: Sequence[float]) -> Frame:
+        """The frame of a launch on one worker without a team."""
+        try:  # acquire, without the call
+            frame = self._frames.pop()
+            if frame.nbytes < layout.nbytes:
+                frame = Frame(layout.nbytes)
+        except IndexError:
+            frame = Frame(layout.nbytes)
+        layout.write_alone(frame, pointers)
+        return frame
+
     def frame_with_team(self, layout: FrameLayout, pointers: Sequence[float], threads: int, team: int) -> Frame:
         """The frame of a launch on one core, which the team at ``team`` may help."""
         frame = self.acquire(layout.nbytes + (threads - 1) * layout.helper)
@@ -87,7 +98,7 @@ class Runtime:
     def release(self, *frames: Frame) -> None:
         """Keep ``frames`` for later launches."""
         if len(self._frames) < _POOL_FRAMES:
-            self._frames.extend(frames)
+            self._frames += frames
 
     def start(self, call: Callable[..., object], *arguments: Any) -> None:
         """Call ``call(*arguments)`` in a thread for a core beside the first; it must not raise."""

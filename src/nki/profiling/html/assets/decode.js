@@ -45,7 +45,8 @@ class Reader {
   }
 }
 
-// Columns of one core, in the order of payload.py; all times in ticks.
+// Columns of one core, in the order of payload.py; all times in ticks. `meetings` holds the rows that waited for
+// another core, each with the number of that core and its row.
 function readCore(reader, core) {
   const rows = core.rows;
   const number = reader.sums(rows);
@@ -75,9 +76,10 @@ function readCore(reader, core) {
   }
   const tables = readStretches(reader, core.tables);
   const slow = readStretches(reader, core.slow);
+  const meetings = new Map(core.meetings.map(([row, other, last]) => [row, { core: other, row: last }]));
   return {
     ...core, tables, slow, number, start, release, end, isDma, dataStart, dataEnd, cause, blocker, weight, throttled,
-    queue, mnemonic, line, estimate, writes, reads, operand, firstOperand,
+    meetings, queue, mnemonic, line, estimate, writes, reads, operand, firstOperand,
   };
 }
 
@@ -88,8 +90,9 @@ function readStretches(reader, count) {
 }
 
 function readPath(reader, path) {
+  const core = reader.naturals(path.steps);
   const row = reader.sums(path.steps);
   const begin = reader.sums(path.steps);
   const end = reader.naturals(path.steps).map((length, step) => begin[step] + length);
-  return { core: path.core, row, begin, end };
+  return { core, row, begin, end };
 }

@@ -35,19 +35,18 @@ class Details {
   wait(core, row) {
     const { model } = this;
     const { reason, blocker, waited } = model.why(core, row);
-    const started = core.cause[row] === 0 && blocker < 0;
+    const started = core.cause[row] === 0 && !blocker;
     const verb = waited > 0 ? `Its queue was free for ${model.time(waited)}; it waited for` : "It followed";
     const text = started && !waited ? "It begins with its block." : `${verb} ${reason}.`;
     const note = element("p", { class: "wait", text });
-    if (blocker >= 0) {
-      const name = `${model.nameOf(core, blocker)} on ${model.laneOfRow(core, blocker).name}`;
-      note.append(" ", this.jump(core, blocker, `→ ${name}`, { id: "blocker", title: "B" }));
+    if (blocker) {
+      note.append(" ", this.jump(blocker, `→ ${model.placeOf(blocker, core)}`, { id: "blocker", title: "B" }));
     }
     return note;
   }
 
-  jump(core, row, text, attributes = {}) {
-    return element("button", { text, click: () => this.actions.select({ core, row }, true), ...attributes });
+  jump(place, text, attributes = {}) {
+    return element("button", { text, click: () => this.actions.select(place, true), ...attributes });
   }
 
   facts(core, row) {
@@ -75,20 +74,25 @@ class Details {
     if (estimate.flops) fact("Computes", `${estimate.flops.toLocaleString("en")} FLOP`);
     if (estimate.table) fact("Table", estimate.table);
     if (core.weight[row] > 1) fact("Stands for", `${core.weight[row].toLocaleString("en")} iterations`);
-    const step = core === model.cores[model.pathCore] ? model.stepOf.get(row) : undefined;
+    const step = model.step(core, row);
     if (step !== undefined) fact("Critical path", `${model.time(model.path.end[step] - model.path.begin[step])} of it`);
     fact("Time is from", `${estimate.kind}: ${estimate.source}`);
     return list;
   }
 
   followers(core, row) {
+    const { model } = this;
     const waiting = [];
     for (let other = row + 1; other < core.rows && waiting.length <= FOLLOWERS; other++) {
-      if (core.blocker[other] === row) waiting.push(other);
+      if (core.blocker[other] === row) waiting.push({ core, row: other });
+    }
+    for (const other of model.cores) {
+      for (const [late, last] of other.meetings) {
+        if (model.cores[last.core] === core && last.row === row) waiting.push({ core: other, row: late });
+      }
     }
     if (!waiting.length) return [];
-    const name = (other) => `${this.model.nameOf(core, other)} on ${this.model.laneOfRow(core, other).name}`;
-    const buttons = waiting.slice(0, FOLLOWERS).map((other) => this.jump(core, other, name(other)));
+    const buttons = waiting.slice(0, FOLLOWERS).map((place) => this.jump(place, model.placeOf(place, core)));
     const more = waiting.length > FOLLOWERS ? " and others" : "";
     return [element("p", { class: "followers" }, "Waited for it: ", ...buttons, more)];
   }
@@ -100,7 +104,7 @@ class Details {
     const { reason, blocker, waited } = model.why(core, row);
     const line = model.lineOf(core, row);
     const end = core.isDma[row] ? core.dataEnd[row] : core.release[row];
-    const cause = blocker >= 0 ? `${model.nameOf(core, blocker)} (${model.laneOfRow(core, blocker).name}): ` : "";
+    const cause = blocker ? `${model.placeOf(blocker, core)}: ` : "";
     return {
       title: `${model.nameOf(core, row)} · ${model.time(end - core.start[row])}`,
       texts: [
@@ -108,7 +112,7 @@ class Details {
         `${writes.join(", ") || "–"} ← ${reads.join(", ") || "–"}`,
         `from ${model.time(core.start[row], 2)} to ${model.time(end, 2)}`,
         core.isDma[row] ? `data ${model.time(core.dataStart[row], 2)} – ${model.time(core.dataEnd[row], 2)}` : "",
-        waited > 0 || blocker >= 0 ? `waited ${model.time(waited)} for ${cause}${reason}` : "",
+        waited > 0 || blocker ? `waited ${model.time(waited)} for ${cause}${reason}` : "",
       ].filter(Boolean),
     };
   }

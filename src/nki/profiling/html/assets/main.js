@@ -38,8 +38,8 @@ async function start() {
     },
     follow() {
       const { selected } = timeline;
-      const blocker = selected ? selected.core.blocker[selected.row] : -1;
-      if (blocker >= 0) actions.select({ core: selected.core, row: blocker }, true);
+      const blocker = selected ? model.blockerOf(selected.core, selected.row) : null;
+      if (blocker) actions.select(blocker, true);
     },
     zoomToSelected() {
       if (!timeline.selected) return;

@@ -67,9 +67,8 @@ class Model {
     this.path = readPath(reader, description.path);
     this.end = Math.max(description.end, 1);
     this.lanes = this.cores.flatMap((core, index) => this.lanesOf(core, index));
-    this.stepOf = new Map(Array.from(this.path.row, (row, step) => [row, step]));
-    const ranks = this.cores.map((core) => core.rank);
-    this.pathCore = Math.max(0, ranks.indexOf(description.path.core));
+    this.stepOf = this.cores.map(() => new Map());
+    this.path.row.forEach((row, step) => this.stepOf[this.path.core[step]].set(row, step));
   }
 
   lanesOf(core, index) {
@@ -131,10 +130,27 @@ class Model {
     return Math.max(0, core.start[row] - (before < 0 ? 0 : core.release[before]));
   }
 
+  // What an instruction waited for: a core and its row, or null.
+  blockerOf(core, row) {
+    const last = core.meetings.get(row);
+    if (last) return { core: this.cores[last.core], row: last.row };
+    return core.blocker[row] >= 0 ? { core, row: core.blocker[row] } : null;
+  }
+
   why(core, row) {
-    const blocker = core.blocker[row];
     const reason = this.reasons[core.cause[row]];
-    return { reason, blocker, waited: this.waited(core, row) };
+    return { reason, blocker: this.blockerOf(core, row), waited: this.waited(core, row) };
+  }
+
+  // The step of the critical path that an instruction is, or undefined.
+  step(core, row) {
+    return this.stepOf[this.cores.indexOf(core)].get(row);
+  }
+
+  // A short name of an instruction and its queue, with the core where that is not `home`.
+  placeOf({ core, row }, home) {
+    const other = core === home ? "" : `core ${core.rank} · `;
+    return `${this.nameOf(core, row)} on ${other}${this.laneOfRow(core, row).name}`;
   }
 
   time(ticks, digits) {

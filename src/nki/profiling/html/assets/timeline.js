@@ -54,11 +54,10 @@ class Timeline {
 
   // The steps of the critical path on each lane, as a track.
   criticalTracks() {
-    const { path, pathCore, cores } = this.model;
-    const core = cores[pathCore];
+    const { path, cores } = this.model;
     const parts = new Map();
     for (let step = 0; step < path.row.length; step++) {
-      const lane = this.model.laneOfRow(core, path.row[step]);
+      const lane = this.model.laneOfRow(cores[path.core[step]], path.row[step]);
       const part = parts.get(lane) ?? { rows: [], begins: [], ends: [] };
       part.rows.push(path.row[step]);
       part.begins.push(path.begin[step]);
@@ -213,13 +212,12 @@ class Timeline {
       const thick = lane.isDma ? 2 : 3;
       paintTrack(context, view, track, y + height - thick, thick, style);
     }
-    const { row, begin } = model.path;
+    const { core, row, begin } = model.path;
     const first = search(begin, (time) => time >= view.begin);
     const last = search(begin, (time) => time > view.end);
     if (last - first > 400) return;
-    const core = model.cores[model.pathCore];
     const bottom = (step) => {
-      const { y, height } = this.bands[model.laneOfRow(core, row[step]).band];
+      const { y, height } = this.bands[model.laneOfRow(model.cores[core[step]], row[step]).band];
       return y + height - 1;
     };
     context.strokeStyle = colour;
@@ -273,8 +271,8 @@ class Timeline {
     const { context, view, theme } = this;
     const { core, row } = this.selected;
     const { begin, end, y, height } = this.place(this.selected);
-    const blocker = core.blocker[row];
-    if (blocker >= 0) this.drawWait(core, row, blocker);
+    const blocker = this.model.blockerOf(core, row);
+    if (blocker) this.drawWait(core, row, blocker);
     const x = view.x(begin);
     const width = Math.max(view.x(end) - x, 3);
     if (x + width < view.left || x > view.left + view.width) return;
@@ -288,10 +286,10 @@ class Timeline {
     context.restore();
   }
 
-  // A dashed line from the end of the blocker to the beginning of what waited for it.
+  // A dashed line from the end of the blocker, at most, to the beginning of what waited for it.
   drawWait(core, row, blocker) {
     const { context, view, theme } = this;
-    const from = this.place({ core, row: blocker });
+    const from = this.place(blocker);
     const to = this.place({ core, row });
     const x = view.x(core.start[row]);
     const origin = Math.min(view.x(Math.max(from.end, from.begin)), x);

@@ -1,0 +1,107 @@
+"""Random products of odd shapes, accumulated and with what surrounds them: the same bits on 1 to 8 threads."""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nki
+import nki.isa as nisa
+import nki.language as nl
+from nki.backend.numpy import executor
+from tests.support.shared_launches import launched, shared
+
+__all__ = ["shared"]
+PROGRAMS = max(16, int(os.environ.get("NKI_TEST_EXAMPLES", "50")) // 3)
+THREADS = (1, 2, 3, 5, 8)
+DEPTHS = (1, 3, 16, 31, 33, 127, 128)
+ROWS = (1, 2, 3, 8, 16, 17, 33, 100, 127, 128)
+COLUMNS = (1, 5, 17, 64, 100, 333, 512)
+TOTAL = 1024
+"""Columns of each operand, of which products take some."""
+DTYPES = (np.float32, ml_dtypes.bfloat16, np.float16, ml_dtypes.float8_e4m3)
+
+
+class Product(nl.NKIObject):
+    """Summed depth (partitions of the operands), rows and columns of the result, where operands begin, and variants."""
+
+    depth: int
+    rows: int
+    columns: int
+    left: int
+    right: int
+    turned: bool
+    twice: bool
+    half: bool
+
+
+def some_products(source: random.Random) -> tuple[Product, ...]:
+    """2 to 7 products."""
+    products: list[Product] = []
+    for _ in range(source.randrange(2, 8)):
+        rows, columns = source.choice(ROWS), source.choice(COLUMNS)
+        products.append(
+            Product(
+                depth=source.choice(DEPTHS),
+                rows=rows,
+                columns=columns,
+                left=source.randrange(TOTAL - 128),
+                right=source.randrange(TOTAL - columns),
+                turned=source.random() < 0.3,
+                twice=source.random() < 0.5,
+                half=source.random() < 0.5,
+            )
+        )
+    return tuple(products)
+
+
+@nki.jit
+def products_of(a, b, products):
+    """The products, each in rows of its own of the result; a result of one is a moving operand of the next."""
+    out = nl.ndarray((128 * len(products), 512), dtype=nl.float32, buffer=nl.shared_hbm)
+    left, right = nl.load(a), nl.load(b)
+    for number, product in enumerate(products):
+        depth, rows, columns = product.depth, product.rows, product.columns
+        stationary = left[0:depth, product.left : product.left + rows]
+        moving = right[0:depth, product.right : product.right + columns]
+        total = nl.ndarray((rows, columns), dtype=nl.float32, buffer=nl.psum)
+        if product.turned:
+            source = nl.ndarray((rows, depth), dtype=a.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(source, a[0:rows, product.left : product.left + depth])
+            turned = nl.ndarray((depth, rows), dtype=a.dtype, buffer=nl.psum)
+            nisa.nc_transpose(turned, source)
+            stationary = nl.ndarray((depth, rows), dtype=a.dtype, buffer=nl.sbuf)
+            nisa.tensor_copy(stationary, turned)
+        nisa.nc_matmul(total, stationary, moving)
+        if product.twice:
+            nisa.nc_matmul(total, stationary, moving)
+        result = nl.ndarray((rows, columns), dtype=nl.bfloat16 if product.half else nl.float32, buffer=nl.sbuf)
+        if product.half:
+            nisa.activation(result, nl.tanh, total, scale=0.25)
+        else:
+            nisa.tensor_scalar(result, total, nl.multiply, 0.5)
+        nisa.dma_copy(out[128 * number : 128 * number + rows, 0:columns], result)
+        nisa.tensor_copy(right[0:rows, product.right : product.right + columns], result)
+        fill = nl.zeros((128, 512), dtype=nl.float32)
+        if rows < 128:
+            nisa.dma_copy(out[128 * number + rows : 128 * (number + 1)], fill[0 : 128 - rows])
+        if columns < 512:
+            nisa.dma_copy(out[128 * number : 128 * number + rows, columns:512], fill[0:rows, columns:512])
+    return out
+
+
+@pytest.mark.parametrize("dtypes", [(x, x) for x in DTYPES] + [(DTYPES[1], DTYPES[3]), (DTYPES[2], DTYPES[1])])
+@pytest.mark.parametrize("seed", range(PROGRAMS // 4))
+def test_products(dtypes: tuple[Any, Any], seed: int, shared: pytest.MonkeyPatch) -> None:
+    numbers = np.random.default_rng(seed)
+    arrays = [(numbers.normal(size=(128, TOTAL)) / 4).astype(dtype) for dtype in dtypes]
+    products = some_products(random.Random(f"{arrays[0].dtype} {seed}"))
+    program = products_of.compile(*arrays, products).kernel
+    expected = [np.ascontiguousarray(output).tobytes() for output in executor.run(program, list(arrays))]
+    for outputs in launched(program, arrays, shared, THREADS):
+        assert outputs == expected, products
