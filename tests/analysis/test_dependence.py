@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from nki.analysis import access_classes
+from nki.analysis import access_classes, tile_succession
 from nki.analysis.access_classes import AccessClasses
 from nki.analysis.dependence import DependenceGraph, ReachingAccesses
 from nki.base.dtype import uint8
@@ -78,15 +78,14 @@ def successions(draw: st.DrawFn) -> tuple[CoreProgram, list[int]]:
     return CoreProgram(0, tuple(body), (hbm, *tiles), placement), queues
 
 
-@pytest.mark.parametrize("arrays", [False, True])
+@pytest.mark.parametrize("limits", [{}, {"LARGE_CLASS_COUNT": 1, "LARGE_TILE_CLASS_COUNT": 1}, {"MAX_CLASSES": 20}])
 @settings(max_examples=60)
 @given(data=st.data())
-def test_tiles_that_follow_one_another_depend_where_bytes_do(arrays, data):
+def test_tiles_that_follow_one_another_depend_where_bytes_do(limits, data):
     core, queues = data.draw(successions())
     with pytest.MonkeyPatch.context() as patch:
-        if arrays:
-            patch.setattr(access_classes, "LARGE_CLASS_COUNT", 1)
-            patch.setattr(access_classes, "LARGE_TILE_CLASS_COUNT", 1)
+        for name, value in limits.items():
+            patch.setattr(tile_succession if name == "MAX_CLASSES" else access_classes, name, value)
         compare(core, queues)
 
 

@@ -8,11 +8,12 @@ tile that lies in each place, while tiles come in the order of their first acces
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterator, Sequence
 
 from nki.analysis.access_pattern import AccessPattern, AxisPattern, Box, ByteRanges, Ints
-from nki.analysis.alias_classes import alias_classes
+from nki.analysis.alias_classes import MAX_CLASSES, alias_classes
 from nki.ir.types import Tensor
 
 _Line = list[tuple[int, int]]
@@ -30,7 +31,7 @@ class TileLayout:
         self.numbers: dict[frozenset[int], int] = {}
         """The class of the bytes that these patterns have, and no others."""
         self.classes: list[tuple[int, ...]] = []
-        """Of each pattern; empty if a pattern does not keep to rows, or none writes."""
+        """Of each pattern; empty if a pattern does not keep to rows, none writes, or there may be too many classes."""
         self.most = 1
         """Classes of the pattern that has most."""
         self.rows: tuple[int, int] = (0, 1)
@@ -70,7 +71,7 @@ def tile_layout(tensor: Tensor, patterns: Sequence[AccessPattern], written: set[
     layout = TileLayout()
     length = tensor.bytes_per_partition
     boxes = [box for pattern in patterns if (box := ByteRanges.of(pattern).box(length)) is not None]
-    if len(boxes) < len(patterns) or not written:
+    if len(boxes) < len(patterns) or not written or not _is_exact(boxes):
         return layout
     layout.boxes = boxes
     layout.rows, layout.columns = (
@@ -95,6 +96,16 @@ def tile_layout(tensor: Tensor, patterns: Sequence[AccessPattern], written: set[
     layout.most = max(map(len, classes))
     layout.is_plain = layout.is_filled and len(layout.numbers) == 1
     return layout
+
+
+def _is_exact(boxes: Sequence[Box]) -> bool:
+    """True if the boxes, and one around them, certainly have so few classes that none counts as larger than it is."""
+    axes = [{box[axis] for box in boxes} for axis in (0, 1)]
+    if any(pattern.bounded() is not pattern for patterns in axes for pattern in patterns):
+        return False
+    ends = [2 + 2 * sum(math.prod(count for count, _ in p.dims) for p in patterns) for patterns in axes]
+    has_one_range_of_rows = len(axes[0]) == 1 and not boxes[0][0].dims
+    return has_one_range_of_rows or ends[0] * ends[1] <= MAX_CLASSES
 
 
 def _by_class(members: Sequence[Ints], wanted: Collection[int]) -> dict[int, list[int]]:
@@ -128,7 +139,7 @@ PlacedTile = tuple[TileLayout, int, int, int, int, int, int, int]
 """A tile at an address: its layout; the first row of its box and the row behind it; the first byte in each row, and the
 byte behind; the number of its first class; the dense numbers of the first and the last instruction that accesses it."""
 _Area = tuple[PlacedTile, int, int]
-"""A tile, and the first and the last but one of the rows of a range of columns in which it is the last tile."""
+"""A tile, the first row in which it is the last tile of a range of columns, and the row behind the last one."""
 _Pairs = list[tuple[int, list[int]]]
 """Classes of a tile, each with the classes of an earlier tile that have a byte of it; as their layouts number them."""
 Before = dict[int, tuple[int, ...]]
