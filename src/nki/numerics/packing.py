@@ -63,14 +63,13 @@ class Stationary:
 
 def _pack(b: Builder, target: Value, source: Matrix, shape: tuple[Value, Value], size: Value, block: int) -> None:
     """Copy ``shape`` elements of ``source``, rows and columns, to blocks of ``block`` columns, a multiple of 4."""
+    place = Variable(b, POINTER)
     with steps(b, shape[0], 1) as row:
         counter = Variable(b)
         counter.set(i64(0))
+        place.set(b.gep(target, [b.mul(row, i64(block))], source_etype=F32))
         for width in (block, _LANES, 1):
-            lanes = min(width, _LANES)
-            kind = ir.VectorType(F32, lanes) if lanes > 1 else F32
+            kind = ir.VectorType(F32, width) if width > 1 else F32
             with steps(b, shape[1], width, counter) as here:
-                place = Matrix(column(b, target, here, size, block), i64(block)).at(b, row, i64(0))
-                for j in range(0, width, lanes):
-                    value = b.load(source.at(b, row, b.add(here, i64(j))), typ=kind, align=4)
-                    b.store(value, b.gep(place, [i64(j)], source_etype=F32), align=4)
+                b.store(b.load(source.at(b, row, here), typ=kind, align=4), place.get(), align=4)
+                place.set(b.gep(place.get(), [size if width == block else i64(width)], source_etype=F32))

@@ -9,6 +9,8 @@ A tile that one product reads as its moving operand, and whose window is loaded 
 reads the window. Another tile that products only take as the moving operand is laid out in panels: blocks of 32
 columns, in each the rows one behind the other. The product needs no copy of it, and reads memory in order.
 
+Loads of shared tiles follow each other, some at a time: threads meet between a load and a product, not between loads.
+
 What loops or run-time indices touch is not changed.
 """
 
@@ -36,6 +38,10 @@ _MOST_BYTES: Final = 48 << 20
 """Bytes of shared tiles that live at one time; a launch may take 64 MiB more than tensors and tiles do."""
 _PANEL: Final = 32
 """Columns of a panel, as the matrix product of the CPU has them."""
+_MOST_TOGETHER: Final = 1 << 20
+"""Bytes of the tiles of loads in turn: half of the second-level cache of a present core."""
+_MOST_APART: Final = 128
+"""Statements by which a load comes earlier at most, so that its tile does not live much longer."""
 
 
 class _Load:
@@ -112,7 +118,30 @@ def share_operands(
         if load.tile.dtype is not dt.bfloat16 or load.tile.shape[0] % _PANEL or not has_tiles():
             _lay_out(readers, load)
     readers.redirect()
+    _gather(body, [load for load in loads if load.tile not in shared_tile and repeated.get(load)])
     return [statement for statement in body if statement is not None]
+
+
+def _gather(body: list[Statement | None], loads: Sequence[_Load]) -> None:
+    """Let loads of shared tiles follow each other, as long as what they fill fits :data:`_MOST_TOGETHER`.
+
+    Between a load and a product that reads its tile threads meet, as partitions cross; so they meet less often. The
+    source is never written, and the tile has no other contents, so a load may come earlier.
+    """
+    first, nbytes = -1, 0
+    moved: dict[int, list[Statement]] = {}
+    for load in sorted(loads, key=lambda load: load.position):
+        position, statement = load.position, body[load.position]
+        assert statement is not None
+        if first < 0 or position - first > _MOST_APART or nbytes + load.tile.nbytes > _MOST_TOGETHER:
+            first, nbytes = position, load.tile.nbytes
+            moved[first] = [statement]
+        else:
+            nbytes += load.tile.nbytes
+            moved[first].append(statement)
+            body[position] = None
+    together = [moved.get(position, [statement]) for position, statement in enumerate(body)]
+    body[:] = [statement for statements in together for statement in statements]
 
 
 def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
