@@ -192,7 +192,7 @@ def test_reads_32_bit_floats_unchanged(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", COMPUTES, ids=str)
-@pytest.mark.parametrize("lanes", LANES)
+@pytest.mark.parametrize("lanes", [*LANES, 32])
 def test_encodes(dtype: DType, lanes: int) -> None:
     value = inputs()
     want = expected(dtype)

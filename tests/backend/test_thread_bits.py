@@ -147,3 +147,29 @@ def test_random_programs(seed: int, shared: pytest.MonkeyPatch) -> None:
     expected = [np.ascontiguousarray(output).tobytes() for output in executor.run(program, [x])]
     for outputs in launched(program, [x], shared):
         assert outputs == expected
+
+
+@nki.jit
+def rounded(x):
+    rows, columns = x.shape
+    tile = nl.load(x)
+    result = nl.ndarray((rows, columns), nl.bfloat16, buffer=nl.sbuf)
+    total = nl.ndarray((rows, 1), nl.float32, buffer=nl.sbuf)
+    nisa.activation_reduce(result, nl.copy, tile, nl.add, total)
+    out = nl.ndarray((2, rows, columns), nl.bfloat16, buffer=nl.shared_hbm)
+    nl.store(out[0], result)
+    nisa.tensor_copy(result, tile)
+    nl.store(out[1], result)
+    return out
+
+
+@pytest.mark.parametrize("rows", [33, 48, 127, 128])
+@pytest.mark.parametrize("columns", [1, 3, 6, 32, 33, 51])
+def test_ranges_of_rounded_rows(rows: int, columns: int, shared: pytest.MonkeyPatch) -> None:
+    """Copies are rounded two vectors at a time; a range of partitions may end in the middle of two."""
+    bits = np.random.default_rng(rows * columns).integers(0, 1 << 32, (rows, columns), np.uint32)
+    x = bits.view(np.float32)
+    program = rounded.compile(x).kernel
+    (expected,) = (np.ascontiguousarray(output).tobytes() for output in executor.run(program, [x]))
+    for outputs in launched(program, [x], shared):
+        assert outputs == [expected]

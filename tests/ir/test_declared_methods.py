@@ -85,4 +85,4 @@ def test_a_scheduled_copy_shares_the_names_of_its_attributes(name: str) -> None:
     if inst.accesses():
         changed = inst.with_operands({0: inst.accesses()[0]})
         assert sys.getsizeof(vars(changed)) < 0.7 * sys.getsizeof(alone)
-        assert changed.verified_for is None is changed.memory_effects and changed.identity() != inst.identity()
+        assert changed.verified_for is None and changed.identity() != inst.identity()

@@ -19,7 +19,7 @@ from nki.ir.instruction import Inst
 from nki.ir.loop import Statement, touched
 from nki.ir.program import CoreProgram, Program
 from nki.ir.stage import CoreStage
-from nki.ir.types import Access, Buffer, Tensor
+from nki.ir.types import Access, Buffer, Form, Tensor
 from nki.isa.build import copy_tile
 from nki.target.model import Target
 from nki.transforms.shared_operands import most_that_fit
@@ -75,24 +75,41 @@ def pack_operands(
     body: Sequence[Statement], fixed: Collection[Tensor], has_tiles: Callable[[], bool]
 ) -> list[Statement] | None:
     """The statements with packed moving operands; None if there are none. ``fixed``: tensors that nobody writes."""
-    products = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
-    if not any(type(inst) in products and _is_narrow(inst) for inst in body) or not has_tiles():
+    moving = _moving_operands(body)
+    narrow = (position for position, number in enumerate(moving) if number is not None and _is_narrow(body[position]))
+    if next(narrow, None) is None or not has_tiles():
         return None
     changed = list(body)
-    for tile, each in _candidates(body).items():
+    for tile, each in _candidates(body, moving).items():
         if each.writes and each.reads:
             _pack(changed, tile, each)
-    return _with_copies(changed, fixed)
+    return _with_copies(changed, moving, fixed)
 
 
-def _moving(inst: Inst) -> str | None:
-    """The name of the moving operand, if ``inst`` is a product that runs in tile registers; None otherwise."""
+def _moving_operands(body: Sequence[Statement]) -> list[int | None]:
+    """The number of the moving operand of each product that runs in tile registers; None of other statements."""
+    products = {kind for kind in set(map(type, body)) if issubclass(kind, Inst) and kind.effects.moving}
+    of_form: dict[Form, int | None] = {}
+    numbers: list[int | None] = [None] * len(body)
+    for position, inst in enumerate(body) if products else ():
+        if type(inst) in products and isinstance(inst, Inst):
+            form = inst.form()
+            if form not in of_form:
+                of_form[form] = _moving(inst)
+            numbers[position] = of_form[form]
+    return numbers
+
+
+def _moving(inst: Inst) -> int | None:
+    """The number of the moving operand, if ``inst`` is a product that runs in tile registers; None otherwise."""
     accumulation, name = inst.effects.accumulation, inst.effects.stationary
     if accumulation is None or accumulation.moves(inst):
         return None
-    stationary = [access for parameter, access in inst.operands() if parameter.name == name]
-    fits = all(access.dtype in _NARROW and access.free_elements > _FEW_ROWS for access in stationary)
-    return inst.effects.moving if fits else None
+    operands = inst.operands()
+    stationary = [access for parameter, access in operands if parameter.name == name]
+    if not all(access.dtype in _NARROW and access.free_elements > _FEW_ROWS for access in stationary):
+        return None
+    return next(number for number, (parameter, _) in enumerate(operands) if parameter.name == inst.effects.moving)
 
 
 def _is_narrow(inst: Statement) -> bool:
@@ -100,30 +117,34 @@ def _is_narrow(inst: Statement) -> bool:
     return isinstance(inst, Inst) and any(access.dtype is dt.bfloat16 for access in inst.accesses())
 
 
-def _candidates(body: Sequence[Statement]) -> dict[Tensor, _Uses]:
+def _candidates(body: Sequence[Statement], moving: Sequence[int | None]) -> dict[Tensor, _Uses]:
     """The uses of tiles that may be packed."""
     uses: dict[Tensor, _Uses] = {}
+    for position, number in enumerate(moving):
+        inst = body[position]
+        if number is not None and isinstance(inst, Inst):
+            access = inst.accesses()[number]
+            if _has_panels(access.tensor, access):
+                uses.setdefault(access.tensor, _Uses()).reads.append((position, number, access))
     unfit: set[Tensor] = set()
-    for position, inst in enumerate(body):
+    for position, inst in enumerate(body) if uses else ():
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
+        accesses = inst.accesses()
         if indices := inst.indexed_by():
-            unfit.update(access.tensor for access in (*indices, *inst.accesses()))
+            unfit.update(access.tensor for access in (*indices, *accesses))
             continue
-        moving = _moving(inst)
-        copy = inst.as_copy() if not inst.label and not inst.ordered_after else None
-        for number, (parameter, access) in enumerate(inst.operands()):
+        for number, access in enumerate(accesses):
             tile = access.tensor
-            if tile.dtype is not dt.bfloat16 or tile in unfit:
+            if tile not in uses or tile in unfit:
                 continue
+            copy = inst.as_copy() if not inst.label and not inst.ordered_after else None
             if not _has_panels(tile, access):
                 unfit.add(tile)
-            elif parameter.name == moving:
-                uses.setdefault(tile, _Uses()).reads.append((position, number, access))
             elif copy is not None and access is copy.dst and _packs(access, copy.src):
-                uses.setdefault(tile, _Uses()).writes.append((position, access, copy.src))
-            else:
+                uses[tile].writes.append((position, access, copy.src))
+            elif number != moving[position]:
                 unfit.add(tile)
     return {tile: each for tile, each in uses.items() if tile not in unfit}
 
@@ -193,9 +214,9 @@ class _Window:
     """Position of each product, and the number of the operand."""
 
 
-def _with_copies(body: list[Statement], fixed: Collection[Tensor]) -> list[Statement]:
+def _with_copies(body: list[Statement], moving: Sequence[int | None], fixed: Collection[Tensor]) -> list[Statement]:
     """The statements with a packed copy of each window that several products read, as far as memory allows."""
-    windows = [window for window in _windows(body, fixed) if len(window.reads) > 1]
+    windows = [window for window in _windows(body, moving, fixed) if len(window.reads) > 1]
     windows.sort(key=lambda window: window.reads[-1][0] - window.reads[0][0])
     spans = [(window.reads[0][0], window.reads[-1][0], window.access.nbytes) for window in windows]
     copies: dict[int, list[Inst]] = {}
@@ -209,10 +230,12 @@ def _with_copies(body: list[Statement], fixed: Collection[Tensor]) -> list[State
         first = body[window.reads[0][0]]
         assert isinstance(first, Inst)
         copies.setdefault(window.reads[0][0], []).append(_copy(packed, access, first))
+    if not copies:
+        return body
     return [each for position, inst in enumerate(body) for each in (*copies.get(position, ()), inst)]
 
 
-def _windows(body: Sequence[Statement], fixed: Collection[Tensor]) -> list[_Window]:
+def _windows(body: Sequence[Statement], moving: Sequence[int | None], fixed: Collection[Tensor]) -> list[_Window]:
     """The windows of moving operands that may be packed, each as long as its contents stay: others than those on chip
     must be ``fixed``, since another core may write them.
     """
@@ -222,9 +245,10 @@ def _windows(body: Sequence[Statement], fixed: Collection[Tensor]) -> list[_Wind
         if not isinstance(inst, Inst):
             current.clear()
             continue
-        moving = _moving(inst)
-        for number, (parameter, access) in enumerate(inst.operands() if moving else ()):
-            if parameter.name == moving and _is_packable(access) and (access.buffer.on_chip or access.tensor in fixed):
+        number = moving[position]
+        if number is not None:
+            access = inst.accesses()[number]
+            if _is_packable(access) and (access.buffer.on_chip or access.tensor in fixed):
                 of_tensor = current.setdefault(access.tensor, {})
                 key = access.offset, access.shape, access.strides
                 if key not in of_tensor:

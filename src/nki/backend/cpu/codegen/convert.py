@@ -137,7 +137,7 @@ def encode(b: Builder, value: Value, dtype: DType) -> Value:
         return b.fptrunc(canonical_nan(b, value), like(value, F16))
     if dtype is dt.bfloat16:
         bits = b.bitcast(value, like(value, I32))
-        return b.trunc(b.lshr(_round_bits(b, value, bits, 16), constant(bits.type, 16)), like(value, I16))
+        return _upper_halves(b, _round_bits(b, value, bits, 16))
     if dtype is dt.tfloat32:
         bits = b.bitcast(value, like(value, I32))
         kept = b.and_(_round_bits(b, value, bits, 13), constant(bits.type, 0xFFFFE000))
@@ -189,6 +189,16 @@ def _round_bits(b: Builder, value: Value, bits: Value, drop: int) -> Value:
     odd = b.and_(b.lshr(bits, constant(kind, drop)), constant(kind, 1))
     rounded = b.add(b.add(bits, constant(kind, (1 << (drop - 1)) - 1)), odd)
     return b.select(b.fcmp_unordered("uno", value, value), constant(kind, _NAN), rounded)
+
+
+def _upper_halves(b: Builder, words: Value) -> Value:
+    """The upper 16 bits of each of ``words``: one vector of them is truncated, two are packed by one shuffle."""
+    count = words.type.count if isinstance(words.type, ir.VectorType) else 1
+    if count <= engine().vector_width:
+        return b.trunc(b.lshr(words, constant(words.type, 16)), like(words, I16))
+    halves = b.bitcast(words, ir.VectorType(I16, 2 * count))
+    upper = ir.Constant(ir.VectorType(I32, count), list(range(1, 2 * count, 2)))
+    return b.shuffle_vector(halves, halves, upper)
 
 
 def _decode_small(b: Builder, raw: Value, small: _Small) -> Value:
