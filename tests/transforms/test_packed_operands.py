@@ -17,6 +17,7 @@ from nki.ir.instruction import Inst
 from nki.numerics.matmul_entry import tile_routines
 from nki.transforms import packed_operands
 from tests.support.both_executors import both, numbers
+from tests.support.kernel_parts import stored
 from tests.support.shared_launches import launched, shared
 
 __all__ = ["shared"]
@@ -27,15 +28,7 @@ pytestmark = pytest.mark.skipif(tile_routines() is None, reason="the processor h
 def _product(stationary, moving):
     total = nl.ndarray((stationary.shape[1], moving.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(total, stationary, moving)
-    return _stored(total)
-
-
-def _stored(total):
-    out = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    tile = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(tile, total)
-    nisa.dma_copy(out, tile)
-    return out
+    return stored(total)
 
 
 def part_by_part(left, right):

@@ -18,6 +18,7 @@ from nki.ir.program import Program
 from nki.numerics.matmul_entry import tile_routines
 from nki.transforms import turned_operands
 from tests.support.both_executors import both, numbers
+from tests.support.kernel_parts import stored
 from tests.support.shared_launches import launched, shared
 
 __all__ = ["shared"]
@@ -31,21 +32,13 @@ def _turned(tile, dtype=None):
     return result
 
 
-def _stored(total):
-    out = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.shared_hbm)
-    tile = nl.ndarray(total.shape, dtype=nl.float32, buffer=nl.sbuf)
-    nisa.tensor_copy(tile, total)
-    nisa.dma_copy(out, tile)
-    return out
-
-
 def product(left, right):
     """exp(left) @ right: [M, K] and [K, N]."""
     weights = nl.ndarray(left.shape, dtype=left.dtype, buffer=nl.sbuf)
     nisa.activation(weights, nl.exp, nl.load(left))
     total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(total, _turned(weights), nl.load(right))
-    return _stored(total)
+    return stored(total)
 
 
 def read_by_another(left, right):
@@ -55,14 +48,14 @@ def read_by_another(left, right):
     nisa.nc_matmul(total, tile, nl.load(right))
     out = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.shared_hbm)
     nisa.dma_copy(out, tile)
-    return _stored(total), out
+    return stored(total), out
 
 
 def moving(left, right):
     """The turned tile is the moving operand."""
     total = nl.ndarray((right.shape[1], left.shape[0]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(total, nl.load(right), _turned(nl.load(left)))
-    return _stored(total)
+    return stored(total)
 
 
 def converted(left, right):
@@ -71,7 +64,7 @@ def converted(left, right):
     narrow = nl.ndarray(right.shape, dtype=nl.bfloat16, buffer=nl.sbuf)
     nisa.tensor_copy(narrow, nl.load(right))
     nisa.nc_matmul(total, _turned(nl.load(left), nl.bfloat16), narrow)
-    return _stored(total)
+    return stored(total)
 
 
 def written_twice(left, right):
@@ -85,7 +78,7 @@ def written_twice(left, right):
     nisa.nc_matmul(total, tile, nl.load(right))
     nisa.tensor_copy(tile, spread)
     nisa.nc_matmul(total, tile, nl.load(right))
-    return _stored(total)
+    return stored(total)
 
 
 def in_a_loop(left, right):
@@ -102,7 +95,7 @@ def in_a_loop(left, right):
 
     nl.fori_loop(0, 2, body)
     nisa.nc_matmul(total, tile, nl.load(right))
-    return _stored(total)
+    return stored(total)
 
 
 def ordered(left, right):
@@ -113,7 +106,7 @@ def ordered(left, right):
     tile = nl.ndarray(spread.shape, dtype=left.dtype, buffer=nl.sbuf)
     nisa.tensor_copy(tile, spread).depends_on(turn)
     nisa.nc_matmul(total, tile, nl.load(right))
-    return _stored(total)
+    return stored(total)
 
 
 def lowered(kernel: Any, *arguments: Any) -> Program:
@@ -161,13 +154,13 @@ def overwritten(left, right):
     nisa.memset(weights, 1.0)
     total = nl.ndarray((left.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(total, tile, nl.load(right))
-    return _stored(total), _product_of(weights, right)
+    return stored(total), _product_of(weights, right)
 
 
 def _product_of(weights, right):
     total = nl.ndarray((weights.shape[0], right.shape[1]), dtype=nl.float32, buffer=nl.psum)
     nisa.nc_matmul(total, _turned(weights), nl.load(right))
-    return _stored(total)
+    return stored(total)
 
 
 def transpositions(program: Program) -> int:
