@@ -68,7 +68,29 @@ def test_transfers_share_the_engines_and_their_generator() -> None:
     assert replay.causes[1:] == [Cause.generator] * 2 and replay.blockers[1:] == [0, 1]
     together = replayed([0, 1, 2], [moved(80, 90, f"generator {n}") for n in range(3)])
     assert together.starts == [0, 0, 0]
-    assert together.data == [(150, 240), (150, 310), (150, 390)]  # one after the other at the full rate
+    assert together.data == [(150, 400)] * 3  # a third of the rate each; 10 ns more, as alone
+
+
+def test_a_queue_of_data_is_that_of_the_generator_and_serves_its_transfers_in_order() -> None:
+    """A small transfer waits behind a large one of its generator, whatever their rings, and passes that of another."""
+    large, small = moved(1000, 1000, issue=10.0), moved(20, 20, issue=10.0)
+    assert replayed([0, 1], [large, small]).data == [(60, 1060), (1060, 1080)]
+    other = replace(small, generator="scalar")
+    assert replayed([0, 1], [large, other]).data == [(60, 1080), (60, 100)]
+    static = replace(small, generator="")
+    assert replayed([0, 1, 2], [large, static, static]).data == [(60, 1100), (60, 120), (60, 120)]
+    assert replayed([0, 1, 1], [large, static, static]).data == [(60, 1100), (60, 100), (100, 140)]
+
+
+def test_the_reader_of_a_large_transfer_waits_for_the_small_ones_that_pass_it() -> None:
+    """Ten of 20 ns on other queues take 200 ns of the bandwidth while a large transfer moves, though they begin later
+    and stand behind its reader in the program.
+    """
+    large, small = moved(1000, 1000, "sync", 10.0), moved(20, 20, "scalar", 30.0)
+    reader = plain("vector", 5, 5)
+    replay = replayed([0, 2, *[1] * 10], [large, reader, *[small] * 10], {1: (0,)})
+    assert replay.data[0] == (60, 1260) and replay.starts[1] == 1267
+    assert replay.data[2] == (80, 120) and replay.data[-1] == (440, 480)
 
 
 def test_a_transfer_that_waits_holds_up_those_behind_it() -> None:
@@ -82,6 +104,10 @@ def test_ports_exclude_each_other_on_trn1() -> None:
     vector, gpsimd = plain("vector", 100, 100, ports=("sbuf",)), plain("gpsimd", 60, 60, ports=("sbuf",))
     replay = replayed([0, 1], [vector, gpsimd], target=GEN2)
     assert replay.starts == [0, 100] and replay.causes[1] == Cause.port
+    late = replayed([2, 0, 1], [plain("scalar", 30, 30), vector, gpsimd], {1: (0,)}, target=GEN2)
+    assert late.starts == [0, 60, 0] and late.causes[1] == Cause.port  # who asks first has the port
+    other = replace(gpsimd, ports=("psum",))
+    assert replayed([0, 1], [vector, other], target=GEN2).starts == [0, 0]
 
 
 def test_tables_are_loaded_while_operands_are_awaited() -> None:
@@ -182,11 +208,13 @@ def test_the_end_in_any_order_is_that_of_a_replay_with_records() -> None:
             estimates: list[Estimate] = []
             for queue in queues:
                 if queue > 2:
-                    estimates.append(moved(random.randrange(1, 90), random.randrange(1, 90), random.choice("ab")))
+                    share = random.randrange(1, 90)
+                    origin = random.choice(("a", "b", ""))
+                    estimates.append(moved(share, share + random.choice((0, 40)), origin))
                     continue
                 name, busy = ("vector", "scalar", "tensor")[queue], random.randrange(1, 3000)
                 table = random.choice(("", "exp", "tanh")) if name == "scalar" else ""
-                more = {"ports": ports if name == "vector" else (), "table": table, "activity": random.random()}
+                more = {"ports": ports if name != "tensor" else (), "table": table, "activity": random.random()}
                 estimates.append(replace(plain(name, busy, busy + random.randrange(50), **more), dependent=9.0))
             predecessors = [tuple(sorted({random.randrange(n) for _ in range(2)})) if n else () for n in range(count)]
             chained = [tuple(p for p in predecessors[n] if queues[p] == queues[n]) for n in range(count)]

@@ -8,7 +8,7 @@ import pytest
 
 from nki.base.dtype import DType, bfloat16, float32
 from nki.cost import dma
-from nki.cost.replay import Reservations, in_order_ns
+from nki.cost.replay import in_order_ns
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import REGISTRY, Inst
 from nki.ir.types import Access, Buffer, Tensor
@@ -153,18 +153,6 @@ def test_one_generator_serves_one_transfer_at_a_time(target: Target) -> None:
     none = [()] * 64
     end = in_order_ns([number % 16 for number in range(64)], [estimate] * 64, none, none, target)
     assert end == pytest.approx(63 * estimate.issue + estimate.latency)
-
-
-def test_reservations_fill_what_earlier_ones_leave() -> None:
-    bandwidth = Reservations()
-    assert bandwidth.reserve(10, 5) == 15
-    assert bandwidth.reserve(30, 5) == 35
-    assert bandwidth.reserve(0, 4) == 4
-    assert bandwidth.reserve(2, 10) == 4 + 6 + 5 + 4  # from 4 to 10, and from 15 to 19
-    assert bandwidth.reserve(0, 1) == 20
-    assert bandwidth.reserve(35, 1) == 36
-    assert bandwidth.reserve(12, 20) == 36 + 10
-    assert (bandwidth.starts, bandwidth.ends) == ([0], [46])
 
 
 def copied(dst: Tensor, src: Tensor) -> Inst:

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop
 from nki.ir.types import Access, Buffer
@@ -28,7 +30,8 @@ MEMORY = {Buffer.hbm: "hbm", Buffer.shared_hbm: "hbm", Buffer.sbuf: "sbuf", Buff
 
 def violations(profile: Profile, *, deep: bool = True) -> list[str]:
     """One sentence for each property that ``profile`` does not have; ``deep``: also those that replay it again."""
-    found = [*_times(profile), *_engines(profile), *_parts(profile), *_counts(profile), *_output(profile)]
+    found = [*_times(profile), *_engines(profile), *_bandwidth(profile), *_parts(profile), *_counts(profile)]
+    found += _output(profile)
     if deep:
         found += [*_advice(profile), *_trace(profile), *_what_ifs(profile)]
     return found
@@ -71,6 +74,24 @@ def _engines(profile: Profile) -> Iterator[str]:
                 break
             if blocker >= row:
                 yield f"row {row} of core {core.rank} waits for row {blocker}"
+                break
+
+
+def _bandwidth(profile: Profile) -> Iterator[str]:
+    """Transfers that begin and end in a span of time take no more of the DMA engines than the span has."""
+    for core in profile.timeline.cores:
+        estimates = [core.estimates[number] for number in core.numbers]
+        transfers = [
+            (end, begin, estimate.occupancy)
+            for (begin, end), estimate in zip(core.replay.data, estimates, strict=True)
+            if estimate.transfer and estimate.occupancy
+        ]
+        ends, begins, shares = np.array(sorted(transfers)).reshape(-1, 3).T
+        for first in np.unique(begins)[:: 1 + len(begins) // 500]:
+            inside = begins >= first
+            excess = np.cumsum(shares[inside]) - (ends[inside] - first)
+            if excess.max() > 1e-3 + SLACK * profile.timeline.ns:
+                yield f"transfers of core {core.core.rank} from {first} ns on take {excess.max()} ns too much"
                 break
 
 

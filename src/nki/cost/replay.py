@@ -1,14 +1,13 @@
 """Replay of a scheduled core: when each instruction begins and ends, if every queue runs its own in order.
 
-Times are nanoseconds. Instructions are visited in program order, in which the queues can always run. Each begins as
-soon as its queue is free, the results that it needs are visible, and the resources that it shares are free. Shared
-resources are reserved in program order; later instructions fill the gaps that earlier ones leave:
+Times are nanoseconds. Each instruction begins as soon as its queue is free, the results that it needs are visible, and
+the resources that it shares are free:
 
-* the DMA engines of the core, one resource (:class:`nki.ir.estimate.Estimate`);
-* each memory port that two engines cannot use at once.
-
-A generator of DMA descriptors serves the transfers of all its queues in program order, as the engine that commands it
-comes to them: one that waits holds up those behind it.
+* the DMA engines of the core, one resource (:class:`nki.ir.estimate.Estimate`) that the queues with data share in turns
+  (:mod:`nki.cost.sharing`), each of which serves its transfers in order;
+* a generator of DMA descriptors, which serves the transfers of all its rings in the order of the program, as the engine
+  that commands it comes to them: one that waits holds up those behind it;
+* each memory port that two engines cannot use at once: the engine that asks first has it for its whole instruction.
 
 Windows of a fixed length throttle the clock of the Tensor engine: after a window that was busy enough the next one is
 at full rate, after one that was idle enough the next one is throttled again. A matmul that uses a part of the array's
@@ -18,11 +17,12 @@ function whose table is not loaded loads it first, while its operands are still 
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from heapq import heappop, heappush
 
+from nki.cost.sharing import NEVER, DataQueue, SharedBandwidth
 from nki.ir.estimate import Estimate
 from nki.target.model import Target
 
@@ -76,39 +76,6 @@ class Cause(IntEnum):
     """Another core has not come to the meeting."""
 
 
-class Reservations:
-    """Busy intervals of one shared resource; what is reserved earlier has priority."""
-
-    def __init__(self) -> None:
-        self.starts: list[float] = []
-        self.ends: list[float] = []
-
-    def reserve(self, time: float, amount: float) -> float:
-        """Reserve ``amount`` ns of full rate from ``time`` on, in pieces where it has to be; the end of the last."""
-        starts, ends = self.starts, self.ends
-        if not ends or time > ends[-1]:
-            starts.append(time)
-            ends.append(time + amount)
-            return time + amount
-        first = bisect_right(ends, time)  # the first interval that ends later
-        if first == len(ends):
-            ends[-1] += amount
-            return ends[-1]
-        cursor, last = time, first
-        if starts[first] <= time:
-            begin, cursor, last = starts[first], ends[first], first + 1
-        else:
-            begin = time
-        while last < len(ends) and starts[last] - cursor < amount:
-            amount -= starts[last] - cursor
-            cursor = ends[last]
-            last += 1
-        end = cursor + amount
-        starts[first:last] = [begin]
-        ends[first:last] = [end]
-        return end
-
-
 class TensorClock:
     """The throttled clock of the Tensor engine; ``windows`` holds the rate of each window so far, 1 at full rate."""
 
@@ -159,7 +126,7 @@ class TensorClock:
 class Replay:
     """State of one core, and a record of every instruction that has run.
 
-    The records are lists over the instructions in the order of their replay: ``starts``; ``releases``, the time from
+    The records are lists over the instructions in the order of the program: ``starts``; ``releases``, the time from
     which its queue is free again; ``results``, the time at which others see its result; ``causes`` with the record of
     the instruction that ``blockers`` names, or -1; ``data``, the first and the last time of a DMA's data, else 0.
     """
@@ -169,14 +136,6 @@ class Replay:
         self.now = 0.0
         """Time at which all instructions are complete."""
         self.clock = TensorClock(target) if target.tensor_throttle_fraction != 1.0 else None
-        self.bandwidth = Reservations()
-        self.data_complete = 0.0
-        """The time at which the transfers are complete that let smaller ones pass."""
-        self.own_dma_free = 0.0
-        """The time from which GpSimd's own DMA is free again."""
-        self.generators: dict[str, tuple[float, int]] = {}
-        """The time from which each generator is free again, and the record that it served last."""
-        self.ports: dict[str, Reservations] = {}
         self.table = ""
         self.table_loads: list[tuple[float, float]] = []
         """Begin and end of each load of an activation table."""
@@ -196,62 +155,21 @@ class Replay:
         predecessors: Dependences,
         chained: Dependences,
         meetings: Collection[int] = (),
+        order: Sequence[int] | None = None,
     ) -> Arrivals:
         """Replay a basic block, which begins when all before it is complete; ``meetings`` are the numbers of those
-        instructions that wait for another core.
+        instructions that wait for another core, ``order`` the numbers in the order of the program if that is another.
         """
-        first, begin = len(self.starts), self.now
-        count = max(queues, default=0) + 1
-        free, data_free = [begin] * count, [begin] * count
-        last = [-1] * count
-        starts, releases, results = self.starts, self.releases, self.results
-        for number, estimate in enumerate(estimates):
-            queue = queues[number]
-            start, blocker = free[queue], last[queue]
-            cause = 1 if blocker >= 0 else 0
-            if estimate.table and estimate.table != self.table:
-                start, cause = self.load_table(estimate.table, start), 6
-            for producer in predecessors[number]:
-                if queues[producer] != queue:
-                    visible = results[first + producer]
-                    if visible > start:
-                        start, cause, blocker = visible, 2, producer
-            for producer in chained[number]:
-                other = estimates[producer]
-                visible = results[first + producer] if other.transfer else releases[first + producer] + other.dependent
-                if visible > start:
-                    start, cause, blocker = visible, 3, producer
-            if number in meetings:
-                last_arrival = yield number, start
-                known = blocker if blocker < 0 else first + blocker
-                self.meetings[len(starts)] = Meeting(start, cause, known, last_arrival)
-                if last_arrival.time > start:
-                    start, cause, blocker = last_arrival.time, 7, -1
-            data = _NO_DATA
-            if estimate.transfer:
-                idle, other = self.generators.get(estimate.generator, _IDLE)
-                if idle > start:
-                    start, cause, blocker = idle, 4, other - first
-                release = start + estimate.issue
-                if estimate.generator:
-                    self.generators[estimate.generator] = (release, first + number)
-                data = self.move(estimate, release, queue, data_free)
-                result = data[1] + estimate.latency - estimate.issue - estimate.start - estimate.transfer
-            else:
-                if estimate.ports and (waited := self.wait_for_ports(estimate, start)) > start:
-                    start, cause, blocker = waited, 5, -1
-                release = start + estimate.occupancy
-                if self.clock is not None and estimate.resource == "tensor":
-                    release = self.clock.run(start, estimate.occupancy, estimate.activity)
-                result = release + estimate.latency - estimate.occupancy
-            free[queue], last[queue] = release, number
-            starts.append(start)
-            releases.append(release)
-            results.append(result)
-            self.causes.append(cause)
-            self.blockers.append(blocker if blocker < 0 else first + blocker)
-            self.data.append(data)
-        self.now = max([begin, self.data_complete, *results[first:]])
+        first = len(self.starts)
+        block = _Block(self, queues, estimates, predecessors, chained, meetings, order)
+        yield from block.run()
+        self.now = max([self.now, *block.results])
+        self.starts += block.starts
+        self.releases += block.releases
+        self.results += block.results
+        self.causes += block.causes
+        self.blockers += [blocker if blocker < 0 else first + blocker for blocker in block.blockers]
+        self.data += block.data
 
     def skip(self, ns: float) -> None:
         """Let ``ns`` pass in which the state of the core stays as it is: iterations of a loop that repeat the last."""
@@ -259,57 +177,267 @@ class Replay:
         if self.clock is not None:
             self.clock.window_end += ns
 
-    def load_table(self, table: str, time: float) -> float:
-        """Load an activation table from ``time`` on; the end."""
+    def load_table(self, table: str, time: float) -> None:
+        """Load an activation table from ``time`` on."""
         target = self.target
         end = time + (target.activation_table_swap_ns if self.table else target.activation_table_load_ns)
         self.table = table
         self.table_loads.append((time, end))
-        return end
 
-    def wait_for_ports(self, estimate: Estimate, time: float) -> float:
-        """The time, from ``time`` on, at which the instruction begins to have the ports for itself."""
-        for port in estimate.ports:
-            end = self.ports.setdefault(port, Reservations()).reserve(time, estimate.occupancy)
-            time = max(time, end - estimate.occupancy)
-        return time
 
-    def move(self, estimate: Estimate, issued: float, queue: int, data_free: list[float]) -> tuple[float, float]:
-        """First and last time of the data of a transfer on ``queue`` whose descriptors are there at ``issued``.
+class _Block:
+    """Replay of one basic block.
 
-        ``data_free``: the time at which each ring's data is through. The DMA engines serve their rings in turn, a
-        packet of each (NKI documentation, "Introduction to Direct Memory Access with NKI"): while a transfer moves,
-        every other ring moves no more than it does. A small transfer passes a large one, whose ring goes on later.
-        """
-        begun = issued + estimate.start
-        share = estimate.occupancy
-        if not share:  # GpSimd's own DMA moves the data
-            begun = max(begun, self.own_dma_free)
-            self.own_dma_free = begun + estimate.transfer
-            return begun, self.own_dma_free
-        if data_free[queue] > begun:
-            begun = data_free[queue]
-        end = begun + (share if share > estimate.transfer else estimate.transfer)
-        through = self.bandwidth.reserve(begun, share)
-        if through > end:
-            in_turn = end + sum([min(free - begun, share) for free in data_free if free > begun])
-            if in_turn < through - _ROUNDING:
-                end = in_turn
-                receipt = estimate.latency - estimate.issue - estimate.start - estimate.transfer
-                self.data_complete = self.bandwidth.ends[-1] + receipt
-                for ring, free in enumerate(data_free):
-                    if free > end:
-                        data_free[ring] = free + share
+    Each queue of instructions runs on until one needs a time that is not known yet. When none can go on, the next event
+    tells one: a transfer comes to the DMA engines or leaves them, or an engine asks for a memory port. Events come in
+    the order of time, since whatever is not known yet follows from an event that is still to come. Where all data is in
+    one queue and no port is shared, times follow from those of earlier instructions, and there are no events.
+    """
+
+    def __init__(
+        self,
+        replay: Replay,
+        queues: Sequence[int],
+        estimates: Sequence[Estimate],
+        predecessors: Dependences,
+        chained: Dependences,
+        meetings: Collection[int],
+        order: Sequence[int] | None,
+    ) -> None:
+        self.replay = replay
+        self.queues, self.estimates = queues, estimates
+        self.predecessors, self.chained, self.meetings = predecessors, chained, meetings
+        count, begin = len(queues), replay.now
+        self.starts = [begin] * count
+        self.releases, self.results = [NEVER] * count, [NEVER] * count
+        self.causes, self.blockers = [0] * count, [-1] * count
+        self.data = [_NO_DATA] * count
+        queue_count = max(queues, default=0) + 1
+        self.free, self.last = [begin] * queue_count, [-1] * queue_count
+        self.generators: dict[str, tuple[float, int]] = {}
+        """The time from which each generator is free again, and the number that it served last."""
+        self.through: dict[DataQueue, float] = {}
+        """The last arrival at each data queue; without events, the time from which it serves the next transfer."""
+        self.own_dma_free = begin
+        """The time from which GpSimd's own DMA is free again."""
+        self.ports: dict[str, float] = {}
+        self.granted: dict[int, float] = {}
+        """The time at which an instruction has its ports."""
+        in_order = range(count) if order is None else order
+        shares_bandwidth, self.shares_ports = _contention(queues, estimates)
+        self.by_events = shares_bandwidth or self.shares_ports
+        self.threads = [in_order] if not self.by_events else _by_queue(in_order, queues, queue_count)
+        """Instructions that run one after the other."""
+        self.positions = [0] * len(self.threads)
+        self.runnable = list(range(len(self.threads) - 1, -1, -1))
+        self.waiting: dict[int, list[int]] = {}
+        """The threads that wait for the result of an instruction, or, by ``~number``, for its issue."""
+        self.before = _before(in_order, estimates) if self.by_events else {}
+        self.events: list[tuple[float, int, int]] = []
+        """Arrivals of data and requests of ports: time, serial number, and number of the instruction."""
+        self.bandwidth = SharedBandwidth()
+        self.serial = 0
+
+    def run(self) -> Arrivals:
+        """Replay to the end."""
+        events, bandwidth = self.events, self.bandwidth
+        while True:
+            if self.runnable:
+                yield from self._go_on()
+            if events and events[0][0] < bandwidth.next_end:
+                self._event()
+            elif bandwidth.next_end < NEVER:
+                number, begun, end = bandwidth.complete()
+                self._moved(number, begun, end + _beyond_share(self.estimates[number]))
             else:
-                end = through
-        data_free[queue] = end
-        return begun, end
+                return
+
+    def _go_on(self) -> Arrivals:
+        """Run each runnable thread to its end or to an instruction that has to wait for an event."""
+        queues, estimates, starts, releases, results = (
+            self.queues, self.estimates, self.starts, self.releases, self.results,
+        )  # fmt: skip
+        free, last, runnable, clock, by_events = self.free, self.last, self.runnable, self.replay.clock, self.by_events
+        while runnable:
+            thread = runnable.pop()
+            instructions, position = self.threads[thread], self.positions[thread]
+            while position < len(instructions):
+                number = instructions[position]
+                queue, estimate = queues[number], estimates[number]
+                start, blocker = free[queue], last[queue]
+                cause = 1 if blocker >= 0 else 0
+                if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
+                    start, cause = loaded, 6
+                for producer in self.predecessors[number]:
+                    if queues[producer] != queue:
+                        visible = results[producer]
+                        if visible > start:
+                            start, cause, blocker = visible, 2, producer
+                for producer in self.chained[number]:
+                    other = estimates[producer]
+                    visible = results[producer] if other.transfer else releases[producer] + other.dependent
+                    if visible > start:
+                        start, cause, blocker = visible, 3, producer
+                if by_events and self._has_to_wait(number, start, blocker, thread):
+                    break
+                if number in self.meetings:
+                    arrival = yield number, start
+                    self._met(number, start, cause, blocker, arrival)
+                    if arrival.time > start:
+                        start, cause, blocker = arrival.time, 7, -1
+                if estimate.transfer:
+                    idle, other = self.generators.get(estimate.generator, _IDLE)
+                    if idle > start:
+                        start, cause, blocker = idle, 4, other
+                    release = start + estimate.issue
+                    self._issued(number, estimate, release)
+                else:
+                    if number in self.granted and self.granted[number] > start:
+                        start, cause, blocker = self.granted[number], 5, -1
+                    release = start + estimate.occupancy
+                    if clock is not None and estimate.resource == "tensor":
+                        release = clock.run(start, estimate.occupancy, estimate.activity)
+                    results[number] = release + estimate.latency - estimate.occupancy
+                free[queue], last[queue] = release, number
+                starts[number], releases[number] = start, release
+                self.causes[number], self.blockers[number] = cause, blocker
+                position += 1
+                if self.waiting:
+                    self._wake(number)
+            self.positions[thread] = position
+
+    def _load_table(self, table: str, time: float) -> float:
+        """The time from which on ``table`` is there, if it is loaded from ``time`` on."""
+        replay = self.replay
+        if table != replay.table:
+            replay.load_table(table, time)
+        return replay.table_loads[-1][1] if replay.table_loads else 0.0
+
+    def _has_to_wait(self, number: int, start: float, blocker: int, thread: int) -> bool:
+        """Test if an instruction has to wait for an event before the replay can say when it begins."""
+        estimate = self.estimates[number]
+        if start == NEVER:
+            self.waiting.setdefault(blocker, []).append(thread)
+            return True
+        if estimate.transfer:
+            before = self.before.get(number, -1)
+            if before >= 0 and self.releases[before] == NEVER:
+                self.waiting.setdefault(~before, []).append(thread)
+                return True
+        elif self.shares_ports and estimate.ports and number not in self.granted:
+            self._expect(start, number)
+            return True
+        return False
+
+    def _wake(self, number: int) -> None:
+        """Let those go on that wait for what is known of an instruction."""
+        for known in (~number, number):
+            if known in self.waiting and (known < 0 or self.results[number] < NEVER):
+                self.runnable += self.waiting.pop(known)
+
+    def _met(self, number: int, time: float, cause: int, blocker: int, last: Arrival) -> None:
+        first = len(self.replay.starts)
+        self.replay.meetings[first + number] = Meeting(time, cause, blocker if blocker < 0 else first + blocker, last)
+
+    def _issued(self, number: int, estimate: Estimate, time: float) -> None:
+        """A transfer has its descriptors at ``time``: its data begins when its queue comes to it."""
+        if estimate.generator:
+            self.generators[estimate.generator] = time, number
+        queue = _data_queue(estimate, self.queues[number])
+        begun, through = time + estimate.start, self.through.get(queue, 0.0)
+        if through > begun:
+            begun = through
+        if self.by_events:
+            self.through[queue] = begun
+            self._expect(begun, number)
+            return
+        self.through[queue] = begun + (estimate.occupancy or estimate.transfer)
+        self._moved(number, begun, begun + estimate.occupancy + _beyond_share(estimate))
+
+    def _moved(self, number: int, begin: float, end: float) -> None:
+        """The data of a transfer moves from ``begin`` to ``end``."""
+        estimate = self.estimates[number]
+        self.data[number] = begin, end
+        self.results[number] = end + estimate.latency - estimate.issue - estimate.start - estimate.transfer
+        if self.waiting:
+            self._wake(number)
+
+    def _expect(self, time: float, number: int) -> None:
+        self.serial += 1
+        heappush(self.events, (time, self.serial, number))
+
+    def _event(self) -> None:
+        """Data comes to its queue, or an engine gets its ports."""
+        time, _, number = heappop(self.events)
+        estimate = self.estimates[number]
+        if not estimate.transfer:
+            for port in estimate.ports:
+                time = max(time, self.ports.get(port, 0.0))
+            self.granted[number] = time
+            for port in estimate.ports:
+                self.ports[port] = time + estimate.occupancy
+            self.runnable.append(self.queues[number])
+        elif estimate.occupancy:
+            queue = _data_queue(estimate, self.queues[number])
+            self.bandwidth.arrive(time, queue, number, estimate.occupancy)
+        else:  # GpSimd's own DMA moves the data
+            begun = max(time, self.own_dma_free)
+            self.own_dma_free = begun + estimate.transfer
+            self._moved(number, begun, self.own_dma_free)
+
+
+def _data_queue(estimate: Estimate, ring: int) -> DataQueue:
+    """The queue of the DMA engines in which a transfer waits: that of its generator, else its ring."""
+    if not estimate.occupancy:
+        return _OWN_DMA
+    return estimate.generator or ring
+
+
+def _beyond_share(estimate: Estimate) -> float:
+    """The time that a transfer takes beyond its share of the bandwidth: it uses a part of the engines, or is short."""
+    extra = estimate.transfer - estimate.occupancy
+    return extra if extra > 0.0 else 0.0
+
+
+def _contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
+    """Test if several data queues share the bandwidth, and if engines share a port."""
+    data_queues: set[DataQueue] = set()
+    users: dict[str, int] = {}
+    shares_ports = False
+    for queue, estimate in zip(queues, estimates, strict=True):
+        if estimate.transfer:
+            data_queues.add(_data_queue(estimate, queue))
+        else:
+            for port in estimate.ports:
+                if users.setdefault(port, queue) != queue:
+                    shares_ports = True
+    return len(data_queues) > 1, shares_ports
+
+
+def _by_queue(order: Iterable[int], queues: Sequence[int], count: int) -> list[Sequence[int]]:
+    """The instructions of each queue."""
+    threads: list[list[int]] = [[] for _ in range(count)]
+    for number in order:
+        threads[queues[number]].append(number)
+    return list(threads)
+
+
+def _before(order: Iterable[int], estimates: Sequence[Estimate]) -> dict[int, int]:
+    """Of each transfer: the one that its generator serves before it."""
+    result: dict[int, int] = {}
+    last: dict[str, int] = {}
+    for number in order:
+        generator = estimates[number].generator
+        if generator and estimates[number].transfer:
+            result[number] = last.get(generator, -1)
+            last[generator] = number
+    return result
 
 
 _NO_DATA = (0.0, 0.0)
-_ROUNDING = 1e-6
-"""Nanoseconds by which sums of the same times in another order may differ."""
 _IDLE = (0.0, -1)
+_OWN_DMA = "own"
+"""The data queue of GpSimd's own DMA, which does not use the DMA engines."""
 
 
 def run(arrivals: Arrivals) -> None:
@@ -326,44 +454,10 @@ def in_order_ns(
     target: Target,
     order: Sequence[int] | None = None,
 ) -> float:
-    """End of a basic block that runs alone, from its beginning: ``now`` of a :class:`Replay`, without its records.
+    """End of a basic block that runs alone, from its beginning: ``now`` of a :class:`Replay`.
 
-    ``order``: the numbers of the instructions in the order of their replay; None: as they are numbered.
+    ``order``: the numbers of the instructions in the order of the program; None: as they are numbered.
     """
-    count = max(queues, default=0) + 1
-    free, data_free = [0.0] * count, [0.0] * count
-    releases, results = [0.0] * len(queues), [0.0] * len(queues)
-    generators: dict[str, float] = {}
-    # Of all state of a replay, this loop keeps what decides about time; the rest it leaves to the methods.
     replay = Replay(target)
-    clock = replay.clock
-    for number in range(len(queues)) if order is None else order:
-        queue, estimate = queues[number], estimates[number]
-        start, transfer = free[queue], estimate.transfer
-        if estimate.table and estimate.table != replay.table:
-            start = replay.load_table(estimate.table, start)
-        for producer in predecessors[number]:
-            if results[producer] > start and queues[producer] != queue:
-                start = results[producer]
-        for producer in chained[number]:
-            other = estimates[producer]
-            visible = results[producer] if other.transfer else releases[producer] + other.dependent
-            if visible > start:
-                start = visible
-        if transfer:
-            generator = estimate.generator
-            idle = generators.get(generator, 0.0)
-            release = (idle if idle > start else start) + estimate.issue
-            if generator:
-                generators[generator] = release
-            _, end = replay.move(estimate, release, queue, data_free)
-            results[number] = end + estimate.latency - estimate.issue - estimate.start - transfer
-        else:
-            if estimate.ports:
-                start = replay.wait_for_ports(estimate, start)
-            release = start + estimate.occupancy
-            if clock is not None and estimate.resource == "tensor":
-                release = clock.run(start, estimate.occupancy, estimate.activity)
-            results[number] = release + estimate.latency - estimate.occupancy
-        free[queue] = releases[number] = release
-    return max([replay.data_complete, *results])
+    run(replay.block(queues, estimates, predecessors, chained, order=order))
+    return replay.now

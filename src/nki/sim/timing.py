@@ -95,7 +95,8 @@ class Repeated:
 
 
 Part = Block | Repeated
-_Walk = Generator[tuple[int, float], Arrival, None]
+_Walk = Generator[tuple[int, float, int], Arrival, None]
+"""Yields what meets other cores: dense number, time of arrival and record; is sent the last arrival of all."""
 
 
 class TimedCore:
@@ -243,7 +244,7 @@ class _CoreRun:
         self.entered: dict[int, int] = {}
 
     def walk(self, parts: Sequence[Part]) -> _Walk:
-        """Replay ``parts`` one after the other; yields what meets other cores, by its dense number."""
+        """Replay ``parts`` one after the other."""
         for part in parts:
             if isinstance(part, Block):
                 yield from self._block(part)
@@ -252,6 +253,7 @@ class _CoreRun:
 
     def _block(self, block: Block) -> _Walk:
         timeline, first, count = self.timeline, block.first, len(block.queues)
+        record = len(timeline.numbers)
         timeline.numbers.extend(range(first, first + count))
         timeline.weights.extend([1] * count)
         estimates = timeline.estimates[first : first + count]
@@ -273,7 +275,7 @@ class _CoreRun:
                 number, time = next(arrivals) if last is None else arrivals.send(last)
             except StopIteration:
                 return
-            last = yield first + number, time
+            last = yield first + number, time, record + number
 
     def _needed(self, block: Block, number: int, waits: Iterable[int]) -> tuple[int, ...]:
         """Predecessors of a transfer whose memory is free: transfers, meetings, and those that write what it reads."""
@@ -394,12 +396,12 @@ def _meet(walks: list[_Walk], cores: list[CoreTimeline]) -> None:
 
     def advance(rank: int, last: Arrival | None) -> None:
         try:
-            number, time = next(walks[rank]) if last is None else walks[rank].send(last)
+            number, time, record = next(walks[rank]) if last is None else walks[rank].send(last)
         except StopIteration:
             waiting.pop(rank, None)
             return
         inst = cores[rank].core.numbered[number]
-        arrival = Arrival(time, cores[rank].core.rank, len(cores[rank].replay.starts))
+        arrival = Arrival(time, cores[rank].core.rank, record)
         sent = arrivals.setdefault(_sender_key(inst, rank), [])
         waiting[rank] = _Waiting(inst, arrival, len(sent))
         sent.append(arrival)

@@ -1,0 +1,243 @@
+"""Properties of shared bandwidth, over random transfers: conservation, fairness, order and monotony."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from nki.cost.replay import Replay, in_order_ns, run
+from nki.cost.sharing import NEVER, SharedBandwidth
+from nki.ir.estimate import Estimate
+from nki.target import GEN3
+
+SLACK = 1e-6
+"""Nanoseconds by which sums of the same times in another order may differ."""
+
+
+class Coming(NamedTuple):
+    """A transfer that comes to ``queue`` at ``time`` with ``share`` ns of the whole bandwidth."""
+
+    time: float
+    queue: int
+    share: float
+
+
+arrivals = st.lists(
+    st.builds(Coming, st.integers(0, 300).map(float), st.integers(0, 4), st.sampled_from([1.0, 7.0, 40.0, 300.0])),
+    min_size=1,
+    max_size=25,
+).map(sorted)
+
+
+def moved(coming: list[Coming]) -> list[tuple[float, float]]:
+    """Begin and end of the data of each transfer, by virtual time."""
+    bandwidth, left = SharedBandwidth(), list(enumerate(coming))
+    times = [(0.0, 0.0)] * len(coming)
+    while left or bandwidth.next_end < NEVER:
+        if left and left[0][1].time < bandwidth.next_end:
+            number, (time, queue, share) = left.pop(0)
+            bandwidth.arrive(time, queue, number, share)
+        else:
+            number, begin, end = bandwidth.complete()
+            times[number] = begin, end
+    return times
+
+
+def in_turns(coming: list[Coming], step: float) -> list[float]:
+    """The end of each transfer, if queues take turns with packets of ``step`` ns: what the hardware does."""
+    left, ends, waiting = [each.share for each in coming], [0.0] * len(coming), list(range(len(coming)))
+    time, turn = 0.0, 0
+    while waiting:
+        first: dict[int, int] = {}
+        for number in waiting:
+            if coming[number].time <= time + SLACK:
+                first.setdefault(coming[number].queue, number)
+        if not first:
+            time = min(coming[number].time for number in waiting)
+            continue
+        queue = min(first, key=lambda queue: (queue - turn) % 5)
+        number, turn = first[queue], queue + 1
+        packet = min(step, left[number])
+        time, left[number] = time + packet, left[number] - packet
+        if left[number] <= SLACK:
+            ends[number] = time
+            waiting.remove(number)
+    return ends
+
+
+@given(arrivals)
+def test_virtual_time_is_the_limit_of_queues_that_take_turns(coming: list[Coming]) -> None:
+    """Of packets as short as a step each queue is ahead or behind by a few rounds at most."""
+    step = 0.25
+    for (_, end), turns in zip(moved(coming), in_turns(coming, step), strict=True):
+        assert end == pytest.approx(turns, abs=len(coming) * 5 * step)
+
+
+@given(arrivals)
+def test_no_span_of_time_moves_more_than_the_bandwidth(coming: list[Coming]) -> None:
+    times = moved(coming)
+    for first, _ in times:
+        inside = sorted((end, each.share) for (begin, end), each in zip(times, coming, strict=True) if begin >= first)
+        total = 0.0
+        for end, share in inside:
+            total += share
+            assert total <= end - first + SLACK
+
+
+@given(arrivals)
+def test_the_bandwidth_never_rests_while_there_is_data(coming: list[Coming]) -> None:
+    """The last data of all is through when one queue that serves everything in order would be."""
+    time = 0.0
+    for each in coming:
+        time = max(time, each.time) + each.share
+    assert max(end for _, end in moved(coming)) == pytest.approx(time)
+
+
+@given(arrivals)
+def test_a_queue_serves_its_transfers_in_order(coming: list[Coming]) -> None:
+    by_queue: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for each, times in zip(coming, moved(coming), strict=True):
+        by_queue[each.queue].append(times)
+        assert times[0] >= each.time and times[1] >= times[0] + each.share - SLACK
+    for queue in by_queue.values():
+        assert all(one[1] <= two[0] + SLACK for one, two in pairwise(queue))
+
+
+@given(arrivals, st.data())
+def test_a_smaller_transfer_delays_nobody(coming: list[Coming], data: st.DataObject) -> None:
+    number = data.draw(st.integers(0, len(coming) - 1))
+    smaller = list(coming)
+    smaller[number] = coming[number]._replace(share=coming[number].share * data.draw(st.sampled_from([0.1, 0.5, 0.9])))
+    for (_, before), (_, after) in zip(moved(coming), moved(smaller), strict=True):
+        assert after <= before + SLACK
+
+
+class Block(NamedTuple):
+    """Queues, estimates and dependences of random instructions: queues 0 to 3 are rings, 4 and 5 engines."""
+
+    queues: list[int]
+    estimates: list[Estimate]
+    predecessors: list[tuple[int, ...]]
+
+
+def block(seed: int, generators: tuple[str, ...]) -> Block:
+    random = np.random.default_rng(seed)
+    queues: list[int] = []
+    estimates: list[Estimate] = []
+    predecessors: list[tuple[int, ...]] = []
+    for number in range(random.integers(2, 60)):
+        if random.random() < 0.7:
+            share = float(random.choice([5, 20, 100, 400, 2000]))
+            queues.append(int(random.integers(4)))
+            estimates.append(transfer(share, str(random.choice(generators)), float(random.choice([0, 60]))))
+        else:
+            busy = float(random.choice([10, 300]))
+            queues.append(int(random.integers(4, 6)))
+            estimates.append(Estimate("vector", busy, busy + 30, 0.0, 0, "docs", "test"))
+        few = random.integers(0, number, random.integers(0, 3)) if number else ()
+        predecessors.append(tuple(sorted({int(n) for n in few if queues[n] != queues[-1]})))
+    return Block(queues, estimates, predecessors)
+
+
+def transfer(share: float, generator: str, alone: float = 0.0) -> Estimate:
+    """A transfer with an issue of 10 ns, 50 ns to the first data and 7 to the reader, and ``alone`` ns more alone."""
+    moves = share + alone
+    return Estimate("dma", share, 67 + moves, 0.0, 1, "docs", "test", 10.0, 50.0, moves, generator)
+
+
+def replayed(given: Block) -> Replay:
+    replay = Replay(GEN3)
+    run(replay.block(*given, [()] * len(given.queues)))
+    return replay
+
+
+several = st.sampled_from([("sync", "scalar"), ("sync", "scalar", ""), ("",)])
+seeds = st.integers(0, 2**32)
+
+
+@given(seeds, several)
+def test_no_block_moves_more_than_the_bandwidth(seed: int, generators: tuple[str, ...]) -> None:
+    given = block(seed, generators)
+    data = replayed(given).data
+    shares = [each.occupancy if each.transfer else 0.0 for each in given.estimates]
+    for first, through in data:
+        if through:
+            total = 0.0
+            for (begin, end), share in sorted(zip(data, shares, strict=True), key=lambda each: each[0][1]):
+                total += share if begin >= first else 0.0
+                assert total <= max(0.0, end - first) + SLACK
+
+
+@given(seeds, several)
+def test_instructions_wait_for_what_they_depend_on(seed: int, generators: tuple[str, ...]) -> None:
+    given = block(seed, generators)
+    replay = replayed(given)
+    for number, before in enumerate(given.predecessors):
+        assert all(replay.starts[number] >= replay.results[producer] for producer in before)
+    assert max(replay.results) == replay.now < NEVER
+
+
+@given(seeds)
+def test_events_give_the_times_of_program_order(seed: int) -> None:
+    """A transfer behind everything, in another queue of data, makes the replay go by events."""
+    plain = block(seed, ("sync",))
+    count = len(plain.queues)
+    late = Block([*plain.queues, 6], [*plain.estimates, transfer(5, "scalar")], [*plain.predecessors, (*range(count),)])
+    direct, by_events = replayed(plain), replayed(late)
+    for name in ("starts", "releases", "results"):
+        assert getattr(by_events, name)[:-1] == pytest.approx(getattr(direct, name))
+    assert by_events.causes[:-1] == direct.causes and by_events.blockers[:-1] == direct.blockers
+
+
+@given(seeds, st.data())
+def test_in_one_queue_of_data_whatever_is_faster_delays_nobody(seed: int, data: st.DataObject) -> None:
+    given = block(seed, ("sync",))
+    number = data.draw(st.integers(0, len(given.queues) - 1))
+    part = data.draw(st.sampled_from([0.0, 0.5]))
+    estimates = list(given.estimates)
+    estimates[number] = faster(estimates[number], part)
+    before, after = replayed(given), replayed(given._replace(estimates=estimates))
+    assert all(late <= early + SLACK for early, late in zip(before.results, after.results, strict=True))
+
+
+def faster(estimate: Estimate, part: float) -> Estimate:
+    """``estimate`` with ``part`` of its time for the work itself."""
+    saved = (1 - part) * (estimate.occupancy if not estimate.transfer else estimate.transfer)
+    moves = estimate.transfer * part + 1e-3 if estimate.transfer else 0.0
+    return replace(
+        estimate, occupancy=estimate.occupancy * part + 1e-3, transfer=moves, latency=estimate.latency - saved + 1e-3
+    )
+
+
+def quicker(estimate: Estimate, resource: str) -> Estimate:
+    """``estimate`` with twice as much of one resource."""
+    if resource == "engine" or not estimate.transfer:
+        half = estimate.occupancy / 2 if resource == "engine" and not estimate.transfer else 0.0
+        return replace(estimate, occupancy=estimate.occupancy - half, latency=estimate.latency - half)
+    if resource == "bandwidth":
+        half = estimate.transfer / 2
+        return replace(estimate, occupancy=estimate.occupancy / 2, transfer=half, latency=estimate.latency - half)
+    half = getattr(estimate, resource) / 2
+    return replace(estimate, latency=estimate.latency - half, **{resource: half})
+
+
+@pytest.mark.parametrize("resource", ["engine", "bandwidth", "issue", "start"])
+def test_a_faster_resource_costs_next_to_nothing_where_queues_share_the_bandwidth(resource: str) -> None:
+    """Who has data earlier shares earlier, so that others may end later; in one queue of data that cannot be."""
+    worst: dict[int, float] = {}
+    for generators in (("sync",), ("sync", "scalar"), ("sync", "scalar", ""), ("",)):
+        for seed in range(60):
+            queues, estimates, before = block(seed, generators)
+            none = [()] * len(queues)
+            slow = in_order_ns(queues, estimates, before, none, GEN3)
+            fast = in_order_ns(queues, [quicker(each, resource) for each in estimates], before, none, GEN3)
+            several = generators != ("sync",)
+            worst[several] = max(worst.get(several, 0.0), fast / slow - 1)
+    assert worst[False] < 1e-9 and worst[True] < 0.02
