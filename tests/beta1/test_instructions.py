@@ -273,15 +273,40 @@ def turned_in_quarters(x, way="nc_transpose"):
 
 
 @pytest.mark.parametrize("way", ["nc_transpose", "nc_matmul"])
-def test_transpositions_of_trn1_write_float32_to_psum_without_a_copy(monkeypatch: Any, both: Any, way: str) -> None:
-    """Its array multiplies by an identity, and float32 is what it writes; that of trn2 moves bfloat16 as it is."""
+def test_products_with_an_identity_write_float32_to_psum_without_a_copy(monkeypatch: Any, both: Any, way: str) -> None:
+    """Results of nc_matmul are float32. So is what nc_transpose leaves on trn1, whose array multiplies by an identity;
+    that of trn2 moves bfloat16 as it is.
+    """
     copies: dict[str, int] = {}
     for target in ("trn1", "trn2"):
         program = predict(turned_in_quarters, target=target)(ShapeDtype((128, 512), "bfloat16"), way=way).program
         copies[target] = sum(inst.mnemonic == "tensor_copy" for inst in program.core.numbered)
-    assert copies == {"trn1": 1, "trn2": 5}
+    assert copies == {"trn1": 1, "trn2": 5 if way == "nc_transpose" else 1}
     x = np.random.default_rng(2).standard_normal((128, 512)).astype(nl.bfloat16)
     for target in ("trn1", "trn2"):
         monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
         turned = both(turned_in_quarters, x, way=way)
         assert all((turned[:, c : c + 128] == x[:, c : c + 128].T).all() for c in range(0, 512, 128))
+
+
+@nki.jit
+def turned_by_dma(x, way="load_transpose2d"):
+    """The rows of ``x`` as the columns of a tile, which is stored."""
+    result = nl.ndarray(x.shape[::-1], dtype=x.dtype, buffer=nl.shared_hbm)
+    nl.store(result, getattr(nl if way == "load_transpose2d" else nisa, way)(x))
+    return result
+
+
+@pytest.mark.parametrize("way", ["load_transpose2d", "dma_transpose"])
+@pytest.mark.parametrize(("dtype", "turns"), [("bfloat16", True), ("float32", True), ("int8", False)])
+def test_transposes_from_hbm_are_those_of_the_dma_engines(
+    monkeypatch: Any, both: Any, way: str, dtype: str, turns: bool
+) -> None:
+    """From trn2 on, of elements of 2 or 4 bytes; others, and those of trn1, move one by one."""
+    x = np.random.default_rng(3).integers(-9, 9, (48, 32)).astype(getattr(nl, dtype))
+    for target in ("trn1", "trn2", "trn3"):
+        program = predict(turned_by_dma, target=target)(ShapeDtype(x.shape, dtype), way=way).program
+        names = [inst.mnemonic for inst in program.core.numbered]
+        assert names == ["dma_transpose" if turns and target != "trn1" else "dma_copy", "dma_copy"]
+        monkeypatch.setenv("NEURON_PLATFORM_TARGET_OVERRIDE", target)
+        assert (both(turned_by_dma, x, way=way) == x.T).all()

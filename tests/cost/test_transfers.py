@@ -155,6 +155,34 @@ def test_one_generator_serves_one_transfer_at_a_time(target: Target) -> None:
     assert end == pytest.approx(63 * estimate.issue + estimate.latency)
 
 
+def transposed(target: Target, rows: int, columns: int, dtype: DType = bfloat16) -> Estimate:
+    """A matrix in HBM to a tile of ``columns`` partitions."""
+    source = Tensor("source", (rows, columns), dtype, Buffer.hbm, role="input")
+    tile = Tensor("tile", (columns, rows), dtype, Buffer.sbuf)
+    return REGISTRY["dma_transpose"](Access.whole(tile), Access.whole(source)).cost(target)
+
+
+@pytest.mark.parametrize("target", GENERATIONS[1:], ids=str)
+def test_a_transpose_moves_whole_blocks_at_the_documented_rate(target: Target) -> None:
+    """90 % of a copy's rate in blocks of 128 partitions and 16 elements; a part of a block takes as long."""
+    whole = transposed(target, 4096, 128)
+    assert whole.bytes / whole.occupancy == pytest.approx(0.9 * dma.bandwidth(target)) and whole.kind == "docs"
+    for rows, columns in ((4096, 64), (4081, 128)):
+        part = transposed(target, rows, columns)
+        assert part.occupancy == whole.occupancy and part.kind == "guess" and part.bytes < whole.bytes
+    assert transposed(target, 2048, 128, float32).occupancy == whole.occupancy
+    assert transposed(target, 16, 128).transfer == target.dma_spread_ns
+
+
+def test_a_transpose_of_trn1_moves_each_element_by_itself() -> None:
+    """As a copy of a transposed view does."""
+    one = transposed(GEN2, 128, 128)
+    source = Access(Tensor("source", (128, 128), bfloat16, Buffer.hbm), 0, (128, 128), (1, 128), bfloat16)
+    tile = Access.whole(Tensor("tile", (128, 128), bfloat16, Buffer.sbuf))
+    assert one.occupancy == dma.transfer(tile, (source,), GEN2).occupancy > 20 * load(GEN2, 128, 64).occupancy
+    assert one.kind == "guess"
+
+
 def copied(dst: Tensor, src: Tensor) -> Inst:
     return REGISTRY["dma_copy"](Access.whole(dst), Access.whole(src))
 

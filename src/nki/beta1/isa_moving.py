@@ -156,8 +156,8 @@ def dma_transpose(src: Any, *, axes: Any = None, mask: Any = None, dtype: Any = 
     )  # fmt: skip
     if source.buffer.is_hbm:
         return Tensor.wait(
-            Pending(turned.base.shape, kind_of(dtype, source.kind), lambda dst: moving_of.transfer(dst, turned, mask),
-                    name="transposed", direct=in_sbuf_only)
+            Pending(turned.base.shape, kind_of(dtype, source.kind),
+                    lambda dst: moving_of.transfer(dst, turned, mask, order), name="transposed", direct=in_sbuf_only)
         )  # fmt: skip
     outside = scratch("outside", source.shape, source.kind, Buffer.hbm)
 

@@ -31,6 +31,7 @@ from nki.beta1.masks import Mask, Region, boxes_of, joined, region
 from nki.beta1.tensor import Pending, Tensor, flush, operations
 from nki.beta1.view import check_bounds, strides_of
 from nki.frontend.builder import current
+from nki.ir.algebra import permuted
 from nki.ir.types import Access, Buffer, Dynamic, IndexKind
 from nki.isa import build
 from nki.isa.tables import enums
@@ -79,8 +80,10 @@ def part(access: Access, shape: Shape, box: tuple[tuple[int, int], ...]) -> Acce
     return Access(access.tensor, offset, sizes, access.strides, access.dtype, dynamic)
 
 
-def transfer(dst: Tensor, src: Tensor, mask: Any, **options: Any) -> None:
-    """DMA from ``src`` to ``dst``, of one shape, box by box of the mask."""
+def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: Any) -> None:
+    """DMA from ``src`` to ``dst``, of one shape, box by box of the mask; ``turns``: the axes, exchanged in pairs, by
+    which ``src`` views a tensor to transpose.
+    """
     shape = dst.shape
     over = region(mask, shape)
     if over.is_empty:
@@ -97,7 +100,19 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, **options: Any) -> None:
             read, write = part(source, shape, box), part(target, shape, box)
         src.place.before_read(read)
         dst.place.before_write(write, certain=over.is_whole)
-        forwards(lambda d, s: record(build.copy_by_dma(d, s[0], **options)), write, [read])
+        if turns and _transposes_by_dma(write, read):
+            record(build.transpose_by_dma(write, permuted(read, turns)))
+        else:
+            forwards(lambda d, s: record(build.copy_by_dma(d, s[0], **options)), write, [read])
+
+
+def _transposes_by_dma(dst: Access, src: Access) -> bool:
+    """Test if the DMA engines transpose as they move (Trainium2 Architecture Guide for NKI, DMA Transpose): elements of
+    2 or 4 bytes. Others, and those of trn1, move one by one.
+    """
+    plain = dst.dtype is src.dtype and src.dynamic is None and min(*dst.strides, *src.strides) >= 0
+    fits = dst.buffer is Buffer.sbuf and dst.dtype.itemsize in (2, 4) and dst.dtype.computes
+    return plain and fits and current("a transpose").target.dma_transpose_efficiency > 0
 
 
 def _inside(src: Tensor, over: Region) -> bool:
@@ -244,7 +259,7 @@ def load_transpose2d(src: Any, *, dtype: Any = None, mask: Any = None) -> Tensor
     turned_mask = None if mask is None else _turned_mask(mask, source.shape)
 
     def emit(dst: Tensor) -> None:
-        transfer(dst, turned, turned_mask)
+        transfer(dst, turned, turned_mask, (1, 0))
 
     return Tensor.wait(Pending(shape, kind, emit, name="load", direct=lambda t: t.buffer is Buffer.sbuf))
 
@@ -303,8 +318,11 @@ def turned(tile: Tensor, dtype: Any, mask: Any, what: str, buffer: Buffer = Buff
 
 def _leaves_float32(into: DType, source: DType) -> bool:
     """True where the Tensor engine multiplies by an identity to transpose, and its sums are wanted as they are."""
-    narrow = source in (dt.bfloat16, dt.float16)
-    return narrow and into is dt.float32 and not current("nl.transpose").target.matmul_transpose_mode
+    return _widens(into, source) and not current("nl.transpose").target.matmul_transpose_mode
+
+
+def _widens(into: DType, source: DType) -> bool:
+    return source in (dt.bfloat16, dt.float16) and into is dt.float32
 
 
 def matmul(x: Any, y: Any, *, transpose_x: bool = False, mask: Any = None, dtype: Any = None) -> Tensor:
@@ -408,8 +426,8 @@ def product(stationary: Tensor, moving: Tensor, mask: Any, what: str, **options:
     def whole(dst: Tensor) -> None:
         run(dst, False)
 
-    def direct(t: Tensor) -> bool:
-        return t.buffer is Buffer.psum and (t.kind is kind or _leaves_float32(t.kind, kind))
+    def direct(t: Tensor) -> bool:  # a product with an identity leaves float32, as every product does
+        return t.buffer is Buffer.psum and (t.kind is kind or _widens(t.kind, kind))
 
     return Tensor.wait(Pending(shape, kind, whole, name="product", buffer=Buffer.psum, direct=direct, product=run))
 

@@ -9,6 +9,7 @@ from nki.ir.types import Access
 from nki.isa.instructions.core_barrier import CoreBarrier
 from nki.isa.instructions.device_print import DevicePrint
 from nki.isa.instructions.dma_copy import DmaCopy
+from nki.isa.instructions.dma_transpose import DmaTranspose
 from nki.isa.instructions.psum_zero import PsumZero
 from nki.isa.instructions.register import RegisterMove
 from nki.isa.instructions.scalar import ScalarArithmetic
@@ -27,6 +28,11 @@ def copy_tile(dst: Access, src: Access) -> Inst:
 def copy_by_dma(dst: Access, src: Access, **options: Any) -> Inst:
     """A copy between any two memories, by DMA; ``options`` are other arguments of ``dma_copy``."""
     return DmaCopy(dst, src, **options)
+
+
+def transpose_by_dma(dst: Access, src: Access) -> Inst:
+    """``dst`` from ``src`` with its first and last dimensions exchanged, by DMA."""
+    return DmaTranspose(dst, src)
 
 
 def tensor_tensor(

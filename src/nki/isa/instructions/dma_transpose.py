@@ -212,14 +212,17 @@ class DmaTranspose(Inst):
         m.store(self.dst, m.load(permuted(self.src, _AXES[self.src.ndim])))
 
     def cost(self, target: Target) -> Estimate:
-        """``bytes / (efficiency * bandwidth)``; a transpose uses a documented part of the bandwidth."""
+        """``bytes / (efficiency * bandwidth)`` in whole blocks of 128 partitions and 16 elements; a transpose uses a
+        documented part of the bandwidth. On trn1, which has none, a packet for each element.
+        """
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
         indirect = is_row_indexed(self.src)
         generator = dma.generator(
             self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src)
         )
-        return dma.transposed(self.dst, target, efficiency, generator)
+        turned = permuted(self.src, _AXES[self.src.ndim])
+        return dma.transposed(self.dst, turned, target, efficiency, generator)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaTranspose:
