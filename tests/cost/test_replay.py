@@ -10,6 +10,7 @@ import pytest
 
 from nki.cost.replay import Cause, Replay, TensorClock, in_order_ns, run
 from nki.ir.estimate import Estimate
+from nki.isa.tables.activations import ACTIVATIONS
 from nki.target import GEN2, GEN3, Target
 from nki.target.model import Fact
 
@@ -177,6 +178,20 @@ def test_a_swap_of_tables_costs_between_nothing_and_a_load() -> None:
         least, most = (target.bound(end).activation_table_swap_ns for end in (0, 1))
         assert (least, most) == (0, target.activation_table_load_ns)
         assert target.activation_table_swap_ns == pytest.approx((least + most) / 2, abs=1)
+
+
+def test_a_swap_between_sets_with_published_names_is_a_load() -> None:
+    """Exponentials and logarithms share a set, reciprocal roots have one of their own; of others nobody knows."""
+    tables = {name: ACTIVATIONS[name].table for name in ("exp", "log", "rsqrt", "reciprocal", "gelu", "tanh", "copy")}
+    assert tables["exp"] == tables["log"] and not tables["copy"]
+    for first, second, known in [
+        ("exp", "rsqrt", True), ("gelu", "reciprocal", True), ("rsqrt", "reciprocal", True), ("exp", "gelu", False),
+        ("rsqrt", "tanh", False),
+    ]:  # fmt: skip
+        acts = [plain("scalar", 10, 20, table=tables[name]) for name in (first, second)]
+        (_, loaded), (begin, end) = replayed([1, 1], acts).table_loads
+        assert begin == loaded + 10
+        assert end - begin == (GEN3.activation_table_load_ns if known else GEN3.activation_table_swap_ns)
 
 
 def test_long_work_takes_the_rates_of_its_windows() -> None:

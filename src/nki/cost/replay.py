@@ -24,6 +24,7 @@ from heapq import heappop, heappush
 
 from nki.cost.sharing import NEVER, DataQueue, SharedBandwidth
 from nki.ir.estimate import Estimate
+from nki.target.activation_sets import differ
 from nki.target.model import Target
 
 Dependences = Sequence[Sequence[int]]
@@ -179,8 +180,7 @@ class Replay:
 
     def load_table(self, table: str, time: float) -> None:
         """Load an activation table from ``time`` on."""
-        target = self.target
-        end = time + (target.activation_table_swap_ns if self.table else target.activation_table_load_ns)
+        end = time + table_ns(self.table, table, self.target)
         self.table = table
         self.table_loads.append((time, end))
 
@@ -432,6 +432,13 @@ def _before(order: Iterable[int], estimates: Sequence[Estimate]) -> dict[int, in
             result[number] = last.get(generator, -1)
             last[generator] = number
     return result
+
+
+def table_ns(loaded: str, table: str, target: Target) -> float:
+    """The time until ``table`` is there where ``loaded`` is (empty: none): known for tables of different sets."""
+    if not loaded or differ(loaded, table):
+        return target.activation_table_load_ns
+    return target.activation_table_swap_ns
 
 
 _NO_DATA = (0.0, 0.0)

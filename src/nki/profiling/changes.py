@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from nki.base.dtype import float32
 from nki.cost.dma import bandwidth, contiguous_bytes
+from nki.cost.replay import table_ns
 from nki.ir.estimate import Estimate
 from nki.ir.instruction import Inst
 from nki.ir.types import Access, Buffer, Tensor
@@ -330,12 +331,14 @@ class _Tables(_OneByOne):
     def __init__(self, target: Target) -> None:
         super().__init__(target)
         self.tables: set[tuple[int, str]] = set()
+        self.swaps: set[int] = set()
+        """Times of the swaps, in ns."""
 
     def evidence(self) -> str:
         tables = len({table for _, table in self.tables})
         return (
             f"{len(self.found)} activations follow one that needs another of {tables} tables, and a swap takes "
-            f"{self.target.activation_table_swap_ns:.0f} ns"
+            f"{_span(sorted(self.swaps))} ns"
         )
 
     def estimates(self, core: TimedCore, estimates: list[Estimate]) -> list[Estimate]:
@@ -346,6 +349,7 @@ class _Tables(_OneByOne):
             place = core.core.rank, table
             if last not in ("", table) and place in self.tables:
                 self.found.append(core.core.numbered[number])
+                self.swaps.add(round(table_ns(last, table, self.target)))
             if place in self.tables:
                 result[number] = replace(estimate, table="")
             self.tables.add(place)

@@ -148,8 +148,8 @@ GEN3: Final = Target(
     activation_table_swap_ns=Fact(
         642.0,
         "ns",
-        "functions are in sets (Neuron Runtime, Work with NEFF files) and no document says which share one: the middle "
-        "of nothing and a load",
+        "functions are in sets (Neuron Runtime, Work with NEFF files), of which four have published names: the middle "
+        "of nothing and a load where others are concerned",
         "guess",
         (0.0, 1283.0),
     ),

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from nki.target.activation_sets import SETS
+
 Array = NDArray[np.float64]
 Range = tuple[float, float]
 
@@ -66,10 +68,11 @@ class Activation:
     def table(self) -> str:
         """Name of the table that the Scalar engine has to load for the function; empty if it needs none.
 
-        A guess: no document says which functions share a table. Piecewise linear functions and the square need none
+        A guess beyond :data:`nki.target.activation_sets.SETS`: piecewise linear functions and the square need none
         here, and a function shares its table with its derivative and its approximations.
         """
-        return "" if self.name in _WITHOUT_TABLE else self.name.partition("_")[0]
+        function = self.name.partition("_")[0]
+        return "" if self.name in _WITHOUT_TABLE else SETS.get(function, function)
 
 
 _WITHOUT_TABLE = {"copy", "square", "relu", "prelu", "lrelu", "sign", "abs"}
