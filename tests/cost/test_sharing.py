@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from nki.cost.replay import Replay, in_order_ns, run
 from nki.cost.sharing import NEVER, SharedBandwidth
 from nki.ir.estimate import Estimate
+from nki.passes.scheduling.list_scheduler import resource_bounds
 from nki.target import GEN3
 
 SLACK = 1e-6
@@ -214,6 +215,21 @@ def faster(estimate: Estimate, part: float) -> Estimate:
     return replace(
         estimate, occupancy=estimate.occupancy * part + 1e-3, transfer=moves, latency=estimate.latency - saved + 1e-3
     )
+
+
+@given(st.lists(st.tuples(st.sampled_from([5.0, 100.0, 400.0]), st.sampled_from([0.0, 60.0, 1400.0]),
+                          st.sampled_from([50.0, 900.0]), st.integers(0, 3), st.sampled_from(["sync", "scalar", ""])),
+                min_size=1, max_size=12))  # fmt: skip
+def test_no_transfers_end_before_their_bound(rows: list[tuple[float, float, float, int, str]]) -> None:
+    """The first data of one kind, the shares of all, and the end of another kind: whatever the queues."""
+    queues = [row[3] for row in rows]
+    estimates: list[Estimate] = []
+    for share, alone, start, _, generator in rows:
+        plain = transfer(share, generator, alone)
+        estimates.append(replace(plain, start=start, latency=plain.latency + start - plain.start))
+    none = [()] * len(rows)
+    bound = max(resource_bounds(queues, estimates).values())
+    assert in_order_ns(queues, estimates, none, none, GEN3) >= bound - SLACK
 
 
 def quicker(estimate: Estimate, resource: str) -> Estimate:

@@ -254,10 +254,10 @@ class _Block:
 
     def _go_on(self) -> Arrivals:
         """Run each runnable thread to its end or to an instruction that has to wait for an event."""
-        queues, estimates, starts, releases, results = (
-            self.queues, self.estimates, self.starts, self.releases, self.results,
-        )  # fmt: skip
-        free, last, runnable, clock, by_events = self.free, self.last, self.runnable, self.replay.clock, self.by_events
+        queues, estimates, releases, results = self.queues, self.estimates, self.releases, self.results
+        free, last, runnable, waiting, granted = self.free, self.last, self.runnable, self.waiting, self.granted
+        predecessors, chained, meetings = self.predecessors, self.chained, self.meetings
+        clock, by_events = self.replay.clock, self.by_events
         while runnable:
             thread = runnable.pop()
             instructions, position = self.threads[thread], self.positions[thread]
@@ -268,19 +268,19 @@ class _Block:
                 cause = 1 if blocker >= 0 else 0
                 if estimate.table and (loaded := self._load_table(estimate.table, start)) > start:
                     start, cause = loaded, 6
-                for producer in self.predecessors[number]:
+                for producer in predecessors[number]:
                     if queues[producer] != queue:
                         visible = results[producer]
                         if visible > start:
                             start, cause, blocker = visible, 2, producer
-                for producer in self.chained[number]:
+                for producer in chained[number]:
                     other = estimates[producer]
                     visible = results[producer] if other.transfer else releases[producer] + other.dependent
                     if visible > start:
                         start, cause, blocker = visible, 3, producer
                 if by_events and self._has_to_wait(number, start, blocker, thread):
                     break
-                if number in self.meetings:
+                if number in meetings:
                     arrival = yield number, start
                     self._met(number, start, cause, blocker, arrival)
                     if arrival.time > start:
@@ -292,17 +292,17 @@ class _Block:
                     release = start + estimate.issue
                     self._issued(number, estimate, release)
                 else:
-                    if number in self.granted and self.granted[number] > start:
-                        start, cause, blocker = self.granted[number], 5, -1
+                    if granted and granted.get(number, start) > start:
+                        start, cause, blocker = granted[number], 5, -1
                     release = start + estimate.occupancy
                     if clock is not None and estimate.resource == "tensor":
                         release = clock.run(start, estimate.occupancy, estimate.activity)
                     results[number] = release + estimate.latency - estimate.occupancy
                 free[queue], last[queue] = release, number
-                starts[number], releases[number] = start, release
+                self.starts[number], releases[number] = start, release
                 self.causes[number], self.blockers[number] = cause, blocker
                 position += 1
-                if self.waiting:
+                if waiting:
                     self._wake(number)
             self.positions[thread] = position
 

@@ -62,25 +62,29 @@ def longest_path(queues: Sequence[int], estimates: Sequence[Estimate], graph: De
 
 
 def resource_bounds(queues: Sequence[int], estimates: Sequence[Estimate]) -> dict[int | str, float]:
-    """Time before which no order of the block ends, by resource: its load, and the least time from there to the end.
+    """Time before which no order of the block ends, by resource: its load, the least time before, and that to the end.
 
     Resources are queues by number, generators of descriptors by name, and ``dma``, the DMA engines.
     """
     loads: dict[int | str, float] = {}
+    heads: dict[int | str, float] = {}
     tails: dict[int | str, float] = {}
 
-    def add(resource: int | str, busy: float, tail: float) -> None:
+    def add(resource: int | str, busy: float, tail: float, head: float = 0.0) -> None:
         loads[resource] = loads.get(resource, 0.0) + busy
         if tail < tails.get(resource, _NEVER):
             tails[resource] = tail
+        if head < heads.get(resource, _NEVER):
+            heads[resource] = head
 
     for queue, estimate in zip(queues, estimates, strict=True):
         if estimate.transfer:
-            add("dma", estimate.occupancy, estimate.latency - estimate.occupancy)
+            head = estimate.issue + estimate.start
+            add("dma", estimate.occupancy, estimate.latency - estimate.occupancy - head, head)
             add(estimate.generator or queue, estimate.issue, estimate.latency - estimate.issue)
         else:
             add(queue, estimate.occupancy, estimate.latency - estimate.occupancy)
-    return {resource: busy + tails[resource] for resource, busy in loads.items()}
+    return {resource: heads[resource] + busy + tails[resource] for resource, busy in loads.items()}
 
 
 def _chains(
