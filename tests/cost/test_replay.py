@@ -83,6 +83,15 @@ def test_a_queue_of_data_is_that_of_the_generator_and_serves_its_transfers_in_or
     assert replayed([0, 1, 1], [large, static, static]).data == [(60, 1100), (60, 100), (100, 140)]
 
 
+def test_transfers_of_a_ring_or_of_a_data_queue_complete_in_order() -> None:
+    """Semaphores of a ring count its transfers. One of few partitions moves long, and lets the bandwidth to others."""
+    narrow, wide = moved(20, 900, issue=10.0), moved(100, 100, issue=10.0)
+    assert replayed([0, 1], [narrow, wide]).data == [(60, 960), (80, 960)]
+    other = replace(wide, generator="scalar")
+    assert replayed([0, 1], [narrow, other]).data == [(60, 980), (60, 180)]
+    assert replayed([0, 0], [narrow, other]).data == [(60, 970), (70, 970)]
+
+
 def test_the_reader_of_a_large_transfer_waits_for_the_small_ones_that_pass_it() -> None:
     """Ten of 20 ns on other queues take 200 ns of the bandwidth while a large transfer moves, though they begin later
     and stand behind its reader in the program.

@@ -185,6 +185,17 @@ def test_instructions_wait_for_what_they_depend_on(seed: int, generators: tuple[
     assert max(replay.results) == replay.now < NEVER
 
 
+@given(seeds, st.sampled_from([("sync",), ("sync", "scalar"), ("sync", "scalar", ""), ("",)]))
+def test_transfers_of_a_ring_and_of_a_data_queue_complete_in_order(seed: int, generators: tuple[str, ...]) -> None:
+    """Those of a data queue also wait for others of their ring, and so may be told later than the next of the queue."""
+    given = block(seed, generators)
+    ends: dict[str | int, list[float]] = defaultdict(list)
+    for queue, estimate, (_, end) in zip(given.queues, given.estimates, replayed(given).data, strict=True):
+        if estimate.transfer:
+            ends[queue if generators != ("sync",) else estimate.generator].append(end)
+    assert all(one <= two for line in ends.values() for one, two in pairwise(line))
+
+
 @given(seeds)
 def test_events_give_the_times_of_program_order(seed: int) -> None:
     """A transfer behind everything, in another queue of data, makes the replay go by events."""

@@ -174,15 +174,6 @@ def test_a_transpose_moves_whole_blocks_at_the_documented_rate(target: Target) -
     assert transposed(target, 16, 128).transfer == target.dma_spread_ns
 
 
-def test_a_transpose_of_trn1_moves_each_element_by_itself() -> None:
-    """As a copy of a transposed view does."""
-    one = transposed(GEN2, 128, 128)
-    source = Access(Tensor("source", (128, 128), bfloat16, Buffer.hbm), 0, (128, 128), (1, 128), bfloat16)
-    tile = Access.whole(Tensor("tile", (128, 128), bfloat16, Buffer.sbuf))
-    assert one.occupancy == dma.transfer(tile, (source,), GEN2).occupancy > 20 * load(GEN2, 128, 64).occupancy
-    assert one.kind == "guess"
-
-
 def copied(dst: Tensor, src: Tensor) -> Inst:
     return REGISTRY["dma_copy"](Access.whole(dst), Access.whole(src))
 

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 import nki
+import nki.isa as nisa
+import nki.language as nl
 from examples.instructions import control, elementwise, movement, products, randomness, reductions, searches
 from examples.llama import attention, kernels
 from examples.minilm.kernels import feed_forward_block
@@ -68,3 +70,33 @@ def test_kernels_of_a_decoder(kernel, target, cores):
 def test_a_block_of_an_encoder(target, cores):
     profile = profiled(feed_forward_block, cores, target, *map(shape, FEED_FORWARD))
     assert violations(profile) == [] and profile.flops > cores * 2 * 2 * 256 * 384 * 1536
+
+
+@nki.jit
+def three_queues_of_data(x):
+    """Strided and narrow loads, copies in HBM of the kernel's own, and stores that convert."""
+    rows, columns = x.shape
+    result = nl.ndarray((rows, columns), dtype=nl.bfloat16, buffer=nl.shared_hbm)
+    between = nl.ndarray((rows, columns), dtype=x.dtype, buffer=nl.hbm)
+    for row in range(0, rows, 128):
+        for column in range(0, columns, 128):
+            ends = slice(row, row + 128), slice(column, column + 128)
+            tile = nl.ndarray((128, 128), dtype=x.dtype, buffer=nl.sbuf)
+            even = nl.ndarray((128, 64), dtype=x.dtype, buffer=nl.sbuf)
+            narrow = nl.ndarray((2, columns), dtype=x.dtype, buffer=nl.sbuf)
+            nisa.dma_copy(dst=narrow, src=x[row : row + 2, :])
+            nisa.dma_copy(dst=even, src=x[row : row + 128, column : column + 128 : 2])
+            nisa.dma_copy(dst=tile, src=x[ends])
+            nisa.tensor_tensor(dst=tile[:, 0:64], data1=tile[:, 0:64], data2=even, op=nl.add)
+            nisa.tensor_tensor(dst=tile[0:2, :], data1=tile[0:2, :], data2=narrow[:, 0:128], op=nl.add)
+            nisa.dma_copy(dst=between[ends], src=tile)
+            nisa.dma_copy(dst=result[ends], src=tile)
+    return result
+
+
+@pytest.mark.parametrize(("target", "queues"), [("trn1", {"gpsimd", ""}), ("trn2", {"sync", "gpsimd", ""})])
+def test_queues_of_data_beside_each_other(target, queues):
+    profile = profiled(three_queues_of_data, 1, target, shape("256x2048"))
+    assert violations(profile) == []
+    assert {each.generator for each in profile.timeline.cores[0].estimates if each.transfer} == queues
+    assert profile.lower_bound.resource == "dma" and profile.latency < 1.1 * profile.lower_bound.seconds

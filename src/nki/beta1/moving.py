@@ -108,11 +108,11 @@ def transfer(dst: Tensor, src: Tensor, mask: Any, turns: Shape = (), **options: 
 
 def _transposes_by_dma(dst: Access, src: Access) -> bool:
     """Test if the DMA engines transpose as they move (Trainium2 Architecture Guide for NKI, DMA Transpose): elements of
-    2 or 4 bytes. Others, and those of trn1, move one by one.
+    2 or 4 bytes. Others move one by one, as all do on trn1, where transposed loads are slow (NKI performance guide).
     """
     plain = dst.dtype is src.dtype and src.dynamic is None and min(*dst.strides, *src.strides) >= 0
     fits = dst.buffer is Buffer.sbuf and dst.dtype.itemsize in (2, 4) and dst.dtype.computes
-    return plain and fits and current("a transpose").target.dma_transpose_efficiency > 0
+    return plain and fits and current("a transpose").target.generation >= 3
 
 
 def _inside(src: Tensor, over: Region) -> bool:

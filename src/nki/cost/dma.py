@@ -65,18 +65,12 @@ def between_cores(dst: Access, target: Target) -> Estimate:
     return Estimate("dma", 0.0, latency, latency, _bytes(dst), kind, source, issue, 0.0, moved, SOFTWARE)
 
 
-def transposed(dst: Access, turned: Access, target: Target, efficiency: float, generator: str) -> Estimate:
-    """A transpose into ``dst`` at ``efficiency`` of the rate of a plain copy; ``turned``: the source as ``dst`` has it.
+def transposed(dst: Access, target: Target, efficiency: float, generator: str) -> Estimate:
+    """A transpose of 2-byte or 4-byte elements into ``dst``, at ``efficiency`` of the rate of a plain copy.
 
     All DMA engines together write blocks of 128 partitions and 16 elements (Trainium2 Architecture Guide for NKI, DMA
-    Transpose). A smaller block is assumed to take the time of a whole one. Without such a transpose (``efficiency`` 0)
-    elements move one by one.
+    Transpose). A smaller block is assumed to take the time of a whole one.
     """
-    if not efficiency:
-        source = (
-            "no DMA transpose is documented, and much less bandwidth than that of a load: a packet for each element"
-        )
-        return transfer(dst, (turned,), target, generator=generator, kind="guess", source=source)
     rows, columns = target.partitions, target.dma_transpose_block_rows
     blocks = math.ceil(dst.partitions / rows) * math.ceil(dst.free_elements / columns)
     moved = blocks * rows * columns * dst.dtype.itemsize

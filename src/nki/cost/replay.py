@@ -17,6 +17,7 @@ function whose table is not loaded loads it first, while its operands are still 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Generator, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -220,6 +221,14 @@ class _Block:
         """The last arrival at each data queue; without events, the time from which it serves the next transfer."""
         self.own_dma_free = begin
         """The time from which GpSimd's own DMA is free again."""
+        self.ended: dict[DataQueue, float] = {}
+        """The end of the last transfer of each data queue."""
+        self.told = [begin] * queue_count
+        """The last end that each ring was told: its transfers complete in order."""
+        self.in_line: list[deque[int]] = [deque() for _ in range(queue_count)]
+        """Of each ring the transfers whose end is not known yet."""
+        self.through_with: dict[int, tuple[float, float]] = {}
+        """The data of transfers that are through before one in front of them on their ring."""
         self.ports: dict[str, float] = {}
         self.granted: dict[int, float] = {}
         """The time at which an instruction has its ports."""
@@ -248,7 +257,8 @@ class _Block:
                 self._event()
             elif bandwidth.next_end < NEVER:
                 number, begun, end = bandwidth.complete()
-                self._moved(number, begun, end + _beyond_share(self.estimates[number]))
+                estimate = self.estimates[number]
+                self._moved(number, begun, end + max(0.0, estimate.transfer - estimate.occupancy))
             else:
                 return
 
@@ -341,26 +351,43 @@ class _Block:
 
     def _issued(self, number: int, estimate: Estimate, time: float) -> None:
         """A transfer has its descriptors at ``time``: its data begins when its queue comes to it."""
-        if estimate.generator:
-            self.generators[estimate.generator] = time, number
-        queue = _data_queue(estimate, self.queues[number])
+        ring, generator, share = self.queues[number], estimate.generator, estimate.occupancy
+        if generator:
+            self.generators[generator] = time, number
+        queue = _data_queue(estimate, ring)
         begun, through = time + estimate.start, self.through.get(queue, 0.0)
         if through > begun:
             begun = through
         if self.by_events:
             self.through[queue] = begun
+            self.in_line[ring].append(number)
             self._expect(begun, number)
-            return
-        self.through[queue] = begun + (estimate.occupancy or estimate.transfer)
-        self._moved(number, begun, begun + estimate.occupancy + _beyond_share(estimate))
+        else:
+            self.through[queue] = begun + (share or estimate.transfer)
+            end = self.ended[queue] = max(begun + max(share, estimate.transfer), self.ended.get(queue, 0.0))
+            self._complete(number, begun, end)
 
     def _moved(self, number: int, begin: float, end: float) -> None:
-        """The data of a transfer moves from ``begin`` to ``end``."""
+        """The data of a transfer is through, but not before those in front of it in its data queue. Its ring is told
+        when those in front of it are.
+        """
+        ring = self.queues[number]
+        queue = _data_queue(self.estimates[number], ring)
+        end = self.ended[queue] = max(end, self.ended.get(queue, 0.0))
+        self.through_with[number] = begin, end
+        line = self.in_line[ring]
+        while line and line[0] in self.through_with:
+            number = line.popleft()
+            begin, end = self.through_with.pop(number)
+            end = self.told[ring] = max(end, self.told[ring])
+            self._complete(number, begin, end)
+            if self.waiting:
+                self._wake(number)
+
+    def _complete(self, number: int, begin: float, end: float) -> None:
         estimate = self.estimates[number]
         self.data[number] = begin, end
         self.results[number] = end + estimate.latency - estimate.issue - estimate.start - estimate.transfer
-        if self.waiting:
-            self._wake(number)
 
     def _expect(self, time: float, number: int) -> None:
         self.serial += 1
@@ -391,12 +418,6 @@ def _data_queue(estimate: Estimate, ring: int) -> DataQueue:
     if not estimate.occupancy:
         return _OWN_DMA
     return estimate.generator or ring
-
-
-def _beyond_share(estimate: Estimate) -> float:
-    """The time that a transfer takes beyond its share of the bandwidth: it uses a part of the engines, or is short."""
-    extra = estimate.transfer - estimate.occupancy
-    return extra if extra > 0.0 else 0.0
 
 
 def _contention(queues: Sequence[int], estimates: Sequence[Estimate]) -> tuple[bool, bool]:
@@ -443,7 +464,7 @@ def table_ns(loaded: str, table: str, target: Target) -> float:
 
 _NO_DATA = (0.0, 0.0)
 _IDLE = (0.0, -1)
-_OWN_DMA = "own"
+_OWN_DMA = "own DMA"
 """The data queue of GpSimd's own DMA, which does not use the DMA engines."""
 
 

@@ -214,12 +214,14 @@ class _Core:
             yield Slice(self._name(row), events.start[row], events.release[row], self._arguments(row), flows)
 
     def _data(self, rows: Sequence[int]) -> Iterator[Slice]:
-        events = self.events
+        """The data of a ring, whose transfers complete in order; slices of a track cannot overlap as they can."""
+        events, last = self.events, 0.0
         for row in rows:
+            begin, last = max(events.data_start[row], last), events.data_end[row]
             arguments = self._arguments(row)
             arguments["bytes"] = events.estimates[self.numbers[row]].bytes
             flows = self.flows.get((row, True), ())
-            yield Slice(self._name(row), events.data_start[row], events.data_end[row], arguments, flows)
+            yield Slice(self._name(row), begin, last, arguments, flows)
 
     def _name(self, row: int) -> str:
         return self.events.instructions[self.numbers[row]].mnemonic

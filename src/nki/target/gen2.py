@@ -225,12 +225,10 @@ GEN2: Final = Target(
     dma_completion_ns=Fact(345.0, "ns", f"{_TRACES}: semaphore write ~105 ns, then waiting engine ~240 ns", "measured"),
     dma_accumulate_efficiency=Fact(0.5, "", "Trainium3 Architecture Guide for NKI: SBUF Read-Add-Write, before it"),
     dma_transpose_efficiency=Fact(
-        0.0,
-        "",
-        "none: the DMA transpose is new with trn2; transposed loads have much lower bandwidth (NKI performance guide, "
-        "IO transpose), as elements that move one by one have",
-        "guess",
+        0.5, "", "no DMA transpose documented; the SBUF to SBUF rate of trn2", "guess", (0.9, 0.25)
     ),
-    dma_transpose_sbuf_efficiency=Fact(0.0, "", "none: the DMA transpose is new with trn2", "guess"),
+    dma_transpose_sbuf_efficiency=Fact(
+        0.5, "", "Trainium2 Architecture Guide for NKI: DMA Transpose, SBUF to SBUF", "guess"
+    ),
     hbm_chip_gbps=Fact(820.0, "GB/s", f"{_GUIDE}: introduction"),
 )

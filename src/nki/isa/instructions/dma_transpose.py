@@ -213,7 +213,7 @@ class DmaTranspose(Inst):
 
     def cost(self, target: Target) -> Estimate:
         """``bytes / (efficiency * bandwidth)`` in whole blocks of 128 partitions and 16 elements; a transpose uses a
-        documented part of the bandwidth. On trn1, which has none, a packet for each element.
+        documented part of the bandwidth.
         """
         from_hbm = self.src.buffer.is_hbm
         efficiency = target.dma_transpose_efficiency if from_hbm else target.dma_transpose_sbuf_efficiency
@@ -221,8 +221,7 @@ class DmaTranspose(Inst):
         generator = dma.generator(
             self.dge_mode.name, "unknown", target, indirect=indirect, accesses=(self.dst, self.src)
         )
-        turned = permuted(self.src, _AXES[self.src.ndim])
-        return dma.transposed(self.dst, turned, target, efficiency, generator)
+        return dma.transposed(self.dst, target, efficiency, generator)
 
     @classmethod
     def sample(cls, draw: Draw) -> DmaTranspose:
