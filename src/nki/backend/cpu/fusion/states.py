@@ -12,7 +12,7 @@ from nki.backend.cpu.fusion.lowering import is_linked, may_share_loop, part_of, 
 from nki.backend.cpu.loop_ir.nodes import Assign
 from nki.ir.instruction import Inst
 
-MOST_PARTS: Final = 8
+MOST_PARTS: Final = 12
 """Instructions of a chain."""
 _MOST_EDGES: Final = 1 << 10
 """Edges from the empty chain: as many forms of instructions that begin chains."""
