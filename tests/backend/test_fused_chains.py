@@ -346,7 +346,7 @@ def test_a_long_chain_is_cut() -> None:
         tile = nl.load(x)
         for number in range(2 * MOST_PARTS + 3):
             result = like(tile)
-            nisa.tensor_scalar(result, tile, nl.multiply, 1.0 + number, op1=nl.subtract, operand1=0.5)
+            nisa.tensor_scalar(result, tile, nl.multiply, 1.0 + number)
             tile = result
         nl.store(out, tile)
         return out

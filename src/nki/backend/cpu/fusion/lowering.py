@@ -33,8 +33,8 @@ _APART: Final = 1 << 40
 """Bytes in scratch memory between windows without memory, of which nothing is ever stored or loaded."""
 _LARGEST_STEP: Final = 4
 """Elements between neighbours that are still loaded as vectors."""
-_MOST_STREAMS: Final = 12
-"""Windows in memory that one loop follows: each takes a register or two for its address."""
+_MOST_STREAMS: Final = 16
+"""Windows that one loop follows: each that is in memory takes a register for its address."""
 _MOST_PARTS: Final = 96
 """Parts of all expressions of a chain, which all stay in the instruction cache and in the time of LLVM."""
 _MOST_FUNCTIONS: Final = 3
