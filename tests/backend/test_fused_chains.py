@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.fusion.fuse import fuse
 from nki.backend.cpu.fusion.lowering import lower_chain
 from nki.backend.cpu.fusion.states import MOST_PARTS
+from nki.backend.cpu.runtime import routines, stored_routines
+from nki.backend.cpu.runtime.link import listing
+from nki.backend.cpu.runtime.routines import routine_key
 from nki.backend.numpy import executor
 from nki.compiler.executable import Executable, lower
 from nki.isa.tables.activations import ACTIVATIONS
@@ -356,6 +360,53 @@ def test_a_long_chain_is_cut() -> None:
     both(kernel, x)
 
 
+def test_numbers_that_each_launch_passes() -> None:
+    @nki.jit
+    def kernel(x, factor, offset):
+        out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+        a = nl.load(x)
+        b, c = like(a), like(a)
+        nisa.tensor_scalar(b, a, nl.multiply, 3.0, op1=nl.add, operand1=offset)
+        nisa.tensor_scalar(c, b, nl.multiply, factor)
+        nl.store(out, c)
+        return out
+
+    x = numbers(128, 40)
+    for factor, offset in ((0.5, 1.0), (-2.0, 0.25)):
+        np.testing.assert_array_equal(kernel(x, factor, offset), (x * np.float32(3) + np.float32(offset)) * factor)
+    fused = fuse(lower(kernel.compile(x, 0.5, 1.0).kernel))
+    assert [inst.mnemonic for inst in fused.core.body] == ["chain"]
+
+
+def test_routines_of_chains_are_kept_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    arguments = [numbers(128, 72) + number for number in range(3)]
+    (chain,) = chains(affine, *arguments)
+    key = routine_key(chain)
+    monkeypatch.setenv("OPEN_NKI_CACHE", str(tmp_path))
+    monkeypatch.delenv("OPEN_NKI_CACHE_DISABLE")
+    monkeypatch.setattr(routines, "_routines", {})
+    (made,) = routines.compile_routines({key: chain}, None)
+    found = stored_routines.find([key])
+    assert [facts.uses for _, facts, _ in found.values()] == [made.uses]
+
+
+def test_loops_ask_ahead_for_what_is_in_no_tile() -> None:
+    def prefetches(kernel: Any, *arguments: Any) -> int:
+        text = listing(lower(nki.jit(kernel).compile(*arguments).kernel), assembly=False)
+        return sum("call void @llvm.prefetch" in line for line in text.splitlines())
+
+    def parts_of_rows(x):
+        out = nl.ndarray((128, 96), dtype=x.dtype, buffer=nl.shared_hbm)
+        tile = nl.load(x[:, 0:96])
+        result = like(tile)
+        nisa.activation(result, nl.exp, tile)
+        nl.store(out, result)
+        return out
+
+    assert prefetches(affine, *[numbers(128, 96)] * 3) >= 3
+    assert prefetches(parts_of_rows, numbers(128, 97)) == 0
+
+
 FUNCTIONS_OF_ONE = tuple(
     getattr(nl, row.name) for row in ACTIVATIONS.values() if hasattr(nl, row.name) and not row.parameter
 )
@@ -367,15 +418,18 @@ def test_nan_between_parts(function: Any) -> None:
     """What is computed may be any NaN while it stays in registers, and is the canonical one wherever it is seen."""
 
     def kernel(x, y):
-        out = nl.ndarray((4, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
+        out = nl.ndarray((6, *x.shape), dtype=x.dtype, buffer=nl.shared_hbm)
         a, b = nl.load(x), nl.load(y)
-        total, result = like(a), [like(a) for _ in range(4)]
+        total, result, narrow = like(a), [like(a) for _ in range(6)], [like(a, nl.bfloat16), like(a, nl.float16)]
         nisa.tensor_tensor(total, a, b, nl.subtract)
         nisa.activation(result[0], function, total)
         nisa.tensor_copy(result[1], total)
         nisa.tensor_scalar(result[2], total, nl.abs, None, op1=nl.maximum, operand1=0.5)
         nisa.tensor_tensor(result[3], b, total, nl.power)
-        for number in range(4):
+        for number in range(2):
+            nisa.tensor_copy(narrow[number], total)
+            nisa.tensor_copy(result[number + 4], narrow[number])
+        for number in range(6):
             nl.store(out[number], result[number])
         return out
 
@@ -385,6 +439,6 @@ def test_nan_between_parts(function: Any) -> None:
     x, y = words.view(np.float32)
     x[:, 1::6] = y[:, 1::6] = np.inf
     (parts,) = mnemonics(kernel, x, y)
-    assert len(parts) == 5
+    assert len(parts) == 9
     with np.errstate(all="ignore"):
         both(kernel, x, y)

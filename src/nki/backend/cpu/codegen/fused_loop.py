@@ -12,6 +12,7 @@ from nki.backend.cpu.codegen.inner_loop import InnerLoop
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
 from nki.backend.cpu.codegen.streams import Cursors, Stream
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, LoopStatement, MemRef, subexpressions
+from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 
 
@@ -122,5 +123,6 @@ def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:
     if expr.kind == "load" and moves and expr.memref is not None:
         moved.add(expr.memref)
     is_arithmetic = (expr.kind == "alu" and expr.op not in BITS) or expr.kind == "act"
+    is_arithmetic |= expr.kind == "cast" and expr.dtype not in (dt.float32, dt.tfloat32)  # each has one NaN
     for number, arg in enumerate(expr.args):
         _note_moved(arg, not (is_arithmetic or (expr.kind == "select" and number == 0)), moved)

@@ -26,6 +26,8 @@ _LARGEST_SHUFFLED: Final = 4
 
 _AHEAD: Final = 2048
 """Bytes ahead of a load at which memory is asked for: about a microsecond of a loop with a few functions."""
+_LONG: Final = 8 * _AHEAD
+"""Bytes of a row at whose end a request ahead is seldom in vain."""
 
 
 class InnerLoop:
@@ -57,10 +59,10 @@ class InnerLoop:
     def fetch_ahead(self, index: Value) -> None:
         """Ask for what later rounds load from memory outside of tiles, which is in no cache."""
         for number, stream in enumerate(self.streams):
-            expr, memref = stream.expr, stream.memref
-            if expr is None or memref is None or expr.kind != "load" or self.loop.steps[number] != 1:
+            memref = stream.memref
+            if stream.expr is None or memref is None or stream.expr.kind != "load" or self.loop.steps[number] != 1:
                 continue
-            if self.r.is_far(memref):
+            if self.r.is_far(memref) and _goes_on(memref):
                 prefetch(self.b, self.r.move(self._address(number, memref, index), ir.Constant(I64, _AHEAD)))
 
     def value(self, expr: Expr, index: Value, width: int) -> Value:
@@ -266,6 +268,12 @@ def _packs_pairs(s: Assign, loop: CountedLoop, lanes: int) -> bool:
     rounds = value.kind == "cast" and source is not None and source.kind == "load" and source.dtype is dt.float32
     whole = GRANULE * loop.per_partition % (2 * lanes) == 0
     return rounds and value.dtype is dt.bfloat16 and all(step == 1 for step in loop.steps) and whole
+
+
+def _goes_on(memref: MemRef) -> bool:
+    """True if what is ahead of a load is loaded later: in rows that lie side by side, or in long ones."""
+    is_long = memref.columns * memref.dtype.itemsize >= _LONG
+    return memref.dense_rows and (is_long or memref.row_step == memref.columns)
 
 
 def _may_be_nan(expr: Expr) -> bool:

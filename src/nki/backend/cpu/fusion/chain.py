@@ -14,6 +14,8 @@ from nki.ir.declaration.fields import Field
 from nki.ir.instruction import Inst
 from nki.ir.types import FORMS, Access, Form, Role, new_form
 
+_Numbers = tuple[int, ...]
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChainPlan:
@@ -24,12 +26,12 @@ class ChainPlan:
     """
 
     form: Form
-    numbers: tuple[tuple[int, ...], ...]
-    written: tuple[int, ...]
-    changed: tuple[int, ...]
-    read: tuple[int, ...]
+    numbers: tuple[_Numbers, ...]
+    written: _Numbers
+    changed: _Numbers
+    read: _Numbers
 
-    def operands(self) -> tuple[int, ...]:
+    def operands(self) -> _Numbers:
         """The window of each operand of the chain."""
         return (*self.written, *self.changed, *self.read)
 
@@ -72,7 +74,7 @@ class Chain(Inst):
         return f"<{names} {operands}>"
 
 
-def form_of(parts: Sequence[Inst], numbers: tuple[tuple[int, ...], ...], windows: tuple[tuple[int, ...], ...]) -> Form:
-    """The form of chains of ``parts`` with those windows, of operands and by role."""
-    signature = ("chain", tuple([part.key() for part in parts]), numbers, windows)
+def form_of(keys: Sequence[tuple[Any, ...]], numbers: tuple[_Numbers, ...], windows: tuple[_Numbers, ...]) -> Form:
+    """The form of chains of parts with the signatures ``keys`` and those windows, of operands and by role."""
+    signature = ("chain", tuple(keys), numbers, windows)
     return FORMS.get(signature) or new_form(signature, False)

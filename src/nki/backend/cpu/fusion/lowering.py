@@ -36,9 +36,9 @@ _LARGEST_STEP: Final = 4
 _MOST_STREAMS: Final = 16
 """Windows that one loop follows: each that is in memory takes a register for its address."""
 _MOST_PARTS: Final = 96
-"""Parts of all expressions of a chain, which all stay in the instruction cache and in the time of LLVM."""
+"""Parts of all expressions of a chain: more take LLVM longer than they save."""
 _MOST_FUNCTIONS: Final = 3
-"""Activation functions in one loop: each takes dozens of instructions."""
+"""Activation functions in one loop: each takes dozens of instructions, and as many registers for its constants."""
 
 
 def lower_any(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
@@ -58,11 +58,9 @@ def part_of(inst: Inst) -> Assign | None:
     if not isinstance(statement, Assign) or statement.target.base == SCRATCH or statement.target.columns == 1:
         return None
     target, value = statement.target, statement.value
-    if (
-        any(part.kind not in _KINDS for part in subexpressions(value))
-        or not _is_vector(target)
-        or not _is_single(target)
-    ):
+    if any(part.kind not in _KINDS for part in subexpressions(value)):
+        return None
+    if not (_is_vector(target) and _is_single(target)):
         return None
     if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
         return None
@@ -128,8 +126,7 @@ def placed(statement: Assign, places: Sequence[tuple[int, int]], first_number: i
 def may_share_loop(statements: Sequence[Assign]) -> bool:
     """True if ``statements``, on windows that are the same or share no memory, may run element by element.
 
-    That is so if all that touch a written window touch its elements in the same order. The last statement must read
-    what one before it has written.
+    That is so if all that touch a written window touch its elements in the same order.
     """
     first = statements[0].target
     if any((s.target.rows, s.target.columns) != (first.rows, first.columns) for s in statements):

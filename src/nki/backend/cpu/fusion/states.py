@@ -5,6 +5,7 @@ The test of a chain takes much longer than a step in the tree; kernels repeat fe
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from nki.backend.cpu.fusion.chain import ChainPlan, form_of
@@ -20,24 +21,27 @@ Edge = tuple[Any, ...]
 """The form of an instruction, then the window of each of its operands."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A part as far as chains of one state share it: its signature, its windows, and if it reads and writes each."""
+
+    key: tuple[Any, ...]
+    numbers: tuple[int, ...]
+    uses: tuple[tuple[bool, bool], ...]
+    statement: Assign
+    """Its statement, on windows."""
+
+
 class State:
     """A legal chain, or the empty one."""
 
-    __slots__ = ("_following", "_plans", "begun", "insts", "is_chain", "is_full", "numbers", "statements")
+    __slots__ = ("_following", "_parts", "_plans", "begun", "is_chain", "is_full")
 
-    def __init__(
-        self,
-        insts: tuple[Inst, ...] = (),
-        numbers: tuple[tuple[int, ...], ...] = (),
-        statements: tuple[Assign, ...] = (),
-    ) -> None:
-        self.insts = insts
-        """Examples of the parts."""
-        self.numbers = numbers
-        self.statements = statements
-        """The statements of the parts, on windows."""
-        self.is_full = len(insts) == MOST_PARTS
-        self.is_chain = len(insts) > 1 and any(is_linked(statements[:n]) for n in range(2, len(insts) + 1))
+    def __init__(self, parts: tuple[_Part, ...] = ()) -> None:
+        self._parts = parts
+        self.is_full = len(parts) == MOST_PARTS
+        statements = [part.statement for part in parts]
+        self.is_chain = any(is_linked(statements[:n]) for n in range(2, len(parts) + 1))
         """True if parts read what others have written, so that it pays to fuse them."""
         read, written = self._uses()
         self.begun = tuple(number for number in written if number not in read)
@@ -58,13 +62,14 @@ class State:
         return len(self._following)
 
     def _joined(self, inst: Inst, numbers: tuple[int, ...]) -> State | None:
-        part = part_of(inst)
-        if part is None:
+        own = part_of(inst)
+        if own is None:
             return None
-        statements = (*self.statements, placed(part, [(number, 0) for number in numbers], 0))
-        if not may_share_loop(statements):
+        statement = placed(own, [(number, 0) for number in numbers], 0)
+        if not may_share_loop([*(part.statement for part in self._parts), statement]):
             return None
-        return State((*self.insts, inst), (*self.numbers, numbers), statements)
+        uses = tuple([(reads, writes) for _, reads, writes in inst.uses()])
+        return State((*self._parts, _Part(inst.key(), numbers, uses, statement)))
 
     def plan(self, without_memory: tuple[int, ...]) -> ChainPlan:
         """The plan of chains of this state, some of whose windows have no memory."""
@@ -78,17 +83,18 @@ class State:
         only_written = tuple(n for n in self.begun if n not in without_memory)
         changed = tuple(n for n in written if n in read)
         only_read = tuple(n for n in read if n not in written)
-        form = form_of(self.insts, self.numbers, (only_written, changed, only_read))
-        return ChainPlan(form, self.numbers, only_written, changed, only_read)
+        numbers = tuple([part.numbers for part in self._parts])
+        form = form_of([part.key for part in self._parts], numbers, (only_written, changed, only_read))
+        return ChainPlan(form, numbers, only_written, changed, only_read)
 
     def _uses(self) -> tuple[dict[int, None], dict[int, None]]:
         """The windows that the chain reads before it has written them, and those that it writes, in order."""
         read: dict[int, None] = {}
         written: dict[int, None] = {}
-        for inst, numbers in zip(self.insts, self.numbers, strict=True):
-            uses = list(zip(inst.uses(), numbers, strict=True))
-            read |= {number: None for (_, reads, _), number in uses if reads and number not in written}
-            written |= {number: None for (_, _, writes), number in uses if writes}
+        for part in self._parts:
+            uses = list(zip(part.numbers, part.uses, strict=True))
+            read |= {number: None for number, (reads, _) in uses if reads and number not in written}
+            written |= {number: None for number, (_, writes) in uses if writes}
         return read, written
 
 
