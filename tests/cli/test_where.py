@@ -81,3 +81,33 @@ def test_several_cores(file, nki):
 def test_the_simulator_has_no_routines(looped, nki):
     ran = nki("run", looped, "--arg", "128x32:float32", "--where", "--simulate")
     assert ran.code == 2 and "--where" in ran.err
+
+
+FUSED = """
+import nki
+import nki.isa as nisa
+import nki.language as nl
+
+
+@nki.jit
+def fused(x):
+    out = nl.ndarray(x.shape, dtype=x.dtype, buffer=nl.shared_hbm)
+    tile = nl.load(x)
+    twice = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.sbuf)
+    result = nl.ndarray(tile.shape, dtype=tile.dtype, buffer=nl.sbuf)
+    nisa.tensor_scalar(twice, tile, nl.multiply, 2.0)
+    nisa.activation(result, nl.tanh, twice)
+    nl.store(out, result)
+    return out
+"""
+
+
+def test_instructions_that_share_a_loop_have_one_time(file, nki):
+    with open("fused.py", "w", encoding="utf-8") as kernels:
+        kernels.write(FUSED)
+    command = ("run", "fused.py", "--arg", "128x256:float32", "--where")
+    first, last = (number for number, line in enumerate(FUSED.splitlines(), 1) if "twice," in line or "tanh" in line)
+    (entry,) = report(nki(*command, "--json"))["where"]["lines"]
+    assert (entry["line"], entry["with"], entry["calls"]) == (last, [first], 1)
+    (shown,) = [line for line in nki(*command).out.splitlines() if line.startswith(f"  fused.py:{last} ")]
+    assert shown.endswith(f"(one loop with line {first})") and "nisa.activation(" in shown

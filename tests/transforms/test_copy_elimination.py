@@ -12,6 +12,7 @@ import pytest
 import nki
 import nki.isa as nisa
 import nki.language as nl
+from nki.compiler.executable import lower
 from tests.support.both_executors import both
 
 X = np.random.default_rng(0).normal(size=(256, 192)).astype(np.float32)
@@ -236,7 +237,7 @@ CASES: list[tuple[Callable[..., Any], int]] = [
 def test_copies_go_and_results_stay(kernel: Callable[..., Any], left: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPEN_NKI_HAZARDS", "0")  # one of them returns what it never wrote
     made = nki.jit(kernel)
-    body = made.compile(X).linked.cores[0].body
+    body = lower(made.compile(X).kernel).core.body
     assert [inst.mnemonic for inst in body].count("dma_copy") == left
     found, expected = made(X), nki.simulate(made)(X)
     for one, two in zip(np.atleast_2d(found), np.atleast_2d(expected), strict=True):

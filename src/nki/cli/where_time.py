@@ -19,7 +19,8 @@ def report(executable: Executable, pointers: Sequence[int], runs: int) -> dict[s
     """Launch ``runs`` times, after one launch that is not counted, with a look at the clock around each row.
 
     ``nanoseconds`` and ``calls`` are those of one run on average; those of several threads or cores are added up.
-    ``python_calls``: rows of one run that call Python.
+    ``python_calls``: rows of one run that call Python. ``with`` of a line: the other lines whose instructions share its
+    loop and its time.
     """
     cores = executable.with_times()
     executable.launch(pointers)
@@ -43,9 +44,12 @@ _Name = tuple[tuple[str, Any], ...]
 
 
 def _place(row: RowTime) -> _Name:
-    inst = row.inst and (row.inst.origin or row.inst)
-    span = inst.where.span if inst else None
-    return (("file", span.file if span else ""), ("line", span.line if span else 0))
+    spans = [part.where.span for part in row.parts]
+    span = spans[-1] if spans else None
+    place = (("file", span.file if span else ""), ("line", span.line if span else 0))
+    others = {other.line for other in spans if other is not None and span is not None and other.file == span.file}
+    others -= {span.line if span else 0}
+    return (*place, ("with", tuple(sorted(others)))) if others else place
 
 
 def _summed(rows: Sequence[RowTime], runs: int, name: Callable[[RowTime], _Name]) -> list[dict[str, Any]]:
@@ -72,7 +76,9 @@ def text(where: dict[str, Any]) -> list[str]:
     lines += ["", f"  {'line':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}"]
     for entry, place in zip(where["lines"][:ROWS], places, strict=False):
         source = source_line(entry["file"], entry["line"]).strip()
-        lines.append(_cut(f"  {place:<{width}}  {_numbers(entry, total)}  {source}"))
+        others = f"  (one loop with line{'s' * (len(entry['with']) > 1)} " if "with" in entry else ""
+        others += ", ".join(map(str, entry["with"])) + ")" if others else ""
+        lines.append(_cut(f"  {place:<{width}}  {_numbers(entry, total)}  {source}", others))
     lines += _rest(where["lines"], total)
     lines += ["", f"  {'':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}  routine, by its first use"]
     for entry in where["routines"][:ROWS]:
@@ -101,5 +107,7 @@ def _shown(file: str, line: int) -> str:
     return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}"
 
 
-def _cut(line: str) -> str:
-    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
+def _cut(line: str, end: str = "") -> str:
+    """``line``, shortened if necessary, and its ``end``."""
+    room = _WIDTH - len(end)
+    return (line if len(line) <= room else line[: room - 1] + "…") + end

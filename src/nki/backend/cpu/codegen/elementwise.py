@@ -29,7 +29,7 @@ def emit_assign(r: FunctionBuilder, s: Assign) -> None:
         outer = [loop for loop in loops if loop is not by_source and loop is not by_target]
         r.emit_loops(outer, streams, lambda cursors: _emit_transposition(r, s, streams, transposition, cursors))
         return
-    loops = _vectorized_last(loops, r.lanes)
+    loops = vectorized_last(loops, r.lanes)
     r.emit_loops(loops[:-1], streams, lambda cursors: emit_inner_loop(r, s, streams, loops[-1], cursors))
 
 
@@ -92,7 +92,7 @@ def emit_columns(r: FunctionBuilder, s: Assign) -> None:
         r.call(transpose.address(size), [places[0], ldo, places[1], ldi, count, rows])
 
 
-def _vectorized_last(loops: list[CountedLoop], lanes: int) -> list[CountedLoop]:
+def vectorized_last(loops: list[CountedLoop], lanes: int) -> list[CountedLoop]:
     """Move the loop to vectorize to the end: the innermost one, unless it is short and another is long."""
     longest = max(range(len(loops)), key=lambda i: loops[i].count)
     if loops[-1].count >= min(lanes, 8) or loops[longest].count < 2 * loops[-1].count:

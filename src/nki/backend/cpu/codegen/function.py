@@ -237,6 +237,10 @@ class FunctionBuilder:
         """The address of the first element of ``memref``."""
         return self.move(self.pointers[memref.base], ir.Constant(I64, memref.offset))
 
+    def is_far(self, memref: MemRef) -> bool:
+        """True of memory in HBM, which for native code is an array of the caller or as large as one."""
+        return memref.base != SCRATCH and self.operands[memref.base][0].buffer.is_hbm
+
     def scratch_like(self, like: MemRef) -> MemRef:
         """A new dense tile in scratch memory, of the size and dtype of ``like``."""
         memref = self.loop_ir.new_scratch(like.rows, like.columns, like.dtype)

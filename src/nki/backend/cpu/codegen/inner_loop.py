@@ -19,10 +19,15 @@ from nki.backend.cpu.loop_ir.nodes import GRANULE, Assign, Expr, MemRef, subexpr
 from nki.base import dtype as dt
 from nki.isa.tables.alu import BITS
 from nki.numerics.activations import emit
-from nki.numerics.llvm import canonical_nan, constant
+from nki.numerics.llvm import canonical_nan, constant, prefetch
 
 _LARGEST_SHUFFLED: Final = 4
 """The largest step of which vectors are shuffled out of vectors of neighbours; others are loaded one by one."""
+
+_AHEAD: Final = 2048
+"""Bytes ahead of a load at which memory is asked for: about a microsecond of a loop with a few functions."""
+_LONG: Final = 8 * _AHEAD
+"""Bytes of a row at whose end a request ahead is seldom in vain."""
 
 
 class InnerLoop:
@@ -31,6 +36,7 @@ class InnerLoop:
     def __init__(self, routine: FunctionBuilder, streams: list[Stream], loop: CountedLoop, cursors: Cursors) -> None:
         self.r = routine
         self.b = routine.b
+        self.streams = streams
         self.stream_of = {id(stream.expr): i for i, stream in enumerate(streams) if stream.expr is not None}
         self.loop = loop
         self.cursors = cursors
@@ -49,6 +55,15 @@ class InnerLoop:
         if id(expr) in self.stream_of and self.loop.steps[self.stream_of[id(expr)]] != 0:
             return False
         return expr.kind == "value" or all(self._is_invariant(arg) for arg in expr.args)
+
+    def fetch_ahead(self, index: Value) -> None:
+        """Ask for what later rounds load from memory outside of tiles, which is in no cache."""
+        for number, stream in enumerate(self.streams):
+            memref = stream.memref
+            if stream.expr is None or memref is None or stream.expr.kind != "load" or self.loop.steps[number] != 1:
+                continue
+            if self.r.is_far(memref) and _goes_on(memref):
+                prefetch(self.b, self.r.move(self._address(number, memref, index), ir.Constant(I64, _AHEAD)))
 
     def value(self, expr: Expr, index: Value, width: int) -> Value:
         """``expr`` at elements ``index`` … ``index + width - 1`` of the row."""
@@ -184,14 +199,14 @@ class InnerLoop:
         element = b.select(inside, b.load(at, align=size, typ=word), poison)
         return b.bitcast(element, storage_type(memref.dtype, 1))
 
-    def store(self, target: MemRef, value: Value, index: Value, width: int) -> None:
-        """Write ``width`` elements of the target, which is stream 0."""
-        step, size = self.loop.steps[0], target.dtype.itemsize
+    def store(self, target: MemRef, value: Value, index: Value, width: int, stream: int = 0) -> None:
+        """Write ``width`` elements of the target, which is that stream."""
+        step, size = self.loop.steps[stream], target.dtype.itemsize
         if step == 1 or width == 1:
-            self.b.store(value, self._address(0, target, index), align=size)
+            self.b.store(value, self._address(stream, target, index), align=size)
             return
         for lane in range(width):
-            at = self._address(0, target, self.b.add(index, ir.Constant(I64, lane)))
+            at = self._address(stream, target, self.b.add(index, ir.Constant(I64, lane)))
             self.b.store(self.b.extract_element(value, ir.Constant(I32, lane)), at, align=size)
 
     def _iota(self, expr: Expr, index: Value, width: int) -> Value:
@@ -238,6 +253,8 @@ def emit_inner_loop(r: FunctionBuilder, s: Assign, streams: list[Stream], loop: 
         if whole:
 
             def chunk(index: Value, width: int = width) -> None:
+                if width >= r.lanes:
+                    row.fetch_ahead(index)
                 row.store(s.target, row.written(s.value, index, width), index, width)
 
             r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
@@ -251,6 +268,12 @@ def _packs_pairs(s: Assign, loop: CountedLoop, lanes: int) -> bool:
     rounds = value.kind == "cast" and source is not None and source.kind == "load" and source.dtype is dt.float32
     whole = GRANULE * loop.per_partition % (2 * lanes) == 0
     return rounds and value.dtype is dt.bfloat16 and all(step == 1 for step in loop.steps) and whole
+
+
+def _goes_on(memref: MemRef) -> bool:
+    """True if what is ahead of a load is loaded later: in rows that lie side by side, or in long ones."""
+    is_long = memref.columns * memref.dtype.itemsize >= _LONG
+    return memref.dense_rows and (is_long or memref.row_step == memref.columns)
 
 
 def _may_be_nan(expr: Expr) -> bool:

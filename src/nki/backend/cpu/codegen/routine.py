@@ -11,6 +11,7 @@ from llvmlite import ir
 from nki.backend.cpu.codegen.blocks import emit_blocks
 from nki.backend.cpu.codegen.elementwise import emit_assign, emit_columns
 from nki.backend.cpu.codegen.function import I64, FunctionBuilder
+from nki.backend.cpu.codegen.fused_loop import emit_fused
 from nki.backend.cpu.codegen.halves import emit_halves
 from nki.backend.cpu.codegen.indexed_store import emit_indexed_store
 from nki.backend.cpu.codegen.loop_nest import CountedLoop
@@ -19,7 +20,8 @@ from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.codegen.tile_product import emit_packing
-from nki.backend.cpu.loop_ir.lower import lower
+from nki.backend.cpu.fusion.lowering import lower_any
+from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
 from nki.backend.cpu.loop_ir.nodes import (
     GRANULE,
     Aliases,
@@ -76,23 +78,33 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     An instruction with an index for each row becomes a loop over them.
     """
-    loop_ir = lower(next(split_rows(inst)), aliases)
+    loop_ir = lower_any(next(split_rows(inst)), aliases)
     may_split = _same_in_ranges(inst)
     partitions = parallel_partitions(loop_ir.statements, aliases) if may_split else 0
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
-    with routine.for_each_row(), routine.in_blocks(_block(loop_ir.statements, partitions)):
-        statements = zip_longest(loop_ir.statements, loop_ir.statements[1:])
-        for statement, following in statements:
-            if following is not None and emit_halves(routine, statement, following):
-                next(statements)
-            else:
-                _emit(routine, statement)
+    with routine.for_each_row(), routine.in_blocks(_block(loop_ir, partitions)):
+        if loop_ir.unstored is not None:
+            emit_fused(routine, loop_ir.statements, loop_ir.unstored)
+        else:
+            _emit_all(routine, loop_ir.statements)
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
     uses = uses_of_columns(loop_ir.statements, columns) if columns else uses_of(loop_ir.statements, partitions)
-    return EmittedRoutine(loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements))
+    return EmittedRoutine(
+        loop_ir.scratch_bytes, columns or partitions, uses, nanoseconds(loop_ir.statements, loop_ir.unstored)
+    )
+
+
+def _emit_all(r: FunctionBuilder, every: list[LoopStatement]) -> None:
+    """Emit statements in turn."""
+    statements = zip_longest(every, every[1:])
+    for statement, following in statements:
+        if following is not None and emit_halves(r, statement, following):
+            next(statements)
+        else:
+            _emit(r, statement)
 
 
 def _turns(inst: Inst) -> bool:
@@ -104,11 +116,14 @@ def _turns(inst: Inst) -> bool:
     return turn is not None and turn.dst.buffer is not Buffer.psum
 
 
-def _block(statements: list[LoopStatement], partitions: int) -> int:
+def _block(loop_ir: LoopIRBuilder, partitions: int) -> int:
     """The partitions of which all ``statements`` run in turn, so that they find each other's results in the cache.
 
-    0: all at once, because they fit, or because a statement has work to do for each block.
+    0: all at once, because they fit or share a loop, or because a statement has work to do for each block.
     """
+    statements = loop_ir.statements
+    if loop_ir.unstored is not None:
+        return 0
     plain = [s for s in statements if isinstance(s, Assign | Reduce)]
     if len(statements) < 2 or len(plain) < len(statements):
         return 0

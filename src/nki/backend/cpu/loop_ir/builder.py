@@ -51,6 +51,8 @@ class LoopIRBuilder:
     """Operands to copy to scratch memory before anything is written."""
     statements: list[LoopStatement] = field(default_factory=list[LoopStatement])
     scratch_bytes: int = 0
+    unstored: frozenset[int] | None = None
+    """Of statements that share one loop: the numbers of those whose results stay in registers. None: others."""
 
     # Primitives
 

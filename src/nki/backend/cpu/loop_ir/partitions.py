@@ -182,7 +182,7 @@ def _uses(statement: LoopStatement, partitions: int, owners: dict[int, int]) -> 
             use = _column_use(memref, False)
             yield replace(use, memory=owners.get(memref.base, memref.base))
         elif memref.rows == partitions and memref not in work and not (whole and not is_write):
-            distinct = _is_distinct([(step, partitions), *((step * size, count) for step, count in dims)], size)
+            distinct = is_distinct([(step, partitions), *((step * size, count) for step, count in dims)], size)
             yield Use(owners.get(memref.base, memref.base), is_write, low, high, step, partitions, distinct)
         else:
             reach = (memref.rows - 1) * step
@@ -204,7 +204,7 @@ def _has_columns(statement: LoopStatement, memref: MemRef, partitions: int) -> b
     )
 
 
-def _is_distinct(dims: Iterable[tuple[int, int]], size: int) -> bool:
+def is_distinct(dims: Iterable[tuple[int, int]], size: int) -> bool:
     """True if elements of ``size`` bytes in a pattern of these steps, in bytes, and counts certainly share no byte."""
     reach = size
     for step, count in sorted((abs(step), count) for step, count in dims if count > 1):

@@ -6,7 +6,8 @@ on them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from nki.backend.cpu.loop_ir.nodes import Assign, Expr, Gemm, LoopStatement, Print, Reduce, Scan
@@ -28,9 +29,14 @@ _START: Final = 30.0
 """Nanoseconds of a statement without elements."""
 
 
-def nanoseconds(statements: Iterable[LoopStatement]) -> float:
-    """The estimated run time of ``statements``, all partitions."""
-    return sum(_START + _of(statement) for statement in statements)
+def nanoseconds(statements: Sequence[LoopStatement], unstored: AbstractSet[int] | None = None) -> float:
+    """The estimated run time of ``statements``, all partitions.
+
+    If they share a loop, the results of those with the numbers ``unstored`` stay in registers.
+    """
+    total = sum(_START + _of(statement) for statement in statements)
+    targets = [statements[number] for number in unstored or ()]
+    return total - sum(2 * _ELEMENT * s.target.rows * s.target.columns for s in targets if isinstance(s, Assign))
 
 
 def _of(statement: LoopStatement) -> float:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import numpy as np
 from llvmlite import ir
 
+from nki.backend.cpu.fusion.chain import Chain
 from nki.backend.cpu.runtime import parallel_region, poll
 from nki.backend.cpu.runtime.dispatch import I8, I64, ROUTINE, element, for_address, while_address
 from nki.backend.cpu.runtime.link import LinkedCore
@@ -34,6 +35,14 @@ class RowTime:
     routine: int
     calls: int
     nanoseconds: int
+
+    @property
+    def parts(self) -> tuple[Inst, ...]:
+        """The user's instructions that the row runs: several if they share one loop, whose time nothing divides."""
+        if self.inst is None:
+            return ()
+        parts = self.inst.parts if isinstance(self.inst, Chain) else (self.inst,)
+        return tuple(part.origin or part for part in parts)
 
 
 class RowTimes:

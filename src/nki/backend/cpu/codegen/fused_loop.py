@@ -1,0 +1,128 @@
+"""Element-wise statements of one size in one loop: each reads what those before it have written, out of registers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import cast
+
+from nki.backend.cpu.codegen.elementwise import vectorized_last
+from nki.backend.cpu.codegen.function import FunctionBuilder, Value
+from nki.backend.cpu.codegen.inner_loop import InnerLoop
+from nki.backend.cpu.codegen.loop_nest import CountedLoop
+from nki.backend.cpu.codegen.streams import Cursors, Stream
+from nki.backend.cpu.loop_ir.nodes import Assign, Expr, LoopStatement, MemRef, subexpressions
+from nki.base import dtype as dt
+from nki.isa.tables.alu import BITS
+
+
+def emit_fused(r: FunctionBuilder, statements: Sequence[LoopStatement], unstored: AbstractSet[int]) -> None:
+    """Emit ``statements``, assignments that all touch the elements of their memory in the same order.
+
+    The results of those with the numbers ``unstored`` stay in registers.
+    """
+    assigns = [statement for statement in statements if isinstance(statement, Assign)]
+    assert len(assigns) == len(statements)
+    first = assigns[0].target
+    fused = _Fused(assigns, unstored)
+    loops = r.loop_nest(fused.streams, first.rows, first.columns)
+    assert loops is not None, "statements that share a loop have patterns that nest"
+    loops = vectorized_last(loops, r.lanes)
+    r.emit_loops(loops[:-1], fused.streams, lambda cursors: fused.emit_inner_loop(r, loops[-1], cursors))
+
+
+class _Fused:
+    """The statements of one loop, and the streams of memory that it follows."""
+
+    def __init__(self, assigns: list[Assign], unstored: AbstractSet[int]) -> None:
+        self.assigns = assigns
+        self.streams: list[Stream] = []
+        self.stream_of: dict[int, int] = {}
+        """The stream of each expression, by id; what a statement before has written has none."""
+        self.targets: list[int] = []
+        """The stream of each result; -1 if it stays in a register."""
+        self.moved: set[MemRef] = set()
+        """Memory of results that a statement moves on without arithmetic: their NaN must be the canonical one."""
+        known: dict[MemRef, int] = {}
+        written: set[MemRef] = set()
+        for number, assign in enumerate(assigns):
+            for part in subexpressions(assign.value):
+                if part.kind == "iota" or (part.kind == "load" and part.memref not in written):
+                    self.stream_of.setdefault(id(part), self._stream(part, known))
+            _note_moved(assign.value, True, self.moved)
+            self.targets.append(-1 if number in unstored else self._target(assign.target, known))
+            written.add(assign.target)
+
+    def _stream(self, part: Expr, known: dict[MemRef, int]) -> int:
+        if part.memref is None or part.memref not in known:
+            self.streams.append(Stream(part, part.memref))
+            if part.memref is None:
+                return len(self.streams) - 1
+            known[part.memref] = len(self.streams) - 1
+        return known[part.memref]
+
+    def _target(self, target: MemRef, known: dict[MemRef, int]) -> int:
+        if target not in known:
+            known[target] = len(self.streams)
+            self.streams.append(Stream(None, target))
+        return known[target]
+
+    def emit_inner_loop(self, r: FunctionBuilder, loop: CountedLoop, cursors: Cursors) -> None:
+        """Emit the innermost loop: whole vectors, then ever narrower ones for the rest."""
+        inner = _InnerLoop(r, self, loop, cursors)
+        for assign in self.assigns:
+            inner.hoist(assign.value)
+        done, width = 0, r.lanes
+        while width >= 1:
+            whole = (loop.count - done) // width * width
+            if whole:
+
+                def chunk(index: Value, width: int = width) -> None:
+                    inner.emit(index, width)
+
+                r.counted_loop(done + whole, width, chunk, done, loop.per_partition)
+                done += whole
+            width //= 2
+
+
+class _InnerLoop(InnerLoop):
+    """The innermost loop; ``registers`` hold what the elements of one step have in memory."""
+
+    def __init__(self, r: FunctionBuilder, fused: _Fused, loop: CountedLoop, cursors: Cursors) -> None:
+        super().__init__(r, fused.streams, loop, cursors)
+        self.stream_of = fused.stream_of
+        self.fused = fused
+        self.registers: dict[MemRef, Value] = {}
+
+    def emit(self, index: Value, width: int) -> None:
+        """Emit all statements for elements ``index`` … ``index + width - 1``."""
+        self.registers = {}
+        if width == self.r.lanes:
+            self.fetch_ahead(index)
+        for assign, stream in zip(self.fused.assigns, self.fused.targets, strict=True):
+            is_seen = stream >= 0 or assign.target in self.fused.moved
+            value = (self.written if is_seen else self.value)(assign.value, index, width)
+            self.registers[assign.target] = value
+            if stream >= 0:
+                self.store(assign.target, value, index, width, stream)
+
+    def _is_invariant(self, expr: Expr) -> bool:
+        return (expr.kind != "load" or id(expr) in self.stream_of) and super()._is_invariant(expr)
+
+    def _load(self, expr: Expr, index: Value, width: int) -> Value:
+        memref = cast(MemRef, expr.memref)
+        known = self.registers.get(memref)
+        if known is None:
+            known = super()._load(expr, index, width)
+            self.registers[memref] = known
+        return known
+
+
+def _note_moved(expr: Expr, moves: bool, moved: set[MemRef]) -> None:
+    """Note the memory that ``expr`` loads and whose NaN are seen; ``moves``: its own value is."""
+    if expr.kind == "load" and moves and expr.memref is not None:
+        moved.add(expr.memref)
+    is_arithmetic = (expr.kind == "alu" and expr.op not in BITS) or expr.kind == "act"
+    is_arithmetic |= expr.kind == "cast" and expr.dtype not in (dt.float32, dt.tfloat32)  # each has one NaN
+    for number, arg in enumerate(expr.args):
+        _note_moved(arg, not (is_arithmetic or (expr.kind == "select" and number == 0)), moved)

@@ -1,0 +1,170 @@
+"""Loop IR of a chain: one assignment for each part, which share a loop; and the test that they may."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, Final, cast
+
+from nki.backend.cpu.codegen.loop_nest import boundaries
+from nki.backend.cpu.codegen.streams import pattern_of, streams_of
+from nki.backend.cpu.fusion.chain import Chain
+from nki.backend.cpu.loop_ir.aliases import aliases as aliases_of
+from nki.backend.cpu.loop_ir.builder import LoopIRBuilder
+from nki.backend.cpu.loop_ir.lower import lower
+from nki.backend.cpu.loop_ir.nodes import (
+    GRANULE,
+    SCRATCH,
+    Aliases,
+    Assign,
+    Dims,
+    Expr,
+    MemRef,
+    Param,
+    loads,
+    subexpressions,
+)
+from nki.backend.cpu.loop_ir.partitions import is_distinct, parallel_partitions
+from nki.ir.instruction import Inst
+
+_KINDS: Final = frozenset({"load", "value", "iota", "cast", "narrow", "alu", "integer", "act", "select", "bits"})
+"""The kinds of expressions that parts may consist of."""
+_APART: Final = 1 << 40
+"""Bytes in scratch memory between windows without memory, of which nothing is ever stored or loaded."""
+_LARGEST_STEP: Final = 4
+"""Elements between neighbours that are still loaded as vectors."""
+_MOST_STREAMS: Final = 16
+"""Windows that one loop follows: each that is in memory takes a register for its address."""
+_MOST_PARTS: Final = 96
+"""Parts of all expressions of a chain: more take LLVM longer than they save."""
+_MOST_FUNCTIONS: Final = 3
+"""Activation functions in one loop: each takes dozens of instructions, and as many registers for its constants."""
+
+
+def lower_any(inst: Inst, aliases: Aliases) -> LoopIRBuilder:
+    """The loop IR of an instruction or a chain, whose operands overlap as ``aliases`` says."""
+    return lower_chain(inst) if isinstance(inst, Chain) else lower(inst, aliases)
+
+
+def part_of(inst: Inst) -> Assign | None:
+    """The only statement of an instruction that may be a part of a chain; None if it may not.
+
+    All its operands must be the same window or share no memory.
+    """
+    lowered = lower(inst, aliases_of(inst))
+    if len(lowered.statements) != 1 or lowered.scratch_bytes:
+        return None
+    (statement,) = lowered.statements
+    if not isinstance(statement, Assign) or statement.target.base == SCRATCH or statement.target.columns == 1:
+        return None
+    target, value = statement.target, statement.value
+    if any(part.kind not in _KINDS for part in subexpressions(value)):
+        return None
+    if not (_is_vector(target) and _is_single(target)):
+        return None
+    if value.rows not in (1, target.rows) or value.columns not in (1, target.columns):
+        return None
+    sources = [load.memref for load in loads(value) if load.memref is not None]
+    return statement if all(source.columns == 1 or _is_vector(source) for source in sources) else None
+
+
+def _is_vector(memref: MemRef) -> bool:
+    step, count = memref.dims[-1]
+    return 1 <= step <= _LARGEST_STEP or count == 1
+
+
+def _is_single(target: MemRef) -> bool:
+    """True if no two elements of ``target`` share a byte."""
+    size = target.dtype.itemsize
+    return is_distinct([(step * size, count) for step, count in ((target.row_step, target.rows), *target.dims)], size)
+
+
+def lower_chain(chain: Chain) -> LoopIRBuilder:
+    """The loop IR of ``chain``: its statements run in one loop."""
+    plan = chain.plan
+    operands = {window: operand for operand, window in enumerate(plan.operands())}
+    builder = LoopIRBuilder()
+    statements: list[Assign] = []
+    first_number = 0
+    for part, windows in zip(chain.parts, plan.numbers, strict=True):
+        statement = part_of(part)
+        assert statement is not None
+        places = [(operands[w], 0) if w in operands else (SCRATCH, w * _APART) for w in windows]
+        statements.append(placed(statement, places, first_number))
+        first_number += len(part.immediates()) if part.immediate_names else 0
+    targets = [(statement.target.base, statement.target.offset) for statement in statements]
+    last = {target: number for number, target in enumerate(targets)}
+    builder.statements = [*statements]
+    builder.unstored = frozenset(n for n, t in enumerate(targets) if t[0] == SCRATCH or last[t] != n)
+    return builder
+
+
+def placed(statement: Assign, places: Sequence[tuple[int, int]], first_number: int) -> Assign:
+    """``statement`` with its operands at ``places``, each a base and an offset in bytes, and later immediates."""
+
+    def memref_of(memref: MemRef) -> MemRef:
+        base, offset = places[memref.base]
+        return replace(memref, base=base, offset=memref.offset + offset)
+
+    def number_of(value: Any) -> Any:
+        if isinstance(value, tuple):
+            return tuple(map(number_of, cast("tuple[Any, ...]", value)))
+        return replace(value, index=value.index + first_number) if isinstance(value, Param) else value
+
+    known: dict[int, Expr] = {}
+
+    def expression(expr: Expr) -> Expr:
+        if id(expr) not in known:
+            memref = None if expr.memref is None else memref_of(expr.memref)
+            args = tuple(map(expression, expr.args))
+            known[id(expr)] = replace(expr, args=args, memref=memref, value=number_of(expr.value))
+        return known[id(expr)]
+
+    return Assign(memref_of(statement.target), expression(statement.value))
+
+
+def may_share_loop(statements: Sequence[Assign]) -> bool:
+    """True if ``statements``, on windows that are the same or share no memory, may run element by element.
+
+    That is so if all that touch a written window touch its elements in the same order.
+    """
+    first = statements[0].target
+    if any((s.target.rows, s.target.columns) != (first.rows, first.columns) for s in statements):
+        return False
+    layouts: dict[int, set[MemRef]] = {}
+    for statement in statements:
+        for memref in (statement.target, *_sources(statement)):
+            layouts.setdefault(memref.base, set()).add(memref)
+    written = {statement.target.base for statement in statements}
+    if any(len(layouts[base]) > 1 for base in written) or not _is_small(statements, layouts):
+        return False
+    if not _nest(statements):
+        return False
+    return first.rows <= GRANULE or parallel_partitions(list(statements), ()) == first.rows
+
+
+def is_linked(statements: Sequence[Assign]) -> bool:
+    """True if the last statement reads, or writes, what one before it has written."""
+    before = {statement.target.base for statement in statements[:-1]}
+    last = statements[-1]
+    return last.target.base in before or any(memref.base in before for memref in _sources(last))
+
+
+def _sources(statement: Assign) -> list[MemRef]:
+    return [load.memref for load in loads(statement.value) if load.memref is not None]
+
+
+def _is_small(statements: Sequence[Assign], layouts: dict[int, set[MemRef]]) -> bool:
+    """True if the loop leaves registers for its values, and is short enough to compile."""
+    parts = [part for statement in statements for part in subexpressions(statement.value)]
+    functions = sum(part.kind == "act" for part in parts)
+    streams = sum(map(len, layouts.values()))
+    return len(parts) <= _MOST_PARTS and functions <= _MOST_FUNCTIONS and streams <= _MOST_STREAMS
+
+
+def _nest(statements: Sequence[Assign]) -> bool:
+    """True if one loop nest follows all windows."""
+    columns = statements[0].target.columns
+    patterns: list[Dims] = [statement.target.dims for statement in statements]
+    patterns += [pattern_of(stream, columns) for s in statements for stream in streams_of(s.value)]
+    return boundaries(patterns) is not None
