@@ -26,6 +26,8 @@ class _Analysis:
         self.maybe_uninitialized: set[Tensor] = set()
         self.written: list[dict[Tensor, ByteSet]] = [{}]
         """The bytes written, and for each open loop that may not run the bytes written in it."""
+        self.defined: set[Access] = set()
+        """Accesses to bytes that are all written, whether loops run or not: they stay so, and are not looked at again."""
 
     def visit_body(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
@@ -37,10 +39,10 @@ class _Analysis:
             self.visit_loop(statement)
 
     def visit_instruction(self, inst: Inst) -> None:
-        ignored, uses = self.ignored, inst.uses()
+        ignored, defined, uses = self.ignored, self.defined, inst.uses()
         is_decided = True
         for access, reads, _ in uses:
-            if access.tensor not in ignored:
+            if access.tensor not in ignored and access not in defined:
                 is_decided = False
                 if reads:
                     self.visit_read(access)
@@ -74,6 +76,8 @@ class _Analysis:
             return
         if not self.is_written(access if access.dynamic is None else Access.whole(tensor)):
             self.maybe_uninitialized.add(tensor)
+        elif len(self.written) == 1:
+            self.defined.add(access)
 
     def is_written(self, access: Access) -> bool:
         parts = [layer[access.tensor] for layer in self.written if access.tensor in layer]
