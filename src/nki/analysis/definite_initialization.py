@@ -27,7 +27,7 @@ class _Analysis:
         self.written: list[dict[Tensor, ByteSet]] = [{}]
         """The bytes written, and for each open loop that may not run the bytes written in it."""
         self.defined: set[Access] = set()
-        """Accesses to bytes that are all written, whether loops run or not: they stay so, and are not looked at again."""
+        """Accesses to bytes that are all written, whether loops run or not: they stay so."""
 
     def visit_body(self, statements: Sequence[Statement]) -> None:
         for statement in statements:

@@ -140,9 +140,7 @@ def _candidates(body: Sequence[Statement], moving: Sequence[int | None]) -> dict
     return {tile: each for tile, each in uses.items() if tile not in unfit}
 
 
-def _moving_reads(
-    body: Sequence[Statement], moving: Sequence[int | None]
-) -> tuple[dict[Tensor, _Uses], set[Tensor]]:
+def _moving_reads(body: Sequence[Statement], moving: Sequence[int | None]) -> tuple[dict[Tensor, _Uses], set[Tensor]]:
     """The reads of tiles by products whose moving operand has whole panels, and the tiles of other moving operands."""
     uses: dict[Tensor, _Uses] = {}
     unfit: set[Tensor] = set()
