@@ -90,10 +90,10 @@ class Reservations:
             starts.append(time)
             ends.append(time + amount)
             return time + amount
-        first = bisect_right(ends, time)  # the first interval that ends later
-        if first == len(ends):
+        if time >= starts[-1]:  # in the last interval, or at its end, as most are where bandwidth is short
             ends[-1] += amount
             return ends[-1]
+        first = bisect_right(ends, time)  # the first interval that ends later
         cursor, last = time, first
         if starts[first] <= time:
             begin, cursor, last = starts[first], ends[first], first + 1
