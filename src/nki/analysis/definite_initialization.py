@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
-from nki.analysis.access_pattern import ByteRanges
+from nki.analysis.access_pattern import ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
+
+_FEW_WRITES: Final = 16
+"""Writes to parts of a tensor, up to which it is compared with others; more of them take long to compare."""
 
 
 class _Analysis:
@@ -28,6 +32,8 @@ class _Analysis:
         """The bytes written, and for each open loop that may not run the bytes written in it."""
         self.defined: set[Access] = set()
         """Accesses to bytes that are all written, whether loops run or not: they stay so."""
+        self.known: dict[tuple[object, ...], bool] = {}
+        """The results of :meth:`has_bytes`."""
 
     def visit_body(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
@@ -81,7 +87,7 @@ class _Analysis:
 
     def is_written(self, access: Access) -> bool:
         parts = [layer[access.tensor] for layer in self.written if access.tensor in layer]
-        if any(written.contains(access) for written in parts):
+        if any(self.has_bytes(written, access) for written in parts):
             return True
         if len(parts) < 2:
             return False
@@ -90,6 +96,17 @@ class _Analysis:
             for part in written.patterns.values():
                 union.add(part)
         return union.contains(access)
+
+    def has_bytes(self, written: ByteSet, access: Access) -> bool:
+        """True if ``written`` contains every byte of ``access``; found once for tensors that are written alike."""
+        if len(written.patterns) > _FEW_WRITES:
+            return written.contains(access)
+        tensor = written.tensor
+        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, pattern_of(access), *written.patterns)
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = written.contains(access)
+        return known
 
     def visit_write(self, access: Access) -> None:
         """Add the bytes of ``access``. A write at a run-time index may be anywhere, so it defines no byte for sure."""

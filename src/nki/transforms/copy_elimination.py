@@ -161,7 +161,7 @@ class _Elimination:
         for tensor, (writes, reads) in self.uses.items():
             if not writes or not reads or tensor not in self.tiles or tensor in self.pinned:
                 continue
-            if not self._forward_load(tensor, writes, reads) and reads:
+            if not self._forward_load(tensor, writes, reads) and reads and reads[-1] in self.copies:
                 self._forward_store(tensor, writes, reads)
 
     def _find_uses(self) -> None:
@@ -222,8 +222,8 @@ class _Elimination:
     def _forward_store(self, tile: Tensor, writes: list[int], reads: list[int]) -> None:
         """Remove the store that alone reads the last contents of ``tile``, if their writers can write its target."""
         store = reads[-1]
-        copy = self.copies.get(store)
-        if copy is None or copy.dst.tensor not in self.outputs or not moves_all(tile, copy.src, copy.dst):
+        copy = self.copies[store]
+        if copy.dst.tensor not in self.outputs or not moves_all(tile, copy.src, copy.dst):
             return
         writers = self._last_writers(tile, writes, reads)
         if not writers or _is_between(writers[0], store, self.meetings):

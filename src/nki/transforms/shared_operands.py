@@ -143,8 +143,13 @@ def _gather(body: list[Statement | None], loads: Sequence[_Load]) -> None:
             nbytes += load.tile.nbytes
             moved[first].append(statement)
             body[position] = None
-    together = [moved.get(position, [statement]) for position, statement in enumerate(body)]
-    body[:] = [statement for statements in together for statement in statements]
+    gathered: list[Statement | None] = []
+    for position, statement in enumerate(body):
+        if position in moved:
+            gathered += moved[position]
+        else:
+            gathered.append(statement)
+    body[:] = gathered
 
 
 def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
