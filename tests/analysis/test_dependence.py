@@ -97,7 +97,8 @@ def test_instructions_depend_where_bytes_do(steps, stop, queues):
 
 
 def compare(core: CoreProgram, queues: list[int]) -> None:
-    """Every instruction has the same producers as in the model of bytes.
+    """Every instruction reads the results that it reads in the model of bytes, and comes after its other producers,
+    directly or after others that do.
 
     Instructions that read bytes which nobody ever writes may depend on each other, or not.
     """
@@ -113,12 +114,16 @@ def compare(core: CoreProgram, queues: list[int]) -> None:
     written = {byte for inst in core.numbered for access in inst.writes() for byte in place(access)}
     reaching = ReachingAccesses(AccessClasses(core))
     least, most = Bytes(lambda access: place(access) & written), Bytes(place)
+    before: list[set[int]] = []
     for number, (inst, queue) in enumerate(zip(core.numbered, queues, strict=True)):
         reads, writes = [*inst.read_operands(), *inst.indexed_by()], inst.writes()
         needed, possible = least.visit(number, queue, reads, writes), most.visit(number, queue, reads, writes)
         results, others = reaching.visit(number, queue, inst)
         assert results == needed[0] == possible[0]
-        assert needed[0] | needed[1] <= results | others <= possible[0] | possible[1]
+        producers = results | others
+        assert producers <= possible[0] | possible[1]
+        before.append(producers.union(*(before[producer] for producer in producers)))
+        assert needed[0] | needed[1] <= before[number]
 
 
 def test_classes_of_a_tile_do_not_depend_on_what_was_there_before():

@@ -32,7 +32,8 @@ ClassIndex = NDArray[np.int64] | slice
 Use = tuple[Access, int, int]
 """An access, and the dense numbers of the first and the last instruction that has it."""
 _Tile = tuple[Tensor, TileAddress, list[Use]]
-_NO_CLASSES: tuple[int, ...] = ()
+NO_CLASSES: tuple[int, ...] = ()
+"""The classes of an access that has no entry in :attr:`AccessClasses.small`."""
 
 
 class AccessClasses:
@@ -46,7 +47,8 @@ class AccessClasses:
         self.count = 1
         """Number of classes, without those of large memories."""
         self.small: dict[Access, tuple[int, ...]] = {}
-        """The classes of each access, without those in large memories."""
+        """The classes of each access, without those in large memories. An access without any has no entry: those to
+        tensors that nobody writes, and those in large memories."""
         self.large: dict[Access, tuple[int, ClassIndex]] = {}
         """The large memory of an access, and its classes there, which are numbered from 0."""
         self.large_sizes: list[int] = []
@@ -107,10 +109,12 @@ class _Numbering:
         self.written_tensors = {access.tensor for access in self.written}
 
     def _number(self) -> None:
-        small, written, addresses = self.classes.small, self.written_tensors, self.addresses
+        written, addresses = self.written_tensors, self.addresses
         uses: dict[Tensor, list[Use]] = {}
         for use in zip(self.last, self.first, self.last.values(), strict=True):
             tensor = use[0].tensor
+            if tensor not in written and not tensor.buffer.on_chip:
+                continue  # who reads it depends on nobody for that
             known = uses.get(tensor)
             if known is None:
                 uses[tensor] = [use]
@@ -128,9 +132,6 @@ class _Numbering:
             elif tensor in written:
                 accesses = [use[0] for use in of_tensor]
                 self._memory(accesses, *self._alone(tensor, accesses))
-            else:  # who reads it depends on nobody for that
-                for use in of_tensor:
-                    small[use[0]] = _NO_CLASSES
         for tiles in placed.values():
             if not self._in_succession(tiles):
                 self._overlapping(tiles)
@@ -144,7 +145,7 @@ class _Numbering:
         for tensor, (partition, byte), uses in placed:
             access, first, last = uses[0]
             if len(uses) == 1 and access.dynamic is None and access in written:
-                key = (tensor.bytes_per_partition, access.offset, access.shape, access.strides, access.dtype)
+                key = (tensor.bytes_per_partition, access.offset, id(access.signature))  # equal ones are one object
                 layout = layouts.get(key)
                 if layout is None:
                     layout = layouts[key] = tile_layout(tensor, [pattern_of(access)], {0})
@@ -214,10 +215,9 @@ class _Numbering:
             groups[-1].append(tile)
             end = max(end, byte + tensor.bytes_per_partition)
         for group in groups:
-            accesses = [use[0] for _, _, uses in group for use in uses]
             if not any(tensor in self.written_tensors for tensor, _, _ in group):
-                self.classes.small.update(dict.fromkeys(accesses, _NO_CLASSES))
                 continue
+            accesses = [use[0] for _, _, uses in group for use in uses]
             at: dict[tuple[int, TileAddress], tuple[Tensor, dict[AccessPattern, int]]] = {}
             numbers: list[int] = []
             count = 0
@@ -243,7 +243,6 @@ class _Numbering:
             compact = {id(own): _compact(own) for own in members}
             for access, own in zip(accesses, members, strict=True):
                 classes.large[access] = (memory, compact[id(own)])
-                classes.small[access] = _NO_CLASSES
             return
         first = classes.count
         for access, own in zip(accesses, members, strict=True):

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import Final
 
-from nki.analysis.access_pattern import ByteRanges
+from nki.analysis.access_pattern import ByteRanges, pattern_of
 from nki.analysis.byte_sets import ByteSet
 from nki.ir.instruction import Inst
 from nki.ir.loop import For, Loop, Statement
 from nki.ir.program import CoreProgram, Signature
 from nki.ir.types import Access, Tensor
+
+_FEW_WRITES: Final = 16
+"""Writes to parts of a tensor, up to which it is compared with others; more of them take long to compare."""
 
 
 class _Analysis:
@@ -26,6 +30,10 @@ class _Analysis:
         self.maybe_uninitialized: set[Tensor] = set()
         self.written: list[dict[Tensor, ByteSet]] = [{}]
         """The bytes written, and for each open loop that may not run the bytes written in it."""
+        self.defined: set[Access] = set()
+        """Accesses to bytes that are all written, whether loops run or not: they stay so."""
+        self.known: dict[tuple[object, ...], bool] = {}
+        """The results of :meth:`has_bytes`."""
 
     def visit_body(self, statements: Sequence[Statement]) -> None:
         for statement in statements:
@@ -37,10 +45,10 @@ class _Analysis:
             self.visit_loop(statement)
 
     def visit_instruction(self, inst: Inst) -> None:
-        ignored, uses = self.ignored, inst.uses()
+        ignored, defined, uses = self.ignored, self.defined, inst.uses()
         is_decided = True
         for access, reads, _ in uses:
-            if access.tensor not in ignored:
+            if access.tensor not in ignored and access not in defined:
                 is_decided = False
                 if reads:
                     self.visit_read(access)
@@ -74,10 +82,12 @@ class _Analysis:
             return
         if not self.is_written(access if access.dynamic is None else Access.whole(tensor)):
             self.maybe_uninitialized.add(tensor)
+        elif len(self.written) == 1:
+            self.defined.add(access)
 
     def is_written(self, access: Access) -> bool:
         parts = [layer[access.tensor] for layer in self.written if access.tensor in layer]
-        if any(written.contains(access) for written in parts):
+        if any(self.has_bytes(written, access) for written in parts):
             return True
         if len(parts) < 2:
             return False
@@ -86,6 +96,17 @@ class _Analysis:
             for part in written.patterns.values():
                 union.add(part)
         return union.contains(access)
+
+    def has_bytes(self, written: ByteSet, access: Access) -> bool:
+        """True if ``written`` contains every byte of ``access``; found once for tensors that are written alike."""
+        if len(written.patterns) > _FEW_WRITES:
+            return written.contains(access)
+        tensor = written.tensor
+        key = (tensor.shape, tensor.dtype.itemsize, tensor.buffer.on_chip, pattern_of(access), *written.patterns)
+        known = self.known.get(key)
+        if known is None:
+            known = self.known[key] = written.contains(access)
+        return known
 
     def visit_write(self, access: Access) -> None:
         """Add the bytes of ``access``. A write at a run-time index may be anywhere, so it defines no byte for sure."""

@@ -1,7 +1,8 @@
 """Last writer and readers of every alias class; gives the RAW, WAR and WAW dependences of an instruction.
 
 An instruction that reads a class depends on the last writer of the class (RAW). An instruction that writes a class
-depends on the last writer (WAW) and on every reader since (WAR). Of the readers on one queue only the last is kept, and
+depends on every reader since (WAR), each of which depends on the last writer, and if there is none on the last writer
+itself (WAW). Of the readers on one queue only the last is kept, and
 a reader depends on the reader before it on the same queue: readers of one place keep their order on a queue. A caller
 that gives each instruction a queue of its own keeps every reader. Who comes to a class that nobody has written yet
 depends on the users of its bytes before (:attr:`AccessClasses.before`).
@@ -14,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from nki.analysis.access_classes import AccessClasses, ClassIndex
+from nki.analysis.access_classes import NO_CLASSES, AccessClasses, ClassIndex
 from nki.ir.instruction import Inst
 from nki.ir.loop import all_blocks
 from nki.ir.program import CoreProgram
@@ -64,12 +65,17 @@ class ReachingAccesses:
         self.floor = 0
         self.classes = classes
         self._writer = [-1] * classes.count
-        self._readers: list[dict[int, int] | None] = [None] * classes.count
+        self._reader = [-1] * classes.count
+        """The last reader of each class since it was written, on the queue that read it first; -1: nobody did."""
+        self._queue = [-1] * classes.count
+        """That queue."""
+        self._more_readers: dict[int, dict[int, int]] = {}
+        """Of classes that several queues have read: the last reader on each other queue. Few have any."""
         self._large = [_LargeMemory(size) for size in classes.large_sizes]
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[set[int], set[int]]:
         """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes: those whose
-        results it reads, and others. A producer may be in both sets.
+        results it reads, and others. A producer may be in both sets, and in neither if it is one of another producer.
         """
         return next(self.visit_each(number, (queue,), (inst,)))
 
@@ -77,67 +83,76 @@ class ReachingAccesses:
         self, first: int, queues: Iterable[int], instructions: Iterable[Inst]
     ) -> Iterator[tuple[set[int], set[int]]]:
         """:meth:`visit` instructions one after the other, whose numbers begin with ``first``."""
-        classes, floor, writers, readers = self.classes, self.floor, self._writer, self._readers
+        classes, floor, writers, readers = self.classes, self.floor, self._writer, self._reader
         small, before, has_runtime_index = classes.small, classes.before, classes.has_runtime_index
+        reading_queue, more_readers = self._queue, self._more_readers
         for number, (queue, inst) in enumerate(zip(queues, instructions, strict=True), first):
             results: set[int] = set()
             others: set[int] = set()
             earlier: list[int] = []
             reads, changes = classes.reads(inst) if has_runtime_index else inst.read_operands(), inst.changes()
             for access in reads:
-                for alias_class in small[access]:
+                for alias_class in small.get(access, NO_CLASSES):
                     producer = writers[alias_class]
                     if producer >= floor:
                         results.add(producer)
                     elif producer < 0 and alias_class in before:
                         results.update([p for each in before[alias_class] if (p := writers[each]) >= floor])
-                    by_queue = readers[alias_class]
-                    if by_queue is None:
-                        readers[alias_class] = {queue: number}
+                    reader = readers[alias_class]
+                    if reader < 0:
+                        readers[alias_class], reading_queue[alias_class] = number, queue
+                    elif reading_queue[alias_class] == queue:
+                        readers[alias_class] = number
+                        if reader >= floor:
+                            others.add(reader)
                     else:
-                        producer = by_queue.get(queue, -1)
-                        if producer >= floor:
-                            others.add(producer)
+                        by_queue = more_readers.setdefault(alias_class, {})
+                        if by_queue.get(queue, -1) >= floor:
+                            others.add(by_queue[queue])
                         by_queue[queue] = number
             if inst.effects.external:
-                self._write(0, number, others)
+                self._add_users(0, others)
+                writers[0], readers[0] = number, -1
+                more_readers.pop(0, None)
             for access in changes:
-                for alias_class in small[access]:
+                for alias_class in small.get(access, NO_CLASSES):
+                    producer = writers[alias_class]
+                    if producer < 0 and alias_class in before:
+                        earlier += before[alias_class]
+                    writers[alias_class] = number
+                    reader = readers[alias_class]
+                    if reader >= 0:
+                        if reader >= floor:
+                            others.add(reader)
+                        readers[alias_class] = -1
+                        if alias_class in more_readers:
+                            others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
+                    elif producer >= floor:
+                        others.add(producer)
+            for alias_class in earlier:
+                reader = readers[alias_class]
+                if reader < 0:
                     producer = writers[alias_class]
                     if producer >= floor:
                         others.add(producer)
-                    elif producer < 0 and alias_class in before:
-                        earlier += before[alias_class]
-                    by_queue = readers[alias_class]
-                    if by_queue is not None:
-                        for producer in by_queue.values():
-                            if producer >= floor:
-                                others.add(producer)
-                        readers[alias_class] = None
-                    writers[alias_class] = number
-            for alias_class in set(earlier) if earlier else ():
-                producer = writers[alias_class]
-                if producer >= floor:
-                    others.add(producer)
-                by_queue = readers[alias_class]
-                if by_queue is not None:
-                    for producer in by_queue.values():
-                        if producer >= floor:
-                            others.add(producer)
+                elif alias_class in more_readers:
+                    self._add_users(alias_class, others)
+                elif reader >= floor:
+                    others.add(reader)
             if self._large:
                 self._visit_large(number, queue, reads, changes, results, others)
             others.discard(number)
             results.discard(number)
             yield results, others
 
-    def _write(self, alias_class: int, number: int, producers: set[int]) -> None:
-        self._add_users(alias_class, producers)
-        self._writer[alias_class], self._readers[alias_class] = number, None
-
     def _add_users(self, alias_class: int, producers: set[int]) -> None:
-        """Add the last writer of a class, and its readers since."""
-        users = (self._writer[alias_class], *(self._readers[alias_class] or {}).values())
-        producers.update(user for user in users if user >= self.floor)
+        """Add the readers of a class since it was written last, or its last writer if there are none."""
+        reader, floor = self._reader[alias_class], self.floor
+        user = self._writer[alias_class] if reader < 0 else reader
+        if user >= floor:
+            producers.add(user)
+        if alias_class in self._more_readers:
+            producers.update([p for p in self._more_readers[alias_class].values() if p >= floor])
 
     def _visit_large(
         self,
@@ -203,32 +218,39 @@ class DependenceGraph:
 class GraphBuilder:
     """Builds the dependence graphs of a program's basic blocks, one after the other in program order."""
 
-    def __init__(self, classes: AccessClasses) -> None:
-        self._reaching = ReachingAccesses(classes)
+    def __init__(self, core: CoreProgram) -> None:
+        self._reaching = ReachingAccesses(AccessClasses(core))
+        self._has_edges = core.has_edges
         self._labels: dict[str, int] = {}
         self._first = 0
 
     def graph(self, instructions: Sequence[Inst], queues: Sequence[int]) -> DependenceGraph:
         """The graph of the next block, whose instructions run on ``queues``."""
         graph = DependenceGraph()
-        labels = self._labels
         predecessors, chained = graph.predecessors, graph.chained
         first = self._reaching.floor = self._first
         found = self._reaching.visit_each(first, queues, instructions)
-        for number, (inst, queue, (results, producers)) in enumerate(zip(instructions, queues, found, strict=True)):
-            if results:
-                on_queue = [p - first for p in results if queues[p - first] == queue]
-                chained.append(tuple(on_queue) if on_queue else ())
-                producers |= results
-            else:
-                chained.append(())
-            if inst.ordered_after:
-                producers.update(p for label in inst.ordered_after if (p := labels.get(label, -1)) >= first)
-            if inst.label:
-                labels[inst.label] = first + number
-            predecessors.append(tuple([p - first for p in producers] if first else producers) if producers else ())
+        for queue, (results, producers) in zip(queues, found, strict=True):
+            on_queue: tuple[int, ...] = ()
+            for producer in results:
+                if queues[producer - first] == queue:
+                    on_queue = (*on_queue, producer - first)
+                producers.add(producer)
+            chained.append(on_queue)
+            predecessors.append(tuple([p - first for p in producers] if first else producers))
+        if self._has_edges:
+            self._add_edges(graph, instructions)
         self._first += len(instructions)
         return graph
+
+    def _add_edges(self, graph: DependenceGraph, instructions: Sequence[Inst]) -> None:
+        """Add the edges that the program requests in the next block."""
+        first, labels = self._first, self._labels
+        for number, inst in enumerate(instructions):
+            wanted = [p - first for label in inst.ordered_after if (p := labels.get(label, -1)) >= first]
+            graph.predecessors[number] = tuple({*graph.predecessors[number], *wanted})
+            if inst.label:
+                labels[inst.label] = first + number
 
 
 def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
@@ -236,7 +258,7 @@ def dependence_graphs(core: CoreProgram) -> list[DependenceGraph]:
     if core.dependences is None:
         numbers: dict[str, int] = {}
         queues = [numbers.setdefault(inst.queue, len(numbers)) for inst in core.numbered]
-        builder = GraphBuilder(AccessClasses(core))
+        builder = GraphBuilder(core)
         first = 0
         graphs: list[DependenceGraph] = []
         for block in all_blocks(core.body):

@@ -14,9 +14,10 @@ write; between two of its live ranges other tiles may take its bytes.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
+from operator import attrgetter
 from typing import cast
 
 from nki.analysis.definite_initialization import upward_exposed_reads
@@ -144,9 +145,8 @@ def _live_ranges(core: CoreProgram, target: Target) -> dict[Buffer, list[LiveRan
             result[live.tensor.buffer].append(live)
     for space in memory_spaces(target):
         in_space = result[Buffer[space.name]]
-        for live in in_space:
-            _set_size(live, space)
-        in_space.sort(key=_first)
+        _set_sizes(in_space, space)
+        in_space.sort(key=attrgetter("first"))
     return result
 
 
@@ -168,18 +168,21 @@ def _split_at_definitions(core: CoreProgram, placed: _Ranges) -> list[LiveRange]
     return [live for of_tensor in ranges.values() for live in of_tensor]
 
 
-def _first(live: LiveRange) -> int:
-    return live.first
-
-
-def _set_size(live: LiveRange, space: MemorySpace) -> None:
-    size = live.tensor.bytes_per_partition
-    if space.name == "psum":
-        size += -size % space.align
-        live.align = space.align
-    else:
-        live.align = max(live.align, live.tensor.dtype.itemsize, space.align)
-    live.size = size
+def _set_sizes(ranges: Iterable[LiveRange], space: MemorySpace) -> None:
+    """Set size and alignment of the live ranges in one memory."""
+    align, in_banks = space.align, space.name == "psum"
+    for live in ranges:
+        tensor = live.tensor
+        size = tensor.bytes_per_partition
+        if in_banks:
+            size += -size % align
+            live.align = align
+        else:
+            least = tensor.dtype.itemsize
+            least = align if align > least else least
+            if live.align < least:
+                live.align = least
+        live.size = size
 
 
 def peak_pressure(ranges: Sequence[LiveRange]) -> tuple[int, int]:
@@ -190,7 +193,7 @@ def peak_pressure(ranges: Sequence[LiveRange]) -> tuple[int, int]:
     peak = peak_point = live_bytes = 0
     ends = sorted((live.last, live.size) for live in ranges)
     ended = 0
-    for live in sorted(ranges, key=_first):
+    for live in sorted(ranges, key=attrgetter("first")):
         while ends[ended][0] < live.first:
             live_bytes -= ends[ended][1]
             ended += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
-from typing import Final
+from typing import Final, cast
 
 from nki.base.source import Where, caret
 from nki.ir.instruction import NOWHERE, Inst
@@ -84,6 +84,7 @@ class While:
 
 Loop = For | While
 Statement = Inst | For | While
+_LOOPS: Final = frozenset((For, While))
 _NOTE: Final = "this interrupted the"
 
 
@@ -151,11 +152,16 @@ def declared(body: Iterable[Statement]) -> list[Tensor]:
 
 def basic_blocks(body: Iterable[Statement]) -> Iterator[list[Inst] | Loop]:
     """The statements in order: basic blocks, which are the longest runs of instructions between loops, and loops."""
-    for straight, statements in groupby(body, _is_instruction):
+    statements = list(body)
+    if _LOOPS.isdisjoint(map(type, statements)):  # as of most kernels, which may have many
+        if statements:
+            yield cast("list[Inst]", statements)
+        return
+    for straight, members in groupby(statements, _is_instruction):
         if straight:
-            yield [s for s in statements if isinstance(s, Inst)]
+            yield [s for s in members if isinstance(s, Inst)]
         else:
-            yield from (s for s in statements if not isinstance(s, Inst))
+            yield from (s for s in members if not isinstance(s, Inst))
 
 
 def all_blocks(body: Iterable[Statement]) -> Iterator[list[Inst]]:

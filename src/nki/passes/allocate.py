@@ -93,12 +93,10 @@ def _allocate(
     name: str, core: CoreProgram, space: MemorySpace, ranges: list[LiveRange], target: Target, check_overlap: bool
 ) -> dict[Tensor, TileAddress]:
     """The addresses of the tensors of one memory, in the order in which their live ranges begin."""
-    fixed: dict[Tensor, TileAddress] = {}
-    for live in ranges:
-        address = live.tensor.address or core.placement.get(live.tensor)
-        if address is not None:
-            fixed[live.tensor] = address
-    pinned = [Pinned(live, *fixed[live.tensor]) for live in ranges if live.tensor in fixed]
+    placement = core.placement
+    tensors = [live.tensor for live in ranges]
+    fixed = {t: address for t in tensors if (address := t.address or placement.get(t)) is not None}
+    pinned = [Pinned(live, *fixed[live.tensor]) for live in ranges if live.tensor in fixed] if fixed else []
     _check_pinned(core, space, pinned, target, check_overlap)
     free = [live for live in ranges if live.tensor not in fixed] if fixed else ranges
     plan = pack(free, space.usable, pinned) if free else []
@@ -109,8 +107,10 @@ def _allocate(
         plan = _allocate_side_by_side(core, space, free, pinned, target)
     if plan is None:
         raise diagnostics.out_of_memory(name, core, space, ranges, target)
+    if not fixed:
+        return dict(zip(tensors, plan, strict=True))
     addresses = {live.tensor: address for live, address in zip(free, plan, strict=True)}
-    return {live.tensor: fixed.get(live.tensor) or addresses[live.tensor] for live in ranges} if fixed else addresses
+    return {tensor: fixed.get(tensor) or addresses[tensor] for tensor in tensors}
 
 
 def _check_placement(core: CoreProgram) -> None:

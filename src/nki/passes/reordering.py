@@ -13,6 +13,7 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,7 +41,7 @@ def check_same_instructions(before: CoreProgram, after: CoreProgram) -> None:
 def _identities(core: CoreProgram) -> list[int]:
     """The identity of each instruction."""
     known: list[int | None] = list(map(attrgetter("_identity"), core.numbered))
-    return [inst.identity() if each is None else each for inst, each in zip(core.numbered, known, strict=True)]
+    return [inst.identity() for inst in core.numbered] if None in known else cast("list[int]", known)
 
 
 def check_edges(core: CoreProgram) -> None:
@@ -141,13 +142,14 @@ class _Visitor:
                 self._loop(number, statement, loop)
 
     def _instruction(self, number: int, inst: Inst, loop: int) -> None:
-        small, large_classes, before, writer = self.classes.small, self.classes.large, self.classes.before, self.writer
+        large_classes, before, writer = self.classes.large, self.classes.before, self.writer
+        small = self.classes.small
         changes = inst.changes()
         accesses = [*self.classes.reads(inst), *changes]
         found = [large_classes[access] for access in accesses if access in large_classes]
         large = [self.large_writer[memory][classes].copy() for memory, classes in found]
         outside = [0] if inst.effects.external else []
-        accessed = [*outside, *(alias_class for access in accesses for alias_class in small[access])]
+        accessed = [*outside, *(alias_class for access in accesses for alias_class in small.get(access, ()))]
         writers = [writer[alias_class] for alias_class in accessed]
         writers += [self.accesses[earlier] for each in accessed for earlier in before.get(each, ())]
         written = _registers(inst.writes())
@@ -155,7 +157,7 @@ class _Visitor:
         self.events[number, "run"] = _Event(inst, loop, writers, large)
         for alias_class in accessed:
             self.accesses[alias_class] += 1
-        for alias_class in (*outside, *(each for access in changes for each in small[access])):
+        for alias_class in (*outside, *(each for access in changes for each in small.get(access, ()))):
             writer[alias_class] = number
         for access in changes:
             if access in large_classes:

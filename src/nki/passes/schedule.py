@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 from typing import ClassVar
 
-from nki.analysis.access_classes import AccessClasses
 from nki.analysis.dependence import DependenceGraph, GraphBuilder
 from nki.base import knobs
 from nki.base.errors import QueueError
@@ -47,13 +47,13 @@ class Schedule(CoreStage):
         its instruction, or where only some have one.
         """
         assignment = Assignment(target)
-        without = [inst for inst in core.instructions() if not inst.queue]
-        if not any(inst.queue for inst in core.instructions()):
+        if not any(map(attrgetter("queue"), core.numbered)):
             reorder = knobs.reorder() if self.reorder is None else self.reorder
             scheduler = _Scheduler(core, assignment, reorder)
             scheduled = core.with_body(scheduler.body(core.body))
             scheduled.dependences = scheduler.graphs if reorder else None
             return scheduled
+        without = [inst for inst in core.instructions() if not inst.queue]
         if without:
             error = QueueError(
                 f"{display_name(without[0])} has no queue, and other instructions have one",
@@ -125,7 +125,7 @@ def _blocks(core: CoreProgram, assignment: Assignment, reorder: bool) -> deque[_
 
     They are found before the first one is scheduled, which needs much memory, as the alias classes do.
     """
-    builder = GraphBuilder(AccessClasses(core)) if reorder else None
+    builder = GraphBuilder(core) if reorder else None
     numbers: dict[str, int] = {}
     blocks = deque[_Block]()
     for block in all_blocks(core.body):

@@ -148,10 +148,11 @@ class _WaitInserter(_BlockVisitor):
         for inst, producers in zip(instructions, next(self.graphs).predecessors, strict=True):
             queue = queues[inst.queue]
             clock = clocks[queue]
-            needed = [
-                p for p in producers
-                if (other := queue_of[p]) != queue and position_of[p] > clock >> shifts[other] & mask
-            ]  # fmt: skip
+            needed: list[int] = []
+            for p in producers:
+                other = queue_of[p]
+                if other != queue and position_of[p] > clock >> shifts[other] & mask:
+                    needed.append(p)
             if needed:
                 if len(needed) > 1:
                     needed.sort(reverse=True)  # a later one may imply an earlier one, never the other way round

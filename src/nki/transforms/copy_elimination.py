@@ -21,7 +21,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from itertools import accumulate, chain
+from typing import ClassVar, Final, TypeGuard, cast
 
 from nki.base import knobs
 from nki.ir.access_overlap import covers_tensor, may_overlap
@@ -58,7 +59,7 @@ class EliminateCopies(CoreStage):
 
     def transform(self, core: CoreProgram, program: Program, target: Target) -> CoreProgram:  # noqa: ARG002
         """``core`` without redundant copies."""
-        return core.with_body(eliminate_copies(core, program.signature))
+        return eliminate_copies(core, program.signature)
 
     def check(self, before: Program, after: Program, target: Target) -> None:  # noqa: ARG002  # as all stages
         """Every output that is no input is still written; checked under ``OPEN_NKI_CHECK_STAGES=1``."""
@@ -69,12 +70,18 @@ class EliminateCopies(CoreStage):
         assert not lost, f"copy elimination left nobody to write {lost}"
 
 
-def eliminate_copies(core: CoreProgram, signature: Signature) -> list[Statement]:
-    """The statements of ``core`` without redundant copies."""
+def eliminate_copies(core: CoreProgram, signature: Signature) -> CoreProgram:
+    """``core`` without redundant copies; it keeps those that are left for the next stage that asks."""
     elimination = _Elimination(core, signature)
     if elimination.tiles:
         elimination.run()
-    return [statement for statement in elimination.body if statement is not None]
+    body, copies = elimination.body, elimination.copies
+    result = core.with_body([statement for statement in body if statement is not None])
+    if len(result.body) < len(body):
+        position_of = list(accumulate([statement is not None for statement in body], initial=0))
+        copies = {position_of[position]: copy for position, copy in copies.items()}
+    result.plain_copies = copies
+    return result
 
 
 def _meets_cores(inst: Inst, rank: int) -> bool:
@@ -83,23 +90,28 @@ def _meets_cores(inst: Inst, rank: int) -> bool:
     return (barrier is not None and barrier.cores != (rank,)) or (exchange is not None and exchange.to != rank)
 
 
+def copies_of(core: CoreProgram) -> dict[int, Copy]:
+    """The plain copies of ``core``, by position; they are kept with it and are not to be changed."""
+    if core.plain_copies is None:
+        core.plain_copies = plain_copies(core.body)
+    return core.plain_copies
+
+
 def plain_copies(body: Sequence[Statement]) -> dict[int, Copy]:
     """DMA copies in ``body`` by position, without run-time indices and without an order that the user has asked for.
 
     Copies in loops are left out.
     """
-    kinds: set[type[Statement]] = {kind for kind in set(map(type, body)) if _copies_by_dma(kind)}
+    copy_of = {kind: kind.effects.copy for kind in set(map(type, body)) if _copies_by_dma(kind)}
     copies: dict[int, Copy] = {}
-    for position, inst in enumerate(body) if kinds else ():
-        if inst.__class__ in kinds:
-            assert isinstance(inst, Inst)
-            assert inst.effects.copy is not None
-            if not (inst.label or inst.ordered_after or inst.form().has_runtime_index):
-                copies[position] = inst.effects.copy(inst)
+    for position, inst in enumerate(cast("Sequence[Inst]", body)) if copy_of else ():
+        copy = copy_of.get(inst.__class__)
+        if copy is not None and not (inst.label or inst.ordered_after or inst.form().has_runtime_index):
+            copies[position] = copy(inst)
     return copies
 
 
-def _copies_by_dma(kind: type[Statement]) -> bool:
+def _copies_by_dma(kind: type[Statement]) -> TypeGuard[type[Inst]]:
     return issubclass(kind, Inst) and kind.effects.copy is not None and kind.engines == (engine.dma,)
 
 
@@ -120,9 +132,9 @@ class _Elimination:
         self.body: list[Statement | None] = list(core.body)
         self.copies = plain_copies(core.body)
         """The plain copies in ``body``, by position."""
-        self.tiles = {tensor for copy in self.copies.values() for tensor in (copy.dst.tensor, copy.src.tensor)}
+        copied = {access.tensor for access in chain.from_iterable(self.copies.values())}
+        self.tiles = {tensor for tensor in copied if tensor.buffer is Buffer.sbuf}
         """The tiles that plain copies fill or read: no other one can change."""
-        self.tiles = {tensor for tensor in self.tiles if tensor.buffer is Buffer.sbuf}
         self.sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
         self.outputs = set(signature.outputs).difference(signature.inputs)
         self.uses: dict[Tensor, _Uses] = {}
@@ -135,6 +147,10 @@ class _Elimination:
         """
         self._targets: dict[int, object] = {}
         """The signatures of the targets, by id."""
+        self._refused: dict[tuple[Form, int], list[tuple[str, int]]] = {}
+        """Operands that cannot follow a tile to the source of its load, by form and by id of the source's signature:
+        their names, and their offsets in the tile. Most loads of products are refused, so these are found at once.
+        """
         self.meetings: list[int] = []
         """Positions at which cores wait for others."""
 
@@ -145,7 +161,7 @@ class _Elimination:
         for tensor, (writes, reads) in self.uses.items():
             if not writes or not reads or tensor not in self.tiles or tensor in self.pinned:
                 continue
-            if not self._forward_load(tensor, writes, reads) and reads:
+            if not self._forward_load(tensor, writes, reads) and reads and reads[-1] in self.copies:
                 self._forward_store(tensor, writes, reads)
 
     def _find_uses(self) -> None:
@@ -190,7 +206,7 @@ class _Elimination:
             return False
         end = writes[1] if len(writes) > 1 else len(body)
         reader = body[reads[0]]
-        if reads[0] < end and isinstance(reader, Inst) and self._redirected(reader, tile, copy.src, None) is None:
+        if reads[0] < end and isinstance(reader, Inst) and self._refuses(reader, tile, copy.src):
             return False  # as for most loads of products, so this comes first
         if not moves_all(tile, copy.dst, copy.src):
             return False
@@ -206,8 +222,8 @@ class _Elimination:
     def _forward_store(self, tile: Tensor, writes: list[int], reads: list[int]) -> None:
         """Remove the store that alone reads the last contents of ``tile``, if their writers can write its target."""
         store = reads[-1]
-        copy = self.copies.get(store)
-        if copy is None or copy.dst.tensor not in self.outputs or not moves_all(tile, copy.src, copy.dst):
+        copy = self.copies[store]
+        if copy.dst.tensor not in self.outputs or not moves_all(tile, copy.src, copy.dst):
             return
         writers = self._last_writers(tile, writes, reads)
         if not writers or _is_between(writers[0], store, self.meetings):
@@ -256,6 +272,21 @@ class _Elimination:
                 self.copies[position] = copy
         return True
 
+    def _refuses(self, inst: Inst, tile: Tensor, target: Access) -> bool:
+        """True if an operand of ``inst`` cannot use ``target`` in place of ``tile``."""
+        key = inst.form(), id(target.signature)
+        for name, offset in self._refused.get(key, ()):
+            access = inst.__dict__[name]
+            if access.tensor is tile and access.offset == offset:
+                return True
+        if self._redirected(inst, tile, target, None) is not None:
+            return False
+        for number, access in enumerate(inst.accesses() if inst.has_simple_operands else ()):
+            if access.tensor is tile and access.dtype is tile.dtype and _followed(inst, number, access, target) is None:
+                self._refused.setdefault(key, []).append((inst.operand_names[number], access.offset))
+                self._targets[key[1]] = target.signature
+        return True
+
     def _redirected(self, inst: Inst, tile: Tensor, target: Access, only: Role | None) -> Inst | None:
         """``inst`` with ``target`` in place of ``tile``; None if an operand cannot be there.
 
@@ -293,7 +324,6 @@ def _plan_of(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> _Pl
     It depends on form, offsets in the tile and the signature of the target alone. None: there is none.
     """
     operands: dict[int, Access] = {}
-    is_product = inst.effects.accumulation is not None
     for number, (f, access) in enumerate(inst.operands()):
         if access.tensor is not tile:
             continue
@@ -301,13 +331,8 @@ def _plan_of(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> _Pl
             if f.role is Role.INOUT:
                 return None
             continue
-        # The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy.
-        same_strides = is_product and not _is_read_once(inst, number)
-        place = _place(target, access) if access.dtype is tile.dtype else None
-        if place is None or (same_strides and place[1] != access.strides):
-            return None
-        followed = Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
-        if is_product and not _is_plain(followed) and followed.strides != access.strides:
+        followed = _followed(inst, number, access, target) if access.dtype is tile.dtype else None
+        if followed is None:
             return None
         operands[number] = followed
     changed = inst.with_operands(operands)
@@ -315,6 +340,23 @@ def _plan_of(inst: Inst, tile: Tensor, target: Access, only: Role | None) -> _Pl
         return None
     places = tuple([(number, access.offset - target.offset, access.strides) for number, access in operands.items()])
     return _Plan(places, changed.form())
+
+
+def _followed(inst: Inst, number: int, access: Access, target: Access) -> Access | None:
+    """The elements of ``target`` that operand ``number`` of ``inst`` takes of a tile with the same elements.
+
+    None if the operand cannot be there.
+    """
+    is_product = inst.effects.accumulation is not None
+    # The matrix product is tuned for tiles: rows that lie far apart in the caller's array cost more than the copy.
+    same_strides = is_product and not _is_read_once(inst, number)
+    place = _place(target, access)
+    if place is None or (same_strides and place[1] != access.strides):
+        return None
+    followed = Access(target.tensor, target.offset + place[0], access.shape, place[1], access.dtype)
+    if is_product and not _is_plain(followed) and followed.strides != access.strides:
+        return None
+    return followed
 
 
 def _is_between(first: int, end: int, positions: Sequence[int]) -> bool:

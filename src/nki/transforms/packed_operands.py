@@ -119,34 +119,50 @@ def _is_narrow(inst: Statement) -> bool:
 
 def _candidates(body: Sequence[Statement], moving: Sequence[int | None]) -> dict[Tensor, _Uses]:
     """The uses of tiles that may be packed."""
-    uses: dict[Tensor, _Uses] = {}
-    for position, number in enumerate(moving):
-        inst = body[position]
-        if number is not None and isinstance(inst, Inst):
-            access = inst.accesses()[number]
-            if _has_panels(access.tensor, access):
-                uses.setdefault(access.tensor, _Uses()).reads.append((position, number, access))
-    unfit: set[Tensor] = set()
+    uses, unfit = _moving_reads(body, moving)
     for position, inst in enumerate(body) if uses else ():
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
-        accesses = inst.accesses()
-        if indices := inst.indexed_by():
-            unfit.update(access.tensor for access in (*indices, *accesses))
+        if inst.form().has_runtime_index:
+            unfit.update(access.tensor for access in (*inst.indexed_by(), *inst.accesses()))
             continue
-        for number, access in enumerate(accesses):
+        own = moving[position]
+        for number, access in enumerate(inst.accesses()):
             tile = access.tensor
-            if tile not in uses or tile in unfit:
+            if tile not in uses or number == own or tile in unfit:
                 continue
             copy = inst.as_copy() if not inst.label and not inst.ordered_after else None
-            if not _has_panels(tile, access):
-                unfit.add(tile)
-            elif copy is not None and access is copy.dst and _packs(access, copy.src):
+            if copy is not None and access is copy.dst and _has_panels(tile, access) and _packs(access, copy.src):
                 uses[tile].writes.append((position, access, copy.src))
-            elif number != moving[position]:
+            else:
                 unfit.add(tile)
     return {tile: each for tile, each in uses.items() if tile not in unfit}
+
+
+def _moving_reads(body: Sequence[Statement], moving: Sequence[int | None]) -> tuple[dict[Tensor, _Uses], set[Tensor]]:
+    """The reads of tiles by products whose moving operand has whole panels, and the tiles of other moving operands."""
+    uses: dict[Tensor, _Uses] = {}
+    unfit: set[Tensor] = set()
+    fits: dict[Access, bool] = {}  # products that read one window of a shared tile have one access
+    for position, number in enumerate(moving):
+        if number is None:
+            continue
+        inst = body[position]
+        assert isinstance(inst, Inst)
+        access = inst.accesses()[number]
+        tile = access.tensor
+        fit = fits.get(access)
+        if fit is None:
+            fit = fits[access] = _has_panels(tile, access)
+        if not fit:
+            unfit.add(tile)
+            continue
+        of_tile = uses.get(tile)
+        if of_tile is None:
+            of_tile = uses[tile] = _Uses()
+        of_tile.reads.append((position, number, access))
+    return uses, unfit
 
 
 def _has_panels(tile: Tensor, access: Access) -> bool:
@@ -191,10 +207,14 @@ def _pack(body: list[Statement], tile: Tensor, uses: _Uses) -> None:
         inst = body[position]
         assert isinstance(inst, Inst)
         body[position] = _copy(packed.panels(access.offset, access.shape[1]), source, inst)
+    panels: dict[tuple[int, int], Access] = {}
     for position, number, access in uses.reads:
         inst = body[position]
         assert isinstance(inst, Inst)
-        body[position] = inst.with_operands({number: packed.panels(access.offset, access.shape[1])})
+        place = access.offset, access.shape[1]
+        if place not in panels:
+            panels[place] = packed.panels(*place)
+        body[position] = inst.with_operands({number: panels[place]})
 
 
 def _copy(target: Access, source: Access, place: Inst) -> Inst:

@@ -31,7 +31,7 @@ from nki.ir.program import CoreProgram, Program, Signature
 from nki.ir.stage import CoreStage
 from nki.ir.types import Access, Buffer, Form, Tensor, coalesced, row_major
 from nki.target.model import Target
-from nki.transforms.copy_elimination import moves_all, plain_copies
+from nki.transforms.copy_elimination import copies_of, moves_all, plain_copies
 from nki.transforms.partial_loads import read_parts_in_place
 
 _MOST_BYTES: Final = 48 << 20
@@ -47,7 +47,7 @@ _MOST_APART: Final = 128
 class _Load:
     """A tile that one copy fills and only products read: the position of the copy, those of the readers."""
 
-    __slots__ = ("last", "position", "readers", "source", "tile")
+    __slots__ = ("is_repeated", "last", "position", "readers", "source", "tile")
 
     def __init__(self, tile: Tensor, source: Access, position: int) -> None:
         self.tile = tile
@@ -56,6 +56,8 @@ class _Load:
         self.readers: list[int] = []
         self.last = position
         """The position of the last reader, those of later loads of the same window included."""
+        self.is_repeated = False
+        """Another load has the same window."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,7 @@ def share_operands(
     if not any(_is_product(kind) for kind in set(map(type, core.body))):
         return list(core.body)
     sources = {*signature.inputs, *core.constants()}.difference(signature.outputs)
-    copies = plain_copies(core.body)
+    copies = copies_of(core)
     in_place = read_parts_in_place(core.body, copies, sources)
     if in_place is not None:
         core, copies = core.with_body(in_place), plain_copies(in_place)
@@ -99,7 +101,9 @@ def share_operands(
     windows = _by_window(loads)
     repeated = {of_window[0]: of_window[1:] for of_window in windows if len(of_window) > 1}
     for load, again in repeated.items():
-        load.last = max([each.readers[-1] for each in (load, *again)])
+        for each in (load, *again):
+            each.is_repeated = True
+            load.last = max(load.last, each.readers[-1])
     nearest = sorted(repeated, key=lambda load: load.last - load.position)
     body: list[Statement | None] = list(core.body)
     shared_tile: dict[Tensor, Tensor] = {}
@@ -110,10 +114,9 @@ def share_operands(
             body[other.position] = None
             shared_tile[other.tile] = load.tile
             load.readers += other.readers
-    repeats = {*repeated, *(load for again in repeated.values() for load in again)}
     readers = _Readers(body, shared_tile)
     for load in loads:
-        if load.tile in shared_tile or (load not in repeats and _read_in_place(body, load)):
+        if load.tile in shared_tile or (not load.is_repeated and _read_in_place(body, load)):
             continue
         if load.tile.dtype is not dt.bfloat16 or load.tile.shape[0] % _PANEL or not has_tiles():
             _lay_out(readers, load)
@@ -140,8 +143,13 @@ def _gather(body: list[Statement | None], loads: Sequence[_Load]) -> None:
             nbytes += load.tile.nbytes
             moved[first].append(statement)
             body[position] = None
-    together = [moved.get(position, [statement]) for position, statement in enumerate(body)]
-    body[:] = [statement for statements in together for statement in statements]
+    gathered: list[Statement | None] = []
+    for position, statement in enumerate(body):
+        if position in moved:
+            gathered += moved[position]
+        else:
+            gathered.append(statement)
+    body[:] = gathered
 
 
 def _by_window(loads: Sequence[_Load]) -> list[list[_Load]]:
@@ -175,21 +183,21 @@ def _loads(core: CoreProgram, copies: Mapping[int, Copy], sources: set[Tensor]) 
     unfit: set[Tensor] = set()
     for position, (tile_access, source) in copies.items():
         tile = tile_access.tensor
-        if source.tensor in sources and tile.buffer is Buffer.sbuf and moves_all(tile, tile_access, source):
+        if source.tensor in loads:  # this reader multiplies nothing
+            unfit.add(source.tensor)
+        if tile not in loads and source.tensor in sources and _is_load(tile_access, source):
             loads[tile] = _Load(tile, source, position)
+        else:  # another one writes the tile
+            unfit.add(tile)
+    multiplies: dict[Form, bool] = {}
     for position, inst in enumerate(core.body) if loads else ():
-        copy = copies.get(position)
-        if copy is not None:  # as most instructions are, and it multiplies nothing
-            written, read = loads.get(copy.dst.tensor), loads.get(copy.src.tensor)
-            if written is not None and written.position != position:
-                unfit.add(written.tile)
-            if read is not None and position > read.position:
-                unfit.add(read.tile)
+        if position in copies:  # as most instructions are
             continue
         if not isinstance(inst, Inst):
             unfit.update(access.tensor for access in touched(inst))
             continue
-        if inst.form().has_runtime_index:
+        form = inst.form()
+        if form.has_runtime_index:
             indexed = [access for access in inst.accesses() if access.dynamic is not None]
             unfit.update(access.tensor for access in (*indexed, *inst.indexed_by()))
         for access, reads, writes in inst.uses():
@@ -200,11 +208,19 @@ def _loads(core: CoreProgram, copies: Mapping[int, Copy], sources: set[Tensor]) 
                 unfit.add(load.tile)
             if reads and position > load.position:
                 readers = load.readers
-                if access.dtype is not load.tile.dtype or not _multiplies(inst):
+                is_product = multiplies.get(form)
+                if is_product is None:
+                    is_product = multiplies[form] = _multiplies(inst)
+                if not is_product or access.dtype is not load.tile.dtype:
                     unfit.add(load.tile)
                 elif not readers or readers[-1] != position:
                     readers.append(position)
     return [load for tile, load in loads.items() if tile not in unfit and load.readers]
+
+
+def _is_load(own: Access, source: Access) -> bool:
+    """True if a copy from ``source`` to ``own`` fills a tile."""
+    return own.buffer is Buffer.sbuf and moves_all(own.tensor, own, source)
 
 
 def _multiplies(inst: Inst) -> bool:
@@ -264,16 +280,18 @@ class _Readers:
 
     def redirect(self) -> None:
         """Let every reader use what replaces its operands."""
-        tiles = self.shared.keys() | self.replaced.keys()
-        kinds = {kind for kind in set(map(type, self.body)) if _is_product(kind)}
-        for position, inst in enumerate(self.body) if tiles else ():
+        tiles, body = self.shared.keys() | self.replaced.keys(), self.body
+        kinds = {kind for kind in set(map(type, body)) if _is_product(kind)}
+        for position, inst in enumerate(body) if tiles else ():
             if inst.__class__ in kinds and isinstance(inst, Inst):
                 operands: dict[int, Access] = {}
+                has_same_form = True
                 for number, access in enumerate(inst.accesses()):
                     if access.tensor in tiles:
-                        operands[number] = self._new(access)
+                        new = operands[number] = self._new(access)
+                        has_same_form = has_same_form and new.signature is access.signature
                 if operands:
-                    self.body[position] = inst.with_operands(operands)
+                    body[position] = inst.with_operands(operands, inst.form() if has_same_form else None)
 
     def _new(self, access: Access) -> Access:
         tile = self.shared.get(access.tensor, access.tensor)

@@ -13,10 +13,11 @@ hardest tensors first; a tensor that finds no room moves to the front, and all a
 
 from __future__ import annotations
 
-import heapq
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import accumulate
 from typing import Final
 
 import numpy as np
@@ -63,10 +64,10 @@ def pack(ranges: Sequence[LiveRange], capacity: int, pinned: Sequence[Pinned] = 
 
     ``capacity`` is in bytes per partition. None: no allocator found a plan.
     """
-    if sum(live.size for live in ranges) > capacity and peak_pressure(ranges)[0] > capacity:
-        return None
     blocked = _merged((p.offset, p.offset + p.live.size) for p in pinned)
-    for fraction in _TURNOVER_FRACTIONS:
+    for attempt, fraction in enumerate(_TURNOVER_FRACTIONS):
+        if attempt == 1 and peak_pressure(ranges)[0] > capacity:
+            return None  # nor does another allocator find a plan; the first one mostly does
         offsets = _split_by_length(ranges, capacity, blocked, fraction)
         if offsets is not None:
             if not fraction:
@@ -189,14 +190,13 @@ def _long_ranges(ranges: Sequence[LiveRange], turnover: float) -> list[bool]:
     """True for each live range within which tensors of at least ``turnover`` bytes together are made after it."""
     if not turnover:
         return [True] * len(ranges)
-    firsts = [live.first for live in ranges]
-    allocated = [0]  # bytes of the tensors before each one
-    for live in ranges:
-        allocated.append(allocated[-1] + live.size)
+    allocated = list(accumulate([live.size for live in ranges], initial=0))  # bytes of the tensors before each one
     if allocated[-1] < turnover:
         return [False] * len(ranges)
+    firsts = [live.first for live in ranges]
     return [
-        allocated[bisect_left(firsts, live.last + 1)] - allocated[i + 1] >= turnover for i, live in enumerate(ranges)
+        allocated[bisect_left(firsts, live.last + 1, behind)] - allocated[behind] >= turnover
+        for behind, live in enumerate(ranges, 1)
     ]
 
 
@@ -205,19 +205,21 @@ def _linear_scan(
 ) -> int | None:
     """Set the offsets of the ``selected`` ranges in the order of program points; the highest end, None: no room."""
     ends: list[tuple[int, int, int]] = []
-    top = 0
+    top, allocate, free = 0, memory.allocate, memory.free
     for i in selected:
         live = ranges[i]
-        while ends and ends[0][0] < live.first:
-            _, start, end = heapq.heappop(ends)
-            memory.free(start, end)
-        block = memory.allocate(live.size, live.align)
+        first = live.first
+        while ends and ends[0][0] < first:
+            _, start, end = heappop(ends)
+            free(start, end)
+        block = allocate(live.size, live.align)
         if block is None:
             return None
         offset, end = block
         offsets[i] = offset
-        heapq.heappush(ends, (live.last, offset, end))
-        top = max(top, end)
+        heappush(ends, (live.last, offset, end))
+        if end > top:
+            top = end
     return top
 
 
@@ -273,45 +275,50 @@ class _LeastRecentlyFreed:
         self.turn = len(self.turns)
 
     def allocate(self, size: int, align: int) -> ByteRange | None:
-        align = max(align, ROOMY_ALIGN)
+        if align < ROOMY_ALIGN:
+            align = ROOMY_ALIGN
         size += -size % ROOMY_ALIGN
         block = self._oldest(size, align)
         if block is None:
             return None
+        start_of, end_of, turns = self.start_of, self.end_of, self.turns
         start, offset = block
-        end_of = self.end_of
-        below = start
-        while start < offset + size:  # remove the pieces that the block covers; the rest of the last keeps its turn
+        below, top = start, offset + size
+        while start < top:  # remove the pieces that the block covers; the rest of the last keeps its turn
             end = end_of.pop(start)
-            if end > offset + size:
-                self.start_of[end] = offset + size
-                end_of[offset + size] = end
+            if end > top:
+                start_of[end] = top
+                end_of[top] = end
             else:
-                del self.start_of[end], self.turns[end]
+                del start_of[end], turns[end]
             start = end
         if below < offset:
             self._add(below, offset)
-        return offset, offset + size
+        return offset, top
 
     def _oldest(self, size: int, align: int) -> tuple[int, int] | None:
         """The piece where the block begins and the offset in it, of all blocks the one that is free for longest.
 
         A block is free since the last of its pieces is: a scrap that is old may lie beside memory just freed.
         """
-        best, since, tried = None, self.turn + 1, 0
-        for end, start in self.start_of.items():
-            if self.turns[end] >= since or tried == _MOST_BLOCKS:
+        best: tuple[int, int] | None = None
+        since = tried = 0
+        end_of, turns = self.end_of, self.turns
+        for end, start in self.start_of.items():  # in the order of their turns
+            if best is not None and (turns[end] >= since or tried == _MOST_BLOCKS):
                 break
             offset = start + -start % align
             if end - offset >= size:
-                return start, offset  # pieces are in the order of their turns
-            top, last = end, self.turns[end]
-            while top - offset < size and top in self.end_of:
-                top = self.end_of[top]
-                last = max(last, self.turns[top])
-            if top - offset >= size:
+                return start, offset
+            last, high = turns[end], end
+            while high - offset < size and (above := end_of.get(high)) is not None:
+                high = above
+                turn = turns[high]
+                if turn > last:
+                    last = turn
+            if high - offset >= size:
                 tried += 1
-                if last < since:
+                if best is None or last < since:
                     best, since = (start, offset), last
         return best
 
@@ -321,13 +328,14 @@ class _LeastRecentlyFreed:
         self.turn += 1
 
     def free(self, start: int, end: int) -> None:
-        below = self.start_of.get(start)
+        start_of, end_of = self.start_of, self.end_of
+        below = start_of.get(start)
         if below is not None and end - below <= self.min_piece:
-            del self.start_of[start], self.end_of[below], self.turns[start]
+            del start_of[start], end_of[below], self.turns[start]
             start = below
-        above = self.end_of.get(end)
+        above = end_of.get(end)
         if above is not None and above - start <= self.min_piece:
-            del self.start_of[above], self.end_of[end], self.turns[above]
+            del start_of[above], end_of[end], self.turns[above]
             end = above
         self._add(start, end)
 

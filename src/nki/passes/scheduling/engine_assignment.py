@@ -93,10 +93,11 @@ class Assignment:
 
     def _offers(self, instructions: Iterable[Inst]) -> list[tuple[Candidate, ...]]:
         """The candidates for each instruction."""
-        by_form = self._by_form
+        by_form, without_descriptors = self._by_form, self._without_descriptors
         offers: list[tuple[Candidate, ...]] = []
-        for inst in instructions:
-            offer = None if inst.on_rings else by_form.get(inst.form())
+        for inst in instructions:  # as self.candidates has it
+            is_plain = not inst.on_rings or needs_descriptors(inst.accesses())
+            offer = (by_form if is_plain else without_descriptors).get(inst.form())
             offers.append(self.candidates(inst) if offer is None else offer)
         return offers
 

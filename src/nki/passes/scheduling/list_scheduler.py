@@ -175,23 +175,26 @@ class _ListScheduler:
         """The instructions in the order of their start."""
         count = len(self.queues)
         ranks, by_rank, unissued, issued = self.ranks, self.by_rank, self.unissued, self.issued
-        events, next_event, free = self.events, self.next_event, self.free
+        events, next_event, free, enter = self.events, self.next_event, self.free, self._await
         order: list[int] = []
         entered = oldest = 0
         while len(order) < count:
             while entered < count and entered < oldest + WINDOW:
                 if not unissued[entered]:
-                    self._await(entered)
+                    enter(entered)
                 entered += 1
             event = heappop(events)
             time, _, queue = event
-            if next_event[queue] != event:
+            if next_event[queue] is not event:
                 continue  # replaced by an earlier event
             next_event[queue] = _NO_EVENT
             pending, ready_list = self.pending[queue], self.ready_list[queue]
-            while pending and pending[0][0] <= time:
-                heappush(ready_list, ranks[heappop(pending)[1]])
-            number = by_rank[heappop(ready_list)]
+            if len(pending) == 1 and not ready_list:
+                number = pending.pop()[1]  # the event is about it
+            else:
+                while pending and pending[0][0] <= time:
+                    heappush(ready_list, ranks[heappop(pending)[1]])
+                number = by_rank[heappop(ready_list)]
             order.append(number)
             self._issue(number, time, queue, entered)
             if ready_list:
@@ -213,8 +216,9 @@ class _ListScheduler:
         self.issued[number] = True
         ready, unissued = self.ready, self.unissued
         for successor, delay in self.successors[number]:
-            if time + delay > ready[successor]:
-                ready[successor] = time + delay
+            end = time + delay
+            if end > ready[successor]:
+                ready[successor] = end
             left = unissued[successor] = unissued[successor] - 1
             if not left and successor < entered:
                 self._await(successor)

@@ -316,14 +316,14 @@ class _Table:
 
     def add_instruction(self, inst: Inst, routine: Routine, in_region: bool = True) -> None:
         """Add the row of an instruction; ``in_region`` is False if it uses scratch memory that other rows use, too."""
-        operands = inst.accesses()
+        operands, regions, args = inst.accesses(), self.regions, self.args
         places = self.storage.arguments(operands)
-        if in_region and self.regions is not None and routine.partitions:
-            self.add_region_row(self.regions, inst, routine, operands, places)
-        else:
+        if not in_region or regions is None or not routine.partitions:
             self.end_region()  # which has arguments, too
-            self.rows += (routine.address, len(self.args))
-        args = self.args
+            self.rows += (routine.address, len(args))
+        elif not regions.add(inst, routine, operands, places, (routine.address, len(args))):
+            self.end_region()
+            regions.add(inst, routine, operands, places, (routine.address, len(args)))
         args += places
         if inst.form().has_runtime_index:
             self.add_indices(inst, operands)
@@ -343,19 +343,6 @@ class _Table:
                 args += [*self.storage.locate(access.dynamic.source), largest_index(access)]
         self.sites.append(inst)
         args.append(len(self.sites))
-
-    def add_region_row(
-        self,
-        regions: RegionBuilder,
-        inst: Inst,
-        routine: Routine,
-        operands: Sequence[Access],
-        places: Sequence[int],
-    ) -> None:
-        """Add a row whose arguments come next and whose operands lie at ``places`` to the open region or a new one."""
-        if not regions.add(inst, routine, operands, places, (routine.address, len(self.args))):
-            self.end_region()
-            regions.add(inst, routine, operands, places, (routine.address, len(self.args)))
 
     def slot_of(self, number: RuntimeFloat) -> int:
         """The slot of the frame in which launches pass an immediate."""

@@ -137,7 +137,9 @@ class RegionBuilder:
         ``places`` are slot and byte offset of each of its operands.
         """
         region, rows, joined = self.region, self.region.rows, self._joined
-        if rows and (len(rows) >= 2 * MOST_ROWS or not self._suits(routine)):
+        if rows and (
+            len(rows) >= 2 * MOST_ROWS or (routine.partitions != region.partitions and not self._suits(routine))
+        ):
             return False
         if not joined or joined.get((routine, tuple(places))) != self._changes:
             taking = self._all_taking(routine, operands, places)
@@ -145,7 +147,11 @@ class RegionBuilder:
                 return False  # an empty region takes every row
             before = self._changes
             for key, used, into in taking:
-                self._note(key, used, into)
+                if into == _NEW and key not in self._entries:  # as most of a product are, so without the call
+                    self._entries[key] = [used]
+                    self._changes += 1
+                else:
+                    self._note(key, used, into)
             if self._changes == before and not inst.form().has_runtime_index:
                 joined[routine, tuple(places)] = before
         rows += row
@@ -159,8 +165,6 @@ class RegionBuilder:
 
     def _suits(self, routine: Routine) -> bool:
         """False if threads would share an expensive row badly, since other rows of the region have more partitions."""
-        if routine.partitions == self.region.partitions:
-            return True
         few, many = sorted((routine.partitions, self.region.partitions))
         return 4 * few > 3 * many or min(routine.nanoseconds, self.region.nanoseconds) < WORTHWHILE
 
@@ -169,7 +173,7 @@ class RegionBuilder:
     ) -> list[tuple[tuple[int, int], _Bytes, int]] | None:
         """The memory that a row uses, its bytes there, and what :meth:`_taking` gives; None if partitions cross.
 
-        Memory that is never written is left out.
+        Memory that is never written is left out, and so are bytes that an entry has.
         """
         uses = self._uses.get(routine)
         if uses is None:
@@ -192,7 +196,8 @@ class RegionBuilder:
                 into = _taking(entries, used) if entries else _NEW
                 if into is None:
                     return None
-                taking.append((key, used, into))
+                if into == _NEW or entries is None or entries[into] != used:  # else there is nothing to note
+                    taking.append((key, used, into))
         return taking
 
     def _whole(self, tensor: Tensor, writes: bool) -> list[tuple[tuple[int, int], _Bytes]]:
