@@ -217,18 +217,18 @@ class _Block:
         self.free, self.last = [begin] * queue_count, [-1] * queue_count
         self.generators: dict[str, tuple[float, int]] = {}
         """The time from which each generator is free again, and the number that it served last."""
-        self.through: dict[DataQueue, float] = {}
-        """The last arrival at each data queue; without events, the time from which it serves the next transfer."""
+        self.next_begin: dict[DataQueue, float] = {}
+        """The time before which the next transfer of each data queue does not arrive, or without events, begin."""
         self.own_dma_free = begin
         """The time from which GpSimd's own DMA is free again."""
-        self.ended: dict[DataQueue, float] = {}
+        self.queue_ends: dict[DataQueue, float] = {}
         """The end of the last transfer of each data queue."""
-        self.told = [begin] * queue_count
-        """The last end that each ring was told: its transfers complete in order."""
+        self.ring_ends = [begin] * queue_count
+        """The end of the last transfer of each ring that is complete."""
         self.in_line: list[deque[int]] = [deque() for _ in range(queue_count)]
         """Of each ring the transfers whose end is not known yet."""
-        self.through_with: dict[int, tuple[float, float]] = {}
-        """The data of transfers that are through before one in front of them on their ring."""
+        self.held_back: dict[int, tuple[float, float]] = {}
+        """The data of transfers that were through before one in front of them on their ring."""
         self.ports: dict[str, float] = {}
         self.granted: dict[int, float] = {}
         """The time at which an instruction has its ports."""
@@ -355,31 +355,31 @@ class _Block:
         if generator:
             self.generators[generator] = time, number
         queue = _data_queue(estimate, ring)
-        begun, through = time + estimate.start, self.through.get(queue, 0.0)
-        if through > begun:
-            begun = through
+        begun, least = time + estimate.start, self.next_begin.get(queue, 0.0)
+        if least > begun:
+            begun = least
         if self.by_events:
-            self.through[queue] = begun
+            self.next_begin[queue] = begun
             self.in_line[ring].append(number)
             self._expect(begun, number)
         else:
-            self.through[queue] = begun + (share or estimate.transfer)
-            end = self.ended[queue] = max(begun + max(share, estimate.transfer), self.ended.get(queue, 0.0))
+            self.next_begin[queue] = begun + (share or estimate.transfer)
+            end = self.queue_ends[queue] = max(begun + max(share, estimate.transfer), self.queue_ends.get(queue, 0.0))
             self._complete(number, begun, end)
 
     def _moved(self, number: int, begin: float, end: float) -> None:
-        """The data of a transfer is through, but not before those in front of it in its data queue. Its ring is told
-        when those in front of it are.
+        """The data of a transfer is through, but not before those in front of it in its data queue. It is complete when
+        those in front of it on its ring are: semaphores count them.
         """
         ring = self.queues[number]
         queue = _data_queue(self.estimates[number], ring)
-        end = self.ended[queue] = max(end, self.ended.get(queue, 0.0))
-        self.through_with[number] = begin, end
+        end = self.queue_ends[queue] = max(end, self.queue_ends.get(queue, 0.0))
+        self.held_back[number] = begin, end
         line = self.in_line[ring]
-        while line and line[0] in self.through_with:
+        while line and line[0] in self.held_back:
             number = line.popleft()
-            begin, end = self.through_with.pop(number)
-            end = self.told[ring] = max(end, self.told[ring])
+            begin, end = self.held_back.pop(number)
+            end = self.ring_ends[ring] = max(end, self.ring_ends[ring])
             self._complete(number, begin, end)
             if self.waiting:
                 self._wake(number)
