@@ -78,7 +78,7 @@ def text(where: dict[str, Any]) -> list[str]:
         source = source_line(entry["file"], entry["line"]).strip()
         others = f"  (one loop with line{'s' * (len(entry['with']) > 1)} " if "with" in entry else ""
         others += ", ".join(map(str, entry["with"])) + ")" if others else ""
-        lines.append(_cut(f"  {place:<{width}}  {_numbers(entry, total)}  {source}", others))
+        lines.append(_cut(f"  {place:<{width}}  {_numbers(entry, total)}  {source}") + others)
     lines += _rest(where["lines"], total)
     lines += ["", f"  {'':<{width}}  {'time':>10}  {'share':>6}  {'calls':>6}  routine, by its first use"]
     for entry in where["routines"][:ROWS]:
@@ -107,7 +107,5 @@ def _shown(file: str, line: int) -> str:
     return f"{path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path}:{line}"
 
 
-def _cut(line: str, end: str = "") -> str:
-    """``line``, shortened if necessary, and its ``end``."""
-    room = _WIDTH - len(end)
-    return (line if len(line) <= room else line[: room - 1] + "…") + end
+def _cut(line: str) -> str:
+    return line if len(line) <= _WIDTH else line[: _WIDTH - 1] + "…"
