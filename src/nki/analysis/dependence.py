@@ -1,11 +1,11 @@
 """Last writer and readers of every alias class; gives the RAW, WAR and WAW dependences of an instruction.
 
 An instruction that reads a class depends on the last writer of the class (RAW). An instruction that writes a class
-depends on every reader since (WAR), each of which depends on the last writer, and if there is none on the last writer
-itself (WAW). Of the readers on one queue only the last is kept, and
-a reader depends on the reader before it on the same queue: readers of one place keep their order on a queue. A caller
-that gives each instruction a queue of its own keeps every reader. Who comes to a class that nobody has written yet
-depends on the users of its bytes before (:attr:`AccessClasses.before`).
+depends on every reader since (WAR), each of which depends on the last writer; without a reader, on the last writer
+itself (WAW). Of the readers on one queue only the last is kept, and a reader depends on the reader before it on the
+same queue: readers of one place keep their order on a queue. A caller that gives each instruction a queue of its own
+keeps every reader. Who comes to a class that nobody has written yet depends on the users of its bytes before
+(:attr:`AccessClasses.before`).
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ class ReachingAccesses:
 
     def visit(self, number: int, queue: int, inst: Inst) -> tuple[set[int], set[int]]:
         """Producers of instruction ``number`` on ``queue``, which becomes the last access to its classes: those whose
-        results it reads, and others. A producer may be in both sets, and in neither if it is one of another producer.
+        results it reads, and others. A producer may be in both sets; one that another producer depends on may be left
+        out.
         """
         return next(self.visit_each(number, (queue,), (inst,)))
 
@@ -111,7 +112,7 @@ class ReachingAccesses:
                             others.add(by_queue[queue])
                         by_queue[queue] = number
             if inst.effects.external:
-                self._add_users(0, others)
+                self._add_users((0,), others)
                 writers[0], readers[0] = number, -1
                 more_readers.pop(0, None)
             for access in changes:
@@ -129,30 +130,25 @@ class ReachingAccesses:
                             others.update([p for p in more_readers.pop(alias_class).values() if p >= floor])
                     elif producer >= floor:
                         others.add(producer)
-            for alias_class in earlier:
-                reader = readers[alias_class]
-                if reader < 0:
-                    producer = writers[alias_class]
-                    if producer >= floor:
-                        others.add(producer)
-                elif alias_class in more_readers:
-                    self._add_users(alias_class, others)
-                elif reader >= floor:
-                    others.add(reader)
+            if earlier:
+                self._add_users(earlier, others)
             if self._large:
                 self._visit_large(number, queue, reads, changes, results, others)
             others.discard(number)
             results.discard(number)
             yield results, others
 
-    def _add_users(self, alias_class: int, producers: set[int]) -> None:
-        """Add the readers of a class since it was written last, or its last writer if there are none."""
-        reader, floor = self._reader[alias_class], self.floor
-        user = self._writer[alias_class] if reader < 0 else reader
-        if user >= floor:
-            producers.add(user)
-        if alias_class in self._more_readers:
-            producers.update([p for p in self._more_readers[alias_class].values() if p >= floor])
+    def _add_users(self, classes: Iterable[int], producers: set[int]) -> None:
+        """Add the readers of each class since it was written last, or its last writer if there are none."""
+        writers, readers, more_readers, floor = self._writer, self._reader, self._more_readers, self.floor
+        for alias_class in classes:
+            user = readers[alias_class]
+            if user < 0:
+                user = writers[alias_class]
+            elif alias_class in more_readers:
+                producers.update([p for p in more_readers[alias_class].values() if p >= floor])
+            if user >= floor:
+                producers.add(user)
 
     def _visit_large(
         self,
@@ -181,8 +177,9 @@ class ReachingAccesses:
 class DependenceGraph:
     """Dependences among the instructions of one basic block, by their number in it.
 
-    ``predecessors[i]`` are all instructions that ``i`` has to follow: producers and users of its data, and those of the
-    edges that the program requests. ``chained[i]`` are the predecessors on the queue of ``i`` whose result it reads.
+    ``predecessors[i]`` are the instructions that ``i`` has to follow, directly or as predecessors of others: producers
+    and users of its data, and those of the edges that the program requests. ``chained[i]`` are the predecessors on the
+    queue of ``i`` whose result it reads.
     """
 
     __slots__ = ("chained", "predecessors")

@@ -21,7 +21,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain
+from itertools import chain
 from typing import ClassVar, Final, TypeGuard, cast
 
 from nki.base import knobs
@@ -77,10 +77,8 @@ def eliminate_copies(core: CoreProgram, signature: Signature) -> CoreProgram:
         elimination.run()
     body, copies = elimination.body, elimination.copies
     result = core.with_body([statement for statement in body if statement is not None])
-    if len(result.body) < len(body):
-        position_of = list(accumulate([statement is not None for statement in body], initial=0))
-        copies = {position_of[position]: copy for position, copy in copies.items()}
-    result.plain_copies = copies
+    removed = sorted(elimination.removed)
+    result.plain_copies = {p - bisect_left(removed, p): copy for p, copy in copies.items()} if removed else copies
     return result
 
 
@@ -132,6 +130,8 @@ class _Elimination:
         self.body: list[Statement | None] = list(core.body)
         self.copies = plain_copies(core.body)
         """The plain copies in ``body``, by position."""
+        self.removed: list[int] = []
+        """The positions of the copies that are removed."""
         copied = {access.tensor for access in chain.from_iterable(self.copies.values())}
         self.tiles = {tensor for tensor in copied if tensor.buffer is Buffer.sbuf}
         """The tiles that plain copies fill or read: no other one can change."""
@@ -315,6 +315,7 @@ class _Elimination:
 
     def _remove(self, position: int) -> None:
         self.body[position] = None
+        self.removed.append(position)
         del self.copies[position]
 
 
