@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Final
 
 from llvmlite import ir
@@ -17,6 +16,7 @@ from nki.backend.cpu.codegen.product import emit_gemm
 from nki.backend.cpu.codegen.reduce import emit_reduce
 from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
+from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
 from nki.backend.cpu.codegen.tile_product import emit_packing
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.nodes import (
@@ -81,12 +81,9 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0
     routine = FunctionBuilder(module, name, loop_ir, inst, lanes, columns or partitions, columns > 0)
     with routine.for_each_row(), routine.in_blocks(_block(loop_ir.statements, partitions)):
-        statements = zip_longest(loop_ir.statements, loop_ir.statements[1:])
-        for statement, following in statements:
-            if following is not None and emit_halves(routine, statement, following):
-                next(statements)
-            else:
-                _emit(routine, statement)
+        number = 0
+        while number < len(loop_ir.statements):
+            number += _emit_next(routine, loop_ir.statements, number)
     routine.b.ret_void()
     if not partitions and not columns:
         return EmittedRoutine(loop_ir.scratch_bytes, 0)
@@ -120,6 +117,17 @@ def _same_in_ranges(inst: Inst) -> bool:
     written = {access.tensor for access in inst.writes()}
     dynamic = [access for access in inst.accesses() if access.dynamic is not None]
     return not any(is_row_indexed(a) or (a.dynamic is not None and a.dynamic.source.tensor in written) for a in dynamic)
+
+
+def _emit_next(r: FunctionBuilder, statements: list[LoopStatement], number: int) -> int:
+    """Emit the statement of that number, with others behind it if they make one loop; gives how many."""
+    if together := emit_summed_rows(r, statements, number):
+        return together
+    following = statements[number : number + 2]
+    if len(following) == 2 and emit_halves(r, following[0], following[1]):
+        return 2
+    _emit(r, statements[number])
+    return 1
 
 
 def _emit(r: FunctionBuilder, statement: LoopStatement) -> None:
