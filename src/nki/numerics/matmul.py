@@ -311,13 +311,14 @@ def _panel(module: ir.Module, kind: _Arithmetic, vectors: int, masked: bool) -> 
 
 
 def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
-    """The product as ``nki_matmul`` has it, panel by panel, whatever the number of columns."""
+    """The product as ``nki_matmul`` has it, panel by panel; one more argument tells that ``stationary`` is packed."""
     lanes, tiling = kind.lanes, _TILING[kind.lanes]
     wide = {rows: _tile(module, kind, rows, vectors, False) for rows, vectors in tiling.wide.items()}
     double, single = _panel(module, kind, 2, False), _panel(module, kind, 1, True)
-    function, b = internal(module, "nki_matmul_product", _MATMUL)
-    out_pointer, ldo, left, lds, right, ldm, panels, rows, columns, depth, accumulate = function.args
+    function, b = internal(module, "nki_matmul_product", [*_MATMUL, I64])
+    out_pointer, ldo, left, lds, right, ldm, panels, rows, columns, depth, accumulate, packed_left = function.args
     out, moving = Matrix(out_pointer, ldo), _Panels(right, panels)
+    in_place = b.icmp_signed("==", packed_left, i64(0))
     packed = Matrix(scratch(b, _PACKED_DEPTH * 2 * lanes), i64(2 * lanes))
     plain = b.icmp_signed("==", panels, i64(PANEL))
     worth_packing = b.and_(at_least(b, rows, tiling.rows + 1), at_least(b, i64(_PACKED_DEPTH), depth))
@@ -325,14 +326,17 @@ def _product(module: ir.Module, kind: _Arithmetic) -> ir.Function:
     weights = packing.Stationary(b, tiling.block, left, lds)
     column, panel, stride = Variable(b), Variable(b, POINTER), Variable(b)
     column.set(i64(0))
-    with switch(b, b.select(plain, rows, i64(0)), wide) as cases:
+    with switch(b, b.select(b.and_(plain, in_place), rows, i64(0)), wide) as cases:
         for few in cases:
             with steps(b, columns, tiling.wide[few] * lanes, column) as here:
                 place, source = out.at(b, i64(0), here), moving.at(b, here)
                 b.call(wide[few], [place, ldo, left, lds, source, ldm, depth, accumulate, i64(0), source, ldm])
 
-    with b.if_then(packing.is_worth_it(b, tiling.rows, depth, rows, columns)):
-        weights.pack(b, depth, rows)
+    with b.if_else(in_place) as (then, otherwise):
+        with then, b.if_then(packing.is_worth_it(b, tiling.rows, depth, rows, columns)):
+            weights.pack(b, depth, rows)
+        with otherwise:
+            weights.take_packed(b, left, depth)
     with steps(b, columns, 2 * lanes, column) as here:
         place, source = out.at(b, i64(0), here), moving.at(b, here)
         panel.set(source)
@@ -424,7 +428,7 @@ def _narrow(module: ir.Module, lanes: int, product: ir.Function) -> ir.Function:
         first = start.get()
         block = smaller(b, b.sub(rows, first), _NARROW_BLOCK)
         swapped = [right, ldm, stationary.at(b, i64(0), first), lds, i64(PANEL), columns, block, depth, i64(0)]
-        b.call(product, [turned.pointer, turned.stride, *swapped])
+        b.call(product, [turned.pointer, turned.stride, *swapped, i64(0)])
         with steps(b, block, 1) as row, steps(b, columns, 1) as column:
             place = out.at(b, b.add(first, row), column)
             total = b.load(turned.at(b, column, row), typ=F32)
@@ -450,7 +454,7 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
     or in one chain, plus the old ``out[m, n]`` if ``accumulate`` is not 0. Matrices are row-major; ``ldo``, ``lds`` and
     ``ldm`` count elements from row to row. ``panels`` counts elements from one panel of :data:`PANEL` columns of
     ``moving`` to the next; it is :data:`PANEL` if rows are plain. ``out`` must not overlap the operands. Sizes may be
-    0. The function uses up to 110 KiB of stack.
+    0. The function uses up to 110 KiB of stack. The module also gets ``nki_matmul_packed``, unless ``by_groups``.
     """
     product = _product(module, _Arithmetic(lanes, chain=CHAIN if by_groups else 0))
     narrow = _narrow(module, lanes, product)
@@ -464,10 +468,34 @@ def add_matmul(module: ir.Module, lanes: int, by_groups: bool = False) -> ir.Fun
         # A single dense column is its own transpose.
         dense = b.and_(b.icmp_signed("==", columns, i64(1)), b.icmp_signed("==", ldo, i64(1)))
         with b.if_then(dense):
-            b.call(product, [out, rows, right, ldm, left, lds, i64(PANEL), columns, rows, depth, accumulate])
+            b.call(product, [out, rows, right, ldm, left, lds, i64(PANEL), columns, rows, depth, accumulate, i64(0)])
             b.ret_void()
         b.call(narrow, list(function.args))
         b.ret_void()
-    b.call(product, list(function.args))
+    b.call(product, [*function.args, i64(0)])
     b.ret_void()
+    if not by_groups:
+        _add_packed_matmul(module, product)
     return function
+
+
+def _add_packed_matmul(module: ir.Module, product: ir.Function) -> None:
+    """Add ``nki_matmul_packed``, which takes blocks of :mod:`nki.numerics.packing` as its stationary operand.
+
+    ::
+
+        void nki_matmul_packed(float *out, i64 ldo, const float *blocks, const float *moving, i64 ldm, i64 panels,
+                               i64 rows, i64 columns, i64 depth, i64 accumulate)
+
+    ``columns`` is a multiple of :data:`PANEL`.
+    """
+    function = ir.Function(module, ir.FunctionType(VOID, [*_MATMUL[:3], *_MATMUL[4:]]), "nki_matmul_packed")
+    out, ldo, blocks, *others = function.args
+    b = ir.IRBuilder(function.append_basic_block())
+    b.call(product, [out, ldo, blocks, i64(0), *others, i64(1)])
+    b.ret_void()
+
+
+def block_of(lanes: int) -> int:
+    """Columns of a block of the packed stationary operand, for vectors of ``lanes`` floats."""
+    return _TILING[lanes].block
