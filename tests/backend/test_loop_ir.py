@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from nki.backend.cpu.loop_ir.aliases import aliases
 from nki.backend.cpu.loop_ir.lower import lower
 from nki.backend.cpu.loop_ir.printer import show_loops
-from nki.backend.cpu.runtime.routines import aliases
 from nki.ir.instruction import REGISTRY
 from nki.ir.sample import Draw
 from nki.ir.text.printer import show_inst

@@ -11,8 +11,8 @@ import nki
 import nki.isa as nisa
 import nki.language as nl
 from nki.backend.cpu.codegen.summed_rows import found_rows
+from nki.backend.cpu.loop_ir.aliases import aliases
 from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.runtime.routines import aliases
 from nki.ir.instruction import Inst
 from tests.support.both_executors import both, numbers
 

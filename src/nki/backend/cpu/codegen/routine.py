@@ -18,7 +18,7 @@ from nki.backend.cpu.codegen.rowwise import emit_row_op
 from nki.backend.cpu.codegen.scan import emit_scan
 from nki.backend.cpu.codegen.summed_rows import emit_summed_rows
 from nki.backend.cpu.codegen.tile_product import emit_packing
-from nki.backend.cpu.loop_ir.lower import lower
+from nki.backend.cpu.fusion.consumed_product import lower_any
 from nki.backend.cpu.loop_ir.nodes import (
     GRANULE,
     Aliases,
@@ -75,7 +75,7 @@ def emit_routine(module: ir.Module, name: str, inst: Inst, aliases: Aliases, lan
 
     An instruction with an index for each row becomes a loop over them.
     """
-    loop_ir = lower(next(split_rows(inst)), aliases)
+    loop_ir = lower_any(next(split_rows(inst)), aliases)
     may_split = _same_in_ranges(inst)
     partitions = parallel_partitions(loop_ir.statements, aliases) if may_split else 0
     columns = parallel_columns(loop_ir.statements, aliases, _turns(inst)) if may_split else 0

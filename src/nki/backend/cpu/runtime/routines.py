@@ -12,16 +12,14 @@ from weakref import WeakValueDictionary
 from llvmlite import ir
 
 from nki.backend.cpu.codegen.routine import EmittedRoutine, emit_routine
-from nki.backend.cpu.loop_ir.lower import lower
-from nki.backend.cpu.loop_ir.nodes import Aliases
+from nki.backend.cpu.fusion.consumed_product import lower_any
+from nki.backend.cpu.loop_ir.aliases import aliases
 from nki.backend.cpu.loop_ir.partitions import Use
 from nki.backend.cpu.loop_ir.printer import show_loops
 from nki.backend.cpu.runtime import stored_routines
 from nki.base.locks import Lock
-from nki.ir.access_overlap import may_overlap
 from nki.ir.indirection.runtime_index import split_rows
 from nki.ir.instruction import Inst
-from nki.ir.types import Role
 from nki.numerics.jit import Code, engine
 
 Progress = Callable[[int, int], None]
@@ -132,7 +130,7 @@ def loops(instructions: Iterable[Inst]) -> str:
         unique.setdefault(routine_key(inst), inst)
     texts: list[str] = []
     for number, inst in enumerate(unique.values()):
-        statements = show_loops(lower(next(split_rows(inst)), aliases(inst)))
+        statements = show_loops(lower_any(next(split_rows(inst)), aliases(inst)))
         operands = ", ".join(f"%{n} {access.name}" for n, access in enumerate(inst.accesses()))
         texts.append(f"r{number}_{inst.mnemonic}  # {operands}\n{textwrap.indent(statements, '  ')}")
     return "\n".join(texts)
@@ -141,18 +139,3 @@ def loops(instructions: Iterable[Inst]) -> str:
 def _emit(module: ir.Module, name: str, inst: Inst) -> EmittedRoutine:
     """Emit the routine of ``inst`` into ``module``."""
     return emit_routine(module, name, inst, aliases(inst), engine().vector_width)
-
-
-def aliases(inst: Inst) -> Aliases:
-    """The pairs of operands, one of them written, that may share memory."""
-    operands = inst.operands()  # by field: one access may stand in several of them, here written and there read
-    pairs: list[tuple[int, int, bool]] = []
-    for w, (f, target) in enumerate(operands):
-        if f.role not in (Role.OUT, Role.INOUT):
-            continue
-        for r, (_, source) in enumerate(operands):
-            if r != w and source.tensor is target.tensor:
-                same = target.same_place(source)
-                if same or may_overlap(target, source):
-                    pairs.append((w, r, same))
-    return tuple(pairs)

@@ -1,0 +1,1 @@
+"""Fusion: neighbouring element-wise instructions become one routine with one loop."""
