@@ -42,12 +42,12 @@ def _exp_parts(lanes: Lanes, x: Value, low: Value | None = None) -> tuple[Value,
 
 def exp(lanes: Lanes, x: Value) -> Value:
     """(1 + p) 2^n."""
-    return _exp_of_bounded(lanes, lanes.at_most(x, _INFINITE_ABOVE), lanes.holds_not("<", x, _ZERO_BELOW))
+    return _exp_of_bounded(lanes, lanes.at_most(x, _INFINITE_ABOVE), lanes.not_below(x, _ZERO_BELOW))
 
 
 def _bounded_exp(lanes: Lanes, x: Value) -> Value:
     """e^x for x below :data:`_INFINITE_ABOVE`, or NaN."""
-    return _exp_of_bounded(lanes, x, lanes.holds_not("<", x, _ZERO_BELOW))
+    return _exp_of_bounded(lanes, x, lanes.not_below(x, _ZERO_BELOW))
 
 
 def _exp_of_bounded(lanes: Lanes, x: Value, is_there: Value) -> Value:

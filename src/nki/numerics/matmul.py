@@ -18,7 +18,7 @@ is read where it is; of plain rows a copy is made.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from llvmlite import ir
 
@@ -27,7 +27,6 @@ from nki.base.dtype import DType
 from nki.numerics import packing
 from nki.numerics.llvm import (
     F32,
-    I32,
     I64,
     LINE,
     POINTER,
@@ -47,6 +46,7 @@ from nki.numerics.llvm import (
     switch,
     while_,
 )
+from nki.numerics.vectors import Vectors, first_lanes
 
 # Arguments of the public functions and of a tile: pointers with strides, then sizes and flags.
 _MATMUL: Final = [POINTER, I64, POINTER, I64, POINTER, I64, I64, I64, I64, I64, I64]
@@ -102,89 +102,15 @@ _HIGHEST_NARROW: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class _Arithmetic:
-    """``lanes`` of a vector, ``pairs`` as in :class:`_Vectors`, and the elements of a chain; 0: all are one chain."""
+    """``lanes`` of a vector, ``pairs`` as in :class:`~nki.numerics.vectors.Vectors`, and the elements of a chain; 0: all are one chain."""
 
     lanes: int
     pairs: bool = False
     chain: int = 0
 
 
-def _intrinsic(module: ir.Module, name: str, result: ir.Type, operands: list[Any]) -> ir.Function:
-    found: Any = module.globals.get(name)
-    return found or ir.Function(module, ir.FunctionType(result, operands), name)
-
-
-class _BFloat(ir.Type):
-    """LLVM's bfloat, which llvmlite does not name."""
-
-    def _to_string(self) -> str:
-        return "bfloat"
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _BFloat)
-
-    def __hash__(self) -> int:
-        return hash(_BFloat)
-
-
-@dataclass(frozen=True, slots=True)
-class _Vectors:
-    """Loads, stores and arithmetic of vectors of ``lanes`` floats; with a mask, on the masked lanes of memory only."""
-
-    b: Builder
-    lanes: int
-    mask: Value | None = None
-    pairs: bool = False
-    """Each element holds two bfloat16 numbers, the one of the smaller k in the upper half."""
-
-    @property
-    def type(self) -> ir.VectorType:
-        return ir.VectorType(F32, self.lanes)
-
-    @property
-    def zero(self) -> ir.Constant:
-        return ir.Constant(self.type, [0.0] * self.lanes)
-
-    def load(self, pointer: Value) -> Value:
-        if self.mask is None:
-            return self.b.load(pointer, typ=self.type, align=4)
-        name = f"llvm.masked.load.v{self.lanes}f32.p0"
-        operands = [pointer, ir.Constant(I32, 4), self.mask, self.zero]
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [o.type for o in operands]), operands)
-
-    def store(self, value: Value, pointer: Value) -> None:
-        if self.mask is None:
-            self.b.store(value, pointer, align=4)
-            return
-        name = f"llvm.masked.store.v{self.lanes}f32.p0"
-        operands = [value, pointer, ir.Constant(I32, 4), self.mask]
-        self.b.call(_intrinsic(self.b.module, name, VOID, [o.type for o in operands]), operands)
-
-    def fma(self, x: Value, y: Value, z: Value) -> Value:
-        if self.pairs:
-            halves = ir.VectorType(_BFloat(), 2 * self.lanes)
-            name = f"llvm.x86.avx512bf16.dpbf16ps.{32 * self.lanes}"
-            function = _intrinsic(self.b.module, name, self.type, [self.type, halves, halves])
-            return self.b.call(function, [z, self.b.bitcast(x, halves), self.b.bitcast(y, halves)])
-        name = f"llvm.fma.v{self.lanes}f32"
-        return self.b.call(_intrinsic(self.b.module, name, self.type, [self.type] * 3), [x, y, z])
-
-    def splat(self, scalar: Value) -> Value:
-        one = self.b.insert_element(ir.Constant(self.type, ir.Undefined), scalar, ir.Constant(I32, 0))
-        lanes = ir.Constant(ir.VectorType(I32, self.lanes), [0] * self.lanes)
-        return self.b.shuffle_vector(one, ir.Constant(self.type, ir.Undefined), lanes)
-
-
-def _mask(b: Builder, lanes: int, count: Value) -> Value:
-    """True in the first ``count`` of ``lanes`` lanes."""
-    wide = ir.VectorType(I32, lanes)
-    one = b.insert_element(ir.Constant(wide, ir.Undefined), b.trunc(count, I32), ir.Constant(I32, 0))
-    bound = b.shuffle_vector(one, ir.Constant(wide, ir.Undefined), ir.Constant(wide, [0] * lanes))
-    return b.icmp_signed("<", ir.Constant(wide, list(range(lanes))), bound)
-
-
 def _chain(
-    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
+    b: Builder, v: Vectors, size: tuple[int, int], operands: list[Value], depth: Value, fetched: Matrix | None = None
 ) -> list[Value]:
     """Sums of ``depth`` products, each from +0.0 on, for ``size``: rows and vectors.
 
@@ -220,7 +146,7 @@ def _chain(
 
 
 def _groups(
-    b: Builder, v: _Vectors, size: tuple[int, int], operands: list[Value], depth: Value, chain: int
+    b: Builder, v: Vectors, size: tuple[int, int], operands: list[Value], depth: Value, chain: int
 ) -> list[Value]:
     """As :func:`_chain`, but in groups of two chains of ``chain`` products."""
     left, right = Matrix(*operands[:2]), Matrix(*operands[2:])
@@ -262,7 +188,7 @@ def _tile(module: ir.Module, kind: _Arithmetic, rows: int, vectors: int, masked:
     function, b = internal(module, f"nki_matmul_tile_{rows}x{vectors}", _TILE)
     out_pointer, ldo, *operands, depth, accumulate, count, ahead, lda = function.args
     out, size = Matrix(out_pointer, ldo), (rows, vectors)
-    v = _Vectors(b, kind.lanes, _mask(b, kind.lanes, count) if masked else None, kind.pairs)
+    v = Vectors(b, kind.lanes, first_lanes(b, kind.lanes, count) if masked else None, kind.pairs)
     if kind.chain:
         totals = _groups(b, v, size, operands, depth, kind.chain)
     else:
@@ -396,7 +322,7 @@ def add_pair_matmul(module: ir.Module, lanes: int) -> ir.Function:
 
 def _pack(b: Builder, lanes: int, target: Matrix, source: Matrix, depth: Value) -> None:
     """Copy ``depth`` rows of two vectors."""
-    v = _Vectors(b, lanes)
+    v = Vectors(b, lanes)
     with steps(b, depth, 1) as row:
         for j in (0, lanes):
             v.store(v.load(source.at(b, row, i64(j))), target.at(b, row, i64(j)))

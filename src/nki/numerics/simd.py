@@ -112,9 +112,9 @@ class Lanes:
         emit = self.builder.fcmp_unordered if operator == "!=" else self.builder.fcmp_ordered
         return emit(operator, *self._lift(a, b))
 
-    def holds_not(self, operator: str, a: Operand, b: Operand) -> Value:
-        """Where :meth:`compare` is false; ``operator`` is ``<``. True where an operand is NaN."""
-        return self.builder.fcmp_unordered({"<": ">="}[operator], *self._lift(a, b))
+    def not_below(self, a: Operand, b: Operand) -> Value:
+        """True where a < b does not hold, so also where an operand is NaN."""
+        return self.builder.fcmp_unordered(">=", *self._lift(a, b))
 
     def is_nan(self, x: Value) -> Value:
         return self.builder.fcmp_unordered("uno", x, x)
