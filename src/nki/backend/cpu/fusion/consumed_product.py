@@ -209,7 +209,7 @@ def _consumed(core: CoreProgram) -> CoreProgram | None:
             continue
         key = product.form(), consumer.form(), tuple([a.tensor is result for a in consumer.accesses()])
         if key not in fits:
-            fits[key] = tile_routines() is not None and _fit(product, consumer, result)
+            fits[key] = _fit(product, consumer, result) and tile_routines() is not None  # asked last: it compiles
         if fits[key] and _are_apart(product, consumer):
             pairs[result] = _Pair(position)
     if not pairs:
